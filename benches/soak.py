@@ -30,7 +30,7 @@ TABLES = "tenon_database_files "
 # allocated, and resident beyond active, is memory kept by the allocator.
 PARTS = {
     "allocated by the program": 'tenon_allocator_bytes{state="allocated"}',
-    "in pages that hold some of it": 'tenon_allocator_bytes{state="active"}',
+    "in pages in use": 'tenon_allocator_bytes{state="active"}',
     "resident of the allocator": 'tenon_allocator_bytes{state="resident"}',
     "of it the database's block cache": "tenon_database_cache_bytes ",
     "of it memory tables": "tenon_database_memory_bytes{",

@@ -13,13 +13,13 @@ const HEAD: &str = "\
 
 Every setting can be given in a settings file, in the environment or as a flag. Later ones win:
 
-1. the default; `tenon dev` has some of its own: `tenon config --dev` prints them
+1. the default; `tenon dev` has some different defaults, which `tenon config --dev` prints
 2. the settings file: `--config FILE`, or `TENON_CONFIG`, or `tenon.toml` in the data folder if there is one
 3. the environment: `TENON_`, then the key in capitals with `_` for `.` and `-` (`http.port` is `TENON_HTTP_PORT`)
 4. the flag
 
-`tenon config` prints the value of every setting and where it came from, and then fails where `tenon run` with them would: with no
-chain chosen, for instance. A file looks like this:
+`tenon config` prints the value and the source of every setting. It then fails if `tenon run` would fail with these settings, for
+example because no chain is chosen. A file looks like this:
 
 ```toml
 datadir = \"/var/lib/tenon\"
@@ -34,13 +34,13 @@ enabled = false
 
 Kinds of values: a *list* is `[\"a\", \"b\"]` in a file and `a,b` elsewhere; a *duration* is `500ms`, `5s`, `1m30s`,
 `3h`, or a number of seconds; a *size* is `512MiB`, `5MB`, or a number of bytes; a *switch* is `true` or `false`, and its
-flag alone means `true`; a *path* may begin with `~/`. What is allowed of a number, size or duration stands beside its kind; anything
-else is refused by key. `database.cache` is at most the machine's memory, or its control group's.
+flag alone means `true`; a *path* may begin with `~/`. The allowed range of a number, size or duration is given after its kind; other
+values are refused with an error that names the key. `database.cache` is at most the memory of the machine, or of its control group.
 
-A running node reads its settings again on SIGHUP and applies what changed under `[plugins.NAME]`: plugins are loaded,
-unloaded, enabled, disabled, and replaced where their library, bounds or own settings differ. So it does with what the
-front-ends show: `http.api`, `http.methods.deny`, `http.corsdomain`, `http.vhosts`, `ws.api`, `ws.methods.deny`, `ws.origins`
-and `auth.namespaces` hold for every request from then on. Everything else holds from the next start on.
+On SIGHUP, a running node reads its settings again. It applies changes under `[plugins.NAME]`: plugins are loaded, unloaded,
+enabled, disabled, and replaced if their library, limits or settings differ. It also applies the exposure of the front-ends:
+`http.api`, `http.methods.deny`, `http.corsdomain`, `http.vhosts`, `ws.api`, `ws.methods.deny`, `ws.origins` and
+`auth.namespaces` take effect for every later request. All other changes take effect at the next start.
 ";
 
 /// The text of `docs/settings.md`.

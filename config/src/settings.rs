@@ -25,44 +25,45 @@ fn default_data_folder() -> PathBuf {
 
 section! {
     "Node";
-    /// The node as a whole: where its data lies and which chain it follows.
+    /// The node as a whole: its data folder and its chain.
     NodeSettings {
-        /// Folder of the database, the socket, `endpoints.json` and `tenon.toml`. One node at a time uses it.
+        /// Folder with the database, the socket, `endpoints.json` and `tenon.toml`. Only one node at a time can use it.
         datadir: PathBuf = default_data_folder(), "datadir", "datadir";
-        /// The chain to follow: `mainnet` (or `xinfin`), `testnet` (`apothem`), `devnet`, `devnet-5551`, or the path of
-        /// a genesis file. Needed once: the data folder keeps a copy, and refuses another chain.
+        /// The chain to follow: `mainnet` (or `xinfin`), `testnet` (`apothem`), `devnet`, `devnet-5551`, or the path of a
+        /// genesis file. Needed at the first start only: the data folder keeps a copy, and refuses another chain.
         network: Option<String> = None, "network", "network";
-        /// Genesis file (JSON as go-ethereum writes it), as `network` takes it too.
+        /// Genesis file (JSON in the format of go-ethereum). `network` accepts such a path too.
         genesis: Option<PathBuf> = None, "genesis", "genesis";
-        /// The number that `net_version` gives, when it is not the chain id. On native chains it chooses the built-in
-        /// fork heights and lists too: 51, 551, 5151 and 5551 have their own, every other number has those of 50.
+        /// The number that `net_version` returns, if it differs from the chain id. On native chains it also selects the
+        /// built-in fork heights and lists: 51, 551, 5151 and 5551 have their own, every other number uses those of 50.
         network_id: Option<u64> = None, "networkid", "networkid";
-        /// A word of yours in the name that `web3_clientVersion` gives.
+        /// Text of your choice that is included in the name that `web3_clientVersion` returns.
         identity: String = String::new(), "identity", "identity";
-        /// How long a stopping node lets running requests finish.
+        /// How long a stopping node waits for running requests to finish.
         grace: Duration = Duration::from_secs(4), "grace", "grace";
     }
 }
 
 section! {
     "Database";
-    /// How the chain is kept.
+    /// How the chain is stored.
     DatabaseSettings {
-        /// `archive` answers for every block since the first; `pruned` keeps the state of the last blocks only, and
-        /// drops older state for good.
+        /// `archive` answers queries for every block since the first. `pruned` keeps the state of the newest blocks only,
+        /// and deletes older state for good.
         mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
-        /// How many blocks of state history `pruned` keeps. Native chains need those of a gap and one: 451 on public networks.
+        /// Number of blocks whose state history `pruned` keeps. Native chains need at least their gap plus one: 451 on
+        /// public networks.
         history: u64 = 90_000, "database.history", "history.state";
-        /// How many of the newest blocks an `archive` keeps whole state tries of. Proofs of these blocks cost the same as of
+        /// Number of newest blocks for which `archive` keeps whole state tries. Proofs of these blocks cost the same as of
         /// the head; those of older blocks are computed (docs/chain-data.md). `pruned` keeps the tries of all its states.
         trie_window: u64 = 1_024, "database.triewindow", "database.triewindow";
-        /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
-        /// much again, and never more than with the default.
+        /// Memory for cached records, in MiB. Pending writes, trie nodes, decoded blocks and read state together use up to
+        /// the same amount again, and never more than with the default.
         cache: u32 = 512, "database.cache", "cache";
-        /// Table files held open; more are opened as they are read. Where the system allows the process fewer files than these
-        /// and the connections, all get fewer.
+        /// Number of table files that are held open; others are opened when they are read. If the system allows the process
+        /// too few open files for these and the connections, the numbers of both are reduced.
         open_files: u32 = 512, "database.openfiles", "database.openfiles";
-        /// `process`: nothing is lost when the process dies, at most the last few blocks when the power fails, never
+        /// `process`: nothing is lost when the process is killed; a power failure can lose the last few blocks, but never
         /// consistency. `block`: every block is on the disk before it is announced.
         durability: Durability = Durability::Process, "database.durability", "database.durability";
     }
@@ -74,56 +75,57 @@ section! {
     HttpSettings {
         /// Serve HTTP; `--http=false` turns it off.
         enabled: bool = true, "http.enabled", "http", old "rpc";
-        /// Address to listen on. Anything but a loopback address opens the node to the network.
+        /// Address to listen on. Any address except loopback opens the node to the network.
         addr: IpAddr = LOOPBACK, "http.addr", "http.addr", old "http-addr" "rpcaddr";
-        /// Port to listen on; 0 takes a free one.
+        /// Port to listen on; 0 chooses a free one.
         port: u16 = 8545, "http.port", "http.port", old "http-port" "rpcport";
-        /// Namespaces to serve. Those of `auth.namespaces` need a bearer token too.
+        /// Namespaces to serve. Those in `auth.namespaces` also require a bearer token.
         api: Vec<String> = words(&["eth", "net", "web3"]), "http.api", "http.api", old "http-api" "rpcapi";
-        /// Methods to refuse though their namespace is served, by name or by pattern: `eth_sign*`. A method that is refused
-        /// by one of its names is refused by all.
+        /// Methods to refuse although their namespace is served, by name or by pattern: `eth_sign*`. A method with several
+        /// names is refused under all of them if one matches.
         methods_deny: MethodPatterns = MethodPatterns::default(), "http.methods.deny", "http.methods.deny";
-        /// Origins whose web pages may call (CORS); `*` allows all.
+        /// Origins whose web pages may call the node (CORS); `*` allows all.
         corsdomain: OriginList = OriginList::default(), "http.corsdomain", "http.corsdomain", old "http-corsdomain" "rpccorsdomain";
-        /// Host names that requests may be addressed to; `*` allows all. IP addresses always pass.
+        /// Host names that requests may be addressed to; `*` allows all. IP addresses are always allowed.
         vhosts: Vec<String> = words(&["localhost"]), "http.vhosts", "http.vhosts", old "http-vhosts" "rpcvhosts";
-        /// Addresses and networks of proxies (`127.0.0.1`, `10.0.0.0/8`) that are believed, over HTTP and WebSocket, when they name
-        /// the client of a request by `Forwarded` or `X-Forwarded-For`. Whose shares a request draws on is decided by that.
+        /// Addresses and networks of trusted proxies (`127.0.0.1`, `10.0.0.0/8`). The client address that they give in
+        /// `Forwarded` or `X-Forwarded-For` is believed, over HTTP and WebSocket, and decides whose share of the limits a
+        /// request uses.
         proxies: Vec<String> = Vec::new(), "http.proxies", "http.proxies";
-        /// Largest request body.
+        /// Maximum size of a request body.
         body_limit: ByteSize = ByteSize(5 << 20), "http.bodylimit", "http.bodylimit";
-        /// Most connections at a time. One address may have all that are free; when none is, the longest idle one of the address that
-        /// holds most is closed for a newcomer.
+        /// Maximum number of connections. One address may use all that are free. When none is free, a new connection
+        /// replaces the longest idle one of the address that has the most.
         connections: u32 = 1000, "http.connections", "http.connections";
-        /// Longest time that a request may take, until the client gets status 503.
+        /// Maximum time of a request; after it the client gets status 503.
         request_timeout: Duration = Duration::from_secs(29), "http.requesttimeout", "http.requesttimeout", old "http-readtimeout";
-        /// Longest time that one write may wait for the client to read.
+        /// Maximum time that one write waits for the client to read.
         write_timeout: Duration = Duration::from_secs(30), "http.writetimeout", "http.writetimeout", old "http-writetimeout";
-        /// How long a connection may stay silent between requests.
+        /// How long a connection may be idle between requests.
         idle_timeout: Duration = Duration::from_secs(120), "http.idletimeout", "http.idletimeout", old "http-idletimeout";
     }
 }
 
 section! {
     "WebSocket";
-    /// JSON-RPC over WebSocket. With the address and port of HTTP it shares the listener; with port 0 each takes a free
-    /// port of its own.
+    /// JSON-RPC over WebSocket. With the same address and port as HTTP, both share one listener; with port 0 each gets a
+    /// free port of its own.
     WsSettings {
         /// Serve WebSocket; `--ws=false` turns it off.
         enabled: bool = true, "ws.enabled", "ws";
-        /// Address to listen on. Anything but a loopback address opens the node to the network.
+        /// Address to listen on. Any address except loopback opens the node to the network.
         addr: IpAddr = LOOPBACK, "ws.addr", "ws.addr", old "ws-addr" "wsaddr";
-        /// Port to listen on; 0 takes a free one.
+        /// Port to listen on; 0 chooses a free one.
         port: u16 = 8546, "ws.port", "ws.port", old "ws-port" "wsport";
-        /// Namespaces to serve. Those of `auth.namespaces` need a bearer token too.
+        /// Namespaces to serve. Those in `auth.namespaces` also require a bearer token.
         api: Vec<String> = words(&["eth", "net", "web3"]), "ws.api", "ws.api", old "ws-api" "wsapi";
         /// Methods to refuse, as `http.methods.deny` does.
         methods_deny: MethodPatterns = MethodPatterns::default(), "ws.methods.deny", "ws.methods.deny";
-        /// Origins whose web pages may connect; `*` allows all. Without any: pages of this machine.
+        /// Origins whose web pages may connect; `*` allows all. If the list is empty, only pages of this machine may.
         origins: OriginList = OriginList::default(), "ws.origins", "ws.origins", old "ws-origins" "wsorigins";
-        /// Largest message.
+        /// Maximum size of a message.
         message_limit: ByteSize = ByteSize(15 << 20), "ws.messagelimit", "ws.messagelimit";
-        /// Most connections at a time.
+        /// Maximum number of connections.
         connections: u32 = 500, "ws.connections", "ws.connections";
     }
 }
@@ -132,111 +134,118 @@ section! {
     "Unix socket";
     /// JSON-RPC over a Unix socket with mode 0600, which serves every namespace.
     IpcSettings {
-        /// Don't open the socket.
+        /// Do not open the socket.
         disabled: bool = false, "ipc.disabled", "ipcdisable";
-        /// The socket. A bare name lies in the data folder. The system takes paths of 107 bytes at most.
+        /// Path of the socket. A bare file name is placed in the data folder. The system limits the path to 107 bytes.
         path: PathBuf = PathBuf::from("tenon.ipc"), "ipc.path", "ipcpath";
-        /// Most connections at a time.
+        /// Maximum number of connections.
         connections: u32 = 500, "ipc.connections", "ipc.connections";
-        /// Largest message.
+        /// Maximum size of a message.
         message_limit: ByteSize = ByteSize::mebibytes(64), "ipc.messagelimit", "ipc.messagelimit";
     }
 }
 
 section! {
     "Authentication";
-    /// The bearer token (JWT, HS256) that namespaces ask for over TCP.
+    /// The bearer token (JWT, HS256) that some namespaces require over TCP.
     AuthSettings {
-        /// File with the secret, 32 bytes in hexadecimal. Made with mode 0600 when it does not exist. A bare name lies
-        /// in the data folder.
+        /// File with the secret, 32 bytes in hexadecimal. Created with mode 0600 if it does not exist. A bare file name is
+        /// placed in the data folder.
         jwtsecret: PathBuf = PathBuf::from("jwt.hex"), "auth.jwtsecret", "authrpc.jwtsecret";
-        /// Namespaces that need a token over HTTP and WebSocket wherever they are served, by any of their names; `*` for
-        /// all, `rpc` among them.
+        /// Namespaces that require a token over HTTP and WebSocket wherever they are served, under any of their names; `*`
+        /// means all, including `rpc`.
         namespaces: Vec<String> = words(&["admin", "debug", "miner", "personal"]), "auth.namespaces", "auth.namespaces";
     }
 }
 
 section! {
     "Requests";
-    /// What one request may cost.
+    /// Limits on what requests may cost.
     RpcSettings {
-        /// Most gas that `eth_call`, `eth_estimateGas`, traces of calls, and all calls of an `eth_simulateV1` together may use; 0 sets no bound.
+        /// Maximum gas of `eth_call`, of `eth_estimateGas`, of a trace of calls, and of all calls of one `eth_simulateV1`
+        /// together; 0 means no limit.
         gas_cap: u64 = 50_000_000, "rpc.gascap", "rpc.gascap", old "rpc-gascap";
-        /// Longest time of one call of the EVM.
+        /// Maximum time of one EVM call.
         evm_timeout: Duration = Duration::from_secs(5), "rpc.evmtimeout", "rpc.evmtimeout";
-        /// Longest trace of one transaction, when the caller names no time-out; callers may name up to 5 minutes.
+        /// Maximum time to trace one transaction, if the caller gives no timeout; callers may give up to 5 minutes.
         trace_timeout: Duration = Duration::from_secs(5), "rpc.tracetimeout", "rpc.tracetimeout";
-        /// Most instructions that one traced transaction may record.
+        /// Maximum number of instructions recorded for one traced transaction.
         trace_steps: u64 = 10_000_000, "rpc.tracesteps", "rpc.tracesteps";
-        /// Most memory that traces may take together, recordings and texts; 0 takes as much as one client may hold. It counts
-        /// in `rpc.memory` too.
+        /// Maximum memory of all traces together, for recordings and text; 0 means as much as one client may hold. It also
+        /// counts towards `rpc.memory`.
         trace_memory: ByteSize = ByteSize(0), "rpc.tracememory", "rpc.tracememory";
-        /// Most tracers written in JavaScript that run at the same time, each in a sandboxed process of its own; more are
-        /// refused. 0 refuses all.
+        /// Maximum number of JavaScript tracers that run at the same time, each in a sandboxed process of its own; further
+        /// ones are refused. 0 refuses all.
         scripts: u64 = 4, "rpc.scripts", "rpc.scripts";
-        /// Heap of a tracer written in JavaScript. While it runs, it and 64 MiB for its process count in `rpc.memory`, in its
-        /// client's name.
+        /// Heap size of a JavaScript tracer. While the tracer runs, its heap and 64 MiB for its process count towards
+        /// `rpc.memory`, charged to its client.
         script_memory: ByteSize = ByteSize::mebibytes(32), "rpc.scriptmemory", "rpc.scriptmemory";
-        /// Most memory that requests may take together: messages, parameters, calls, answers that are not read, filters,
-        /// subscriptions, traces, and what lies between the node and plugins' processes. What does not fit is refused
-        /// (`-32005`; over HTTP status 503 when the body does not), while what runs goes on. No less than one message may have.
+        /// Maximum memory of all requests together: messages, parameters, calls, unread answers, filters, subscriptions,
+        /// traces, and data in transit between the node and plugin processes. Requests that do not fit are refused
+        /// (`-32005`; over HTTP status 503 if the body does not fit); running ones continue. Must be at least the maximum
+        /// size of a message.
         memory: ByteSize = ByteSize::mebibytes(512), "rpc.memory", "rpc.memory";
-        /// Most of `rpc.memory` that one client may hold, `http.bodylimit` at least; 0 takes a quarter. A client is who has a token,
-        /// else an address, on the socket a process.
+        /// Maximum part of `rpc.memory` that one client may hold, at least `http.bodylimit`; 0 means a quarter. A client is
+        /// identified by its token, otherwise by its address; on the Unix socket, by its process.
         client_memory: ByteSize = ByteSize(0), "rpc.clientmemory", "rpc.clientmemory";
-        /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
+        /// Maximum time of any request over WebSocket and the Unix socket; HTTP requests are also limited by
+        /// `http.requesttimeout`.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
-        /// Most computing time of one message, a call or a batch, added up over all threads: calls, traces and log searches of it
-        /// beyond that are refused; 0 sets no bound.
+        /// Maximum computing time of one message (a request or a batch), summed over all threads. Its calls, traces and log
+        /// searches beyond that are refused; 0 means no limit.
         computing_time: Duration = Duration::from_secs(30), "rpc.computingtime", "rpc.computingtime";
-        /// Most requests of a batch.
+        /// Maximum number of requests in a batch.
         batch_items: u32 = 10_000, "rpc.batch-request-limit", "rpc.batch-request-limit";
-        /// Most bytes of the answers of a batch.
+        /// Maximum size of all answers of a batch together.
         batch_bytes: ByteSize = ByteSize(25_000_000), "rpc.batch-response-max-size", "rpc.batch-response-max-size";
-        /// Most bytes of one answer.
+        /// Maximum size of one answer.
         response_bytes: ByteSize = ByteSize::mebibytes(64), "rpc.response-max-size", "rpc.response-max-size";
-        /// Most blocks that one `eth_getLogs` may span; 0 sets no bound.
+        /// Maximum number of blocks that one `eth_getLogs` may span; 0 means no limit.
         log_blocks: u64 = 0, "rpc.rangelimit", "rpc.rangelimit";
-        /// Most logs that one `eth_getLogs` may give.
+        /// Maximum number of logs in the answer of one `eth_getLogs`.
         log_results: u64 = 20_000, "rpc.logslimit", "rpc.logslimit";
-        /// Most that a transaction which is handed to this node may pay for its gas, in ether; 0 sets no bound.
+        /// Maximum fee, in ether, that a transaction submitted to this node may pay for its gas; 0 means no limit.
         transaction_fee_cap: f64 = 1.0, "rpc.txfeecap", "rpc.txfeecap", old "rpc-txfeecap";
-        /// Accept transactions that are valid on every chain (signed before EIP-155).
+        /// Accept transactions without replay protection (signed without a chain id, as before EIP-155).
         allow_unprotected: bool = true, "rpc.allow-unprotected-txs", "rpc.allow-unprotected-txs";
-        /// Most subscriptions of one connection.
+        /// Maximum number of subscriptions per connection.
         subscriptions: u32 = 256, "rpc.subscriptions", "rpc.subscriptions";
-        /// Most subscriptions of one client, over all its connections.
+        /// Maximum number of subscriptions per client, over all its connections.
         client_subscriptions: u32 = 4096, "rpc.clientsubscriptions", "rpc.clientsubscriptions";
-        /// Threads for calls, traces and scans; 0 takes as many as the machine has cores. Clients share them by the time that
+        /// Number of threads for calls, traces and log searches; 0 means one per core. Clients share them by the time that
         /// their requests take.
         threads: u32 = 0, "rpc.threads", "rpc.threads";
-        /// Calls, traces and scans that may wait for a thread, half of them those of one client. More are refused: where the queue
-        /// is full, those of the client that has most.
+        /// Maximum number of calls, traces and log searches that wait for a thread; one client may use half of the places.
+        /// When the queue is full, requests of the client with the most waiting requests are refused.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
-        /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`, `debug_traceBlockFromFile`). A
-        /// bare name lies in the data folder; a file that is named without a folder, and every profile, lies in the first.
+        /// Folders for the files that requests name (`admin_exportChain`, `admin_importChain`, `debug_traceBlockFromFile`).
+        /// A bare folder name is placed in the data folder. A file that is named without a folder, and every profile, is
+        /// placed in the first one.
         files: Vec<String> = words(&["files"]), "rpc.files", "rpc.files";
-        /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
+        /// Serve the namespaces of native chains under the reference client's names too: `XDPoS` in addition to
+        /// `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";
     }
 }
 
 section! {
-    "Blocks of others";
-    /// How blocks of peers and of files are verified.
+    "Block verification";
+    /// How blocks from peers and from files are verified.
     SyncSettings {
-        /// `all`: every certificate of engine v2. `sampled`: of blocks older than a day, only those of epoch switches, of every
-        /// hundredth block, and one for some thirty blocks, which binds the others by hash (docs/running.md, Sampled certificates).
+        /// `all`: verify every certificate of engine v2. `sampled`: of blocks older than a day, verify only the
+        /// certificates of epoch switches, of every hundredth block, and of about one block in thirty, which binds the
+        /// others by hash (docs/running.md, Sampled certificates).
         certificates: CertificateChecks = CertificateChecks::All, "sync.certificates", "sync.certificates";
     }
 }
 
 section! {
-    "Recovery of signers";
-    /// Who made signatures of transactions, headers and votes. Processors with AVX-512 IFMA recover eight at a time.
+    "Signer recovery";
+    /// Recovers the signers of transactions, headers and votes from their signatures. Processors with AVX-512 IFMA recover
+    /// eight at a time.
     RecoverySettings {
-        /// Recovers one of this many signers again with the C library, to notice a processor that computes wrongly; 0: none. After a
-        /// wrong one an error is logged, and all are recovered by the C library.
+        /// Recover one in this many signers a second time with the C library, to detect a processor that computes wrongly;
+        /// 0 turns the check off. After a wrong result an error is logged, and the C library recovers all signers.
         check: u32 = 0, "recovery.check", "recovery.check";
     }
 }
@@ -245,50 +254,50 @@ section! {
     "Transaction pool";
     /// Transactions that wait for a block.
     PoolSettings {
-        /// File that carries local transactions over a restart. A bare name lies in the data folder. A link is followed; a file that
-        /// holds something else, a pipe and a device are refused, and left as they are.
+        /// File that keeps local transactions across restarts. A bare file name is placed in the data folder. A symbolic
+        /// link is followed. A pipe, a device, or a file with other content is refused and left unchanged.
         journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
-        /// Lowest tip per gas that is accepted, from this node's own accounts too, wei; `eth_gasPrice` and
-        /// `eth_maxPriorityFeePerGas` suggest no less. Native chains have a least price of their own, 12.5 gwei today.
+        /// Minimum tip per gas, in wei, also for this node's own accounts; `eth_gasPrice` and `eth_maxPriorityFeePerGas`
+        /// suggest at least this. Native chains have a minimum price of their own, 12.5 gwei today.
         price_limit: u64 = 1, "txpool.pricelimit", "txpool.pricelimit", old "txpool-pricelimit";
-        /// How much more a replacement must pay, per cent.
+        /// By how many per cent a replacement must raise the price.
         price_bump: u64 = 10, "txpool.pricebump", "txpool.pricebump", old "txpool-pricebump";
-        /// Slots of 32 KiB that one account may take; those of its local transactions don't count.
+        /// Number of 32 KiB slots that one account may use; its local transactions do not count.
         account_slots: u64 = 80, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
-        /// Slots of 32 KiB of the whole pool; they bound its memory.
+        /// Number of 32 KiB slots in the whole pool. It bounds the memory of the pool.
         global_slots: u64 = 10_240, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
-        /// Share of the pool in which local transactions are kept when it is full, and over a restart. Local is what this
-        /// node's own accounts send, and what comes over the Unix socket.
+        /// Share of the pool in which local transactions are kept when the pool is full, and across restarts. Local
+        /// transactions are those that this node's own accounts send, and those that arrive over the Unix socket.
         local_share: Percent = Percent::new(25), "txpool.localshare", "txpool.localshare";
-        /// How long a transaction is kept that no block can take: after a gap of nonces, or at a price below what blocks
-        /// ask.
+        /// How long the pool keeps a transaction that no block can include: one after a nonce gap, or one with a lower
+        /// price than blocks require.
         lifetime: Duration = Duration::from_secs(3 * 3600), "txpool.lifetime", "txpool.lifetime", old "txpool-lifetime";
     }
 }
 
 section! {
     "Development network";
-    /// The chain that `tenon dev` makes.
+    /// The chain that `tenon dev` creates.
     DevSettings {
         /// Rules: `ethereum`, `native` (one masternode, engine v2, the system contracts) or `native-v1`.
         profile: DevProfile = DevProfile::Ethereum, "dev.profile", "profile";
-        /// Rounds of an epoch of the `native` profile, 2 at least.
+        /// Length of an epoch of the `native` profile, in rounds; at least 2.
         epoch: u64 = 30, "dev.epoch", "epoch";
-        /// Time between blocks. Without it a block is made for every transaction.
+        /// Time between blocks. Without it, a block is made for every transaction.
         block_time: Option<Duration> = None, "dev.block-time", "block-time", old "dev.period";
-        /// How many funded accounts.
+        /// Number of funded accounts.
         accounts: u32 = 10, "dev.accounts", "accounts";
-        /// Balance of each, in ether.
+        /// Balance of each funded account, in ether.
         balance: u64 = 10_000, "dev.balance", "balance";
-        /// The words that the accounts' keys are derived from. Words of your own are better given in a file or as
-        /// `TENON_DEV_MNEMONIC`: others can see the flags of a program. They and their keys are not printed.
+        /// Mnemonic from which the keys of the accounts are derived. Give a mnemonic of your own in a file or as
+        /// `TENON_DEV_MNEMONIC`: other users can see a program's flags. Your own mnemonic and its keys are not printed.
         mnemonic: Mnemonic = Mnemonic::default(), "dev.mnemonic", "mnemonic";
-        /// File with these words, in place of `dev.mnemonic`.
+        /// File with the mnemonic, instead of `dev.mnemonic`.
         mnemonic_file: Option<PathBuf> = None, "dev.mnemonic-file", "mnemonic-file";
-        /// Let HTTP and WebSocket listen on an address that other machines reach. Without it such an address is refused:
-        /// the node signs for everyone who reaches it.
+        /// Let HTTP and WebSocket listen on an address that other machines can reach. Without it, such an address is
+        /// refused, because the node signs for everyone who reaches it.
         expose: bool = false, "dev.expose", "dev.expose";
-        /// Chain id. Native networks have 5151, the one for which all native rules hold from the first block.
+        /// Chain id. Native profiles always have 5151, for which all native rules hold from the first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
         /// Gas limit of every block.
         gas_limit: u64 = 30_000_000, "dev.gas-limit", "gas-limit", old "dev.gaslimit";
@@ -297,96 +306,101 @@ section! {
 
 section! {
     "Plugins";
-    /// The shared libraries that serve the namespaces. `[plugins.NAME]` in a settings file sets up one of them:
-    /// `path`, `enabled`, `required` (the node does not start without it), `isolation` (`in-process`, or `process`: a
-    /// process of its own, the default for foreign builds), `capabilities` (what it is granted of what it asks for, by name;
-    /// `all` stands for all but `Sign` and `Administer`; left out, a foreign build is granted nothing, one that is built in or
-    /// vouched for everything), a table `settings` that it is handed, and a table `limits`: `memory` (default
-    /// 512 MiB), `call-time` (processor time of one call, default 5 s), `restarts` (of its process in a minute, default
-    /// 5), which hold in a process of its own, and `calls` (at a time, no default), `log-lines` (a second, default 50
-    /// in a process of its own), `storage` (bytes that it keeps in the node's database, default 1 GiB) and
-    /// `storage-records` (default 4 million), which hold everywhere. `tenon module reload` and SIGHUP apply what changed.
+    /// Shared libraries that serve the namespaces. A table `[plugins.NAME]` in a settings file configures one of them.
+    /// `path`: its library. `enabled`: whether it is started. `required`: whether the node refuses to start without it.
+    /// `isolation`: `in-process`, or `process` for a process of its own, the default for foreign builds. `capabilities`:
+    /// which of the capabilities that it requests are granted, by name; `all` means all except `Sign` and `Administer`.
+    /// Without `capabilities`, a foreign build is granted none, and a built-in or trusted build all. `settings`: a table
+    /// that is passed to the plugin. `limits`: a table. Its entries `memory` (default 512 MiB), `call-time` (processor time
+    /// of one call, default 5 s) and `restarts` (of its process, per minute, default 5) apply to a plugin in a process of
+    /// its own. `calls` (at the same time, no default), `log-lines` (per second, default 50 in a process of its own),
+    /// `storage` (bytes in the database of the node, default 1 GiB) and `storage-records` (default 4 million) apply to
+    /// every plugin. `tenon module reload` and SIGHUP apply changes.
     PluginSettings {
-        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder. Built-in plugins that are
-        /// not in the folder are found beside the program all the same; `[plugins.NAME] enabled = false` leaves one out.
+        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder. Built-in plugins
+        /// that are not in the folder are taken from beside the program; `[plugins.NAME] enabled = false` turns one off.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
         /// How long a plugin may take to finish its calls when it is stopped.
         grace: Duration = Duration::from_secs(2), "plugins.grace", "plugins.grace";
-        /// SHA-256 (hex) of further builds that are trusted like the built-in ones: they run in the node's own process and are
-        /// granted what they ask for, unless their own section says otherwise.
+        /// SHA-256 hashes (hex) of further builds that are trusted like the built-in ones: they run in the process of the
+        /// node and get the capabilities that they request, unless their own table says otherwise.
         trusted: Vec<String> = Vec::new(), "plugins.trusted", "plugins.trusted";
-        /// Names of plugins whose foreign build is started in its process also where the kernel cannot close the sandbox
-        /// around it (seccomp, and Landlock of Linux 5.13).
+        /// Names of plugins whose foreign build is started even if the kernel cannot sandbox its process (seccomp, and
+        /// Landlock of Linux 5.13).
         unsandboxed: Vec<String> = Vec::new(), "plugins.unsandboxed", "plugins.unsandboxed";
     }
 }
 
 section! {
     "Metrics";
-    /// What the node counts, for Prometheus, at `/metrics` of a port of its own.
+    /// Metrics for Prometheus, served at `/metrics` on a port of their own.
     MetricsSettings {
-        /// Serve metrics. At run time: `tenon module enable metrics`.
+        /// Serve metrics. While the node runs: `tenon module enable metrics`.
         enabled: bool = false, "metrics.enabled", "metrics";
-        /// Address to listen on. Anything but a loopback address shows them to the network.
+        /// Address to listen on. Any address except loopback opens the metrics to the network.
         addr: IpAddr = LOOPBACK, "metrics.addr", "metrics.addr", old "metrics-addr";
-        /// Port to listen on; 0 takes a free one.
+        /// Port to listen on; 0 chooses a free one.
         port: u16 = 6060, "metrics.port", "metrics.port", old "metrics-port";
     }
 }
 
 section! {
     "Peers";
-    /// The peer-to-peer network, of native chains alone: this node follows the chain of its peers and serves them.
+    /// The peer-to-peer network, for native chains only: this node follows the chain of its peers and serves them.
     PeerSettings {
-        /// Connect to peers and let them connect. At run time: `tenon module enable network`.
+        /// Connect to peers and accept connections from them. While the node runs: `tenon module enable network`.
         enabled: bool = false, "p2p.enabled", "p2p";
         /// Address to listen on, for connections (TCP) and discovery (UDP).
         addr: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED), "p2p.addr", "p2p.addr";
-        /// Port of both; 0 takes a free one.
+        /// Port for both; 0 chooses a free one.
         port: u16 = 30303, "p2p.port", "port";
-        /// Most peers. One slot in three is for those that this node dials; 0 leaves the network off.
+        /// Maximum number of peers. One slot in three is for peers that this node dials; 0 leaves the network off.
         maxpeers: u32 = 50, "p2p.maxpeers", "maxpeers";
-        /// Most handshakes of peers at a time; 0 stands for 50. One address has a fifth of them.
+        /// Maximum number of concurrent handshakes with peers; 0 means 50. One address may use a fifth of them.
         maxpendpeers: u32 = 0, "p2p.maxpendpeers", "maxpendpeers";
-        /// enode URLs at which discovery begins, in place of the network's own.
+        /// enode URLs where discovery starts, instead of the network's own.
         bootnodes: Vec<String> = Vec::new(), "p2p.bootnodes", "bootnodes", old "bootnodesv4";
-        /// Find no nodes and dial none but those of `p2p.static`; nothing listens on UDP.
+        /// Turn discovery off: only the nodes of `p2p.static` are dialed, and the UDP port is not opened.
         nodiscover: bool = false, "p2p.nodiscover", "nodiscover";
-        /// enode URLs of nodes to keep connections with.
+        /// enode URLs of nodes to stay connected with.
         statics: Vec<String> = Vec::new(), "p2p.static", "p2p.static";
-        /// enode URLs of nodes that are exempt from limits.
+        /// enode URLs of nodes that are exempt from the limits on peers.
         trusted: Vec<String> = Vec::new(), "p2p.trusted", "p2p.trusted";
-        /// Networks (`10.0.0.0/8`): nothing is exchanged with any address outside them.
+        /// Networks (`10.0.0.0/8`): nothing is exchanged with addresses outside them.
         netrestrict: Vec<String> = Vec::new(), "p2p.netrestrict", "netrestrict";
-        /// Bytes per second that are received from all peers together; 0 is no limit. The lowest limit is 128 KiB, for each of the four.
+        /// Maximum bytes per second received from all peers together; 0 means no limit. Each of these four limits must be
+        /// at least 128 KiB.
         download_limit: ByteSize = ByteSize(0), "p2p.download-limit", "p2p.download-limit";
-        /// Bytes per second that are sent to all peers together. Votes and blocks are sent at once, then answers, then transactions.
+        /// Maximum bytes per second sent to all peers together; 0 means no limit. Votes and blocks are sent at once, then
+        /// answers, then transactions.
         upload_limit: ByteSize = ByteSize(0), "p2p.upload-limit", "p2p.upload-limit";
-        /// The same for what is received from each peer.
+        /// Maximum bytes per second received from each peer; 0 means no limit.
         peer_download_limit: ByteSize = ByteSize(0), "p2p.peer-download-limit", "p2p.peer-download-limit";
-        /// The same for what is sent to each peer.
+        /// Maximum bytes per second sent to each peer; 0 means no limit.
         peer_upload_limit: ByteSize = ByteSize(0), "p2p.peer-upload-limit", "p2p.peer-upload-limit";
-        /// `none`; `extip:ADDRESS`, the address that others reach this node at; or a way to have the port mapped in the router, and to
-        /// learn the address: `upnp`, `natpmp` (PCP too; `natpmp:ROUTER`), `any`. `--nat any` is the reference client's default.
+        /// `none`; `extip:ADDRESS`, the address at which others reach this node; or a method to map the port in the router
+        /// and to learn the address: `upnp`, `natpmp` (also PCP; `natpmp:ROUTER` names the router), `any`. The reference
+        /// client's default is `any`.
         nat: String = "none".to_owned(), "p2p.nat", "nat";
-        /// File of the node key: 64 hexadecimal digits, readable by its owner alone. By default `network/nodekey` of the data
-        /// folder, made at the first start.
+        /// File with the node key: 64 hexadecimal digits, readable by its owner only. Without it: `network/nodekey` in the
+        /// data folder, created at the first start.
         nodekey: Option<PathBuf> = None, "p2p.nodekey", "nodekey";
     }
 }
 
 section! {
     "Masternode";
-    /// A masternode's key, with which this node votes and makes blocks on a native chain, over the peer-to-peer network. Two nodes must
-    /// never run with one key at a time.
+    /// A masternode's key, with which this node votes and makes blocks on a native chain, over the peer-to-peer network.
+    /// Never run two nodes with the same key at the same time.
     MasternodeSettings {
-        /// File of the key: 64 hexadecimal digits, readable by its owner alone. A bare name lies in the data folder.
+        /// File with the key: 64 hexadecimal digits, readable by its owner only. A bare file name is placed in the data
+        /// folder.
         key: Option<PathBuf> = None, "masternode.key", "masternode.key";
-        /// In place of a file: an account of this node's wallets, which must be unlocked (`accounts.unlock`).
+        /// Instead of a file: an account of this node's wallets. It must be unlocked (`accounts.unlock`).
         account: Option<String> = None, "masternode.account", "masternode.account";
-        /// In place of both: an account of the signing service (`signer.url`), which lists it among its validators.
+        /// Instead of both: an account of the signing service (`signer.url`) that the service lists among its validators.
         signer: Option<String> = None, "masternode.signer", "masternode.signer";
-        /// Gas limit of the blocks that this node makes, as far as the rules let it move from block to block.
+        /// Gas limit of the blocks that this node makes. The rules bound its change from block to block.
         gas_limit: u64 = 50_000_000, "masternode.gas-limit", "miner-gaslimit";
     }
 }
@@ -395,43 +409,45 @@ section! {
     "Accounts";
     /// The keys that this node signs with.
     AccountSettings {
-        /// Folder of encrypted key files, which other clients can use too. A bare name lies in the data folder.
+        /// Folder of encrypted key files, which other clients can also use. A bare folder name is placed in the data
+        /// folder.
         keystore: PathBuf = PathBuf::from("keystore"), "accounts.keystore", "keystore";
-        /// Encrypt new key files at a thirtieth of the cost: for small machines, and for keys without value.
+        /// Encrypt new key files at a thirtieth of the usual cost: for small machines, and for keys without value.
         light_kdf: bool = false, "accounts.lightkdf", "lightkdf";
-        /// Memory for deriving keys from passwords. The standard cost takes 256 MiB a key; two are derived at a time. A key file
-        /// that asks for more is refused.
+        /// Maximum memory for deriving keys from passwords. The standard cost takes 256 MiB per key; two keys are derived
+        /// at the same time. A key file that needs more than the maximum is refused.
         memory: ByteSize = ByteSize::mebibytes(512), "accounts.memory", "accounts.memory";
-        /// Accounts to unlock at the start, until the node ends: addresses, or positions in the list of key files. Their passwords
-        /// stand in `accounts.password`.
+        /// Accounts to unlock at the start, until the node ends: addresses, or positions in the list of key files. Their
+        /// passwords are in the file `accounts.password`.
         unlock: Vec<String> = Vec::new(), "accounts.unlock", "unlock";
-        /// File with the passwords of `accounts.unlock`, a line each; the last line holds for all that follow.
+        /// File with the passwords of `accounts.unlock`, one per line; the last line is used for all further accounts.
         password: Option<PathBuf> = None, "accounts.password", "password";
-        /// Unlock accounts, and sign with unlocked ones, over HTTP and WebSocket without a bearer token too. Everyone who reaches the
-        /// port can then spend what they hold.
+        /// Allow unlocking accounts, and signing with unlocked ones, over HTTP and WebSocket without a bearer token.
+        /// Everyone who reaches the port can then spend their funds.
         allow_insecure_unlock: bool = false, "accounts.allowinsecureunlock", "allow-insecure-unlock";
     }
 }
 
 section! {
     "Hardware wallets";
-    /// Devices whose accounts this node signs with: those of the machine's USB, and simulators (`docs/device.md`). The module `device`
-    /// can be enabled and disabled at run time.
+    /// Devices whose accounts this node signs with: USB devices of this machine, and simulators (`docs/device.md`). The
+    /// module `device` can be enabled and disabled while the node runs.
     DeviceSettings {
-        /// Look for hardware wallets, and open those that ask for nothing.
+        /// Look for hardware wallets, and open those that ask for neither PIN nor passphrase.
         enabled: bool = false, "device.enabled", "device.enabled";
-        /// How long a person has at a prompt of a device, and how long a request waits for its turn. Then it is cancelled.
+        /// How long a device waits for a person to answer its prompt, and how long a request waits for its turn. After that
+        /// it is cancelled.
         prompt: Duration = Duration::from_mins(5), "device.prompt", "device.prompt";
-        /// Where simulators and emulators listen on this machine, such as 127.0.0.1:21324.
+        /// UDP addresses of simulators and emulators on this machine, such as 127.0.0.1:21324.
         udp: Vec<String> = Vec::new(), "device.udp", "device.udp";
     }
 }
 
 section! {
     "Signing service";
-    /// A process that holds keys behind rules, and whose accounts this node signs with (`docs/signer.md`).
+    /// A process that holds keys, enforces rules for signing, and signs for this node (`docs/signer.md`).
     SignerSettings {
-        /// Where it listens: the path of its socket, or http://ADDRESS:PORT of this machine.
+        /// Address of the service: the path of its socket, or http://ADDRESS:PORT on this machine.
         url: Option<String> = None, "signer.url", "signer";
         /// File with the bearer token of this node, for HTTP.
         token: Option<PathBuf> = None, "signer.token", "signer.token";
@@ -440,37 +456,38 @@ section! {
 
 section! {
     "Health";
-    /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
+    /// When `GET /health` answers 503. The answer names the failed checks; the log names them when they change.
     HealthSettings {
-        /// Oldest that the head may be; `0s` sets no bound. Without it: 30 times the time that the chain's rules leave between
-        /// blocks, one minute at least. Chains that set no pace have no bound then. An older head makes `eth_syncing` say so, without
-        /// this setting on the public networks only.
+        /// Maximum age of the head; `0s` means no limit. Without it: 30 times the time between blocks that the rules of the
+        /// chain set, at least one minute; no limit for chains that set no such time. While the head is older,
+        /// `eth_syncing` reports syncing; without this setting it does so on the public networks only.
         head_age: Option<Duration> = None, "health.head-age", "health.head-age";
-        /// Least free space where the database lies; 0 sets no bound.
+        /// Minimum free space where the database is; 0 means no limit.
         disk_free: ByteSize = ByteSize::mebibytes(256), "health.disk-free", "health.disk-free";
-        /// Fewest peers.
+        /// Minimum number of peers.
         peers: u32 = 0, "health.peers", "health.peers";
-        /// How long a failed flush or compaction of the database counts. Writes that fail count until one succeeds.
+        /// How long a failed flush or compaction of the database makes the node unhealthy. Failed writes do so until one
+        /// succeeds.
         database_errors: Duration = Duration::from_secs(60), "health.database-errors", "health.database-errors";
     }
 }
 
 section! {
     "Log";
-    /// What the node tells on standard error.
+    /// What the node logs to standard error.
     LogSettings {
         /// 0 silent, 1 errors, 2 warnings, 3 information, 4 debug, 5 everything.
         verbosity: u8 = 3, "log.verbosity", "verbosity";
         /// `text` for people, `json` for programs.
         format: LogFormat = LogFormat::Text, "log.format", "log.format";
-        /// Finer choice by module, as in `tenon_storage=debug,warn`; wins over the verbosity.
+        /// Log levels by module, as in `tenon_storage=debug,warn`; overrides the verbosity.
         filter: Option<String> = None, "log.filter", "log.filter";
-        /// File that gets the same lines, beside standard error. Its name gets the date of its beginning, as in
-        /// `node.log.2026-11-22`. A bare name lies in the data folder.
+        /// File that gets the same lines, in addition to standard error. The date when it was started is added to its name,
+        /// as in `node.log.2026-11-22`. A bare file name is placed in the data folder.
         file: Option<PathBuf> = None, "log.file", "log.file";
-        /// When the next file is begun: `daily`, `hourly`, or `never`, which leaves the name as it is. Dates are UTC.
+        /// When a new file is started: `daily`, `hourly`, or `never`, which adds no date to the name. Dates are UTC.
         rotation: LogRotation = LogRotation::Daily, "log.rotation", "log.rotation";
-        /// How many of these files are kept; 0 keeps all.
+        /// Number of these files to keep; 0 keeps all.
         keep: u32 = 7, "log.keep", "log.keep";
     }
 }

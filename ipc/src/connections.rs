@@ -40,12 +40,12 @@ pub(crate) trait Activity: Send + Sync {
 }
 
 /// Counts reads of a connection on which both sides may send at any time, to tell whether it is used.
-pub(crate) struct Heard<'a, R, F> {
+pub(crate) struct CountedReader<'a, R, F> {
     pub(crate) reader: R,
     pub(crate) hears: &'a F,
 }
 
-impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for Heard<'_, R, F> {
+impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for CountedReader<'_, R, F> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Self { reader, hears } = self.get_mut();
         let read = Pin::new(reader).poll_read(context, buffer);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_makes_room_for_itself_by_what_it_does_not_use() {
+    async fn a_new_connection_replaces_an_idle_one_of_its_own_address() {
         let mut connections = Connections::new();
         let own = [(); 3].map(|()| add(&mut connections, 1));
 

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_is_told_nothing_shows_nothing() {
+    fn a_port_without_settings_exposes_nothing() {
         let exposure = PortExposure::default();
 
         for namespace in ["eth", "rpc", "", "*"] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_sees_what_its_port_shows_by_now() {
+    fn an_open_connection_follows_changes_of_exposure() {
         let rules = |open: &[&str]| WebSocketRules {
             exposure: PortExposure { open: Exposure::of(open.to_vec()), with_token: Exposure::of(["debug"]) },
             ..WebSocketRules::default()

@@ -82,7 +82,7 @@ pub(crate) async fn log_when_due(refusals: &mut Refusals, endpoint: &'static str
             gave_way,
             connections,
             seconds = LOG_EVERY.as_secs(),
-            "connections refused, or closed for newcomers: limit reached"
+            "connections were refused, or closed in favour of new ones: limit reached"
         );
     }
 }

@@ -381,9 +381,9 @@ fn tokens_of(secret: Option<&Path>) -> (Option<TokenCheck>, Result<(), StartErro
 
 fn warn_if_wide<'a>(endpoint: &'static str, address: IpAddr, mut names: impl Iterator<Item = &'a String>) {
     if !address.is_loopback() {
-        tracing::warn!(endpoint, %address, "listens beyond this machine");
+        tracing::warn!(endpoint, %address, "other machines can reach this front-end");
     }
     if names.any(|name| name == "*") {
-        tracing::warn!(endpoint, "open to web pages of every origin or host name");
+        tracing::warn!(endpoint, "web pages of every origin or host name can use this front-end");
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    connections::{Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY, Reads},
+    connections::{Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY, Reads},
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
@@ -136,7 +136,7 @@ impl<S: RpcService> SocketServer<S> {
                 }
                 Err(error) => {
                     // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "accepting a socket connection failed");
+                    tracing::warn!(%error, "a socket connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -197,7 +197,7 @@ async fn serve<S: RpcService>(
     _open: OpenConnection,
 ) {
     let hears = || reads.hear();
-    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let reader = CountedReader { reader: Half(&stream), hears: &hears };
     let result = connection.run(reader, Half(&stream), || reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");

@@ -16,7 +16,7 @@ pub trait WireMessage: Message + Default {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// The message has another type.
-    #[error("the device sent message {got} ({}) where {expected} ({}) was to come", name(*.got), name(*.expected))]
+    #[error("the device sent message {got} ({}) instead of {expected} ({})", name(*.got), name(*.expected))]
     OtherMessage {
         /// Id of the received message.
         got: u16,

@@ -35,12 +35,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leaves_out_what_changes_a_terminal_or_the_order_of_letters() {
+    fn removes_control_characters_and_direction_marks() {
         assert_eq!(shown_text("a\u{1b}[31mb\r\n\u{202e}c\u{2066}d\0é".as_bytes()), "a[31mbcdé");
     }
 
     #[test]
-    fn replaces_what_is_not_utf8() {
+    fn replaces_invalid_utf8() {
         assert_eq!(shown_text(b"caf\xc3"), "caf\u{fffd}");
     }
 

@@ -91,7 +91,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 #[test]
-fn every_body_decodes_what_it_encoded() {
+fn every_body_round_trips() {
     let pool = support::pool();
     for entry in registry::entries().iter().chain(registry::later()) {
         let descriptor = support::body(&pool, entry.name);

@@ -93,6 +93,6 @@ fn reports_which_message_arrived_in_place_of_another() {
     let error = decode::<EthereumAddress>(3, b"").unwrap_err();
 
     assert_eq!(error, BodyError::OtherMessage { got: 3, expected: 57 });
-    let words = "the device sent message 3 (MessageType_Failure) where 57 (MessageType_EthereumAddress) was to come";
+    let words = "the device sent message 3 (MessageType_Failure) instead of 57 (MessageType_EthereumAddress)";
     assert_eq!(error.to_string(), words);
 }

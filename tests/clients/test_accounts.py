@@ -226,7 +226,7 @@ def test_over_tcp_keys_need_a_token(node):
     assert "does not exist/is not available" in http("personal_sign", "0x00", owner, **page)
     assert http("eth_sendTransaction", {"from": owner, "to": owner}, **page) == LOCKED
     assert http("eth_sign", owner, "0x00", **bearer).startswith("0x")
-    assert http("eth_sign", ask("eth_accounts")[0], "0x00").startswith("0x"), "development keys sign for everybody"
+    assert http("eth_sign", ask("eth_accounts")[0], "0x00").startswith("0x"), "development keys sign for every client"
     assert http("personal_unlockAccount", owner, "pass", **bearer) is True
     ask("personal_lockAccount", owner)
 

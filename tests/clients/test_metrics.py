@@ -149,7 +149,7 @@ def test_requests_are_counted_while_the_module_is_stopped(node):
     timed = {"namespace": "eth", "class": "fast", "transport": "http"}
     requests, durations = "tenon_rpc_requests_total", "tenon_rpc_duration_seconds_count"
     assert value(after, requests, **counted) == value(before, requests, **counted) + 1
-    assert value(after, durations, **timed) == value(before, durations, **timed), "nothing is timed while nobody asks"
+    assert value(after, durations, **timed) == value(before, durations, **timed), "calls are not timed while the module is stopped"
 
 
 def test_a_stopped_module_shows_its_state_and_no_other_metrics(node):

@@ -137,13 +137,13 @@ def test_a_person_reads_approves_and_denies_in_a_browser(service, browser):
     browser.open(login(service))
     browser.until("document.body.innerText.includes('Sign a message')")
     text = browser.text()
-    assert "pay <b>5</b> now" in text and "characters that mislead were removed" in text and "shop" in text
+    assert "pay <b>5</b> now" in text and "misleading characters were removed" in text and "shop" in text
     pictures = os.environ.get("TENON_PICTURES")
     if pictures:
         browser.picture(pathlib.Path(pictures) / "message.png")
 
     press(browser, "Approve")
-    browser.until("document.body.innerText.includes('Nothing waits')")
+    browser.until("document.body.innerText.includes('No request is waiting')")
     message = encode_defunct("pay <b>5</b>\u202e now".encode())
     assert Account.recover_message(message, signature=answer()) == OWN
 
@@ -151,11 +151,11 @@ def test_a_person_reads_approves_and_denies_in_a_browser(service, browser):
     answer = service.in_background("shop", "eth_signTransaction", transaction | {"chainId": "0x32", "data": APPROVAL})
     service.waiting("alice")
     browser.until("document.body.innerText.includes('Call a contract')")
-    assert "take tokens without a limit" in browser.text() and "0x90F79bf6EB2c4f870365E785982E1f101E93b906" in browser.text()
+    assert "transfer an unlimited amount of tokens" in browser.text() and "0x90F79bf6EB2c4f870365E785982E1f101E93b906" in browser.text()
     if pictures:
         browser.picture(pathlib.Path(pictures) / "approval.png")
     press(browser, "Deny")
-    browser.until("document.body.innerText.includes('Nothing waits')")
+    browser.until("document.body.innerText.includes('No request is waiting')")
     with pytest.raises(Refused, match="alice refused it"):
         answer()
     steps = [step["step"] for step in service.steps()]

@@ -105,7 +105,7 @@ def test_a_truncated_table_is_named():
     with reference_folder("reorg-a") as path:
         for table in (path / "reference" / "XDC" / "chaindata").glob("*.ldb"):
             os.truncate(table, table.stat().st_size // 2)
-        refused(path, 3, ".ldb: damaged: it is no whole table: its", "bytes end in no footer")
+        refused(path, 3, ".ldb: damaged: it is not a complete table: its", "bytes do not end with a footer")
         assert not (path / "data").exists()
 
 

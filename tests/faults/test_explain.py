@@ -47,7 +47,7 @@ def test_the_accounts_that_differ_from_another_nodes_are_named(chain, other, add
 
     assert "not compared" not in found
     differences = found.split("transactions:")[0].splitlines()
-    assert differences[0] == "what differs, first things first:"
+    assert differences[0] == "differences, the most important first:"
     accounts = [line.split()[1].rstrip(":") for line in differences if line.startswith("  account ")]
     assert len(accounts) == 2, "the owner of the masternodes and the foundation"
     for account in accounts:
@@ -72,7 +72,7 @@ def test_a_node_of_another_chain_is_found_out(chain):
     assert "it does not have the block" in found or "it has another block at this number" in found
 
 
-@pytest.mark.parametrize("reference, words", [("https://127.0.0.1:1", "over http://"), ("nothing.json", "No such file")])
+@pytest.mark.parametrize("reference, words", [("https://127.0.0.1:1", "only http:// addresses"), ("nothing.json", "No such file")])
 def test_a_reference_that_can_not_be_used_is_refused_first(chain, reference, words):
     with folder() as path:
         done = run("import", "--datadir", path / "data", f"--explain={reference}", chain.file, check=False)

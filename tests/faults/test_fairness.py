@@ -138,7 +138,7 @@ def test_a_full_table_of_connections_closes_the_longest_idle_one_of_the_address_
         closed = [connection.is_closed(within=0.2) for connection in held]
         assert sum(closed) == 5, closed
         assert all("result" in wire.ask(newcomer, wire.request("eth_chainId")) for newcomer in newcomers)
-        lines = lines_of(node, "closed for newcomers")
+        lines = lines_of(node, "closed in favour of new ones")
         assert len(lines) == 1 and "127.0.0.1" in lines[0] and "gave_way=5" in lines[0], lines
         tell("fair", "newcomers at a full table of connections", 5, f"5 served, {sum(closed)} idle ones closed, {len(lines)} line in the log", "all served")
 

@@ -142,7 +142,7 @@ def test_a_record_truncated_by_a_full_disk_is_removed_and_no_other_is_lost():
                 limit_files(node.process.pid, size + 50_000 if torn else resource.RLIM_INFINITY)
                 assert node.call("eth_sendRawTransaction", raw) == identity
                 assert (journal.stat().st_size == size) == torn, "nothing is left of what could not be written"
-            assert "a local transaction would not survive a restart" in node.log_path.read_text()
+            assert "could not write a local transaction to the journal" in node.log_path.read_text()
             node.kill()
         with Node(*sealed_never, datadir=path / "data") as node:
             content = node.call("txpool_content")

@@ -64,7 +64,7 @@ def test_clients_that_use_all_open_files_take_none_from_the_database():
             connection.close()
         assert in_a_block(node) == height + 1
         log = node.log_path.read_text(errors="replace")
-        assert "Too many open files" not in log and "fewer files may be open" in log
+        assert "Too many open files" not in log and "the limit of open files is too low" in log
         assert most <= FEW and alive >= 30
         assert node.stop() == 0
     tell("process", f"clients that want all of {FEW} open files", 3 * FEW, f"{alive} served, {most} files open at most; {height} blocks of 120 kB made "

@@ -63,8 +63,8 @@ def test_a_folder_of_another_chain_is_refused(kind):
     with Node(*arguments, datadir=datadir) as node:
         genesis = node.call("eth_getBlockByNumber", "0x0", False)["hash"]
         assert node.stop() == 0
-    words = refused((genesis, "holds chain"), "run", "--genesis", other, "--datadir", datadir, "--http.port", "0")
-    refused((genesis, "holds chain"), "import", "--genesis", other, "--datadir", datadir, DATA / "execution-apis" / "chain.rlp.gz")
+    words = refused((genesis, "has chain"), "run", "--genesis", other, "--datadir", datadir, "--http.port", "0")
+    refused((genesis, "has chain"), "import", "--genesis", other, "--datadir", datadir, DATA / "execution-apis" / "chain.rlp.gz")
     with Node(*arguments, datadir=datadir) as node:
         assert node.call("eth_getBlockByNumber", "0x0", False)["hash"] == genesis
     tell("folder", "of another chain, by run and import", 2, f"exit code {REFUSED}: {words}", "refused by name")

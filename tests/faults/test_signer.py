@@ -69,17 +69,17 @@ def test_the_documented_policy_decides_as_documented(place):
     assert "Decision: deny (no rule allows it)" in explained(place, "--message", "hello")
     data = "a9059cbb" + FRIEND[2:].rjust(64, "0") + f"{5:064x}"
     asked = explained(place, *transaction(place, to=TOKEN, value=0, data="0x" + data))
-    assert 'Decision: ask (rule "tokens" wants a person' in asked and "Call erc20.transfer" in asked
+    assert 'Decision: ask (rule "tokens" requires approval' in asked and "Call erc20.transfer" in asked
     data = "095ea7b3" + FRIEND[2:].rjust(64, "0") + "f" * 64
     approval = explained(place, *transaction(place, to=TOKEN, value=0, data="0x" + data))
     assert 'Decision: deny (rule "no approvals" denies it)' in approval
-    assert "! this lets another account take tokens without a limit" in approval
+    assert "! this allows another account to transfer an unlimited amount of tokens" in approval
 
 
 def test_shown_text_contains_no_control_characters(place):
     shown = explained(place, "--message", "pay \u202e0001\u202c\x1b[2J\nand more")
     assert "\x1b" not in shown and "\u202e" not in shown
-    assert "! characters that mislead were removed" in shown
+    assert "! misleading characters were removed" in shown
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_missing_or_invalid_files_are_named(place):
         code, _, errors = signer(*arguments)
         assert code == 2 and words in errors, errors
     code, text, errors = signer("audit", "verify", place)
-    assert (code, text) == (1, "") and "no audit log is here" in errors, (text, errors)
+    assert (code, text) == (1, "") and "the folder has no audit log" in errors, (text, errors)

@@ -387,7 +387,7 @@ def test_the_account_that_signs_bytes_can_be_given_by_its_public_key(service):
         ("eth_sign", [OWN, 5], "invalid argument 1"),
         (TYPED, [OWN, {"types": {}}], "typed data"),
         (TYPED, [OWN, "{"], "typed data"),
-        ("account_signData", ["data/validator", OWN, "0x00"], "are not signed here"),
+        ("account_signData", ["data/validator", OWN, "0x00"], "are not supported"),
         ("account_signData", [["a"], OWN, "0x00"], "invalid argument 0"),
         ("consensus_signVote", [VALIDATOR, 50, {"proposedBlockInfo": {}}], "invalid argument 2"),
         ("consensus_signVote", [VALIDATOR, 50, vote(9) | {"more": 1}], "unknown field"),
@@ -396,7 +396,7 @@ def test_the_account_that_signs_bytes_can_be_given_by_its_public_key(service):
         ("consensus_signSeal", [VALIDATOR, 50, "0x"], "header"),
         ("eth_sendTransaction", [transaction()], "does not exist"),
         ("personal_unlockAccount", [OWN, "x"], "does not exist"),
-        ("approvals_approve", [1, "0x" + "00" * 32], "is for approvers"),
+        ("approvals_approve", [1, "0x" + "00" * 32], "is only for approvers"),
     ],
 )
 def test_invalid_requests_are_refused_with_a_reason(service, method, params, words):

@@ -109,10 +109,10 @@ def test_approvers_cannot_approve_their_own_requests_but_can_deny_any(place):
     with SigningService(place, POLICY, "approvals = 2\n" + SETTINGS) as service:
         answer = service.in_background("alice", "eth_sign", OWN, HELLO)
         waiting = service.waiting("alice")
-        with pytest.raises(Refused, match="alice asked for it"):
+        with pytest.raises(Refused, match="alice sent it"):
             service.approver("alice", "approvals_approve", waiting["number"], waiting["hash"])
         assert service.approver("bob", "approvals_approve", waiting["number"], waiting["hash"]) == 1
-        with pytest.raises(Refused, match="bob has approved it already"):
+        with pytest.raises(Refused, match="bob has already approved it"):
             service.approver("bob", "approvals_approve", waiting["number"], waiting["hash"])
         service.approver("alice", "approvals_deny", waiting["number"])
         with pytest.raises(Refused, match="request denied: alice refused it"):
@@ -120,7 +120,7 @@ def test_approvers_cannot_approve_their_own_requests_but_can_deny_any(place):
 
         answer = service.in_background("payroll", "eth_sign", OWN, HELLO)
         waiting = service.waiting("bob")
-        with pytest.raises(Refused, match="bob asked for it"):
+        with pytest.raises(Refused, match="bob sent it"):
             service.approver("bob", "approvals_approve", waiting["number"], waiting["hash"])
         service.approver("bob", "approvals_deny", waiting["number"])
         with pytest.raises(Refused, match="bob refused it"):
@@ -135,7 +135,7 @@ def test_the_request_of_a_client_that_disconnects_is_removed(place):
         waiting = service.waiting("alice")
         connection.close()
         until(lambda: not service.approver("alice", "approvals_list"))
-        with pytest.raises(Refused, match="its client left"):
+        with pytest.raises(Refused, match="its client disconnected"):
             service.approver("alice", "approvals_approve", waiting["number"], waiting["hash"])
         until(lambda: service.steps()[-1]["step"] == "failed")
 
@@ -226,7 +226,7 @@ def test_a_log_that_cannot_grow_ends_signing(place):
                 service.call("payroll", "eth_signTransaction", transfer(nonce))
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         # The end of the file is unknown until the service has read it again.
-        with pytest.raises(Refused, match="start the service again"):
+        with pytest.raises(Refused, match="restart the service"):
             service.call("payroll", "eth_signTransaction", transfer(3))
         service.stop()
         service.start()
@@ -235,7 +235,7 @@ def test_a_log_that_cannot_grow_ends_signing(place):
 
 def test_it_does_not_start_with_fewer_open_files_than_its_connections_may_use(place):
     few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))}
-    with pytest.raises(AssertionError, match="may have 100 files open, and needs 192 with these settings; raise the limit"):
+    with pytest.raises(AssertionError, match="may have 100 files open, but needs 192 with these settings; raise the limit"):
         SigningService(place, POLICY, SETTINGS, options=few)
     # A lower soft limit suffices if the process may raise it.
     raised = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 192))}
@@ -290,7 +290,7 @@ def place_of_all():
         (('log = "log"', 'log = "log"\ncolour = 1'), "unknown field `colour`"),
         (('policy = "policy.toml"', 'policy = "none.toml"'), "none.toml"),
         (('unlock = ["', 'unlock = ["0x00000000000000000000000000000000000000AA", "'), "`unlock`: 0x"),
-        (("[clients.payroll]", "[http]\naddress = '0.0.0.0:0'\n[clients.payroll]"), "beyond this machine"),
+        (("[clients.payroll]", "[http]\naddress = '0.0.0.0:0'\n[clients.payroll]"), "can be reached from other machines"),
         (('socket = "payroll.sock"', 'token = "token"'), "need `[http]`"),
     ],
 )

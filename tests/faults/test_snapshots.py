@@ -66,18 +66,18 @@ def test_a_snapshot_is_verified_and_restored_to_the_same_head(chain, place, form
 
     sound = run("snapshot", "verify", snapshot).stdout
     assert sound.startswith(f"sound: chain 5151, block 673 {HEAD}") and "computed again from" in sound, sound
-    assert "masternodes that the snapshot's block" in sound and "--trust-hash" in sound, sound
+    assert "masternodes that block" in sound and "--trust-hash" in sound, sound
     assert state_of(place) == before, "verifying changed the snapshot, or left something"
 
     restored = run("snapshot", "restore", snapshot, "--datadir", place / "data", "--trust-hash", HEAD).stdout
-    assert f"trusts the head's hash {HEAD}, which you named" in restored
+    assert f"trusts the hash {HEAD} of the head, which you gave" in restored
     statistics = json.loads(run("db", "stats", "--json", "--datadir", place / "data").stdout)
     assert statistics["head"]["hash"] == HEAD
     assert run("db", "verify", "--datadir", place / "data").stdout.startswith("sound")
     with Node("run", datadir=place / "data") as node:
         assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == HEAD
     again = run("snapshot", "restore", snapshot, "--datadir", place / "data", check=False)
-    assert again.returncode == 3 and "holds a chain already" in again.stderr
+    assert again.returncode == 3 and "already has a chain" in again.stderr
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -100,7 +100,7 @@ def test_another_head_than_the_trusted_one_is_refused(chain, place, form):
 
 def test_a_changed_missing_or_extra_part_is_named(chain, place):
     changes = {
-        "is not as it was written": lambda part: part.write_bytes(part.read_bytes()[:-1] + b"x"),
+        "differs from its entry in the list": lambda part: part.write_bytes(part.read_bytes()[:-1] + b"x"),
         "is missing": lambda part: part.unlink(),
         "is not in its list": lambda part: part.with_name("000999.sst").write_bytes(b"x"),
     }
@@ -113,7 +113,7 @@ def test_a_changed_missing_or_extra_part_is_named(chain, place):
     refused(snapshot, place, "keystore is not in its list")
     snapshot = copied(chain / "folder", place / "genesis")
     (snapshot / "genesis.json").write_bytes((snapshot / "genesis.json").read_bytes() + b" ")
-    refused(snapshot, place, "genesis.json is not as it was written")
+    refused(snapshot, place, "genesis.json differs from its entry in the list")
 
 
 def repacked(source, target, change):
@@ -129,11 +129,11 @@ def repacked(source, target, change):
 def test_a_changed_missing_or_extra_member_of_a_file_is_named(chain, place):
     table = next(name for name in tarfile.open(chain / "file.tar.gz").getnames() if name.endswith(".sst"))
     changes = {
-        f"{table} is not as it was written": lambda parts: parts | {table: parts[table][:-1] + b"x"},
+        f"{table} differs from its entry in the list": lambda parts: parts | {table: parts[table][:-1] + b"x"},
         f"{table} is missing": lambda parts: {name: parts[name] for name in parts if name != table},
         "db/000999.sst is not in its list": lambda parts: parts | {"db/000999.sst": b"x"},
-        "../evil is no part of a snapshot": lambda parts: parts | {"../evil": b"x"},
-        "backup.json is missing: the file is not whole": lambda parts: {name: parts[name] for name in parts if name != "backup.json"},
+        "../evil is not part of a snapshot": lambda parts: parts | {"../evil": b"x"},
+        "backup.json is missing: the file is incomplete": lambda parts: {name: parts[name] for name in parts if name != "backup.json"},
     }
     for number, (words, change) in enumerate(changes.items()):
         refused(repacked(chain / "file.tar.gz", place / f"{number}.tar.gz", change), place, words)
@@ -154,7 +154,7 @@ def test_a_newer_format_and_other_rules_are_refused(chain, place):
         (snapshot / "backup.json").write_text(json.dumps(listed | {member: value}))
         refused(snapshot, place, "use a newer release", str(value), code=3)
     (snapshot / "backup.json").write_text(json.dumps(listed | {"rules": {}}))
-    refused(snapshot, place, "made under other rules than its list says")
+    refused(snapshot, place, "made with other chain rules than its list says")
     head = listed["head"] | {"stateRoot": "0x" + "22" * 32}
     (snapshot / "backup.json").write_text(json.dumps(listed | {"head": head}))
     refused(snapshot, place, "its list says block 673")
@@ -170,7 +170,7 @@ def test_a_place_with_other_content_is_not_changed(chain, place):
         assert done.returncode == 2, done.stderr
     assert state_of(place) == before
     done = run("snapshot", "create", chain / "folder", "--datadir", chain / "data", check=False)
-    assert done.returncode == 2 and "holds a whole snapshot" in done.stderr
+    assert done.returncode == 2 and "has a complete snapshot" in done.stderr
 
 
 @pytest.mark.parametrize("form", FORMS)

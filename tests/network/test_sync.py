@@ -51,7 +51,7 @@ def test_a_fresh_node_syncs_from_a_peer_and_continues_after_a_kill(name, tmp_pat
         for block in (1, 7, int(best["number"], 16) // 2):
             block = [node.call("eth_getBlockByNumber", hex(block), True) for node in (full, again)]
             assert block[0] == block[1]
-        assert heads(again) and heads(full), "nobody was cut"
+        assert heads(again) and heads(full), "no peer was disconnected"
 
 
 def test_slow_silent_and_lying_peers_do_not_prevent_a_sync_from_the_others(start, recorded):

@@ -48,7 +48,7 @@ pub enum CodecError {
     #[error("more than {MAX_REQUEST_ITEMS} values in one request")]
     TooManyItems,
     /// Values of a request lie deeper in one another than is taken.
-    #[error("values that lie more than {} deep in one request", bounded::MAX_DEPTH)]
+    #[error("values nested more than {} levels deep in one request", bounded::MAX_DEPTH)]
     TooDeep,
 }
 
@@ -171,7 +171,7 @@ fn decode_as<T, V: DeserializeOwned>(bytes: &[u8]) -> Result<V, CodecError> {
         _ => failed(error.to_string()),
     })?;
     if read != bytes.len() {
-        return Err(failed(format!("{} bytes are left over", bytes.len() - read)));
+        return Err(failed(format!("{} bytes follow the value", bytes.len() - read)));
     }
     Ok(value)
 }
@@ -217,7 +217,7 @@ mod tests {
         assert!(decode_request::<Nested>(&nested(10)).is_ok());
         let refused = decode_request::<Nested>(&nested(1000)).unwrap_err().to_string();
 
-        assert!(refused.contains("values that lie more than 64 deep"), "{refused}");
+        assert!(refused.contains("values nested more than 64 levels deep"), "{refused}");
     }
 
     #[test]

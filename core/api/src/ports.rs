@@ -129,7 +129,7 @@ pub enum StoreError {
     #[error("request timed out")]
     Stopped,
     /// The head moved back below the block that was being read.
-    #[error("the chain was reorganised while block {number} was being read; ask again")]
+    #[error("the chain was reorganised while block {number} was being read; try again")]
     Reorganised {
         /// The block.
         number: BlockNumber,

@@ -45,8 +45,8 @@ impl Default for SpaceLimits {
 pub enum SpaceError {
     /// The changes would exceed the space's limits; nothing was changed.
     #[error(
-        "storage of module {space} is full: it would hold {} records of {} bytes, allowed are {} of {}; \
-         raise storage-records or storage in [plugins.{space}.limits]",
+        "storage of module {space} is full: it would have {} records with {} bytes, but at most {} with {} bytes are \
+         allowed; raise storage-records or storage in [plugins.{space}.limits]",
         usage.records, usage.bytes, usage.most_records, usage.most_bytes
     )]
     Full {

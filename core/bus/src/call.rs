@@ -196,10 +196,10 @@ fn malformed<R: Request>(error: codec::CodecError) -> Failure {
     use codec::CodecError::{Decode, Encode, TooDeep, TooManyItems};
     match error {
         TooManyItems => Failure::invalid_params(format!(
-            "too many values in the parameters: one request takes {} in all",
+            "too many values in the parameters: one request may have {} in all",
             codec::MAX_REQUEST_ITEMS
         )),
-        TooDeep => Failure::invalid_params("values of the parameters lie too deep in one another"),
+        TooDeep => Failure::invalid_params("the parameters are nested too deeply"),
         Decode { reason, length, .. } => {
             Failure::server(format!("malformed {} request of {length} bytes: {reason}", R::NAME))
         }

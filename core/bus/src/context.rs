@@ -30,7 +30,7 @@ struct State {
     time_left: AtomicI64,
     parent: Option<Arc<Self>>,
     /// Boxed, because reads allocate a state too and have no turn.
-    turn: Option<Box<OnTurn>>,
+    turn: Option<Box<RunningJob>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,
     /// Memory of what the message's answer is made from. Locked to add to it.
@@ -39,7 +39,7 @@ struct State {
 
 /// A job of the work pool, on its thread.
 #[derive(Debug)]
-struct OnTurn {
+struct RunningJob {
     turn: Turn,
     began: Instant,
     /// Nanoseconds from `began` up to which time has been charged.
@@ -71,7 +71,7 @@ impl Default for State {
 }
 
 impl State {
-    fn of(parent: &Arc<Self>, turn: Option<Box<OnTurn>>) -> Self {
+    fn of(parent: &Arc<Self>, turn: Option<Box<RunningJob>>) -> Self {
         Self { parent: Some(Arc::clone(parent)), turn, ..Self::default() }
     }
 
@@ -104,7 +104,7 @@ impl State {
     }
 }
 
-impl OnTurn {
+impl RunningJob {
     /// Charges the time since the last check to the message.
     fn account(&self, state: &State, now: Instant) {
         let elapsed = nanos(now.saturating_duration_since(self.began));
@@ -204,7 +204,7 @@ impl CallContext {
     /// A context for a job that holds a place in the work pool.
     pub(crate) fn on_turn(&self, turn: Turn) -> Self {
         let (accounted, parked, has_ended) = Default::default();
-        let turn = OnTurn { turn, began: Instant::now(), accounted, parked, has_ended };
+        let turn = RunningJob { turn, began: Instant::now(), accounted, parked, has_ended };
         Self { state: Arc::new(State::of(&self.state, Some(Box::new(turn)))), ..self.clone() }
     }
 
@@ -292,7 +292,7 @@ impl CallContext {
         if self.state.message().time_left.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        Err(Failure::limit("the computing time of this message is used up; ask for less in one message"))
+        Err(Failure::limit("the computing time of this message is used up; request less in one message"))
     }
 
     /// Marks the caller as gone.

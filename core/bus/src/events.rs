@@ -153,7 +153,8 @@ impl FrameSubscription {
             match self.receiver.recv().await {
                 Ok(published) => match published.frame() {
                     Ok(frame) => return Some(FrameDelivery::Frame(frame)),
-                    Err(error) => tracing::error!(%error, schema = published.schema, "event left out"),
+                    Err(error) => tracing::error!(%error, schema = published.schema, "an event could not be encoded \
+                        for a plugin"),
                 },
                 Err(broadcast::error::RecvError::Lagged(missed)) => return Some(FrameDelivery::Missed(missed)),
                 Err(broadcast::error::RecvError::Closed) => return None,

@@ -87,7 +87,8 @@ impl MemoryLimits {
 pub enum OutOfMemory {
     /// The client would exceed its share.
     #[error(
-        "out of memory: {asked} bytes do not fit beside the {held} that this client holds of its {share}; read or close what is open, or ask for less"
+        "out of memory: {asked} bytes do not fit, as this client holds {held} of its {share}; read or close what is \
+         open, or request less"
     )]
     Client {
         /// Bytes requested.

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sampled_waits_stand_for_all() {
+    fn sampled_waits_are_scaled_to_all_waits() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         set_blocking_rate(1_000);
         for _ in 0..20_000 {

@@ -95,12 +95,15 @@ impl WorkPool {
         entered.map_err(|reason| {
             let (name, FairLimits { queue, client_queue, .. }) = (self.name, self.queue.limits());
             Failure::limit(match reason {
-                NoPlace::QueueFull => format!("the {name} pool is busy: {queue} requests wait already"),
+                NoPlace::QueueFull => format!("the {name} pool is busy: {queue} requests are waiting"),
                 NoPlace::ClientFull => {
-                    format!("the {name} pool is busy: {client_queue} of your requests wait already")
+                    format!("the {name} pool is busy: {client_queue} of your requests are waiting")
                 }
                 NoPlace::Displaced => {
-                    format!("the {name} pool is busy: too many of your requests wait, and other clients ask")
+                    format!(
+                        "the {name} pool is busy: too many of your requests are waiting, and other clients need \
+                        the places"
+                    )
                 }
                 NoPlace::Late => format!("no thread of the {name} pool was free in time"),
             })
@@ -146,7 +149,7 @@ mod tests {
         let refused = pool.run(&CallContext::new(), |_| Ok(())).await;
         let jobs = pool.jobs();
 
-        assert_eq!(refused, Err(Failure::limit("the test pool is busy: 0 requests wait already")));
+        assert_eq!(refused, Err(Failure::limit("the test pool is busy: 0 requests are waiting")));
         assert_eq!(jobs, (1, 0, 0));
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));

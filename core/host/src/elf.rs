@@ -50,7 +50,7 @@ pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
         } else if bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
             "it is a text file"
         } else {
-            "it is no ELF file"
+            "it is not an ELF file"
         };
         return Err(what.to_owned());
     }
@@ -68,7 +68,7 @@ pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
         ));
     }
     if number::<2>(bytes, 16) as u16 != SHARED_OBJECT {
-        return Err("it is an ELF file, but no shared library".to_owned());
+        return Err("it is an ELF file, but not a shared library".to_owned());
     }
     let end = needed_length(source, bytes, length)?;
     if end > length {
@@ -78,7 +78,7 @@ pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
 }
 
 fn truncated(length: u64, needed: u64) -> String {
-    format!("it is truncated: {length} bytes, its headers speak of at least {needed}")
+    format!("it is truncated: {length} bytes, but its headers require at least {needed}")
 }
 
 /// Fills as much of the buffer as the file has.
@@ -156,11 +156,11 @@ mod tests {
         let cases: [Case; 8] = [
             (|bytes| bytes.clear(), "it is empty"),
             (|bytes| *bytes = b"#!/bin/sh\necho".to_vec(), "it is a text file"),
-            (|bytes| *bytes = vec![0, 1, 2], "it is no ELF file"),
+            (|bytes| *bytes = vec![0, 1, 2], "it is not an ELF file"),
             (|bytes| bytes.truncate(20), "it is truncated: 20 bytes"),
             (|bytes| bytes[4] = 1, "another architecture (not 64-bit"),
             (|bytes| bytes[18] = 40, "another architecture: ELF machine 40"),
-            (|bytes| bytes[16] = 2, "no shared library"),
+            (|bytes| bytes[16] = 2, "not a shared library"),
             (|bytes| bytes[40..48].copy_from_slice(&[0, 0, 1, 0, 0, 0, 0, 0]), "at least 65536"),
         ];
         assert_eq!(check(&header()), Ok(()));

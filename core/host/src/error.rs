@@ -24,7 +24,7 @@ pub enum HostError {
         reason: String,
     },
     /// The library does not export the plugin symbol, or the symbol returned nothing.
-    #[error("plugin {}: not a Tenon plugin: {reason}; `tenon module new` writes one to begin with", path.display())]
+    #[error("plugin {}: not a Tenon plugin: {reason}; `tenon module new` creates one", path.display())]
     NotAPlugin {
         /// The file.
         path: PathBuf,
@@ -42,7 +42,8 @@ pub enum HostError {
         host: String,
     },
     /// Its table of functions is shorter than that of its ABI version.
-    #[error("plugin {}: its table has {plugin} bytes, ABI 1.0 has {host}; build it again with the matching tenon-sdk", path.display())]
+    #[error("plugin {}: its table has {plugin} bytes, but that of ABI 1.0 has {host}; build it again with the \
+        matching tenon-sdk", path.display())]
     TableSize {
         /// The file.
         path: PathBuf,
@@ -52,7 +53,8 @@ pub enum HostError {
         host: usize,
     },
     /// Its messages differ from this node's.
-    #[error("plugin {}: its messages (schema {plugin}) are not those of this node (schema {host}); build it again with this node's tenon-sdk", path.display())]
+    #[error("plugin {}: its messages have schema {plugin}, but those of this node have schema {host}; build it again \
+        with this node's tenon-sdk", path.display())]
     SchemaHash {
         /// The file.
         path: PathBuf,
@@ -78,7 +80,8 @@ pub enum HostError {
         reason: String,
     },
     /// It requests a capability that this node does not know.
-    #[error("plugin {}: it wants the capability {capability}, which this node does not know; build it again with this node's tenon-sdk", path.display())]
+    #[error("plugin {}: it requests the capability {capability}, which this node does not know; build it again with \
+        this node's tenon-sdk", path.display())]
     UnknownCapability {
         /// The file.
         path: PathBuf,

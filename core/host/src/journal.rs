@@ -55,7 +55,7 @@ impl Journal {
     pub fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
         let (is_written, left_out) = self.account.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
-            backend.log(2, &format!("{left_out} lines of the plugin were left out: it writes too many"));
+            backend.log(2, &format!("{left_out} lines of the plugin were omitted: it logs too many"));
         }
         if !is_written {
             self.omitted.fetch_add(1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ pub struct JsonBytes(OwnedBytes);
 impl JsonBytes {
     pub(crate) fn new(bytes: OwnedBytes, namespace: &str) -> Result<Self, Failure> {
         if bytes.as_ref().is_empty() {
-            tracing::error!(namespace, "plugin answered with nothing where JSON was due");
+            tracing::error!(namespace, "plugin returned nothing instead of JSON");
             return Err(Failure::server(NO_RESULT));
         }
         Ok(Self(bytes))

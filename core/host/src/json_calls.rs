@@ -51,7 +51,7 @@ impl OwnCall {
         if running.fetch_add(1, Ordering::Relaxed) < MAX_OWN_CALLS {
             return Ok(call);
         }
-        let text = format!("a plugin makes at most {MAX_OWN_CALLS} calls of methods on its own account at a time");
+        let text = format!("a plugin may have at most {MAX_OWN_CALLS} concurrent method calls that serve no request");
         Err(Failure::limit(text))
     }
 }
@@ -104,7 +104,7 @@ impl JsonCalls {
         };
         let method = std::str::from_utf8(method).ok().filter(|name| name.len() <= MAX_METHOD).ok_or_else(no_method)?;
         if params.len() > MAX_PARAMS {
-            let text = format!("the parameters have {} bytes; at most {MAX_PARAMS} are taken", params.len());
+            let text = format!("the parameters have {} bytes; at most {MAX_PARAMS} are allowed", params.len());
             return Err(Failure::limit(text));
         }
         let invalid = |problem: &dyn std::fmt::Display| Failure {
@@ -130,7 +130,7 @@ impl JsonCalls {
             false => asked,
         };
         if origin.depth >= MAX_DEPTH {
-            let text = format!("calls of methods by plugins lead to one another: at most {MAX_DEPTH} may");
+            let text = format!("method calls of plugins are nested too deeply: at most {MAX_DEPTH} levels are allowed");
             return Err(Failure::limit(text));
         }
         let grants = origin.grants.and(self.granted);

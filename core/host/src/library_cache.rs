@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Steps, Unpaused, check_owner},
+    library_file::{FileStamp, OpenedLibrary, Ownership, PIECE, Steps, Unpaused, check_owner},
 };
 
 /// A library whose bytes were checked, with the copy that only this node writes.
@@ -37,7 +37,7 @@ pub struct LibraryCache {
     folder: PathBuf,
     /// Copies whose content was compared with their name, and their file facts at that time. Used by operations;
     /// nothing awaits under the lock.
-    known: Mutex<BTreeMap<PathBuf, Moment>>,
+    known: Mutex<BTreeMap<PathBuf, FileStamp>>,
     /// Copies that this process has mapped, permanently. They are kept: deleted files would still take the same space
     /// on the disk, and a build that comes back would be written again.
     mapped: Mutex<BTreeSet<PathBuf>>,
@@ -94,7 +94,7 @@ impl LibraryCache {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;
         let folder = self.folder.canonicalize().map_err(failed(&self.folder, "cannot find the folder"))?;
-        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot look at the folder"))?;
+        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot inspect the folder"))?;
         check_owner(Ownership::of(&facts), "the folder for loaded libraries")
             .map_err(|reason| HostError::Untrusted { path: folder.clone(), reason })?;
         Ok(folder)
@@ -115,7 +115,7 @@ impl LibraryCache {
     fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
         let Ok(facts) = file.metadata() else { return false };
-        let moment = Moment::of(&facts);
+        let moment = FileStamp::of(&facts);
         if self.known().get(copy) == Some(&moment) {
             return true;
         }
@@ -146,7 +146,7 @@ impl LibraryCache {
         }
         fs::rename(unfinished, &copy).map_err(cannot())?;
         let facts = file.metadata().map_err(cannot())?;
-        self.known().insert(copy.clone(), Moment::of(&facts));
+        self.known().insert(copy.clone(), FileStamp::of(&facts));
         Ok((copy, hash))
     }
 
@@ -183,7 +183,7 @@ impl LibraryCache {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Moment>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, FileStamp>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

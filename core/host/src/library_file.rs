@@ -95,9 +95,11 @@ impl OpenedLibrary {
         let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(failed(path, "cannot open the library"))?;
         steps.opened();
-        let facts = file.metadata().map_err(failed(path, "cannot look at the library"))?;
+        let facts = file.metadata().map_err(failed(path, "cannot inspect the library"))?;
         if !facts.is_file() {
-            return Err(untrusted(if facts.is_dir() { "it is a folder" } else { "it is no regular file" }.to_owned()));
+            return Err(untrusted(
+                if facts.is_dir() { "it is a folder" } else { "it is not a regular file" }.to_owned(),
+            ));
         }
         if facts.len() > MAX_BYTES {
             return Err(untrusted(format!("it has {} bytes, more than {MAX_BYTES}", facts.len())));
@@ -105,12 +107,12 @@ impl OpenedLibrary {
         check_owner(steps.ownership(&facts), "it").map_err(untrusted)?;
         // The real path of the open file.
         let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-            .map_err(failed(path, "cannot find out where the library lies"))?;
+            .map_err(failed(path, "cannot determine the path of the library"))?;
         let folder = real.parent().unwrap_or(Path::new("/"));
         if let Some(folders) = folders {
             check_folder(&real, folder, folders).map_err(untrusted)?;
         }
-        let folder_facts = fs::metadata(folder).map_err(failed(folder, "cannot look at the folder"))?;
+        let folder_facts = fs::metadata(folder).map_err(failed(folder, "cannot inspect the folder"))?;
         check_owner(steps.ownership(&folder_facts), "its folder").map_err(untrusted)?;
         elf::check(&file, facts.len()).map_err(|reason| HostError::NotALibrary { path: path.to_owned(), reason })?;
         Ok(Self { path: path.to_owned(), file, facts })
@@ -143,8 +145,8 @@ impl OpenedLibrary {
             take(read)?;
             steps.piece();
         }
-        let after = self.file.metadata().map_err(failed(&self.path, "cannot look at the library"))?;
-        if Moment::of(&self.facts) != Moment::of(&after) || length != self.facts.len() {
+        let after = self.file.metadata().map_err(failed(&self.path, "cannot inspect the library"))?;
+        if FileStamp::of(&self.facts) != FileStamp::of(&after) || length != self.facts.len() {
             let reason = "it is being written; try again".to_owned();
             return Err(HostError::Untrusted { path: self.path.clone(), reason });
         }
@@ -154,9 +156,9 @@ impl OpenedLibrary {
 
 /// Facts that differ if a file is another one than before, or has been written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment([i64; 4], [u64; 3]);
+pub(crate) struct FileStamp([i64; 4], [u64; 3]);
 
-impl Moment {
+impl FileStamp {
     pub(crate) fn of(facts: &Metadata) -> Self {
         // The time of the last change (ctime) cannot be set.
         Self(
@@ -202,10 +204,10 @@ pub fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
     }
     let is_sticky_folder = is_folder && mode & 0o1000 != 0;
     if mode & ALL_WRITE != 0 && !is_sticky_folder {
-        return Err(format!("{what} can be written by everybody (mode {:o}); chmod o-w", mode & 0o7777));
+        return Err(format!("{what} is writable by everyone (mode {:o}); chmod o-w", mode & 0o7777));
     }
     if mode & GROUP_WRITES != 0 && group != own_group && !is_sticky_folder {
-        return Err(format!("{what} can be written by group {group} (mode {:o}); chmod g-w", mode & 0o7777));
+        return Err(format!("{what} is writable by group {group} (mode {:o}); chmod g-w", mode & 0o7777));
     }
     Ok(())
 }
@@ -220,8 +222,8 @@ fn check_folder(real: &Path, folder: &Path, folders: &[PluginFolder]) -> Result<
     }
     let names: Vec<_> = folders.iter().map(|folder| folder.path.display().to_string()).collect();
     Err(format!(
-        "it lies in {}, and libraries are loaded only from {}; copy it there, or name its path in the settings ([plugins.NAME] \
-         path)",
+        "it is in {}, but libraries are loaded only from {}; copy it there, or give its path in the settings \
+         ([plugins.NAME] path)",
         folder.display(),
         if names.is_empty() { "the paths of the settings".to_owned() } else { names.join(", ") }
     ))

@@ -169,18 +169,18 @@ impl Manifest {
         let Method { name, description, .. } = method;
         let rest = name.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('_'));
         let Some(rest) = rest else {
-            return Err(format!("method {name:?} is not of namespace {}", self.namespace));
+            return Err(format!("method {name:?} is not in namespace {}", self.namespace));
         };
         if name.len() > MAX_NAME || description.len() > MAX_DESCRIPTION {
             return Err(format!(
-                "a method of it has more than {MAX_NAME} bytes of name or {MAX_DESCRIPTION} of description"
+                "a method has a name of more than {MAX_NAME} bytes or a description of more than {MAX_DESCRIPTION}"
             ));
         }
         if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err(format!("method {name:?} is malformed: letters, digits and _ after the namespace"));
         }
         if ["_subscribe", "_unsubscribe", "_subscription"].iter().any(|taken| name.ends_with(taken)) {
-            return Err(format!("method {name} takes a name of the subscription layer"));
+            return Err(format!("the name of method {name} is reserved for subscriptions"));
         }
         match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(description) {
             Ok(_) => Ok(()),
@@ -266,14 +266,14 @@ mod tests {
         let cases: [Case; 14] = [
             (|m| m.name = "a\nb".into(), "its name is malformed"),
             (|m| m.built_with = "x".repeat(257), "its build is malformed"),
-            (|m| m.methods[0].name += &"x".repeat(256), "more than 256 bytes of name"),
-            (|m| m.methods[0].description = " ".repeat(256 * 1024) + "{}", "262144 of description"),
+            (|m| m.methods[0].name += &"x".repeat(256), "a name of more than 256 bytes"),
+            (|m| m.methods[0].description = " ".repeat(256 * 1024) + "{}", "a description of more than 262144"),
             (|m| m.namespace = String::new(), "namespace \"\" is malformed"),
             (|m| m.namespace = "a_b".into(), "namespace \"a_b\" is malformed"),
             (|m| m.version = "1".into(), "version \"1\" of namespace good is malformed"),
-            (|m| m.methods[0].name = "other_method".into(), "is not of namespace good"),
+            (|m| m.methods[0].name = "other_method".into(), "is not in namespace good"),
             (|m| m.methods[0].name = "good_".into(), "method \"good_\" is malformed"),
-            (|m| m.methods[0].name = "good_subscribe".into(), "takes a name of the subscription layer"),
+            (|m| m.methods[0].name = "good_subscribe".into(), "is reserved for subscriptions"),
             (|m| m.methods[0].description = "[]".into(), "is not a JSON object"),
             (|m| m.methods.push(m.methods[0].clone()), "method good_method is listed twice"),
             (|m| m.subscriptions.push("a b".into()), "subscription \"a b\" is malformed"),

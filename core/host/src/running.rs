@@ -123,7 +123,7 @@ impl RunningPlugin {
     pub(crate) fn refuse(&self) -> Failure {
         self.faults.note_refused();
         let most = self.limits.calls.unwrap_or_default();
-        Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.name))
+        Failure::limit(format!("plugin {} has the maximum number of calls ({most}); try again later", self.name))
     }
 
     /// Counts the failure of a call if it is the plugin's fault. Logs calls that timed out, the first, second, fourth
@@ -171,7 +171,7 @@ impl RunningPlugin {
             return;
         }
         let Ok(runtime) = Handle::try_current() else {
-            tracing::warn!(plugin = self.name, "without a runtime the plugin's own work is not done");
+            tracing::warn!(plugin = self.name, "there is no runtime: the plugin's own work is not run");
             return;
         };
         let task = runtime.spawn(work_in_background(Arc::clone(self)));
@@ -241,7 +241,7 @@ async fn work_in_background(running: Arc<RunningPlugin>) {
         if begun.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it starts again");
+        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed and is started again");
         tokio::time::sleep(pause).await;
         pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }

@@ -47,7 +47,7 @@ impl Space {
     /// If this node keeps none.
     pub fn spaces(&self) -> Result<Arc<dyn PluginSpaces>, Failure> {
         let spaces = self.spaces.as_ref().and_then(Weak::upgrade);
-        spaces.ok_or_else(|| Failure::server("this node keeps no storage for plugins"))
+        spaces.ok_or_else(|| Failure::server("this node has no storage for plugins"))
     }
 
     /// Answers immediately: a few point reads, or a page.

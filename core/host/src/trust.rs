@@ -70,10 +70,10 @@ impl BuiltIns {
             Err(reason) => return Err(failed(&path, "cannot open the list of built-in plugins", reason)),
         };
         let untrusted = |reason: String| HostError::Untrusted { path: path.clone(), reason };
-        let cannot_look = |reason| failed(&path, "cannot look at the list of built-in plugins", reason);
+        let cannot_look = |reason| failed(&path, "cannot inspect the list of built-in plugins", reason);
         let facts = file.metadata().map_err(cannot_look)?;
         if !facts.is_file() {
-            return Err(untrusted("it is no regular file".to_owned()));
+            return Err(untrusted("it is not a regular file".to_owned()));
         }
         check_owner(Ownership::of(&facts), "it").map_err(untrusted)?;
         let folder_facts = fs::metadata(folder).map_err(cannot_look)?;
@@ -138,8 +138,12 @@ impl VouchedBuilds {
     /// The text that is not a SHA-256 in hex, and how to get one.
     pub fn from_hashes<'a>(hashes: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let hash = |text: &str| {
-            content_hash(text.trim())
-                .ok_or_else(|| format!("`{text}` is no SHA-256 in hex; `sha256sum FILE` gives that of a library"))
+            content_hash(text.trim()).ok_or_else(|| {
+                format!(
+                    "`{text}` is not a SHA-256 hash in hex; `sha256sum FILE` prints the hash of a \
+                    library"
+                )
+            })
         };
         hashes.into_iter().map(hash).collect::<Result<_, _>>().map(Self)
     }
@@ -185,7 +189,7 @@ mod tests {
             BuiltIns::read(folder.path()).unwrap_err().to_string()
         };
 
-        assert!(refusal("", 0o666).contains("it can be written by everybody (mode 666); chmod o-w"));
+        assert!(refusal("", 0o666).contains("it is writable by everyone (mode 666); chmod o-w"));
         for text in ["eth.so", "aa  eth.so", &format!("{HASH_A}  eth"), HASH_A] {
             let refused = refusal(text, 0o600);
             assert!(refused.contains("line 1 is not `<SHA-256>  <library>`"), "{text}: {refused}");
@@ -202,7 +206,7 @@ mod tests {
 
         let refused = BuiltIns::read(folder.path()).unwrap_err().to_string();
 
-        assert!(refused.contains("its folder can be written by everybody (mode 777)"), "{refused}");
+        assert!(refused.contains("its folder is writable by everyone (mode 777)"), "{refused}");
     }
 
     #[test]
@@ -211,6 +215,6 @@ mod tests {
 
         assert!(vouched.has(HASH_A));
         let refused = VouchedBuilds::from_hashes(["eth"]).unwrap_err();
-        assert_eq!(refused, "`eth` is no SHA-256 in hex; `sha256sum FILE` gives that of a library");
+        assert_eq!(refused, "`eth` is not a SHA-256 hash in hex; `sha256sum FILE` prints the hash of a library");
     }
 }

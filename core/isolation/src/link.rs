@@ -446,7 +446,7 @@ impl Link {
                             let _ = sender.try_send(item);
                             return Ok(());
                         }
-                        Failure::limit("subscription closed: its items are not read in time")
+                        Failure::limit("subscription closed: its items were not read in time")
                     }
                     Err(refused) => Failure::limit(format!("subscription closed: {refused}")),
                 };

@@ -16,7 +16,7 @@ pub(crate) enum ManifestError {
     Wire(#[from] WireError),
     #[error("it lists more than {MAX_ENTRIES} methods or subscriptions")]
     TooMany,
-    #[error("it wants the capability {0}, which this node does not know")]
+    #[error("it requests the capability {0}, which this node does not know")]
     Capability(String),
     #[error("{0}")]
     Malformed(String),
@@ -160,6 +160,6 @@ mod tests {
 
         let refused = through_the_wire(|out| put_manifest(out, &foreign)).unwrap_err();
 
-        assert_eq!(refused.to_string(), "method \"good_one\" is not of namespace other");
+        assert_eq!(refused.to_string(), "method \"good_one\" is not in namespace other");
     }
 }

@@ -64,7 +64,7 @@ impl PluginLimits {
         let not_held = named.into_iter().filter(|(_, is_named)| *is_named);
         not_held
             .map(|(name, _)| {
-                format!("limits.{name} does not hold in the node's own process; it needs isolation = \"process\"")
+                format!("limits.{name} has no effect in the node's own process; it needs isolation = \"process\"")
             })
             .collect()
     }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_is_the_hosts_and_what_can_not_hold_is_named() {
+    fn omitted_limits_are_the_hosts_and_ineffective_ones_are_named() {
         let limits =
             PluginLimits { memory: Some(1 << 20), calls: Some(3), restarts: Some(1), ..PluginLimits::default() };
         let options = IsolationOptions::of_this_program();
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(in_process, ModuleLimits { calls: Some(3), ..ModuleLimits::default() });
         assert_eq!(limits.not_held(Isolation::Process), [""; 0]);
         let names: Vec<_> = limits.not_held(Isolation::InProcess);
-        assert!(names[0].starts_with("limits.memory does not hold") && names[1].starts_with("limits.restarts"));
+        assert!(names[0].starts_with("limits.memory has no effect") && names[1].starts_with("limits.restarts"));
         assert_eq!(names.len(), 2);
     }
 }

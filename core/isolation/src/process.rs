@@ -46,9 +46,9 @@ pub(crate) enum ProcessError {
     Ended(String),
     #[error("its process was not ready within {0:?}")]
     Late(Duration),
-    #[error("its process breaks the rules: {0}")]
+    #[error("its process violated the protocol: {0}")]
     Wire(#[from] WireError),
-    #[error("its process breaks the rules: {0}")]
+    #[error("its process violated the protocol: {0}")]
     Manifest(#[from] ManifestError),
     /// The child's reason, which names the file.
     #[error("{0}")]
@@ -94,10 +94,10 @@ fn kill(mut child: Child, timeout: Duration) -> String {
     if collected(&mut child, timeout).is_some() {
         return "killed by the node".to_owned();
     }
-    tracing::error!(process = child.id(), "a plugin's process was killed, and the system does not let it go");
+    tracing::error!(process = child.id(), "a plugin's process was killed, but the system has not removed it");
     // Without a thread it remains a zombie until the node ends.
     let _ = thread::Builder::new().name("collector".to_owned()).spawn(move || child.wait());
-    "killed by the node, and not let go by the system".to_owned()
+    "killed by the node, but not yet removed by the system".to_owned()
 }
 
 /// The exit status of a process, if it ends in time.
@@ -122,7 +122,7 @@ fn describe(status: ExitStatus) -> String {
         (Some(libc::SIGKILL), _) => "signal 9, killed".to_owned(),
         (Some(signal), _) => format!("signal {signal}"),
         (None, Some(code)) => format!("exit code {code}"),
-        (None, None) => "in an unknown way".to_owned(),
+        (None, None) => "for an unknown reason".to_owned(),
     }
 }
 
@@ -372,7 +372,7 @@ impl Process {
                 said.truncate(count);
                 let said = String::from_utf8_lossy(&said);
                 let said = said.trim();
-                ProcessError::Ended(if said.is_empty() { how } else { format!("{how}; it said: {said}") })
+                ProcessError::Ended(if said.is_empty() { how } else { format!("{how}; its last output: {said}") })
             }
             _ => ProcessError::Socket(error),
         }
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_does_not_end_is_killed_and_its_end_is_told() {
+    fn a_process_that_does_not_end_is_killed_and_its_end_is_reported() {
         let mut running = ChildProcess::new(sleeping());
 
         assert_eq!(running.end(Duration::ZERO), "killed by the node");

@@ -146,7 +146,7 @@ impl Spec {
         let opened = process::open(&self.library, &self.options, Duration::MAX);
         let (mut process, greeting) = opened.map_err(|error| Failure::server(error.to_string()))?;
         if greeting.manifest != self.manifest {
-            return Err(Failure::server("the library says something else about itself than before"));
+            return Err(Failure::server("the manifest of the library has changed"));
         }
         let early = self.start(&mut process, &[], Duration::MAX)?;
         Ok((process, early))
@@ -345,7 +345,7 @@ impl Supervisor {
             link = self.spec.link();
             self.shared.process.store(process.running.id(), Ordering::Relaxed);
             self.shared.state.store(Arc::new(State::Serving(Arc::clone(&link))));
-            tracing::info!(plugin = self.name(), process = process.running.id(), "plugin's process serves again");
+            tracing::info!(plugin = self.name(), process = process.running.id(), "plugin's process is serving again");
         }
     }
 
@@ -397,16 +397,15 @@ impl Supervisor {
         let end_time = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
         let what = match &ending {
             Ending::Overrun(id) => Some(format!(
-                "{} kept it for more than {:?} of processor time",
+                "{} used more than {:?} of processor time",
                 self.spec.asked(link, *id),
                 self.spec.options.processor_time
             )),
             Ending::Broke(error) => Some(error.to_string()),
-            Ending::Unread(bytes) => Some(format!(
-                "it did not read what it had asked for: more than {} MiB of answers waited for it",
-                bytes >> 20
-            )),
-            Ending::Silent(time) => Some(format!("it did not answer at all for {time:?}")),
+            Ending::Unread(bytes) => {
+                Some(format!("it did not read the answers to its requests: more than {} MiB were waiting", bytes >> 20))
+            }
+            Ending::Silent(time) => Some(format!("it did not respond for {time:?}")),
             Ending::Closed => None,
         };
         let how = end_process(running, end_time).await;

@@ -111,25 +111,25 @@ kinds! {
 /// A frame that violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    #[error("it announced a message of {0} bytes; at most {MAX_FRAME} are read")]
+    #[error("it announced a message of {0} bytes; at most {MAX_FRAME} are allowed")]
     TooLong(usize),
-    #[error("it announced a message of {0} bytes; none is that short")]
+    #[error("it announced a message of {0} bytes, which is too short")]
     TooShort(usize),
-    #[error("it announced a {0:?} message of {1} bytes; at most {most} are read", most = .0.most())]
+    #[error("it announced a {0:?} message of {1} bytes; at most {most} are allowed", most = .0.most())]
     TooLongForKind(Kind, usize),
     #[error("it sent a message of the unknown kind {0:#04x}")]
     UnknownKind(u8),
     #[error("a {0:?} message is malformed")]
     Malformed(Kind),
-    #[error("a {0:?} message has no place here")]
+    #[error("a {0:?} message is not allowed at this point")]
     Unexpected(Kind),
-    #[error("it answered number {0}, which was not asked or has been answered")]
+    #[error("it answered request {0}, which was never sent or is already answered")]
     NotAsked(u64),
-    #[error("it used the number {0} twice")]
+    #[error("it used the request number {0} twice")]
     NumberTaken(u64),
     #[error("it sent more items of subscription {0} than it was allowed to")]
     TooManyItems(u64),
-    #[error("it asked too much before it had started")]
+    #[error("it sent too many requests before it had started")]
     TooMuchEarly,
 }
 
@@ -265,7 +265,7 @@ pub(crate) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Fa
 }
 
 fn too_large(length: usize) -> Failure {
-    Failure::limit(format!("an answer of {length} bytes does not pass to or from a plugin's process"))
+    Failure::limit(format!("an answer of {length} bytes is too long for the connection to a plugin's process"))
 }
 
 /// Overwrites bytes with zeroes. Eight times as fast as writing byte by byte.
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_message_is_cut_and_says_so() {
+    fn a_long_error_message_is_cut_and_marked_as_cut() {
         let failure = Failure::server("\u{1}".repeat(MAX_MESSAGE + 7));
         let mut out = Vec::new();
         put_reply(&mut out, Kind::Reply, Err(&failure));
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_its_kind_cannot_carry_becomes_an_error_that_says_so() {
+    fn an_answer_too_long_for_its_kind_becomes_an_error() {
         let large = vec![b'1'; MAX_ITEM];
         let mut out = Vec::new();
 
@@ -446,7 +446,7 @@ mod tests {
         let mut buffer = FrameBuffer::new();
         take_in(&mut buffer, &out);
         let failure = buffer.next().unwrap().unwrap().fields().reply().unwrap().unwrap_err();
-        assert_eq!(failure.message, "an answer of 16777216 bytes does not pass to or from a plugin's process");
+        assert_eq!(failure.message, "an answer of 16777216 bytes is too long for the connection to a plugin's process");
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl ModuleRegister {
     /// [`ModuleError::WrongState`] when the name is taken.
     pub fn add_actor(&self, module: ActorModule) -> Result<(), ModuleError> {
         if self.actor(module.name).is_some() || self.modules().by_name.contains_key(module.name) {
-            let problem = "is known already".to_owned();
+            let problem = "already exists".to_owned();
             return Err(ModuleError::WrongState { name: module.name.to_owned(), problem });
         }
         let standing = match module.control {
@@ -72,7 +72,7 @@ impl ModuleRegister {
                 continue;
             }
             if let Err(failure) = switch.stop().await {
-                tracing::warn!(module = actor.name(), %failure, "did not stop in order");
+                tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");
             }
         }
     }
@@ -109,7 +109,7 @@ impl ModuleRegister {
             self.bus.suspend(actor.module.answers, &actor.stopped());
             *actor.standing() = Standing::Disabled;
             if let Err(failure) = switch.stop().await {
-                tracing::warn!(module = actor.name(), %failure, "did not stop in order");
+                tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");
             }
         }
         let drain_micros = if operation == ModuleOperation::Disable { micros(begun.elapsed()) } else { 0 };

@@ -27,7 +27,7 @@ pub(crate) struct Candidate {
 
 /// A checked library, with its isolation and trust.
 #[derive(Clone)]
-pub(crate) struct Judged {
+pub(crate) struct CheckedCandidate {
     pub(crate) library: CheckedLibrary,
     pub(crate) isolation: Isolation,
     pub(crate) trust: Trust,
@@ -90,7 +90,7 @@ impl ModuleRegister {
         library: CheckedLibrary,
         plan: &PluginPlan,
         is_vouched_for: bool,
-    ) -> Result<Judged, ModuleError> {
+    ) -> Result<CheckedCandidate, ModuleError> {
         let trust = self.trust(plan, &library.hash, is_vouched_for);
         let has_own_build = || {
             let modules = self.modules();
@@ -109,7 +109,7 @@ impl ModuleRegister {
                 hash: library.hash,
             });
         }
-        Ok(Judged { library, isolation, trust })
+        Ok(CheckedCandidate { library, isolation, trust })
     }
 
     /// Checks a library, and copies the checked bytes. Blocks.
@@ -126,11 +126,11 @@ impl ModuleRegister {
     /// Opens a checked library. Blocks; waits at most `most` for a process.
     pub(crate) fn open_checked(
         &self,
-        judged: Judged,
+        judged: CheckedCandidate,
         plan: &PluginPlan,
         most: Duration,
     ) -> Result<Candidate, ModuleError> {
-        let Judged { library, isolation, trust } = judged;
+        let CheckedCandidate { library, isolation, trust } = judged;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => {
                 let opened = Library::open(&library)?;
@@ -181,7 +181,7 @@ impl ModuleRegister {
     /// As [`ModuleRegister::open_checked`], in the background.
     pub(crate) async fn open_checked_in_background(
         self: &Arc<Self>,
-        judged: Judged,
+        judged: CheckedCandidate,
         plan: &PluginPlan,
     ) -> Result<Candidate, ModuleError> {
         let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);

@@ -121,7 +121,7 @@ fn read_own(path: &Path) -> Result<Vec<u8>, io::Error> {
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let facts = file.metadata()?;
     if !facts.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     check_owner(Ownership::of(&facts), "it").map_err(io::Error::other)?;
     let mut text = Vec::new();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_and_vouched_for_at_run_time_is_kept_until_the_settings_grant_something_else() {
+    fn run_time_grants_and_trust_are_kept_until_the_settings_change_them() {
         let settled =
             PluginPlan { capabilities: Some(vec![Capability::ReadNode]), ..PluginPlan::new("mine", "/mine.so") };
         let chosen = PluginPlan {
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(choices.apply(std::slice::from_ref(&settled)), (vec![chosen.clone()], vec![added]));
         let fewer = PluginPlan { capabilities: Some(Vec::new()), ..settled };
         let kept = choices.apply(std::slice::from_ref(&fewer)).0.remove(0);
-        assert_eq!(kept.capabilities, Some(Vec::new()), "the settings changed: they have the last word");
+        assert_eq!(kept.capabilities, Some(Vec::new()), "the settings changed: they take precedence");
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
 
         let refused = Choices::read(&file).unwrap_err().to_string();
-        assert!(refused.contains("it can be written by everybody (mode 666)"), "{refused}");
+        assert!(refused.contains("it is writable by everyone (mode 666)"), "{refused}");
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_that_cannot_be_read_are_refused_by_file_and_never_taken_for_none() {
+    fn unreadable_choices_are_refused_and_never_treated_as_empty() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
         let refusal = || Choices::read(&file).unwrap_err().to_string();
@@ -382,14 +382,14 @@ mod tests {
         for text in ["", "{", "[]", "{\"modules\":{\"eth\":{}}}", "\0\0\0"] {
             fs::write(&file, text).unwrap();
             let refused = refusal();
-            assert!(refused.starts_with(&format!("choices about modules, {}: ", file.display())), "{refused}");
-            assert!(refused.contains("put the file right, or take it away"), "{refused}");
+            assert!(refused.starts_with(&format!("stored choices about modules, {}: ", file.display())), "{refused}");
+            assert!(refused.contains("correct the file, or remove it"), "{refused}");
         }
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(folder.path().join("nowhere"), &file).unwrap();
         refusal();
         fs::remove_file(&file).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-        assert!(refusal().contains("it is no regular file"));
+        assert!(refusal().contains("it is not a regular file"));
     }
 }

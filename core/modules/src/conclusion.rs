@@ -73,7 +73,8 @@ impl ModuleRegister {
         let kept = if written.is_ok() { choices } else { None };
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         written.map_err(|error| {
-            tracing::warn!(path = %path.display(), %error, "the choice will not outlast the node");
+            tracing::warn!(path = %path.display(), %error, "a choice about a module could not be stored; it ends \
+                with the node");
             ModuleError::NotKept { name: name.to_owned(), path: path.clone(), reason: error.to_string() }
         })
     }

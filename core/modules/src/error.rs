@@ -39,9 +39,9 @@ pub enum ModuleError {
         hash: String,
     },
     /// The settings want a foreign build to run in the node's own process.
-    #[error("module {name}: {}: isolation = \"in-process\", but this build (SHA-256 {hash}) is neither built in nor vouched for, \
-        and nothing would bind it in the node's process; vouch for it with --trust or plugins.trusted, or leave isolation \
-        out", path.display())]
+    #[error("module {name}: {}: isolation = \"in-process\", but this build (SHA-256 {hash}) is neither built in nor \
+        vouched for, and nothing would restrict it in the node's process; vouch for it with --trust or \
+        plugins.trusted, or leave isolation out", path.display())]
     ForeignInProcess {
         /// The module.
         name: String,
@@ -113,7 +113,8 @@ pub enum ModuleError {
     },
     /// All plugins together took too long to start with the node.
     #[error(
-        "module {name}: the plugins took {whole:?} to start, as long as they may; `tenon module enable {name}` starts this one"
+        "module {name}: not started, because the plugins used all of {whole:?} to start; `tenon module enable \
+         {name}` starts it"
     )]
     NoTimeLeft {
         /// The module.
@@ -124,8 +125,8 @@ pub enum ModuleError {
     /// The file with the operator's run-time choices can't be read. It says which modules are disabled, and what
     /// plugins are granted.
     #[error(
-        "choices about modules, {}: {reason}; they say which modules are disabled and what plugins are granted: put the file \
-        right, or take it away, and disable again what the settings enable and you did not want", path.display()
+        "stored choices about modules, {}: {reason}; the file says which modules are disabled and what plugins are \
+         granted: correct the file, or remove it and disable again the modules that you do not want", path.display()
     )]
     Choices {
         /// The file.
@@ -135,8 +136,8 @@ pub enum ModuleError {
     },
     /// The operation was done, but the choice could not be written for the next start.
     #[error(
-        "module {name}: done, but it holds only until the node stops: {}: {reason}; make room or put that right, and give the \
-        command again", path.display()
+        "module {name}: done, but only until the node stops, as this could not be stored: {}: {reason}; solve that, \
+         and repeat the command", path.display()
     )]
     NotKept {
         /// The module.
@@ -147,13 +148,13 @@ pub enum ModuleError {
         reason: String,
     },
     /// The text is neither a plugin's name nor its path.
-    #[error("{name:?} is no name of a module: letters, digits, - and _, at most 64")]
+    #[error("{name:?} is not a valid module name: letters, digits, - and _, at most 64")]
     BadName {
         /// The given text.
         name: String,
     },
     /// A file whose name gives no module name.
-    #[error("plugin {}: a library is called NAME.so or libNAME.so; give the module's name with it otherwise", path.display())]
+    #[error("plugin {}: the library is not named NAME.so or libNAME.so; give the name of the module too", path.display())]
     NamelessFile {
         /// The file.
         path: PathBuf,
@@ -198,7 +199,7 @@ pub enum ModuleError {
     #[error("the operation crashed; the log has more")]
     Crashed,
     /// Another operation is under way.
-    #[error("another operation on modules is under way")]
+    #[error("another operation on modules is running")]
     Busy,
     /// The host is shutting down.
     #[error("the node is shutting down")]
@@ -221,8 +222,8 @@ fn missing_grants(missing: &[Capability]) -> String {
     let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
     let names = names.join(",");
     format!(
-        "; it asks for {names}, which it was not granted: grant what it may have with --grant {names}, or under \
-        capabilities in its settings"
+        "; it requests {names}, which it was not granted: grant them with --grant {names}, or under capabilities in \
+         its settings"
     )
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn run_at_low_priority<T: Send + 'static>(
         let _ = sender.send(outcome);
     };
     if let Err(error) = thread::Builder::new().name("modules".to_owned()).spawn(run) {
-        tracing::error!(%error, "no thread for an operation on modules");
+        tracing::error!(%error, "no thread could be started for an operation on modules");
         return Err(ModuleError::Crashed);
     }
     receiver.await.unwrap_or(Err(ModuleError::Crashed))

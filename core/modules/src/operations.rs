@@ -19,7 +19,7 @@ use tenon_host::{RouteTable, RunningPlugin, SHARE_WAIT, find_library, library_na
 
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
-    candidates::{Candidate, Judged},
+    candidates::{Candidate, CheckedCandidate},
     ends::end_after,
     low_priority::blocking,
     plugin_module::{Build, State},
@@ -32,13 +32,13 @@ const STOP_WAIT: Duration = Duration::from_millis(100);
 const MAX_NAME: usize = 64;
 
 /// The operator's arguments for loading or replacing a module.
-struct Given {
+struct LoadArguments {
     path: Option<String>,
     settings: Option<String>,
     terms: ModuleTerms,
 }
 
-impl Given {
+impl LoadArguments {
     /// Applies them to a plan, whose other fields stay. Returns whether the path is the plan's own, and whether the
     /// operator vouches for the build.
     fn put_into(self, plan: &mut PluginPlan) -> (bool, bool) {
@@ -131,13 +131,13 @@ impl ModuleRegister {
         let keeps_end = matches!(change, ModuleChange::Replace { .. });
         let report = match change {
             ModuleChange::Load { path, settings, is_enabled, terms } => {
-                let given = Given { path, settings, terms };
+                let given = LoadArguments { path, settings, terms };
                 self.load_module(name, given, is_enabled, started).await?
             }
             ModuleChange::Enable | ModuleChange::EnableFor { .. } => self.enable_module(name, started).await?,
             ModuleChange::Disable => self.disable(name, waits_for_drain, started).await?,
             ModuleChange::Replace { path, settings, terms } => {
-                let given = Given { path, settings, terms };
+                let given = LoadArguments { path, settings, terms };
                 self.replace_module(name, given, waits_for_drain, started).await?
             }
             ModuleChange::Unload => self.unload(name, waits_for_drain, started).await?,
@@ -162,7 +162,8 @@ impl ModuleRegister {
                 Ok(Some(self.report(name, ModuleOperation::Enable, ModuleState::Enabled, started)))
             }
             (true, None, Some(_)) => {
-                let problem = "is enabled without an end; disable it before it is enabled for a time".to_owned();
+                let problem =
+                    "is enabled without a time limit; disable it before you enable it for a limited time".to_owned();
                 Err(ModuleError::WrongState { name: name.to_owned(), problem })
             }
             _ => Ok(None),
@@ -172,7 +173,7 @@ impl ModuleRegister {
     async fn load_module(
         self: &Arc<Self>,
         name: &str,
-        given: Given,
+        given: LoadArguments,
         is_enabled: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
@@ -225,7 +226,7 @@ impl ModuleRegister {
         let mut plan = PluginPlan { is_enabled: true, ..plan };
         let candidate = match build {
             Some(Build { library, isolation, trust, .. }) if !is_failed => {
-                self.open_checked_in_background(Judged { library, isolation, trust }, &plan).await?
+                self.open_checked_in_background(CheckedCandidate { library, isolation, trust }, &plan).await?
             }
             _ => self.open_in_background(&mut plan, is_path_settled, false).await?,
         };

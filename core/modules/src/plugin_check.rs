@@ -286,7 +286,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
         Ok(run_load_cycles(&library, &processes, &plan.settings, cycles))
     };
     let outcome = run_at_low_priority(run).await?;
-    let loads = "it is loaded, started, stopped and unloaded 100 times";
+    let loads = "it can be loaded, started, stopped and unloaded 100 times";
     let Leftovers { threads_before, threads_after, memory_before, memory_after, stays } = match outcome {
         Ok(leftovers) => leftovers,
         Err(problem) => return Ok((vec![Check { statement: loads, problems: vec![problem] }], None)),
@@ -297,11 +297,10 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
     let checks = vec![
         Check { statement: loads, problems: Vec::new() },
         Check {
-            statement: "nothing keeps it mapped when it is unloaded",
+            statement: "it is unmapped when it is unloaded",
             problems: problem_if(
                 stays,
-                "it stays mapped for ever: a thread of its own, or a thread-local with a destructor, keeps it"
-                    .to_owned(),
+                "it stays mapped forever, because it has a thread, or a thread-local with a destructor".to_owned(),
             ),
         },
         Check {

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
-    candidates::{Candidate, Judged},
+    candidates::{Candidate, CheckedCandidate},
     ends::now,
     plugin_module::{KnownPlugin, State},
 };
@@ -104,11 +104,11 @@ impl ModuleRegister {
         let judge =
             |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Unpaused)?, plan, false);
         let judged = waiting.into_iter().map(|Waiting { plan, stage }| (judge(&plan, stage), plan));
-        let judged: Vec<(Result<Judged, ModuleError>, PluginPlan)> = judged.collect();
-        let is_process = |judged: &Result<Judged, ModuleError>| {
+        let judged: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = judged.collect();
+        let is_process = |judged: &Result<CheckedCandidate, ModuleError>| {
             judged.as_ref().is_ok_and(|judged| judged.isolation == Isolation::Process)
         };
-        let open = |(judged, plan): (Result<Judged, ModuleError>, PluginPlan)| {
+        let open = |(judged, plan): (Result<CheckedCandidate, ModuleError>, PluginPlan)| {
             let opened = judged.and_then(|judged| self.open_checked(judged, &plan, deadline.left(&plan)?));
             (plan, opened)
         };
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_done_side_by_side_on_some_at_a_time_and_told_in_order() {
+    fn work_runs_concurrently_within_a_limit_and_results_come_in_order() {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = |number: usize| {
             most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);

@@ -15,7 +15,12 @@ impl ModuleRegister {
         let limits = limits.unwrap_or(self.options.space_limits);
         let usage = self.options.spaces.as_ref().and_then(|spaces| {
             let usage = spaces.usage(&info.name);
-            usage.inspect_err(|error| tracing::warn!(module = info.name, %error, "what it stores is not known")).ok()
+            usage
+                .inspect_err(|error| {
+                    tracing::warn!(module = info.name, %error, "could not read the storage use of \
+                a module")
+                })
+                .ok()
         });
         let may_store = details.granted.contains(&Capability::Storage);
         let shown = usage.filter(|(records, _)| may_store || *records > 0);

@@ -47,7 +47,8 @@ impl ModuleRegister {
                 host.end_alone(&of_task).await
             });
             if let Err(error) = task.await.unwrap_or(Err(ModuleError::Crashed)) {
-                tracing::warn!(module = name, %error, "enabled for a time that is over, and could not be disabled; tried again");
+                tracing::warn!(module = name, %error, "the limited time of a module is over, but it could not be \
+                    disabled; retrying");
                 all_ended = false;
             }
         }
@@ -68,11 +69,11 @@ impl ModuleRegister {
             self.give_up(name, started)
         };
         self.set_end(name, None);
-        tracing::info!(module = name, "enabled for a time that is over");
+        tracing::info!(module = name, "disabled a module whose limited time is over");
         match self.conclude(report).await {
             // It is disabled all the same, and its end is gone: nothing is tried again.
             Err(error @ ModuleError::NotKept { .. }) => {
-                tracing::warn!(module = name, %error, "disabled until the next start only");
+                tracing::warn!(module = name, %error, "disabled a module, but only until the next start");
                 Ok(())
             }
             outcome => outcome.map(drop),

@@ -44,7 +44,7 @@ async fn a_method_of_its_own_answers_by_the_other_name() {
 }
 
 #[tokio::test]
-async fn what_a_method_says_of_itself_holds_by_both_names() {
+async fn a_methods_flags_hold_under_both_names() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
     let known = |names: &[&str]| names.iter().map(|name| router.only_reads(name)).collect::<Vec<_>>();

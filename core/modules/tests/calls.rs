@@ -137,7 +137,7 @@ async fn a_call_that_waits_is_woken_on_another_thread() {
 }
 
 #[tokio::test]
-async fn the_bus_answers_what_was_granted_and_nothing_else() {
+async fn the_bus_answers_only_requests_with_a_granted_capability() {
     let test = TestModules::with_misbehaving();
     test.answer_version();
     let router = test.modules.router();
@@ -228,7 +228,7 @@ async fn a_call_that_wakes_itself_for_ever_can_be_dropped() {
 }
 
 #[tokio::test]
-async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
+async fn a_plugins_requests_are_made_for_its_caller_in_both_isolations() {
     let asked = Origin { has_token: true, ..Origin::new(Transport::Http, ClientId::of_process(7)) };
     let (apart, inside) = (processes::host(), TestModules::with_misbehaving());
     processes::misbehaving(&apart);
@@ -252,7 +252,7 @@ async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
 }
 
 #[tokio::test]
-async fn what_a_plugin_keeps_is_counted_for_the_client_that_asks_and_forgotten_with_the_plugin() {
+async fn memory_held_by_a_plugin_is_charged_to_its_client_and_released_with_the_plugin() {
     let memory = MemoryBudget::new(MemoryLimits { total: 100_000, client: 1_000 });
     let test = TestModules::with_options(|options| options.memory = memory.clone());
     test.modules.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap();

@@ -38,7 +38,7 @@ async fn good_plugins_pass_every_check() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_bad_plugin_does_is_named() {
+async fn the_check_names_the_faults_of_a_bad_plugin() {
     let report = check(&rust_plugin("tenon-test-misbehaving")).await.unwrap();
 
     assert!(!report.is_passed());
@@ -50,7 +50,7 @@ async fn what_a_bad_plugin_does_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_plugin_leaves_behind_when_it_is_unloaded_is_named() {
+async fn the_check_names_leftovers_of_an_unloaded_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str, &str); 5] = [
         (&[], "", ""),
@@ -81,8 +81,8 @@ async fn a_plugin_that_stays_mapped_after_it_was_unloaded_is_named() {
 
     let report = check(&library).await.unwrap();
 
-    let problem = &problems(&report, "nothing keeps it mapped")[0];
-    assert!(problem.starts_with("it stays mapped for ever: a thread of its own, or a thread-local"), "{problem}");
+    let problem = &problems(&report, "it is unmapped when it is unloaded")[0];
+    assert!(problem.starts_with("it stays mapped forever, because it has a thread, or a thread-local"), "{problem}");
     assert_eq!(report.checks.iter().filter(|check| !check.problems.is_empty()).count(), 1, "{:?}", report.checks);
 }
 

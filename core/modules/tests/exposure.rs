@@ -72,7 +72,7 @@ async fn a_method_that_is_refused_by_one_of_its_names_is_refused_by_all() {
 }
 
 #[tokio::test]
-async fn a_refusal_holds_for_what_is_loaded_later() {
+async fn a_refusal_also_applies_to_later_loaded_plugins() {
     let test = TestModules::new();
     let router = test.modules.router();
     let caller = refusing(&["counter_next"]);
@@ -85,7 +85,7 @@ async fn a_refusal_holds_for_what_is_loaded_later() {
 }
 
 #[tokio::test]
-async fn what_is_there_for_another_name_has_no_other() {
+async fn a_method_of_one_name_is_not_served_under_the_other() {
     for is_served in [true, false] {
         let test = host(is_served);
         let router = test.modules.router();
@@ -98,7 +98,7 @@ async fn what_is_there_for_another_name_has_no_other() {
 }
 
 #[tokio::test]
-async fn what_the_chain_does_not_have_is_neither_called_nor_listed() {
+async fn namespaces_that_the_chain_lacks_are_neither_called_nor_listed() {
     let test = TestModules::with_options(|options| options.unserved = vec!["counter".to_owned()]);
     test.modules.load(&rust_plugin("tenon-test-counter"), "").unwrap();
     test.modules.load(&rust_plugin("tenon-example-hello"), "").unwrap();

@@ -26,12 +26,12 @@ fn every_mismatch_is_refused_by_its_name() {
         (&["-DMAGIC=7"], "not a Tenon plugin: its table has the wrong magic number"),
         (&["-DMAJOR=2"], "built for plugin ABI 2.0, this node has 1.3"),
         (&["-DNEEDS_MINOR=4"], "built for plugin ABI 1.4, this node has 1.3"),
-        (&["-DSIZE=100"], "its table has 100 bytes, ABI 1.0 has"),
-        (&["-DSCHEMA=0xab"], "its messages (schema abababab"),
+        (&["-DSIZE=100"], "its table has 100 bytes, but that of ABI 1.0 has"),
+        (&["-DSCHEMA=0xab"], "its messages have schema abababab"),
         (&["-DNAMESPACE=\"a b\""], "namespace \"a b\" is malformed"),
-        (&["-DCAPABILITIES=\"ReadChain,Fly\""], "it wants the capability Fly, which this node does not know"),
+        (&["-DCAPABILITIES=\"ReadChain,Fly\""], "it requests the capability Fly, which this node does not know"),
         (&["-DMETHODS=100000"], "it lists more than 4096 methods"),
-        (&["-DNO_TABLE=1"], "tenon_plugin_v1 gave nothing"),
+        (&["-DNO_TABLE=1"], "tenon_plugin_v1 returned nothing"),
     ];
     for (flags, words) in cases {
         let error = refusal(flags).to_string();
@@ -42,7 +42,7 @@ fn every_mismatch_is_refused_by_its_name() {
 }
 
 #[test]
-fn what_is_no_library_is_refused() {
+fn refuses_files_that_are_not_libraries() {
     let test = TestModules::new();
     let (missing, garbage) = (test.folder.path().join("missing.so"), test.folder.path().join("garbage.so"));
     fs::write(&garbage, "no ELF").unwrap();
@@ -99,7 +99,7 @@ fn a_library_is_loaded_from_a_copy_named_by_its_content() {
 }
 
 #[test]
-fn a_plugin_gets_what_it_asks_for_out_of_what_is_granted() {
+fn a_plugin_gets_the_granted_ones_of_its_requested_capabilities() {
     let test = TestModules::with_options(|options| options.granted = vec![Capability::ReadNode, Capability::Sign]);
 
     let info = test.modules.load(&rust_plugin("tenon-plugin-net"), "").unwrap();

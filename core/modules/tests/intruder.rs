@@ -92,7 +92,7 @@ async fn the_attempts_are_real() {
 }
 
 #[tokio::test]
-async fn each_grant_opens_what_it_names_and_nothing_else() {
+async fn each_grant_opens_only_the_named_capability() {
     for granted in Capability::ALL {
         let test = host(&[granted], |_| {});
         let router = test.modules.router();
@@ -170,7 +170,7 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_plugin_does_not_read_stays_within_its_share_of_the_budget_and_others_keep_theirs() {
+async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
     const SHARE: usize = 1 << 20;
     let memory = MemoryBudget::new(MemoryLimits { total: 8 * SHARE, client: SHARE });
     // Its own bounds would let it have more.
@@ -196,7 +196,7 @@ async fn what_a_plugin_does_not_read_stays_within_its_share_of_the_budget_and_ot
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_for_which_more_waits_than_may_is_ended_and_says_why() {
+async fn a_process_with_too_many_waiting_answers_is_ended_with_the_reason() {
     let test = host(&[Capability::ReadChain], |processes| {
         (processes.pause_at, processes.end_at) = (1 << 20, 2 << 20);
     });
@@ -207,7 +207,7 @@ async fn a_process_for_which_more_waits_than_may_is_ended_and_says_why() {
 
     let failure = call(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;
 
-    let reason = "it did not read what it had asked for: more than 2 MiB of answers waited for it";
+    let reason = "it did not read the answers to its requests: more than 2 MiB were waiting";
     assert_eq!(failure, format!("plugin intruder: its process has ended: {reason}"));
     serves_again(&router, "intruder_endings").await;
 }

@@ -238,10 +238,10 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
         ("hostile_abort", "signal 6, aborted"),
         ("hostile_exit", "exit code 7"),
         ("hostile_leak", "signal 6, aborted"),
-        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are read"),
-        ("hostile_short", "it announced a message of 3 bytes; none is that short"),
+        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are allowed"),
+        ("hostile_short", "it announced a message of 3 bytes, which is too short"),
         ("hostile_kind", "it sent a message of the unknown kind 0x7f"),
-        ("hostile_twice", "it answered number 999999, which was not asked or has been answered"),
+        ("hostile_twice", "it answered request 999999, which was never sent or is already answered"),
     ] {
         let failure = call(&router, method, "[]").await.unwrap_err();
         let expected = format!("plugin bad: its process has ended: {reason}");
@@ -262,7 +262,7 @@ async fn a_call_that_keeps_its_process_is_ended_whether_it_computes_or_waits() {
 
     for method in ["hostile_loop", "hostile_block"] {
         let failure = call(&router, method, "[]").await.unwrap_err().message;
-        let reason = format!("{method} kept it for more than 300ms of processor time");
+        let reason = format!("{method} used more than 300ms of processor time");
         assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
         assert_eq!(serves_again(&router, "hostile_true").await, "true");
     }

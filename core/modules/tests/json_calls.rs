@@ -72,8 +72,8 @@ async fn calls_that_have_no_end_or_no_sense_are_refused() {
     for isolation in BOTH {
         let test = host(isolation, &[Capability::ReadNode]);
         let cases = [
-            ("caller_again", "-32005: calls of methods by plugins lead to one another: at most 4 may"),
-            ("caller_ownAgain", "-32005: a plugin makes at most 32 calls of methods on its own account at a time"),
+            ("caller_again", "-32005: method calls of plugins are nested too deeply: at most 4 levels are allowed"),
+            ("caller_ownAgain", "-32005: a plugin may have at most 32 concurrent method calls that serve no request"),
             ("caller_cut", "-32602: the parameters are not JSON: EOF while parsing a list at line 1 column 5"),
             ("caller_missing", "-32601: the method eth_noSuchMethod does not exist/is not available"),
             ("caller_binary", "-32602: the parameters are not JSON: invalid utf-8 sequence of 1 bytes from index 0"),

@@ -230,7 +230,7 @@ async fn a_replacement_that_fails_changes_nothing() {
 
     assert!(refused.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     let other = other.unwrap_err().to_string();
-    assert!(other.contains("serves counter, and the new library serves hello"), "{other}");
+    assert!(other.contains("serves counter, but the new library serves hello"), "{other}");
     assert!(matches!(missing, Err(ModuleError::Host(HostError::File { .. }))));
     assert_eq!(test.modules.info("counter").unwrap(), before);
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("2"), "calls are not held for ever");
@@ -320,9 +320,9 @@ async fn every_way_into_a_wrong_state_is_refused_by_name() {
     assert_eq!(refusal(change("bye", ModuleChange::Disable).await), "there is no module \"bye\"; there are: hello");
     assert!(refusal(change("absent", by_name(true)).await).starts_with("no plugin folder has a library for absent"));
     let nameless = refusal(change("", load(Path::new("/etc/hostname"))).await);
-    assert!(nameless.contains("/etc/hostname: a library is called NAME.so or libNAME.so"), "{nameless}");
+    assert!(nameless.contains("/etc/hostname: the library is not named NAME.so or libNAME.so"), "{nameless}");
     for name in ["", "../hello", "a/b", ".", "a b", "hello\0"] {
-        assert!(refusal(change(name, by_name(true)).await).contains("is no name of a module"), "{name:?}");
+        assert!(refusal(change(name, by_name(true)).await).contains("is not a valid module name"), "{name:?}");
     }
     change("hello", ModuleChange::Unload).await.unwrap();
     assert!(test.modules.list().is_empty() && test.modules.router().namespaces().is_empty());
@@ -355,15 +355,15 @@ async fn libraries_that_may_not_become_part_of_the_node_are_refused_and_nothing_
     let cases = [
         (path("missing.so"), "cannot open the library: No such file"),
         (path("folder.so"), "refused: it is a folder"),
-        (path("pipe.so"), "refused: it is no regular file"),
+        (path("pipe.so"), "refused: it is not a regular file"),
         (write("text.so", b"hello\n"), "not a loadable library: it is a text file"),
         (write("empty.so", b""), "not a loadable library: it is empty"),
         (write("truncated.so", &bytes[..bytes.len() / 2]), "not a loadable library: it is truncated"),
         (write("foreign.so", &foreign), "not a loadable library: it is built for another architecture"),
-        (writable, "refused: it can be written by everybody (mode 666); chmod o-w"),
-        (path("link.so"), "and libraries are loaded only from"),
-        (open_folder.join("../open/hello.so"), "and libraries are loaded only from"),
-        (outside.path().join("hello.so"), "and libraries are loaded only from"),
+        (writable, "refused: it is writable by everyone (mode 666); chmod o-w"),
+        (path("link.so"), "but libraries are loaded only from"),
+        (open_folder.join("../open/hello.so"), "but libraries are loaded only from"),
+        (outside.path().join("hello.so"), "but libraries are loaded only from"),
         (path("nul\0.so"), "cannot open the library: "),
     ];
     for (path, words) in cases {
@@ -376,7 +376,7 @@ async fn libraries_that_may_not_become_part_of_the_node_are_refused_and_nothing_
     fs::set_permissions(test.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let copy = write("fine.so", &bytes);
     let error = test.modules.change("hello", load(&copy), true).await.unwrap_err().to_string();
-    assert!(error.contains("refused: its folder can be written by everybody"), "{error}");
+    assert!(error.contains("refused: its folder is writable by everyone"), "{error}");
 }
 
 #[tokio::test]
@@ -427,7 +427,7 @@ async fn one_library_serves_one_module_by_whatever_name_its_file_comes() {
 }
 
 #[tokio::test]
-async fn what_is_loaded_is_what_was_checked_whatever_its_path_becomes() {
+async fn the_loaded_library_is_the_checked_one_even_if_its_path_changes() {
     let test = TestModules::new();
     let path = build(test.folder.path(), "tenon-test-counter", 0);
     test.modules.change("counter", load(&path), true).await.unwrap();
@@ -529,7 +529,9 @@ async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
         let error = disable().await;
         assert!(matches!(error, ModuleError::NotKept { .. }), "{error}");
         assert!(
-            error.to_string().starts_with("module hello: done, but it holds only until the node stops: "),
+            error
+                .to_string()
+                .starts_with("module hello: done, but only until the node stops, as this could not be stored: "),
             "{error}"
         );
         assert_eq!(test.modules.info("hello").unwrap().state, ModuleState::Disabled);
@@ -593,7 +595,7 @@ async fn settings_that_changed_are_applied_and_others_left_alone() {
 }
 
 #[tokio::test]
-async fn the_bus_has_it_all_and_grants_are_each_plugins_own() {
+async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
     let test = TestModules::new();
     tenon_modules::register(&test.bus, &test.modules).unwrap();
     test.answer_version();

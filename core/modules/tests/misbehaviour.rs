@@ -73,7 +73,7 @@ fn limited(isolation: Isolation, limits: PluginLimits) -> PluginPlan {
 }
 
 #[tokio::test]
-async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
+async fn module_info_and_the_log_report_each_end_of_a_process() {
     let log = Log::of_all();
     let test = TestModules::with_options(|options| in_processes(options, |processes| processes.restarts = 100));
     let router = hostile(&test);
@@ -83,9 +83,9 @@ async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
         ("hostile_abort", "signal 6, aborted"),
         ("hostile_exit", "exit code 7"),
         ("hostile_leak", "signal 6, aborted"),
-        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are read"),
+        ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are allowed"),
         ("hostile_kind", "it sent a message of the unknown kind 0x7f"),
-        ("hostile_twice", "it answered number 999999, which was not asked or has been answered"),
+        ("hostile_twice", "it answered request 999999, which was never sent or is already answered"),
     ];
     for (count, (method, reason)) in (1..).zip(cases) {
         let failure = call(&router, method, "[]").await.unwrap_err().message;
@@ -102,7 +102,7 @@ async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
+async fn a_silent_process_is_ended_and_its_caller_gets_an_error() {
     let log = Log::of_all();
     let test = TestModules::with_options(|options| {
         in_processes(options, |processes| processes.processor_time = Duration::from_millis(20));
@@ -115,7 +115,7 @@ async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
     let failure = call(&router, "hostile_true", "[]").await.unwrap_err().message;
 
     assert!(stopped.success());
-    let reason = "it did not answer at all for 1.08s";
+    let reason = "it did not respond for 1.08s";
     assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
     assert_eq!(serves_again(&router, "hostile_true").await, "true");
     assert_eq!(faults(&test).last_end.as_deref(), Some(reason));
@@ -196,7 +196,7 @@ async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_ru
         while faults(&test).omitted_lines < 400 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(log.holds("lines of the plugin were left out: it writes too many"));
+        assert!(log.holds("lines of the plugin were omitted: it logs too many"));
     }
 }
 
@@ -216,7 +216,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
         let refused = call(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
 
         assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED);
-        let words = "plugin bad has as many calls as it may (2); try again later";
+        let words = "plugin bad has the maximum number of calls (2); try again later";
         assert_eq!(refused.message, words);
         assert_eq!(faults(&test).refused_calls, 1);
         assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.calls, Some(2));
@@ -241,7 +241,7 @@ async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_no
     let test = start(Isolation::Process, time);
     assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.call_millis, Some(100));
     let looped = call(&test.modules.router(), "bad_loop", "[]").await.unwrap_err().message;
-    assert!(looped.ends_with("bad_loop kept it for more than 100ms of processor time"), "{looped}");
+    assert!(looped.ends_with("bad_loop used more than 100ms of processor time"), "{looped}");
 
     let test = start(Isolation::Process, memory);
     let (router, shown) = (test.modules.router(), plugin_of(&test.modules.info("bad").unwrap()).limits);

@@ -110,7 +110,7 @@ async fn version(test: &TestModules) -> Result<String, Failure> {
 }
 
 #[tokio::test]
-async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
+async fn stopping_and_starting_a_part_reports_its_dependants() {
     let test = TestModules::new();
     test.answer_version();
     let (base, user) = (Part::default(), Part::default());
@@ -167,7 +167,7 @@ async fn a_part_that_fell_over_is_seen_and_enabled_again() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
+async fn impossible_operations_are_refused_and_parts_names_are_reserved() {
     let test = TestModules::new();
     let part = Part::default();
     test.modules.add_actor(fixed("rock")).unwrap();
@@ -183,7 +183,7 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
         assert!(refusal("part", change).await.contains("is a part of the node: it can be enabled and disabled"));
     }
     assert!(refusal("part", load).await.ends_with("is a part of the node; give the library another name"));
-    assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("is known already"));
+    assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("already exists"));
     let hello = PluginPlan::new("part", rust_plugin("tenon-example-hello"));
     test.modules.start(std::slice::from_ref(&hello)).unwrap();
     let applied = test.modules.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }], None).await;
@@ -217,7 +217,7 @@ async fn a_choice_outlasts_the_node_until_the_settings_say_something_else() {
 }
 
 #[tokio::test]
-async fn a_part_that_brings_requests_starts_after_the_plugins_and_stops_before_what_they_ask() {
+async fn parts_start_in_their_stage_before_or_after_the_plugins() {
     let test = TestModules::new();
     let steps = Part::default();
     let front = ActorModule { stage: ActorStage::AfterPlugins, ..module("front", &[], &[], &steps) };
@@ -233,7 +233,7 @@ async fn a_part_that_brings_requests_starts_after_the_plugins_and_stops_before_w
 }
 
 #[tokio::test]
-async fn a_report_says_whether_what_ran_is_still_being_finished() {
+async fn a_report_says_whether_running_calls_still_finish() {
     let test = TestModules::new();
     let part = Part::default();
     test.modules.add_actor(module("part", &[], &[], &part)).unwrap();
@@ -248,7 +248,7 @@ async fn a_report_says_whether_what_ran_is_still_being_finished() {
 }
 
 #[tokio::test]
-async fn panics_of_what_a_part_answers_stand_with_the_part() {
+async fn panics_of_handlers_are_counted_for_their_part() {
     let test = TestModules::new();
     let fixed = ActorModule { answers: &[GetDataFolder::TOPIC], ..fixed("facts") };
     test.modules.add_actor(fixed).unwrap();

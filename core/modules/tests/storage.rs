@@ -115,7 +115,7 @@ async fn ticks_beyond(router: &Router, count: u64) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_stored_is_there_again_after_a_replacement_and_in_another_isolation() {
+async fn stored_records_survive_a_replacement_and_a_change_of_isolation() {
     let spaces = Arc::new(MemorySpaces::default());
     for (isolation, expected) in [(Isolation::InProcess, "null"), (Isolation::Process, "\"v\"")] {
         let test = host_over(&spaces, |_| {});
@@ -163,7 +163,7 @@ async fn storage_needs_to_be_granted_and_there_at_all() {
     let not_there = ask(&without.modules.router(), "keeper_usage", "[]").await;
 
     assert_eq!(not_granted, "plugin mine was not granted Storage, which GetSpaceUsage needs");
-    assert_eq!(not_there, "this node keeps no storage for plugins");
+    assert_eq!(not_there, "this node has no storage for plugins");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn each_plugin_has_its_own_bounds() {
     let full = ask(&router, "keeper_put", "[\"k\",\"v\"]").await;
     let usage = ask(&router, "keeper_usage", "[]").await;
 
-    assert!(full.starts_with("storage of module mine is full: it would hold 2 records"), "{full}");
+    assert!(full.starts_with("storage of module mine is full: it would have 2 records"), "{full}");
     assert!(usage.contains("\"mostRecords\":1") && usage.contains("\"mostBytes\":7"), "{usage}");
 }
 

@@ -101,12 +101,12 @@ async fn the_end_outlasts_the_node_whatever_the_settings_want() {
 }
 
 #[tokio::test]
-async fn an_end_can_be_moved_and_taken_away_and_is_not_put_on_what_has_none() {
+async fn a_time_limit_can_be_moved_and_removed_but_not_added_to_an_unlimited_module() {
     let folder = tempfile::tempdir().unwrap();
     let test = start(folder.path(), true);
 
     let refused = change(&test, ModuleChange::EnableFor { seconds: 10 }).await.unwrap_err();
-    assert!(refused.contains("is enabled without an end; disable it before"), "{refused}");
+    assert!(refused.contains("is enabled without a time limit; disable it before"), "{refused}");
     change(&test, ModuleChange::Disable).await.unwrap();
     change(&test, ModuleChange::EnableFor { seconds: 10 }).await.unwrap();
     let (_, first) = hello(&test);

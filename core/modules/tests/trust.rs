@@ -159,7 +159,7 @@ async fn a_path_that_the_settings_do_not_name_has_to_lie_in_a_plugin_folder_also
 
     let refused = test.modules.change("mine", load(&library, ModuleTerms::NONE), true).await.unwrap_err().to_string();
 
-    assert!(refused.contains("and libraries are loaded only from"), "{refused}");
+    assert!(refused.contains("but libraries are loaded only from"), "{refused}");
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_built_in_name_is_not_given_to_an_unknown_build_at_the_start_either() 
 }
 
 #[tokio::test]
-async fn what_was_granted_and_vouched_for_at_run_time_outlasts_the_host() {
+async fn run_time_grants_and_trust_survive_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let path = other_build(folder.path(), BAD, "mine.so");
     let own = other_build(folder.path(), "tenon-example-hello", "hello.so");
@@ -265,8 +265,8 @@ fn host_without(what: &str) -> TestModules {
 #[tokio::test]
 async fn a_foreign_plugin_does_not_start_without_its_sandbox_unless_the_operator_insists() {
     for (what, words) in [
-        ("without-landlock", "files stay open to it: this kernel has no Landlock (Linux 5.13"),
-        ("without-seccomp", "system calls stay open to it: seccomp: "),
+        ("without-landlock", "its access to files is not restricted: this kernel has no Landlock (Linux 5.13"),
+        ("without-seccomp", "its system calls are not restricted: seccomp: "),
     ] {
         let test = host_without(what);
         let path = other_build(test.folder.path(), BAD, "mine.so");
@@ -313,7 +313,7 @@ async fn without_processes_a_foreign_plugin_is_refused_and_not_run_in_the_node()
 }
 
 #[tokio::test]
-async fn a_foreign_build_gets_no_namespace_of_a_built_in_plugin_whether_that_one_is_there_or_not() {
+async fn a_foreign_build_never_gets_a_namespace_of_a_built_in_plugin() {
     // Under a name that comes before it.
     let test = host(|_| {});
     let foreign = other_build(test.folder.path(), NET, "aaa.so");
@@ -379,7 +379,7 @@ async fn plugins_that_are_slow_to_start_hold_up_neither_each_other_nor_the_node(
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let reasons: Vec<_> = modules.iter().map(|info| info.reason.clone().unwrap_or_default()).collect();
     assert!(reasons[0].contains("its process was not ready within"), "{reasons:?}");
-    assert!(reasons[1].contains("module b: the plugins took 3s to start, as long as they may"), "{reasons:?}");
+    assert!(reasons[1].contains("module b: not started, because the plugins used all of 3s to start"), "{reasons:?}");
     assert_eq!(modules[3].state, ModuleState::Enabled);
     // The bound is that of the start: afterwards a plugin has its own.
     let plan = slow(&test, "d", 10);

@@ -46,7 +46,7 @@ pub(crate) fn give_back_in_background() {
     // One is enough for a node, regardless of the number of processors.
     let started = max_background_threads::write(1).and_then(|()| background_thread::write(true));
     if let Err(error) = started {
-        tracing::debug!(%error, "the allocator gives memory back without a thread of its own");
+        tracing::debug!(%error, "the allocator has no background thread and returns memory late");
     }
 }
 

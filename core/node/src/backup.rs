@@ -86,7 +86,7 @@ impl Manifest {
     pub(crate) fn of(database: &Path) -> Result<Self, Stop> {
         let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
         let (chain_id, genesis_hash) =
-            store.chain().ok_or_else(|| Stop::failure("the copy of the database holds no chain"))?;
+            store.chain().ok_or_else(|| Stop::failure("the copy of the database has no chain"))?;
         let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
         Ok(Self {
             backup: FORM,
@@ -121,8 +121,8 @@ impl Manifest {
         let known = tenon_storage::FORMAT;
         if form.backup > FORM || form.database_format > known {
             return Err(Stop::DataFolder(format!(
-                "{}: the backup has form {} and database format {}, this release knows forms up to {FORM} and formats up to \
-                 {known}; use a newer release",
+                "{}: the backup has layout version {} and database format {}; this release supports layouts up to \
+                 {FORM} and formats up to {known}; use a newer release",
                 path.display(),
                 form.backup,
                 form.database_format
@@ -130,7 +130,7 @@ impl Manifest {
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&error))?;
         if let Some(file) = manifest.files.iter().find(|file| !is_place(&file.path)) {
-            return Err(refused(&format!("`{}` is no file of a backup", file.path)));
+            return Err(refused(&format!("`{}` is not a valid file name in a backup", file.path)));
         }
         let mut listed = BTreeSet::new();
         match manifest.files.iter().find(|file| !listed.insert(file.path.as_str())) {
@@ -157,12 +157,23 @@ impl Manifest {
         let found = (text.len() as u64, B256::from_slice(&Sha256::digest(&text)));
         let listed = self.files.iter().find(|file| file.path == GENESIS).map(|file| (file.bytes, file.sha256));
         if listed != Some(found) {
-            return Err(damaged(folder, GENESIS, "is not as it was written"));
+            return Err(damaged(folder, GENESIS, "differs from its entry in the list"));
         }
-        let genesis =
-            Genesis::from_json(&text).map_err(|error| damaged(folder, GENESIS, &format!("is none ({error})")))?;
-        let hash =
-            genesis.commit().map_err(|error| damaged(folder, GENESIS, &format!("is none ({error})")))?.block.hash();
+        let genesis = Genesis::from_json(&text).map_err(|error| {
+            damaged(
+                folder,
+                GENESIS,
+                &format!(
+                    "is not a genesis file \
+                ({error})"
+                ),
+            )
+        })?;
+        let hash = genesis
+            .commit()
+            .map_err(|error| damaged(folder, GENESIS, &format!("is not a genesis file ({error})")))?
+            .block
+            .hash();
         let chain = genesis.spec.chain_id;
         if (chain, hash) == (self.chain_id, self.genesis_hash) {
             return Ok((text, genesis));
@@ -172,7 +183,8 @@ impl Manifest {
             folder,
             GENESIS,
             &format!(
-                "makes chain {chain} with genesis {hash}, {MANIFEST} says chain {listed_chain} with genesis {listed_hash}"
+                "is for chain {chain} with genesis {hash}, but {MANIFEST} lists chain {listed_chain} with genesis \
+                 {listed_hash}"
             ),
         ))
     }
@@ -187,18 +199,18 @@ impl Manifest {
                 return Ok(());
             }
             return Err(Stop::failure(
-                "the database of the backup was made under other rules than its list says; use another backup",
+                "the database of the backup was made with other chain rules than its list says; use another backup",
             ));
         }
         Err(Stop::failure(format!(
-            "the database of the backup stands at block {} ({}), its list says block {} ({})",
+            "the head of the database in the backup is block {} ({}), but its list says block {} ({})",
             found.number, found.hash, self.head.number, self.head.hash
         )))
     }
 }
 
 fn not_whole(path: &Path, reason: &dyn std::fmt::Display) -> Stop {
-    Stop::DataFolder(format!("{}: {reason}; this is no whole backup, make another one", path.display()))
+    Stop::DataFolder(format!("{}: {reason}; the backup is incomplete, make another one", path.display()))
 }
 
 /// The part of a list that decides whether the rest can be read.
@@ -238,10 +250,7 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
     let folder = target.join(DATABASE);
     DirBuilder::new().recursive(true).mode(0o700).create(target).map_err(failed(target))?;
     if fs::read_dir(target).map_err(failed(target))?.next().is_some() {
-        return Err(Stop::Usage(format!(
-            "{} holds something; name a folder that is empty or not there",
-            target.display()
-        )));
+        return Err(Stop::Usage(format!("{} is not empty; give an empty or new folder", target.display())));
     }
     DirBuilder::new().mode(0o700).create(&folder).map_err(failed(&folder))?;
     let mut manifest = Manifest::of(database)?;
@@ -288,7 +297,7 @@ pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>)
     let database = data.database();
     if database.exists() {
         return Err(Stop::DataFolder(format!(
-            "{} holds a chain already; choose another folder with --datadir",
+            "{} already has a chain; choose another folder with --datadir",
             data.path().display()
         )));
     }
@@ -324,7 +333,7 @@ fn compare_rules(folder: &Path, genesis: Genesis, network_id: Option<u64>, store
     };
     match rules_in_force::compare(&genesis.spec, store) {
         Err(difference) if genesis.spec.native.is_some() => {
-            tracing::warn!(%difference, "the genesis file of the backup alone does not give the rules of its chain");
+            tracing::warn!(%difference, "the rules of the chain do not follow from the genesis file of the backup");
             Ok(())
         }
         Err(difference) => Err(damaged(folder, GENESIS, &format!("contradicts the chain: {difference}"))),
@@ -343,7 +352,7 @@ pub(crate) fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
 
 /// The name of a file of a database's folder, if it is part of the content.
 fn file_name(file: DirEntry) -> Result<Option<String>, Stop> {
-    let name = file.file_name().into_string().map_err(|name| Stop::failure(format!("strange file {name:?}")))?;
+    let name = file.file_name().into_string().map_err(|name| Stop::failure(format!("unexpected file {name:?}")))?;
     let is_content = name != LOCK && !name.starts_with("LOG");
     Ok(is_content.then_some(name))
 }
@@ -375,7 +384,7 @@ pub(crate) fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Pat
     if (bytes, sha256) == (file.bytes, file.sha256) {
         return Ok(());
     }
-    Err(damaged(folder, &file.path, "is not as it was written"))
+    Err(damaged(folder, &file.path, "differs from its entry in the list"))
 }
 
 pub(crate) fn damaged(folder: &Path, path: &str, what: &str) -> Stop {

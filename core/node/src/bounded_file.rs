@@ -56,11 +56,11 @@ pub(crate) fn genesis_of_backup(path: &Path) -> io::Result<Vec<u8>> {
 /// If it can't be opened, or is not a regular file.
 pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path)?.is_symlink() {
-        return Err(io::Error::other("it is a link; a regular file is needed"));
+        return Err(io::Error::other("it is a symbolic link; give a regular file"));
     }
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Reads a genesis file.
@@ -85,7 +85,7 @@ pub(crate) fn reference(path: &Path) -> io::Result<Vec<u8>> {
 /// If it can't be read, is too large, or is not text.
 pub(crate) fn mnemonic(path: &Path) -> io::Result<Mnemonic> {
     let bytes = Zeroizing::new(read(path, MNEMONIC)?);
-    let text = std::str::from_utf8(&bytes).map_err(|_| io::Error::other("it is not text"))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| io::Error::other("it is not UTF-8 text"))?;
     Ok(Mnemonic::new(text.trim()))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn secret_text(path: &Path) -> io::Result<Zeroizing<String>> {
 }
 
 fn too_large(most: u64) -> io::Error {
-    io::Error::other(format!("the file is larger than {most} bytes, the most that is read of one"))
+    io::Error::other(format!("the file is larger than the limit of {most} bytes"))
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -130,7 +130,7 @@ mod tests {
         std::fs::write(&file, b"four").unwrap();
 
         assert_eq!(read(&file, 4).unwrap(), b"four");
-        assert!(read(&file, 3).unwrap_err().to_string().contains("larger than 3 bytes"));
+        assert!(read(&file, 3).unwrap_err().to_string().contains("larger than the limit of 3 bytes"));
         assert!(read(Path::new("/dev/zero"), 1 << 20).is_err());
     }
 }

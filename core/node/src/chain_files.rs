@@ -121,7 +121,8 @@ impl RequestFolders {
             let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
             let folders = folders.join(", ");
             Failure::server(format!(
-                "{name}: requests may name files in these folders only: {folders} (setting rpc.files); put it there"
+                "{name}: requests can use files in these folders only: {folders} (setting rpc.files); put the file \
+                 there"
             ))
         };
         let first = self.folders.first().ok_or_else(refusal)?;
@@ -343,7 +344,7 @@ mod tests {
         let there = folders.place("/etc/passwd").unwrap_err().message;
         let missing = folders.place("/etc/no-such-folder/x").unwrap_err().message;
 
-        assert!(there.contains("requests may name files in these folders only") && there.contains("first"), "{there}");
+        assert!(there.contains("requests can use files in these folders only") && there.contains("first"), "{there}");
         assert_eq!(there.replace("/etc/passwd", ""), missing.replace("/etc/no-such-folder/x", ""));
     }
 

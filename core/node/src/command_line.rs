@@ -11,9 +11,9 @@ use crate::version::version;
 const EXAMPLES: &str = "\
 Examples:
   tenon dev                                       a development network with funded accounts
-  tenon import --genesis genesis.json chain.rlp   a recorded chain into the data folder
+  tenon import --genesis genesis.json chain.rlp   import a recorded chain into the data folder
   tenon run --http.port 8545                      serve the chain of the data folder
-  tenon config                                    the settings, and where each came from
+  tenon config                                    print the settings and their sources
 
 Settings: docs/settings.md   Exit codes: 0 done, 1 failed, 2 wrong arguments or settings,
 3 data folder refused, 130 interrupted";

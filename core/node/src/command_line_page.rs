@@ -19,13 +19,13 @@ clients (`--rpcport`, `--http-api`, …) are accepted and listed there.
 
 | Exit code | Meaning |
 |---|---|
-| 0 | done, or stopped in order by SIGINT or SIGTERM (`dev`, `run`) |
-| 1 | failed while it ran |
+| 0 | done, or stopped cleanly by SIGINT or SIGTERM (`dev`, `run`) |
+| 1 | failed while running |
 | 2 | wrong arguments or settings |
 | 3 | the data folder was refused: in use by another node, of another chain, of a newer format, or not accessible |
-| 130 | interrupted: `import`, `export` and `db` by a first signal, at a whole block; every command by a second one |
+| 130 | interrupted: `import`, `export` and `db` by the first signal, after a complete block; every command by the second one |
 
-Log lines go to standard error, results to standard output. A running node writes where it listens to
+Log lines go to standard error, results to standard output. A running node writes the addresses on which it listens to
 `endpoints.json` in its data folder:
 
 ```json
@@ -37,16 +37,17 @@ Log lines go to standard error, results to standard output. A running node write
 }
 ```
 
-The first line of its log says version, chain, head and its age, mode and data folder; the last line of the start where it
-serves. `--log.file` writes the log to files too, which start again daily or hourly.
+The first line of its log gives version, chain, head and its age, mode and data folder. The last line of the start gives the
+addresses on which it serves. `--log.file` also writes the log to files; a new file is started daily or hourly.
 
-Commands over the socket (`tenon module …`) without `--datadir` and `--ipcpath` find the node of this user that runs, or name
-those that do. For that, nodes put a small file into `$XDG_RUNTIME_DIR/tenon`, or `tenon-UID` in the temporary folder.
+Commands that use the socket (`tenon module …`) find the running node of the current user if neither `--datadir` nor
+`--ipcpath` is given; if several run, they list them. For this, every node puts a small file into `$XDG_RUNTIME_DIR/tenon`, or
+into `tenon-UID` in the temporary folder.
 
 Commands and start-up flags of the reference client and of go-ethereum that Tenon does not have (`init`, `attach`,
-`--syncmode`, `--bootnodes`, …) are answered with what serves instead.
+`--syncmode`, `--ethstats`, …) are refused with an error that names the replacement.
 
-A service manager is told when the node serves, reloads and stops, and how it does:
+The node notifies a service manager when it serves, reloads and stops, and of its status:
 
 ```ini
 [Service]
@@ -109,9 +110,12 @@ Restart=on-failure
 
     /// An example of a help text, with its explanation as a comment.
     fn as_shell(example: &str) -> String {
-        match example.trim().split_once("  ") {
+        let example = example.trim();
+        match example.split_once("  ") {
             Some((command, explanation)) => format!("{command}  # {}", explanation.trim()),
-            None => example.trim().to_owned(),
+            // A note after the examples.
+            None if example.ends_with('.') => format!("# {example}"),
+            None => example.to_owned(),
         }
     }
 

@@ -75,7 +75,7 @@ impl DataFolder {
             return Ok(folder);
         }
         Err(Stop::DataFolder(format!(
-            "{} holds no chain; name the folder with --datadir, or fill it with `tenon import`",
+            "{} has no chain; give the folder with --datadir, or import a chain with `tenon import`",
             path.display()
         )))
     }
@@ -222,8 +222,9 @@ fn remove_orphans(parent: &Path, own: &Path) {
     for (path, lock) in orphans.take(MAX_ORPHANS) {
         // While holding its lock, so that no other start removes it too.
         match fs::remove_dir_all(&path) {
-            Ok(()) => tracing::info!(path = %path.display(), "removed what a killed node has left"),
-            Err(error) => tracing::warn!(path = %path.display(), %error, "left by a killed node, and not removed"),
+            Ok(()) => tracing::info!(path = %path.display(), "removed the leftovers of a killed node"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "could not remove a leftover of a killed \
+                node"),
         }
         drop(lock);
     }
@@ -292,7 +293,7 @@ mod tests {
     fn refuses_a_folder_without_a_chain_when_one_is_needed() {
         let parent = tempfile::tempdir().unwrap();
         let error = DataFolder::existing(parent.path()).unwrap_err().to_string();
-        assert!(error.contains("holds no chain; name the folder with --datadir"), "{error}");
+        assert!(error.contains("has no chain; give the folder with --datadir"), "{error}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) fn module(
 fn udp(settings: &DeviceSettings) -> Result<UdpTransport, Stop> {
     let address = |text: &String| {
         text.parse::<SocketAddr>()
-            .map_err(|_| Stop::Usage(format!("device.udp: {text:?} is no address such as 127.0.0.1:21324")))
+            .map_err(|_| Stop::Usage(format!("device.udp: {text:?} is not an address such as 127.0.0.1:21324")))
     };
     let addresses = settings.udp.iter().map(address).collect::<Result<Vec<_>, _>>()?;
     UdpTransport::new(addresses).map_err(|error| Stop::Usage(format!("device.udp: {error}")))
@@ -89,7 +89,7 @@ impl ActorSwitch for DeviceActor {
     }
 
     fn failure(&self) -> Option<String> {
-        let reason = || "it fell over and does not look for devices; enable it again".to_owned();
+        let reason = || "it failed and no longer looks for devices; enable it again".to_owned();
         self.wallets.has_failed().then(reason)
     }
 }

@@ -92,7 +92,7 @@ impl Announcer {
             tracing::info!(endpoint, address, "front-end listens");
         }
         if let Err(error) = self.write(&state.endpoints) {
-            tracing::warn!(%error, "the file with the endpoints is out of date");
+            tracing::warn!(%error, "can't update endpoints.json: the file is out of date");
         }
     }
 

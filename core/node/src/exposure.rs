@@ -49,9 +49,10 @@ impl Shown<'_> {
         for namespace in default.iter().filter(|name| self.namespaces.contains(*name) && !self.needs_token(name)) {
             // On this machine alone, as in every development network, no action is needed.
             if address.is_loopback() {
-                tracing::info!(endpoint, %namespace, "powerful namespace open to every program of this machine");
+                tracing::info!(endpoint, %namespace, "a powerful namespace is open to every program on this machine");
             } else {
-                tracing::warn!(endpoint, %namespace, "powerful namespace open to everybody who reaches this port");
+                tracing::warn!(endpoint, %namespace, "a powerful namespace is open to everyone who can reach this \
+                    port");
             }
         }
     }

@@ -70,18 +70,17 @@ impl FrontEnds {
         let stays = self.stays();
         let mut modules = Vec::new();
         if !self.settings.ipc.disabled {
-            let reason =
-                "it is the way to administer: without it there is no way to start it again; stop the node instead";
-            let summary = "Answers programs of this machine over the Unix socket, with every namespace.";
+            let reason = "without it nothing could enable it again; stop the node instead";
+            let summary = "Serves every namespace to programs of this machine over the Unix socket.";
             modules.push(module("socket", summary, true, ActorControl::Fixed(reason)));
         }
         let tcp = [
-            (FrontEnd::Http, self.settings.http.enabled, "Answers clients over HTTP."),
-            (FrontEnd::WebSocket, self.settings.ws.enabled, "Answers clients over WebSocket."),
+            (FrontEnd::Http, self.settings.http.enabled, "Serves clients over HTTP."),
+            (FrontEnd::WebSocket, self.settings.ws.enabled, "Serves clients over WebSocket."),
         ];
         for (front_end, is_wanted, summary) in tcp {
             let control = if stays == Some(front_end) {
-                ActorControl::Fixed("it is the way to administer where there is no Unix socket; stop the node instead")
+                ActorControl::Fixed("there is no Unix socket, so nothing could enable it again; stop the node instead")
             } else {
                 ActorControl::Switch(Box::new(FrontEndSwitch { front_ends: Arc::clone(self), front_end }))
             };
@@ -220,7 +219,7 @@ impl FrontEnds {
         };
         let is_open = secret.map_err(failure).and(changed.map_err(failure))?;
         let (open, with_token) = (exposure.open.as_text().to_owned(), exposure.with_token.as_text().to_owned());
-        tracing::info!(module = module_name(front_end), %open, %with_token, until, "front-end shows");
+        tracing::info!(module = module_name(front_end), %open, %with_token, until, "front-end exposure");
         if is_open {
             self.warn_of_powerful(front_end, &settings);
         }
@@ -240,7 +239,7 @@ impl FrontEnds {
     /// Changes a front-end's exposure, and restores it after the requested time.
     async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, Failure> {
         let front_end = request.front_end;
-        tracing::info!(module = module_name(front_end), ?request, "exposure asked for");
+        tracing::info!(module = module_name(front_end), ?request, "exposure change requested");
         let (number, until) = self.live().change(request)?;
         let report = self.apply(front_end).await;
         if let Some(until) = until {
@@ -271,7 +270,7 @@ impl FrontEnds {
         let _asking = self.asking.lock().await;
         self.refuse_if_open(front_end, &settings)?;
         let host = host.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
-        tracing::info!(module = module_name(front_end), ?request, "front-end asked for");
+        tracing::info!(module = module_name(front_end), ?request, "front-end start requested");
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
         self.take_asked(front_end);
@@ -313,7 +312,8 @@ async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u6
     let Some(front_ends) = front_ends.upgrade() else { return };
     let is_over = front_ends.live().end_change(front_end, number);
     if is_over && let Err(error) = front_ends.apply(front_end).await {
-        tracing::error!(module = module_name(front_end), %error, "what was shown for a time is shown on");
+        tracing::error!(module = module_name(front_end), %error, "a temporary exposure could not be ended and \
+            continues");
     }
 }
 

@@ -166,7 +166,7 @@ fn make_secret(path: &Path) -> Result<(), Stop> {
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     match file.and_then(|mut file| file.write_all(format!("0x{digits}\n").as_bytes())) {
         Ok(()) => {
-            tracing::info!(path = %path.display(), "secret for bearer tokens made");
+            tracing::info!(path = %path.display(), "created the secret for bearer tokens");
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

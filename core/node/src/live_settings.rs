@@ -102,8 +102,8 @@ impl LiveSettings {
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
         if self.is_confined && !host.is_loopback() {
             return Err(Failure::invalid_params(format!(
-                "host {host} is reached by other machines, and a development network signs for everyone who reaches it; \
-                 start the node with --dev.expose to insist"
+                "other machines can reach host {host}, and a development network signs for everyone who reaches it; \
+                 start the node with --dev.expose to allow this"
             )));
         }
         let port = request.port.unwrap_or(ASKED_PORT);
@@ -120,7 +120,7 @@ impl LiveSettings {
                 http.vhosts = hosts.unwrap_or(narrow.vhosts);
             }
             FrontEnd::WebSocket if hosts.is_some() => {
-                return Err(Failure::invalid_params("WebSocket knows no virtual hosts, but origins"));
+                return Err(Failure::invalid_params("WebSocket has origins instead of virtual hosts"));
             }
             FrontEnd::WebSocket => {
                 let ws = &mut settings.ws;
@@ -233,16 +233,16 @@ fn trimmed(list: Option<&Vec<String>>) -> Option<Vec<String>> {
 fn address(host: &str) -> Result<IpAddr, Failure> {
     match host.trim() {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
-        text => text.parse().map_err(|_| {
-            Failure::invalid_params(format!("host {text:?} is neither an IP address nor localhost; name one of these"))
-        }),
+        text => text
+            .parse()
+            .map_err(|_| Failure::invalid_params(format!("host {text:?} is neither an IP address nor localhost"))),
     }
 }
 
 /// The end of a change with this duration, in seconds since 1970.
 fn until(seconds: u64) -> Result<u64, Failure> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
-        return Err(Failure::invalid_params(format!("a change can hold from 1 to {MAX_SECONDS} seconds")));
+        return Err(Failure::invalid_params(format!("a temporary change lasts from 1 to {MAX_SECONDS} seconds")));
     }
     Ok(now() + seconds)
 }

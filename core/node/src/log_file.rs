@@ -42,7 +42,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(), Stop> {
 
 fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFileAppender, Stop> {
     let refused = |reason: &dyn std::fmt::Display| Stop::Usage(format!("log.file {}: {reason}", path.display()));
-    let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused(&"it has no name of a file"))?;
+    let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused(&"the path has no file name"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         return Err(refused(&"its folder does not exist; make it, or choose another"));
@@ -56,8 +56,8 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
     if keep > 0 {
         if let Some(other) = foreign_file(folder, name).map_err(|error| refused(&error))? {
             return Err(refused(&format_args!(
-                "log.keep would delete {other} beside it, whose name begins with the same text; choose another name or folder, or \
-                 log.keep 0"
+                "log.keep would delete {other}, because its name starts like that of the log file; choose another \
+                 name or folder, or set log.keep to 0"
             )));
         }
         builder = builder.max_log_files(keep as usize);

@@ -34,7 +34,7 @@ impl Lines {
     fn write<F: AsFd + io::Write>(&mut self, file: &mut F, line: &[u8]) {
         let timeout = if self.lost == 0 { WRITE_TIMEOUT } else { Duration::ZERO };
         if self.lost > 0 {
-            let note = format!("{} lines of the log were lost here: they could not be written\n", self.lost);
+            let note = format!("{} lines of the log were lost here because they could not be written\n", self.lost);
             if !has_written(file, note.as_bytes(), timeout) {
                 self.lost += 1;
                 return;

@@ -95,7 +95,7 @@ pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), S
 /// Sets the general log level from now on, 0 to 5; higher values count as 5. Levels of modules do not change.
 ///
 /// # Errors
-/// If this process writes no log.
+/// If this process has no log.
 pub(crate) fn set_level(level: u8) -> Result<(), Failure> {
     change(|directives| directives.general = general_directives(level.min(5)))
 }
@@ -103,13 +103,13 @@ pub(crate) fn set_level(level: u8) -> Result<(), Failure> {
 /// Sets the log levels of modules of the program from now on; an empty list removes them.
 ///
 /// # Errors
-/// A name that no module can have, or that this process writes no log.
+/// A name that no module can have, or that this process has no log.
 pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), Failure> {
     change(|directives| directives.modules = modules)
 }
 
 fn change(change: impl FnOnce(&mut Directives)) -> Result<(), Failure> {
-    let log = LOG.get().ok_or_else(|| Failure::server("this process writes no log"))?;
+    let log = LOG.get().ok_or_else(|| Failure::server("this process has no log"))?;
     let mut directives = log.directives.lock().unwrap_or_else(PoisonError::into_inner);
     let mut changed = directives.clone();
     change(&mut changed);

@@ -42,8 +42,8 @@ pub(crate) fn check_socket(settings: &Settings) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Usage(format!(
-        "`ipc.path`: {} has {length} bytes, and the system takes {MAX_SOCKET_PATH} at most for a socket; name a shorter one with \
-         --ipcpath, such as /run/tenon.ipc, or serve none with --ipcdisable",
+        "`ipc.path`: {} has {length} bytes, but the system allows at most {MAX_SOCKET_PATH} for a socket; give a \
+         shorter path with --ipcpath, such as /run/tenon.ipc, or turn the socket off with --ipcdisable",
         path.display()
     )))
 }
@@ -97,8 +97,8 @@ mod tests {
         let refused = check_socket(&resolved("ipc.path", &format!("{longest}x")).settings).unwrap_err().to_string();
 
         assert!(refused.ends_with(
-            "has 108 bytes, and the system takes 107 at most for a socket; name a shorter one with --ipcpath, such as \
-             /run/tenon.ipc, or serve none with --ipcdisable"
+            "has 108 bytes, but the system allows at most 107 for a socket; give a shorter path with --ipcpath, such as \
+             /run/tenon.ipc, or turn the socket off with --ipcdisable"
         ), "{refused}");
     }
 }

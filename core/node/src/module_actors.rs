@@ -96,9 +96,9 @@ const POOL_REQUESTS: &[Topic] = &[
 pub(crate) fn storage() -> ActorModule {
     fixed(
         "storage",
-        "Keeps blocks and state in the database.",
+        "Stores blocks and state in the database.",
         STORAGE_REQUESTS,
-        "it answers every read, and nothing else has the chain; stop the node instead",
+        "every read needs it; stop the node instead",
     )
 }
 
@@ -106,9 +106,9 @@ pub(crate) fn storage() -> ActorModule {
 pub(crate) fn execution() -> ActorModule {
     fixed(
         "execution",
-        "Runs blocks and calls, and writes blocks to the database.",
+        "Executes blocks and calls, and writes blocks to the database.",
         EXECUTION_REQUESTS,
-        "it is the one writer of the chain, and a block that is half on its way would be lost; stop the node instead",
+        "only it writes the chain, and a block in progress would be lost; stop the node instead",
     )
 }
 
@@ -121,7 +121,7 @@ fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], r
 pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
     ActorModule {
         name: "pool",
-        summary: "Takes transactions and keeps them until a block has them.",
+        summary: "Accepts transactions and keeps them until a block includes them.",
         uses: &["storage"],
         answers: POOL_REQUESTS,
         stage: ActorStage::BeforePlugins,
@@ -142,7 +142,7 @@ pub(crate) fn sealing(
     let switch = Sealing { supervisor, bus: bus.clone(), options, ports, on_demand, waker: Mutex::default() };
     ActorModule {
         name: "sealing",
-        summary: "Makes blocks of pending transactions.",
+        summary: "Makes blocks from pending transactions.",
         uses: &["execution", "pool"],
         answers: &[],
         stage: ActorStage::BeforePlugins,
@@ -184,7 +184,7 @@ impl PeerTransactions for PoolSwitch {
         self.pool.recover_senders_ahead(raw.iter().map(|raw| &raw[..]));
         for raw in raw {
             if let Err(reason) = self.pool.submit(raw, Source::Peer) {
-                tracing::trace!(%reason, "a peer's transaction is not taken");
+                tracing::trace!(%reason, "a peer's transaction was refused");
             }
         }
     }
@@ -195,7 +195,7 @@ impl PeerTransactions for PoolSwitch {
 
     fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
         if !self.is_running.load(Ordering::Acquire) {
-            return Err(Failure::server("the pool is switched off"));
+            return Err(Failure::server("the pool is disabled"));
         }
         Ok(self.pool.submit(raw, Source::Duty).map(drop)?)
     }
@@ -235,7 +235,7 @@ impl ActorSwitch for PoolActor {
 
     fn failure(&self) -> Option<String> {
         let has_ended = lock(&self.0.following).as_ref().is_some_and(JoinHandle::is_finished);
-        has_ended.then(|| "it fell over and does not follow the chain; enable it again".to_owned())
+        has_ended.then(|| "it failed and no longer follows the chain; enable it again".to_owned())
     }
 }
 
@@ -281,7 +281,7 @@ impl ActorSwitch for Sealing {
             if supervisor.stop_one(SEALER, SEALER_GRACE).await {
                 return Ok(());
             }
-            Err(Failure::server("the sealer has not finished its block in time; it makes no other"))
+            Err(Failure::server("the sealer did not finish its block in time; it will not make another"))
         }
         .boxed()
     }

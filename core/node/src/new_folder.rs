@@ -75,7 +75,7 @@ impl Drop for NewFolder {
     fn drop(&mut self) {
         let note = |path: &Path, outcome: io::Result<()>| {
             if let Err(error) = outcome {
-                tracing::warn!(path = %path.display(), %error, "left by a refused start, and not removed");
+                tracing::warn!(path = %path.display(), %error, "could not remove a folder created by a refused start");
             }
         };
         if let Some(path) = &self.was_empty {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn removes_what_it_has_created_and_nothing_else() {
+    fn removes_only_its_own_folders() {
         let parent = tempfile::tempdir().unwrap();
         let there = parent.path().join("there");
         fs::create_dir(&there).unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_a_successful_start_has_created() {
+    fn keeps_the_folders_of_a_successful_start() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("data");
 

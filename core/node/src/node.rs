@@ -292,7 +292,7 @@ impl Node {
         let head = tenon_api::ChainReader::head(&*store);
         // The last owner closes the database. Another owner can only be a call that outlived its grace period.
         if Arc::try_unwrap(store).is_err() {
-            tracing::warn!("the database is left open by a call that did not end; everything in it is safe");
+            tracing::warn!("a call that did not end keeps the database open; its data is safe");
         }
         tracing::info!(head = head.header.number, hash = %head.header.hash(), "stopped");
         Ok(())
@@ -569,7 +569,7 @@ async fn log_blocks(bus: Bus) {
     while let Some(delivery) = blocks.next().await {
         match delivery {
             Delivery::Event(BlockCommitted { commit }) => log_block(&commit),
-            Delivery::Missed(count) => tracing::info!(count, "blocks went by without a line"),
+            Delivery::Missed(count) => tracing::info!(count, "blocks were not logged"),
         }
     }
 }

@@ -39,8 +39,8 @@ fn raised() -> Option<u64> {
 pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
     match raised() {
         Some(most) if most < wanted => Err(Stop::Failure(format!(
-            "this process may have {most} files open, and needs {wanted} with these settings; raise the limit (`ulimit -n \
-             {wanted}`, LimitNOFILE= of systemd)"
+            "this process may have {most} files open, but needs {wanted} with these settings; raise the limit \
+             (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         ))),
         _ => Ok(()),
     }
@@ -74,8 +74,8 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     let least = MIN_FILES + peers(settings);
     if most < least {
         return Err(Stop::Failure(format!(
-            "this process may have {most} files open, and a node needs {least} at least and {wanted} with these settings; \
-             raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
+            "this process may have {most} files open, but a node needs at least {least}, and {wanted} with these \
+             settings; raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }
     let tables = tables.min(most.saturating_sub(own) / TABLES);
@@ -93,7 +93,8 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
         http = settings.http.connections,
         ws = settings.ws.connections,
         ipc = settings.ipc.connections,
-        "fewer files may be open than the settings ask for: fewer clients are served; raise the limit (ulimit -n)"
+        "the limit of open files is too low for the settings, so fewer clients are served; raise the limit (ulimit \
+         -n)"
     );
     Ok(())
 }

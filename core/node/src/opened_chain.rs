@@ -95,8 +95,8 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
         return Ok(());
     }
     Err(Stop::Usage(format!(
-        "`database.history` is {}: the consensus of this chain reads states of up to {needed} blocks before the head; keep at \
-         least {needed} (--history.state {needed}), or keep all (--gcmode archive)",
+        "`database.history` is {}: the consensus of this chain reads states up to {needed} blocks before the head; \
+         keep at least {needed} (--history.state {needed}), or all (--gcmode archive)",
         database.history
     )))
 }
@@ -169,8 +169,8 @@ impl OpenedChain {
         let genesis_text = chosen.text.as_slice();
         let genesis = chosen.read(settings).map_err(|error| match folder.genesis() {
             Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(
-                "{}: {error}; remove this copy, and name the chain's genesis file once more (--genesis or --network; \
-                 `tenon dev` makes its own again)",
+                "{}: {error}; remove this copy, and give the genesis of the chain again (--genesis or --network; \
+                 `tenon dev` creates its own)",
                 folder.genesis_path().display()
             )),
             _ => chosen.refusal(&error),
@@ -209,7 +209,7 @@ impl OpenedChain {
         }
         let Engine { checking: engine, native: native_engine } = engine_of(&spec, &store, settings.sync.certificates)?;
         if let Err(error) = catch_up(&store, &*engine) {
-            tracing::warn!(%error, "finality of the head not written");
+            tracing::warn!(%error, "could not store the finality of the head");
         }
         let info = Arc::new(ChainInfo {
             chain_id: spec.chain_id,
@@ -353,7 +353,7 @@ pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
 
 fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
-        "which chain? {} holds none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file once",
+        "which chain? {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
         folder.display()
     ))
 }
@@ -368,7 +368,7 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
         None => format!("chain {chain} with genesis {genesis}"),
     };
     Stop::DataFolder(format!(
-        "{} holds {}, not {}; choose another --datadir",
+        "{} has {}, not {}; choose another --datadir",
         folder.path().display(),
         describe(found_chain, found_genesis),
         describe(wanted_chain, wanted_genesis)

@@ -48,7 +48,7 @@ impl OutputFile {
             Ok(found) => Some(found.file_type()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(&error)),
             Err(_) if name.is_symlink() => {
-                return Err(refused(&"it is a link to a file that is not there; name that file"));
+                return Err(refused(&"it is a link to a file that does not exist; give that file"));
             }
             Err(_) => None,
         };
@@ -61,10 +61,10 @@ impl OutputFile {
         // A link is followed and kept; the checks apply to its target.
         let path = own_paths::real(name);
         if let Some(reason) = own.refusal(&path) {
-            return Err(refused(&format!("{reason}; name a file elsewhere")));
+            return Err(refused(&format!("{reason}; give a file elsewhere")));
         }
         if found.is_some() && !may_replace {
-            return Err(refused(&"the file exists; replace it with --overwrite, or name another one"));
+            return Err(refused(&"the file exists; replace it with --overwrite, or give another one"));
         }
         Ok(Self::Regular { path, replaces: found.is_some() })
     }
@@ -73,11 +73,11 @@ impl OutputFile {
 /// Why a file that is not regular can't be written to, if so.
 fn refusal_of_kind(kind: FileType) -> Option<&'static str> {
     if kind.is_dir() {
-        Some("it is a folder; name a file in it")
+        Some("it is a folder; give a file in it")
     } else if kind.is_block_device() {
-        Some("it is a block device; name a file, a pipe or a terminal")
+        Some("it is a block device; give a file, a pipe or a terminal")
     } else if kind.is_socket() {
-        Some("it is a socket; name a file, a pipe or a terminal")
+        Some("it is a socket; give a file, a pipe or a terminal")
     } else {
         None
     }
@@ -95,14 +95,14 @@ pub(crate) fn open_stream(path: &Path, is_interrupted: &dyn Fn() -> bool) -> Res
             Ok(file) => break file,
             Err(error) if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => return Err(named(error)),
             Err(_) if is_interrupted() => {
-                return Err(Stop::Interrupted(format!("{}: interrupted while nothing read from it", path.display())));
+                return Err(Stop::Interrupted(format!("{}: interrupted while waiting for a reader", path.display())));
             }
             Err(_) => std::thread::sleep(LOOK_PERIOD),
         }
     };
     // A regular file may have taken the path in the meantime: it must not be overwritten.
     if file.metadata().map_err(named)?.is_file() {
-        return Err(Stop::Usage(format!("{}: it was replaced by a file just now; try again", path.display())));
+        return Err(Stop::Usage(format!("{}: it was replaced by a regular file meanwhile; try again", path.display())));
     }
     let flags = fcntl_getfl(&file).map_err(|error| named(error.into()))?;
     fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|error| named(error.into()))?;
@@ -153,7 +153,7 @@ mod tests {
         assert!(
             test.named("there", false)
                 .unwrap_err()
-                .ends_with("the file exists; replace it with --overwrite, or name another one")
+                .ends_with("the file exists; replace it with --overwrite, or give another one")
         );
         assert_eq!(test.named("there", true), Ok(OutputFile::Regular { path: test.path("there"), replaces: true }));
     }
@@ -169,7 +169,7 @@ mod tests {
         {
             let refused = test.named(name, true).unwrap_err();
             assert!(
-                refused.contains("belongs to the node") && refused.ends_with("; name a file elsewhere"),
+                refused.contains("belongs to the node") && refused.ends_with("; give a file elsewhere"),
                 "{refused}"
             );
         }
@@ -189,10 +189,10 @@ mod tests {
         assert!(
             test.named("dangling", true)
                 .unwrap_err()
-                .ends_with("it is a link to a file that is not there; name that file")
+                .ends_with("it is a link to a file that does not exist; give that file")
         );
         assert_eq!(test.named("pipe", false), Ok(OutputFile::Stream(test.path("pipe"))));
-        assert!(test.named("data", true).unwrap_err().ends_with("it is a folder; name a file in it"));
+        assert!(test.named("data", true).unwrap_err().ends_with("it is a folder; give a file in it"));
         let standard = OutputFile::named(Path::new("/dev/stdout"), false, &test.own).unwrap();
         assert_eq!(standard, OutputFile::Standard);
     }

@@ -51,7 +51,7 @@ impl OwnPaths {
             return None;
         }
         let open: Vec<_> = self.open.iter().map(|folder| folder.display().to_string()).collect();
-        Some(format!("it lies in the data folder, which belongs to the node but for {}", open.join(", ")))
+        Some(format!("it is in the data folder, which belongs to the node except for {}", open.join(", ")))
     }
 }
 
@@ -62,7 +62,7 @@ impl OwnPaths {
 pub(crate) fn check(settings: &Settings, key: &str, path: &Path) -> Result<(), Stop> {
     let (own, path) = (OwnPaths::of(settings), real(&settings.in_data_folder(path)));
     let refused =
-        |owner: &str| Stop::Usage(format!("`{key}`: {} belongs to {owner}; name another place", path.display()));
+        |owner: &str| Stop::Usage(format!("`{key}`: {} is used by {owner}; give another path", path.display()));
     if let Some((other, _)) = own.named.iter().find(|(other, named)| *other != key && path.starts_with(named)) {
         return Err(refused(&format!("`{other}`")));
     }
@@ -149,7 +149,7 @@ mod tests {
         ] {
             let refused = check(path).unwrap_err();
             assert!(refused.starts_with("`txpool.journal`: /nowhere/"), "{refused}");
-            assert!(refused.ends_with(&format!(" belongs to {owner}; name another place")), "{refused}");
+            assert!(refused.ends_with(&format!(" is used by {owner}; give another path")), "{refused}");
         }
         assert_eq!(check("transactions.rlp"), Ok(()));
         assert_eq!(check("/elsewhere/modules.json"), Ok(()));

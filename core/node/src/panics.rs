@@ -30,7 +30,7 @@ fn report(panic: &PanicHookInfo<'_>) {
         return;
     }
     if IS_TRACING.swap(true, Ordering::AcqRel) {
-        say("the trace of this panic is left out: that of an earlier one is still being written");
+        say("no trace of this panic: the trace of an earlier one is still being written");
         return;
     }
     let trace = Backtrace::force_capture();
@@ -43,7 +43,7 @@ fn report(panic: &PanicHookInfo<'_>) {
         write();
     } else if thread::Builder::new().name("panic-trace".to_owned()).spawn(write).is_err() {
         IS_TRACING.store(false, Ordering::Release);
-        say("the trace of this panic is left out: the system gives no thread to write it");
+        say("no trace of this panic: no thread could be started to write it");
     }
 }
 

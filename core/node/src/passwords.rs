@@ -76,9 +76,9 @@ impl Passwords {
     pub(crate) fn next_new(&mut self, words: &str) -> Result<SecretText, Stop> {
         let password = self.next(words)?;
         if let Self::Terminal { otherwise } = self
-            && ask("The same again: ", otherwise)? != password
+            && ask("Repeat the password: ", otherwise)? != password
         {
-            return Err(Stop::Usage("the two passwords differ; nothing was done".into()));
+            return Err(Stop::Usage("the two passwords differ; nothing was changed".into()));
         }
         Ok(password)
     }

@@ -95,7 +95,7 @@ fn bandwidth(settings: &Settings) -> Result<BandwidthLimits, Stop> {
         0 => Ok(None),
         bytes if bytes < MIN_BYTES_PER_SECOND => {
             let least = MIN_BYTES_PER_SECOND >> 10;
-            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give {least} KiB at least, or 0 for no limit")))
+            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give at least {least} KiB, or 0 for no limit")))
         }
         bytes => Ok(Some(bytes)),
     };
@@ -169,7 +169,7 @@ impl ActorSwitch for Switch {
             if self.network.stop(&supervisor).await {
                 return Ok(());
             }
-            Err(Failure::server("the network has not stopped in time; its connections are closed"))
+            Err(Failure::server("the network did not stop in time; its connections were closed"))
         }
         .boxed()
     }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mechanism_is_read_and_one_that_is_unknown_names_its_setting() {
+    fn a_mechanism_is_parsed_and_an_unknown_one_names_its_setting() {
         assert_eq!(mechanism("none").unwrap(), Mechanism::Off);
         assert_eq!(mechanism("extip:1.2.3.4").unwrap(), Mechanism::External([1, 2, 3, 4].into()));
         let refused = |nat| mechanism(nat).unwrap_err().to_string();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_read_and_one_that_is_too_low_names_its_setting() {
+    fn limits_are_parsed_and_a_too_low_one_names_its_setting() {
         let mut settings = Settings::default();
         settings.peers.upload_limit = ByteSize(1 << 20);
         let limits = bandwidth(&settings).unwrap();

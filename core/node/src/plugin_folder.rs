@@ -49,8 +49,9 @@ pub(crate) fn built_ins(program_folder: &Path) -> Result<BuiltIns, Stop> {
 /// Warns that there is no list of built-in plugins, and of the consequences.
 pub(crate) fn warn_of_no_list(program_folder: &Path) {
     let list = folder_of_program(program_folder).path.join(BUILT_IN_LIST);
-    tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin is foreign, and has neither a built-in \
-        namespace nor more than the settings grant it; scripts/list-plugins.sh FOLDER writes the list of a build");
+    tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin counts as foreign, may not \
+        serve a built-in namespace, and has only the capabilities that the settings grant; scripts/list-plugins.sh \
+        FOLDER writes the list of a build");
 }
 
 /// Builds that the settings vouch for.
@@ -289,7 +290,10 @@ mod tests {
 
         let error = vouched(&settings).unwrap_err().to_string();
 
-        assert_eq!(error, "plugins.trusted: `eth` is no SHA-256 in hex; `sha256sum FILE` gives that of a library");
+        assert_eq!(
+            error,
+            "plugins.trusted: `eth` is not a SHA-256 hash in hex; `sha256sum FILE` prints the hash of a library"
+        );
     }
 
     #[test]

@@ -5,39 +5,39 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const NO_NETWORK: &str = "--p2p turns the network on, and the section Peers of docs/settings.md has what can be set; blocks come with \
-                          `tenon import FILE` or admin_importChain";
-const NO_KEY_ON_LINES: &str = "other users of the machine can read a command line: write the key to a file (mode 600) and name it with \
-                               --nodekey";
+const NO_NETWORK: &str = "--p2p turns the network on, and the section Peers of docs/settings.md lists its settings; \
+    `tenon import FILE` or admin_importChain imports blocks";
+const NO_KEY_ON_LINES: &str = "other users of the machine can read a command line: write the key to a file (mode \
+    600) and give it with --nodekey";
 const NO_SMART_CARDS: &str =
-    "smart cards are not reached: --keystore names a folder of key files, --signer a signing service";
-const DEVICES: &str = "--device.enabled looks for hardware wallets; without it none is touched";
+    "smart cards are not supported: use key files (--keystore) or a signing service (--signer)";
+const DEVICES: &str = "--device.enabled looks for hardware wallets; without it they are not used";
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
 const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
-const NO_PROFILES: &str = "figures of the running node are served with --metrics; debug_cpuProfile, debug_goTrace and \
-                           debug_memStats show what it does";
-const ONE_CACHE: &str = "--cache is the one budget of cached records";
-const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything lies in --datadir";
+const NO_PROFILES: &str = "--metrics serves figures of the running node; debug_cpuProfile, debug_goTrace and \
+    debug_memStats profile it";
+const ONE_CACHE: &str = "--cache is the only setting for the memory of caches";
+const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything is in --datadir";
 
 /// Missing commands and their replacements.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["init"], "the first start takes the genesis: tenon run --genesis FILE --datadir DIR, or --network mainnet"),
-    (&["wallet"], "tenon account import FILE reads wallets of the presale too"),
+    (&["wallet"], "tenon account import FILE also reads presale wallets"),
     (&["attach", "console", "js"], NO_CONSOLE),
     (&["version"], "tenon --version prints it"),
     (&["version-check"], "tenon --version prints the release"),
     (&["license"], "Apache-2.0 or MIT, as you choose"),
-    (&["dumpconfig", "show-config"], "tenon config prints the settings, and where each came from"),
+    (&["dumpconfig", "show-config"], "tenon config prints the settings and their sources"),
     (&["dumpgenesis"], "tenon genesis show NAME --json"),
     (&["dump"], "debug_dumpBlock of a running node"),
     (&["removedb"], "stop the node and remove the folder `db` of its data folder"),
     (&["copydb"], "stop the node and copy its data folder"),
-    (&["upgradedb"], "a start brings an older data folder up by itself"),
+    (&["upgradedb"], "a start converts an older data folder automatically"),
     (&["monitor"], NO_PROFILES),
-    (&["makecache", "makedag"], "no proof of work is made here"),
+    (&["makecache", "makedag"], "there is no proof of work"),
     (&["bug", "help-all"], "tenon --help lists the commands"),
-    (&["verkle"], "latest state lies flat in the database always; tenon db stats shows it"),
+    (&["verkle"], "the latest state is always stored flat; tenon db stats shows its size"),
     (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
 ];
 
@@ -49,7 +49,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     ),
     (&["bootnodesv5", "v5disc", "discovery.*", "discovery*", "announce-txs", "whitelist"], NO_NETWORK),
     (&["nodekeyhex"], NO_KEY_ON_LINES),
-    (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
+    (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health reports the state of the node"),
     (&["nousb", "usb"], DEVICES),
     (&["pcscdpath"], NO_SMART_CARDS),
     (
@@ -66,18 +66,18 @@ const FLAGS: &[(&[&str], &str)] = &[
         ],
         NO_MINING,
     ),
-    (&["gasprice"], "--txpool.pricelimit is the lowest tip that the pool takes"),
-    (&["store-reward"], "rewards are answered for every epoch without it: eth_getRewardByHash"),
+    (&["gasprice"], "--txpool.pricelimit is the minimum tip that the pool accepts"),
+    (&["store-reward"], "eth_getRewardByHash returns the rewards of every epoch without it"),
     (&["xdcx*", "tomox*"], ONE_EXCHANGE),
     (&["mainnet", "xinfin"], "--network mainnet"),
     (&["testnet", "apothem"], "--network testnet"),
     (&["devnet"], "--network devnet-5551, or --network devnet for the one up to v2.7.0 (chain 551)"),
     (
         &["rinkeby", "ropsten", "goerli", "sepolia", "holesky", "hoodi"],
-        "--network knows mainnet, testnet, devnet, devnet-5551, and takes the path of a genesis file",
+        "--network accepts mainnet, testnet, devnet, devnet-5551, or the path of a genesis file",
     ),
     (&["dev"], "`tenon dev` starts a development network"),
-    (&["vmodule"], "--log.filter chooses by part of the program, as in tenon_storage=debug,warn"),
+    (&["vmodule"], "--log.filter sets levels by module, as in tenon_storage=debug,warn"),
     (&["log.json", "log-json"], "--log.format json"),
     (&["log.rotate", "log.max*", "log.compress"], "--log.rotation and --log.keep"),
     (
@@ -94,7 +94,7 @@ const FLAGS: &[(&[&str], &str)] = &[
     (&["datadir.*", "datadir-*", "ancient*"], ONE_FOLDER),
     (
         &["txlookuplimit", "history.*"],
-        "every transaction of the chain is found by its hash; --history.state bounds state",
+        "every transaction of the chain can be found by its hash; --history.state bounds the state history",
     ),
     (
         &[
@@ -105,20 +105,21 @@ const FLAGS: &[(&[&str], &str)] = &[
             "txpool.globalqueue",
             "blobpool.*",
         ],
-        "--txpool.accountslots and --txpool.globalslots bound the pool, --txpool.journal carries transactions over a restart",
+        "--txpool.accountslots and --txpool.globalslots bound the pool, --txpool.journal keeps transactions across \
+         restarts",
     ),
     (&["ipcapi", "ipc.api"], "the Unix socket serves every namespace"),
-    (&["authrpc.*"], "there is no engine API; --authrpc.jwtsecret names the secret of bearer tokens"),
+    (&["authrpc.*"], "there is no engine API; --authrpc.jwtsecret gives the file with the secret of bearer tokens"),
     (&["preload", "exec", "jspath"], NO_CONSOLE),
     (&["graphql*"], "there is no GraphQL; --http.api and --ws.api serve JSON-RPC"),
-    (&["http.rpcprefix", "ws.rpcprefix"], "HTTP answers at /"),
+    (&["http.rpcprefix", "ws.rpcprefix"], "HTTP is always served at /"),
     (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
     (&["gpo*"], "eth_gasPrice needs no settings"),
     (&["enable-0x-prefix"], "addresses are written with 0x"),
-    (&["fakepow", "ethash*", "nocompaction", "override.*"], "there is nothing to choose here"),
+    (&["fakepow", "ethash*", "nocompaction", "override.*"], "Tenon has no such choice"),
 ];
 
-const ONE_FOLDER: &str = "everything lies in --datadir";
+const ONE_FOLDER: &str = "everything is in --datadir";
 
 /// The error for a word of another client, instead of clap's guess; `None` for any other error.
 pub(crate) fn answer(error: &clap::Error, first: Option<&str>) -> Option<String> {
@@ -142,7 +143,10 @@ pub(crate) fn answer(error: &clap::Error, first: Option<&str>) -> Option<String>
                 tenon_config::all_settings().iter().any(|row| row.flag == word || row.old_flags.contains(&word));
             let is_without_command = first.is_some_and(|first| first.starts_with('-'));
             (is_setting && is_without_command).then(|| {
-                format!("`{flag}` stands before a command: write `tenon run {flag} …`; `tenon --help` lists commands")
+                format!(
+                    "`{flag}` needs a command before it: write `tenon run {flag} …`; `tenon --help` lists \
+                    commands"
+                )
             })
         }
         _ => None,
@@ -191,9 +195,9 @@ mod tests {
             ("--nodekeyhex", "--nodekey"),
             ("--ethstats", "--metrics serves figures for Prometheus"),
             ("--usb", "--device.enabled looks for hardware wallets"),
-            ("--pcscdpath", "smart cards are not reached"),
+            ("--pcscdpath", "smart cards are not supported"),
             ("--store-reward", "eth_getRewardByHash"),
-            ("--XDCx.datadir", "everything lies in --datadir"),
+            ("--XDCx.datadir", "everything is in --datadir"),
             ("--apothem", "--network testnet"),
             ("--miner.gasprice", "`tenon dev` makes blocks"),
             ("--pprof.port", "--metrics"),
@@ -210,7 +214,7 @@ mod tests {
     fn names_the_command_for_a_flag_without_one() {
         let told = said(&["--datadir", "/x"]).unwrap();
 
-        assert!(told.starts_with("`--datadir` stands before a command: write `tenon run --datadir …`"), "{told}");
+        assert!(told.starts_with("`--datadir` needs a command before it: write `tenon run --datadir …`"), "{told}");
     }
 
     #[test]

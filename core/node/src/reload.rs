@@ -80,7 +80,7 @@ impl Reloader {
         });
         let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
         let (settings, plans, vouched) =
-            outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+            outcome.map_err(|error| Failure::server(format!("no change was applied: {error}")))?;
         // First, so that no new plugin is exposed where it should no longer be.
         let changed = self.front_ends.reload(&settings).await?;
         self.plugins.vouch_for(vouched);
@@ -99,10 +99,10 @@ impl Reloader {
             tracing::error!(module, reason, "a change of the settings could not be applied");
         }
         for ChangedSetting { key, .. } in &report.changed {
-            tracing::info!(key, "this setting changed and counts from now on");
+            tracing::info!(key, "this setting changed and is in effect");
         }
         for ChangedSetting { key, .. } in &report.needs_restart {
-            tracing::warn!(key, "this setting changed and counts from the next start on");
+            tracing::warn!(key, "this setting changed; it takes effect at the next start");
         }
         Ok(report)
     }

@@ -9,14 +9,14 @@ use tenon_storage::Store;
 use crate::exit::Stop;
 
 /// New rules for a folder.
-pub(crate) struct TakenOver {
+pub(crate) struct AcceptedRules {
     rules: Rules,
     /// The first height at which the rules differ; `None` if none were stored. The store removes the side-branch blocks
     /// from there on, which were checked under the old rules.
     first: Option<u64>,
 }
 
-impl TakenOver {
+impl AcceptedRules {
     /// Stores them as the folder's rules.
     ///
     /// # Errors
@@ -31,9 +31,9 @@ impl TakenOver {
 ///
 /// # Errors
 /// [`Stop::DataFolder`] naming every rule that differs for a block of the chain, and the block to unwind to.
-pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOver>, Stop> {
+pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<AcceptedRules>, Stop> {
     let configured = spec.rules();
-    let Some(kept) = store.rules()? else { return Ok(Some(TakenOver { rules: configured, first: None })) };
+    let Some(kept) = store.rules()? else { return Ok(Some(AcceptedRules { rules: configured, first: None })) };
     let kept = Rules::from_bytes(&kept).map_err(|error| {
         Stop::DataFolder(format!(
             "the rules of the chain in this folder can't be read: {error}; use the release that wrote it, or import the \
@@ -59,18 +59,19 @@ pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOve
         return Err(refusal(&concerned, lowest, head));
     }
     for change in &changes {
-        tracing::info!(%change, "rule taken over; no block of the chain is concerned");
+        tracing::info!(%change, "rule change applied; it concerns no block of the chain");
     }
     // Side-branch blocks may be above the head.
-    Ok(Some(TakenOver { rules: configured, first: Some(head.saturating_add(1)) }))
+    Ok(Some(AcceptedRules { rules: configured, first: Some(head.saturating_add(1)) }))
 }
 
 fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
     let named: Vec<_> =
         concerned.iter().map(|(first, change)| format!("{change} (block {first} is the first)")).collect();
     Stop::DataFolder(format!(
-        "this folder's chain was made under other rules: {}; its head is block {head}. Configure the rules that it was made \
-         under, or run `tenon db unwind {}` and start again: the blocks above are then to be imported under the new rules",
+        "the chain in this folder was made with other rules: {}; its head is block {head}. Configure the rules that \
+         it was made with, or run `tenon db unwind {}` and start again: the blocks above are then imported with the \
+         new rules",
         named.join("; "),
         lowest.saturating_sub(1),
     ))

@@ -48,7 +48,7 @@ impl Registration {
     fn add_to(folder: &Path, node: &RunningNode) -> io::Result<Self> {
         match fs::DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ if !is_own(folder) => return Err(io::Error::other("the folder is not this user's alone")),
+            _ if !is_own(folder) => return Err(io::Error::other("the folder is not private to this user")),
             _ => {}
         }
         let path = folder.join(format!("{}.json", node.pid));

@@ -14,7 +14,7 @@ pub(crate) fn ready(status: &str) {
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => send(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::debug!(%error, "the service manager is not told of the reload"),
+        Err(error) => tracing::debug!(%error, "could not notify the service manager of the reload"),
     }
 }
 
@@ -30,6 +30,6 @@ pub(crate) fn alive(status: &str) {
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "could not notify the service manager");
     }
 }

@@ -18,7 +18,7 @@ const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`Stop::Failure`] if the operating system refuses.
 pub(crate) fn listen() -> Result<Signals, Stop> {
-    Signals::listen().map_err(|error| Stop::failure(format!("can't listen to signals: {error}")))
+    Signals::listen().map_err(|error| Stop::failure(format!("can't listen for signals: {error}")))
 }
 
 /// Waits for the first SIGINT or SIGTERM, and calls `reload` at every SIGHUP until then. After it, a second one ends
@@ -34,8 +34,9 @@ pub(crate) async fn wait_for_the_first(
     tracing::info!("stopping; a second signal stops at once");
     tokio::spawn(async move {
         tokio::select! {
-            () = next_stop_signal(&mut signals) => tracing::warn!("stopped at once"),
-            () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long"),
+            () = next_stop_signal(&mut signals) => tracing::warn!("stopped without finishing"),
+            () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long; ended without \
+                finishing"),
         }
         if let Some(folder) = ephemeral {
             // The process ends anyway; anything left is in the system's temporary folder.
@@ -65,7 +66,7 @@ pub(crate) fn interruption_flag() -> Result<Arc<AtomicBool>, Stop> {
 
 async fn next_stop_signal(signals: &mut Signals) {
     while signals.next().await == Signal::Reload {
-        tracing::info!("SIGHUP: nothing is read again here");
+        tracing::info!("SIGHUP ignored: this command does not reload settings");
     }
 }
 

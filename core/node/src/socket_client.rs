@@ -41,15 +41,15 @@ impl SocketClient {
     /// Connects.
     ///
     /// # Errors
-    /// [`Stop::Failure`] if no node listens there.
+    /// [`Stop::Failure`] if no node listens on it.
     pub(crate) fn connect(path: &Path) -> Result<Self, Stop> {
         Self::open(path).map_err(|error| {
             let reason = match error.kind() {
-                ErrorKind::NotFound | ErrorKind::ConnectionRefused => "no node listens there".to_owned(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused => "no node listens on it".to_owned(),
                 _ => error.to_string(),
             };
             Stop::Failure(format!(
-                "{}: {reason}; name the node's folder with --datadir, or its socket with --ipcpath",
+                "{}: {reason}; give the data folder of the node with --datadir, or its socket with --ipcpath",
                 path.display()
             ))
         })
@@ -144,7 +144,7 @@ fn which_node(nodes: &[RunningNode]) -> String {
     let lines = nodes
         .iter()
         .map(|node| format!("\n  --datadir {}  ({}, process {})", node.datadir.display(), node.chain, node.pid));
-    format!("{} nodes run here; name the one that is meant:{}", nodes.len(), lines.collect::<String>())
+    format!("{} nodes run here; choose one:{}", nodes.len(), lines.collect::<String>())
 }
 
 fn gone(error: impl std::fmt::Display) -> Stop {

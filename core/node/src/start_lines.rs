@@ -43,15 +43,18 @@ pub(crate) fn want_of_peers(health: &Health) {
         return;
     }
     let report = health.report();
-    let (head, instead) =
-        (report.head.number, "blocks come only by admin_importChain, or `tenon import` while it is stopped");
+    let (head, instead) = (
+        report.head.number,
+        "blocks can only be imported, by admin_importChain or, while the node is stopped, by `tenon import`",
+    );
     if report.head.is_old() {
         tracing::warn!(
             head,
-            "nothing to follow: the network is off (--p2p turns it on), and the head is old; {instead}"
+            "the node does not follow the network, because it is off (--p2p turns it on), and the head is old; \
+             {instead}"
         );
     } else {
-        tracing::info!(head, "nothing to follow: the network is off (--p2p turns it on); {instead}");
+        tracing::info!(head, "the node does not follow the network, because it is off (--p2p turns it on); {instead}");
     }
 }
 

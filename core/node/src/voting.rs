@@ -41,20 +41,20 @@ fn key(settings: &Settings, chain_id: u64, directory: &WalletDirectory) -> Resul
         (None, None, Some(account)) => {
             let account = address("masternode.signer", account)?;
             let endpoint = signing_endpoint(settings)?.ok_or_else(|| {
-                Stop::Usage("masternode.signer: name the signing service, too, as signer.url (--signer)".to_owned())
+                Stop::Usage("masternode.signer: give the signing service too, as signer.url (--signer)".to_owned())
             })?;
             Ok(Some(Arc::new(ServiceMasternode::new(endpoint, account, chain_id))))
         }
         (None, None, None) => Ok(None),
         _ => Err(Stop::Usage(
-            "masternode.key, masternode.account and masternode.signer: a node signs with one key; name one of them"
+            "masternode.key, masternode.account and masternode.signer: a node signs with one key; give one of them"
                 .to_owned(),
         )),
     }
 }
 
 fn address(setting: &str, text: &str) -> Result<Address, Stop> {
-    text.parse().map_err(|_| Stop::Usage(format!("{setting}: {text:?} is no address of 40 hexadecimal digits")))
+    text.parse().map_err(|_| Stop::Usage(format!("{setting}: {text:?} is not an address of 40 hexadecimal digits")))
 }
 
 /// What the voting needs of the node.

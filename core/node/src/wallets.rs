@@ -195,6 +195,6 @@ impl ActorSwitch for AccountsActor {
     fn failure(&self) -> Option<String> {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let has_ended = following.as_ref().is_some_and(JoinHandle::is_finished);
-        has_ended.then(|| "it fell over and does not follow the key files; enable it again".to_owned())
+        has_ended.then(|| "it failed and no longer follows the key files; enable it again".to_owned())
     }
 }

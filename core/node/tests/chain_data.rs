@@ -210,7 +210,7 @@ fn a_modified_backup_is_refused_and_the_difference_is_named() {
     let mut changed = content.clone();
     changed[content.len() / 2] ^= 1;
     fs::write(backup.join(&table), changed).unwrap();
-    assert_refused(&format!("{table} is not as it was written"), "a changed byte");
+    assert_refused(&format!("{table} differs from its entry in the list"), "a changed byte");
     fs::remove_file(backup.join(&table)).unwrap();
     assert_refused(&format!("{table} is missing"), "a missing table");
     fs::write(backup.join(&table), &content).unwrap();
@@ -218,7 +218,7 @@ fn a_modified_backup_is_refused_and_the_difference_is_named() {
     assert_refused("db/999999.sst is not in its list", "a stray table");
     fs::remove_file(backup.join("db/999999.sst")).unwrap();
     fs::write(&list, &whole[..whole.len() / 2]).unwrap();
-    assert_refused("no whole backup", "a torn list");
+    assert_refused("the backup is incomplete", "a torn list");
     let with = |member: &str, value: Value| {
         let mut other = manifest.clone();
         other[member] = value;
@@ -227,7 +227,7 @@ fn a_modified_backup_is_refused_and_the_difference_is_named() {
     with("databaseFormat", json!(99));
     assert_refused("use a newer release", "a newer format");
     with("files", json!([{ "path": "../../etc/passwd", "bytes": 1, "sha256": format!("0x{}", "00".repeat(32)) }]));
-    assert_refused("is no file of a backup", "a path that leads out");
+    assert_refused("is not a valid file name in a backup", "a path that leads out");
     fs::write(&list, &whole).unwrap();
     assert!(run_well(&["db", "backup", "verify", &name]).starts_with("sound: "));
 }
@@ -258,8 +258,10 @@ fn files_of_a_backup_that_are_not_regular_are_named_and_refused_at_once() {
         let content = fs::read(&path).unwrap();
         for kind in ["pipe", "link"] {
             fs::remove_file(&path).unwrap();
-            let (aside, words) =
-                (chain.path("aside"), if kind == "pipe" { "it is no regular file" } else { "it is a link" });
+            let (aside, words) = (
+                chain.path("aside"),
+                if kind == "pipe" { "it is not a regular file" } else { "it is a symbolic link" },
+            );
             fs::write(&aside, &content).unwrap();
             if kind == "pipe" {
                 make_pipe(&path)
@@ -285,7 +287,11 @@ fn files_of_a_backup_that_are_not_regular_are_named_and_refused_at_once() {
     let current = backup.join("db/CURRENT");
     fs::OpenOptions::new().write(true).open(&current).unwrap().set_len(1 << 40).unwrap();
     let refused = run_in_time(&["db", "backup", "verify", &name]);
-    assert!(text(&refused.stderr).contains("db/CURRENT is not as it was written"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("db/CURRENT differs from its entry in the list"),
+        "{}",
+        text(&refused.stderr)
+    );
     assert!(!restored.join("db").exists());
 }
 

@@ -39,7 +39,7 @@ fn closes_its_database_when_it_stops() {
 
         let mut lines = String::new();
         log.read_to_string(&mut lines).unwrap();
-        assert!(lines.contains(" stopped ") && !lines.contains("left open"), "{profile}: {lines}");
+        assert!(lines.contains(" stopped ") && !lines.contains("keeps the database open"), "{profile}: {lines}");
     }
 }
 
@@ -100,7 +100,7 @@ fn refuses_a_folder_that_was_made_with_other_settings() {
 
     assert_eq!(second.status.code(), Some(3));
     let message = text(&second.stderr);
-    assert!(message.contains("leave `dev.accounts` (flag --accounts) out, or choose another --datadir"), "{message}");
+    assert!(message.contains("leave out `dev.accounts` (flag --accounts), or choose another --datadir"), "{message}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn refuses_settings_that_a_native_network_cannot_have() {
     };
     let cases: [(&[&str], &str); 3] = [
         (&["--profile", "native", "--chain-id", "7"], "a native development network has chain id 5151"),
-        (&["--profile", "native", "--epoch", "1"], "an epoch has 2 rounds at least"),
+        (&["--profile", "native", "--epoch", "1"], "an epoch has at least 2 rounds"),
         (&["--profile", "native-v1", "--epoch", "30"], "epochs of engine v1 have 900 blocks"),
     ];
     for (arguments, wanted) in cases {
@@ -167,8 +167,8 @@ fn refuses_settings_that_a_native_network_cannot_have() {
     assert_eq!(RunningNode::start_dev(&["--profile", "native", "--datadir", folder]).signal("TERM"), Some(0));
     let other = "legal winner thank year wave sausage worth useful legal winner thank yellow";
     for (arguments, wanted) in [
-        (["--datadir", folder, "--profile", "ethereum"], "was made with other settings; leave `dev.profile`"),
-        (["--datadir", folder, "--mnemonic", other], "was made with other settings; leave `dev.mnemonic`"),
+        (["--datadir", folder, "--profile", "ethereum"], "was created with other settings; leave out `dev.profile`"),
+        (["--datadir", folder, "--mnemonic", other], "was created with other settings; leave out `dev.mnemonic`"),
     ] {
         let (code, message) = refusal(&arguments);
         assert_eq!(code, Some(3), "{message}");

@@ -40,7 +40,7 @@ fn continues_where_an_earlier_import_ended() {
 
     assert!(first.starts_with("imported 20 blocks") && first.contains("; head 20 0x"), "{first}");
     assert!(second.starts_with(&format!("imported {} blocks", HEAD_NUMBER - 20)), "{second}");
-    assert!(second.contains(&format!(", 20 were there already; head {HEAD_NUMBER} {HEAD_HASH}")), "{second}");
+    assert!(second.contains(&format!(", 20 were already in the chain; head {HEAD_NUMBER} {HEAD_HASH}")), "{second}");
     assert!(third.starts_with("imported 0 blocks") && third.contains(HEAD_HASH), "{third}");
 }
 
@@ -99,7 +99,7 @@ fn stops_at_a_whole_block_when_it_is_interrupted() {
     drop(input);
 
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("run the same command to go on"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("run the same command to continue"), "{}", text(&output.stderr));
     let verified = run_well(&["db", "verify", "--datadir", datadir]);
     assert!(verified.starts_with("sound: "), "{verified}");
     let whole = data("execution-apis/chain.rlp.gz");
@@ -135,7 +135,7 @@ fn other_genesis(folder: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn names_what_is_missing_before_it_creates_anything() {
+fn names_missing_files_before_it_creates_anything() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();
@@ -148,11 +148,14 @@ fn names_what_is_missing_before_it_creates_anything() {
     assert!(text(&no_file.stderr).starts_with("tenon: /nowhere/chain.rlp: "), "{}", text(&no_file.stderr));
     assert_eq!(no_genesis.status.code(), Some(2));
     assert!(
-        text(&no_genesis.stderr)
-            .contains("give --network mainnet, testnet, devnet, devnet-5551 or a genesis file once"),
+        text(&no_genesis.stderr).contains("give --network mainnet, testnet, devnet, devnet-5551 or a genesis file"),
         "{}",
         text(&no_genesis.stderr)
     );
     assert_eq!(no_chain.status.code(), Some(3));
-    assert!(text(&no_chain.stderr).contains("holds no chain"), "{}", text(&no_chain.stderr));
+    assert!(
+        text(&no_chain.stderr).contains("has no chain; give the folder with --datadir"),
+        "{}",
+        text(&no_chain.stderr)
+    );
 }

@@ -125,9 +125,9 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
     let parts = "accounts\ndevice\nexecution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
     assert!(names.starts_with("admin\n") && names.ends_with(&format!("\nweb3\n{parts}")), "{names}");
     for (name, why) in [
-        ("storage", "it answers every read"),
-        ("execution", "it is the one writer of the chain"),
-        ("socket", "it is the way to administer"),
+        ("storage", "every read needs it"),
+        ("execution", "only it writes the chain"),
+        ("socket", "without it nothing could enable it again"),
     ] {
         let refused = refusal(folder, &["disable", name]);
         assert!(refused.contains(&format!("module {name} cannot be stopped: {why}")), "{refused}");

@@ -250,14 +250,14 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_changes_fail
         "{table}"
     );
     assert!(table.contains("broken       not changed") && table.contains("it is a text file"), "{table}");
-    assert!(errors.contains("1 of the changes could not be taken over"), "{errors}");
+    assert!(errors.contains("1 of the changes could not be applied"), "{errors}");
     let again = text(&module(&folder, &["reload"]).stdout);
     assert!(again.starts_with("broken       not changed"), "a failed change is retried: {again}");
 
     write("[plugins.web3]\nenabled = \"perhaps\"\n");
     // The command line reads the same file, so it would fail before sending the request.
     let refused = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
-    assert!(refused.contains("nothing changed: ") && refused.contains("tenon.toml"), "{refused}");
+    assert!(refused.contains("no change was applied: ") && refused.contains("tenon.toml"), "{refused}");
     write("");
     assert!(states(&folder).contains(&"web3 enabled".to_owned()));
     assert_eq!(module_well(&folder, &["reload"]), "nothing changed\n");
@@ -296,7 +296,7 @@ fn names_the_problem_and_fails_with_an_exit_code() {
     let (_path, folder) = data_folder();
     let silent = module(&folder, &["list"]);
     assert_eq!(silent.status.code(), Some(1));
-    assert!(text(&silent.stderr).contains("no node listens there; name the node's folder with --datadir"));
+    assert!(text(&silent.stderr).contains("no node listens on it; give the data folder of the node with --datadir"));
 
     let node = RunningNode::start_dev(&["--datadir", &folder]);
     let unknown = module(&folder, &["disable", "nothing"]);

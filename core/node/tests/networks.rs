@@ -174,7 +174,7 @@ fn shows_the_height_and_source_of_each_rule_and_refuses_an_unknown_one() {
     let refused = run(&["genesis", "verify", &path]);
     let message = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{message}");
-    assert!(message.contains("config.fusakaBlock is no rule that this release knows"), "{message}");
+    assert!(message.contains("config.fusakaBlock is not a rule that this release knows"), "{message}");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn verifies_real_headers() {
     let empty = file("empty.rlp", b"");
     let unread = run(&["verify-headers", &empty.1]);
     assert_eq!(
-        (unread.status.code(), text(&unread.stderr).contains("empty.rlp: there is no header in it")),
+        (unread.status.code(), text(&unread.stderr).contains("empty.rlp: the file has no header")),
         (Some(1), true)
     );
     let refused = run(&["verify-headers", "--network", "mainnet", &headers]);

@@ -87,11 +87,8 @@ fn a_public_network_without_peers_is_unhealthy_and_the_first_lines_describe_the_
     assert!(first.contains("INFO Tenon starts version=\"0.1.0 ("), "{first}");
     let rest = format!("mode=\"archive\" datadir={}", folder.display());
     assert!(first.contains("chain=\"mainnet (50)\" head=0 head_age=\"") && first.contains(&rest), "{first}");
-    let want = lines.iter().find(|line| line.contains("nothing to follow")).unwrap();
-    assert!(
-        want.contains("WARN") && want.contains("the network is off (--p2p turns it on), and the head is old"),
-        "{want}"
-    );
+    let want = lines.iter().find(|line| line.contains("does not follow the network")).unwrap();
+    assert!(want.contains("WARN") && want.contains("it is off (--p2p turns it on), and the head is old"), "{want}");
     let serving = lines.last().unwrap();
     assert!(serving.contains("http=http://127.0.0.1:") && serving.contains("metrics=off"), "{serving}");
     let named = lines.iter().filter(|line| line.contains("http://127.0.0.1:")).count();
@@ -197,12 +194,15 @@ fn names_the_replacements_of_other_clients_words_in_one_style() {
         ),
         (&["run", "--v5disc"], "tenon: there is no flag `--v5disc`: --p2p turns the network on"),
         (&["run", "--ethstats=a:b@c"], "tenon: there is no flag `--ethstats`: --metrics serves figures for Prometheus"),
-        (&["run", "--store-reward"], "tenon: there is no flag `--store-reward`: rewards are answered for every epoch"),
+        (
+            &["run", "--store-reward"],
+            "tenon: there is no flag `--store-reward`: eth_getRewardByHash returns the rewards",
+        ),
         (
             &["run", "--XDCx.datadir", "x"],
             "tenon: there is no flag `--XDCx.datadir`: the exchange has no database of its own",
         ),
-        (&["--datadir", "x"], "tenon: `--datadir` stands before a command: write `tenon run --datadir …`"),
+        (&["--datadir", "x"], "tenon: `--datadir` needs a command before it: write `tenon run --datadir …`"),
         (&["run", "--http.prot", "1"], "tenon: unexpected argument '--http.prot' found"),
         (&["frobnicate"], "tenon: unrecognized subcommand 'frobnicate'"),
     ] {
@@ -258,14 +258,14 @@ fn absurd_settings_are_refused_with_their_keys_and_the_allowed_values() {
             &["--rpc.memory", "20MiB"],
             "tenon: flag --rpc.memory: `rpc.memory`: expected at least `ipc.messagelimit` (64MiB)",
         ),
-        (&["--ipcpath", &long], &format!("tenon: `ipc.path`: {long} has 129 bytes, and the system takes 107 at most")),
+        (&["--ipcpath", &long], &format!("tenon: `ipc.path`: {long} has 129 bytes, but the system allows at most 107")),
         (&["--txpool.journal", "genesis.json"], "tenon: `txpool.journal`: "),
     ] {
         let said = refused(2, &[&["config", "--dev"][..], arguments].concat());
         assert!(said.starts_with(wanted), "{said}");
     }
     let said = refused(2, &["dev", "--port", "0", "--ipcpath", &long]);
-    assert!(said.contains("name a shorter one with --ipcpath"), "{said}");
+    assert!(said.contains("give a shorter path with --ipcpath"), "{said}");
 }
 
 /// Polls `/health` until it is as wanted, and returns it.
@@ -326,7 +326,10 @@ fn a_choice_that_cannot_be_stored_is_reported_and_damaged_choices_prevent_the_st
         let told = support::module(datadir, &["disable", "net"]);
         assert_eq!(told.status.code(), Some(1));
         let said = text(&told.stderr);
-        assert!(said.contains("module net: done, but it holds only until the node stops: "), "{said}");
+        assert!(
+            said.contains("module net: done, but only until the node stops, as this could not be stored: "),
+            "{said}"
+        );
     }
     assert!(module_well(datadir, &["list"]).contains("disabled"));
     std::fs::remove_dir(folder.join("modules.new")).unwrap();
@@ -338,8 +341,8 @@ fn a_choice_that_cannot_be_stored_is_reported_and_damaged_choices_prevent_the_st
     std::fs::write(&choices, &whole[..whole.len() / 2]).unwrap();
     let plugins = plugin_folder().to_str().unwrap();
     let said = refused(3, &["run", "--http.port", "0", "--ws.port", "0", "--plugins", plugins, "--datadir", datadir]);
-    assert!(said.contains(&format!("choices about modules, {}: ", choices.display())), "{said}");
-    assert!(said.contains("put the file right, or take it away"), "{said}");
+    assert!(said.contains(&format!("stored choices about modules, {}: ", choices.display())), "{said}");
+    assert!(said.contains("correct the file, or remove it"), "{said}");
     assert_eq!(std::fs::read(&choices).unwrap(), whole[..whole.len() / 2]);
     std::fs::write(&choices, &whole).unwrap();
     let node = Served::start(&folder, &[]);
@@ -413,7 +416,7 @@ fn commands_without_a_folder_find_the_only_running_node_or_list_all() {
     let several = module(&["list"]);
     assert_eq!(several.status.code(), Some(2));
     let expected = format!(
-        "tenon: 2 nodes run here; name the one that is meant:\n  --datadir {}  (devnet (551), process {})\n  --datadir {}  (devnet (551), process {})",
+        "tenon: 2 nodes run here; choose one:\n  --datadir {}  (devnet (551), process {})\n  --datadir {}  (devnet (551), process {})",
         folder.display(),
         first.child.id(),
         other.display(),
@@ -440,7 +443,7 @@ fn disabling_twice_is_not_an_error_and_refused_loads_name_the_remedy() {
     let outside = refused(1, &["module", "load", stray.to_str().unwrap(), "--datadir", datadir]);
     let absent = refused(1, &["module", "load", "absent", "--datadir", datadir]);
 
-    let remedy = "copy it there, or name its path in the settings ([plugins.NAME] path)";
+    let remedy = "copy it there, or give its path in the settings ([plugins.NAME] path)";
     assert!(outside.contains("libraries are loaded only from") && outside.ends_with(remedy), "{outside}");
     assert!(absent.contains("copy it there as libtenon_plugin_absent.so"), "{absent}");
 }

@@ -58,7 +58,7 @@ fn an_export_replaces_files_only_on_request() {
     symlink(&file, &link).unwrap();
 
     for name in [&file, &link] {
-        assert!(chain.refusal(name, &[]).contains("the file exists; replace it with --overwrite, or name another one"));
+        assert!(chain.refusal(name, &[]).contains("the file exists; replace it with --overwrite, or give another one"));
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");
     run_well(&["export", "--datadir", &chain.text("data"), "--overwrite", &link, "1"]);
@@ -73,7 +73,7 @@ fn an_export_replaces_files_only_on_request() {
     let after: Vec<_> =
         ["genesis.json", "db/CURRENT"].map(|name| fs::read(chain.path("data").join(name)).unwrap()).into();
     assert_eq!(before, after);
-    assert!(chain.refusal(&chain.text("data"), &["--overwrite"]).contains("it is a folder; name a file in it"));
+    assert!(chain.refusal(&chain.text("data"), &["--overwrite"]).contains("it is a folder; give a file in it"));
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn the_pools_journal_refuses_and_keeps_a_file_that_is_not_a_journal() {
     let journal = |place: &Path| refused_dev(&["--txpool.journal", place.to_str().unwrap()]);
 
     for name in ["notes.txt", "link"] {
-        assert!(journal(&path(name)).contains("holds something else, and was left as it is"), "{name}");
+        assert!(journal(&path(name)).contains("has other content and was not changed"), "{name}");
     }
     assert_eq!(fs::read(path("notes.txt")).unwrap(), b"not yours");
-    assert!(journal(&path("pipe")).contains("it is a pipe; name a regular file"));
+    assert!(journal(&path("pipe")).contains("it is a pipe; choose a regular file"));
     assert!(fs::symlink_metadata(path("pipe")).unwrap().file_type().is_fifo());
     let taken = refused_dev(&["--txpool.journal", "jwt.hex"]);
     assert!(taken.contains("`txpool.journal`: ") && taken.contains(" belongs to `auth.jwtsecret`"), "{taken}");

@@ -68,17 +68,18 @@ pub fn close_files(library: Option<&Path>) -> Option<Gap> {
 
 /// What is missing when Landlock enforces not everything.
 pub(crate) fn gap_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<Gap> {
-    let open = "files stay open to it: this kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK)";
+    let open = "its access to files is not restricted: this kernel has no Landlock (Linux 5.13, \
+        CONFIG_SECURITY_LANDLOCK)";
     match outcome {
         Ok(RulesetStatus::FullyEnforced) => None,
         Ok(RulesetStatus::PartiallyEnforced) => {
             let missing: Vec<_> = NEWER.iter().filter(|(since, _)| *since > version).map(|(_, what)| *what).collect();
-            let words = "files are closed; this kernel's Landlock lacks rules for";
-            Some(Gap::Newer(format!("{words} {}; seccomp alone closes these", missing.join(", "))))
+            let words = "its access to files is restricted, but this kernel's Landlock has no rules for";
+            Some(Gap::Newer(format!("{words} {}; only seccomp restricts these", missing.join(", "))))
         }
         Ok(RulesetStatus::NotEnforced) => Some(Gap::Required(open.to_owned())),
         Err(_) if version == 0 => Some(Gap::Required(open.to_owned())),
-        Err(error) => Some(Gap::Required(format!("files stay open to it: Landlock: {error}"))),
+        Err(error) => Some(Gap::Required(format!("its access to files is not restricted: Landlock: {error}"))),
     }
 }
 
@@ -107,7 +108,7 @@ pub fn close_system_calls(stage: Stage) -> Option<Gap> {
         let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         filter(allowed(stage)?, refused, SeccompAction::Allow)
     };
-    apply().err().map(|error| Gap::Required(format!("system calls stay open to it: seccomp: {error}")))
+    apply().err().map(|error| Gap::Required(format!("its system calls are not restricted: seccomp: {error}")))
 }
 
 /// Installs a filter in all threads. If several match, the most severe action applies.

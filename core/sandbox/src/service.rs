@@ -86,7 +86,7 @@ fn close_calls(devices: bool) -> Option<Gap> {
         let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         filter(allowed(devices)?, refused, SeccompAction::Allow)
     };
-    apply().err().map(|error| Gap::Required(format!("system calls stay open to it: seccomp: {error}")))
+    apply().err().map(|error| Gap::Required(format!("its system calls are not restricted: seccomp: {error}")))
 }
 
 fn allowed(devices: bool) -> Result<Rules, String> {

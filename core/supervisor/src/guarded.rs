@@ -138,7 +138,7 @@ impl<A: Actor> Guarded<A> {
                 Err(panic) => reason = panic_text(&*panic).to_owned(),
             }
         }
-        tracing::error!(actor = self.name, reason, "actor has failed too often and is given up");
+        tracing::error!(actor = self.name, reason, "actor failed too often and is not restarted");
         self.health.update(|health| health.state = ActorState::Failed { reason });
     }
 }

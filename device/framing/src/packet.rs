@@ -65,7 +65,7 @@ impl fmt::Debug for Packet {
 
 /// The length of a body does not fit into four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a message of {length} bytes can't be sent: its length takes more than 32 bits")]
+#[error("a message of {length} bytes can't be sent: its length has more than 32 bits")]
 pub struct MessageTooLong {
     /// Length of the body, bytes.
     pub length: usize,

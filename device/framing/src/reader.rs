@@ -47,16 +47,16 @@ impl fmt::Debug for Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The packet is too short or too long.
-    #[error("the device sent a packet of {length} bytes; all have {PACKET_LENGTH}")]
+    #[error("the device sent a packet of {length} bytes instead of {PACKET_LENGTH}")]
     PacketLength {
         /// Received length, bytes.
         length: usize,
     },
     /// The packet does not begin a message.
-    #[error("the device sent a packet that begins no message where one was to begin")]
+    #[error("the device sent a packet that does not begin a message, although one should begin")]
     NoBeginning,
     /// A message was broken off.
-    #[error("the device broke off message {id} after {received} of {length} bytes")]
+    #[error("the device stopped sending message {id} after {received} of {length} bytes")]
     NoContinuation {
         /// Message type.
         id: u16,
@@ -66,7 +66,7 @@ pub enum FrameError {
         length: u32,
     },
     /// The message is longer than any that a device has a reason to send.
-    #[error("the device announced message {id} with {length} bytes; {max} are the most")]
+    #[error("the device announced message {id} with {length} bytes; at most {max} are allowed")]
     MessageLength {
         /// Message type.
         id: u16,

@@ -95,7 +95,7 @@ fn a_transaction_to_sign_and_its_signature() {
 }
 
 #[test]
-fn another_message_with_the_same_frames_is_told_apart() {
+fn distinguishes_messages_with_equal_frames() {
     let mut reader = Reader::new(Wire::Main);
     let message = reader.push(&frames(&["3f2323001a000000020808"])[0]).unwrap().unwrap();
 

@@ -23,7 +23,7 @@ pub enum Unsupported {
     #[error("transactions without chain id are not supported by this device")]
     NoChainId,
     /// A message longer than the device can store.
-    #[error("a message of {length} bytes is not supported by this device: {max} are the most")]
+    #[error("a message of {length} bytes is not supported by this device, which allows at most {max}")]
     MessageLength {
         /// The message's length, bytes.
         length: usize,
@@ -31,7 +31,7 @@ pub enum Unsupported {
         max: usize,
     },
     /// Data longer than a device accepts.
-    #[error("transaction data of {length} bytes are not supported by hardware wallets: {max} are the most")]
+    #[error("transaction data of {length} bytes are not supported by hardware wallets, which allow at most {max}")]
     DataLength {
         /// The data's length, bytes.
         length: usize,
@@ -49,7 +49,8 @@ pub enum Unsupported {
     TypedData,
     /// A path longer than the device can store.
     #[error(
-        "a path of {length} elements is not supported by this device: {max} are the most; a path from the root begins with m/"
+        "a path of {length} elements is not supported by this device, which allows at most {max}; a path from the \
+         root begins with m/"
     )]
     PathLength {
         /// Number of elements of the path.
@@ -91,16 +92,16 @@ pub enum DeviceError {
         got: u16,
     },
     /// The device speaks only the encrypted protocol of newer devices.
-    #[error("trezor: this device speaks a newer protocol only, which is not supported")]
+    #[error("trezor: this device only supports a newer protocol, which is not supported here")]
     NewerProtocol,
     /// The device runs its bootloader.
     #[error("trezor: the device is in bootloader mode")]
     Bootloader,
     /// The device reports an unknown vendor.
-    #[error("trezor: the device is of another vendor")]
+    #[error("trezor: the device has another vendor")]
     Vendor,
     /// The device is not the one with which the wallet was opened.
-    #[error("trezor: another device is connected in place of this wallet's")]
+    #[error("trezor: another device is connected instead of the device of this wallet")]
     OtherDevice,
     /// A PIN must be entered, and no person could be asked.
     #[error("trezor: pin needed")]
@@ -112,7 +113,7 @@ pub enum DeviceError {
     #[error("trezor: a PIN is one to nine positions 1 to 9")]
     PinForm,
     /// The passphrase is longer than devices accept.
-    #[error("trezor: the passphrase has {length} bytes, 50 are the most")]
+    #[error("trezor: the passphrase has {length} bytes; at most 50 are allowed")]
     PassphraseLength {
         /// Its length after normalisation, bytes.
         length: usize,
@@ -121,7 +122,7 @@ pub enum DeviceError {
     #[error("trezor: cancelled")]
     Cancelled,
     /// A prompt was not answered in time.
-    #[error("trezor: nobody answered the prompt in time")]
+    #[error("trezor: the prompt was not answered in time")]
     PromptTimeout,
     /// The device did not answer in time.
     #[error("trezor: the device does not answer")]
@@ -153,7 +154,7 @@ pub enum DeviceError {
     #[error("reply lacks signature")]
     LacksSignature,
     /// The signature is malformed: r or s out of range, s in the upper half, or a v that is no parity.
-    #[error("trezor: the device gave an invalid signature")]
+    #[error("trezor: the device returned an invalid signature")]
     InvalidSignature,
     /// The signature is by another key or over other data.
     #[error("signer mismatch: expected {expected}, got {got}")]
@@ -167,7 +168,7 @@ pub enum DeviceError {
     #[error("missing derived address")]
     MissingAddress,
     /// The address is not valid.
-    #[error("trezor: the device gave an address that is none")]
+    #[error("trezor: the device returned an invalid address")]
     InvalidAddress,
     /// The wallet is not open.
     #[error("wallet closed")]
@@ -194,7 +195,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
     /// The firmware is older than the oldest supported version.
-    #[error("trezor: firmware {found} is too old: {oldest} is the oldest that is supported")]
+    #[error("trezor: firmware {found} is too old; the oldest supported version is {oldest}")]
     OldFirmware {
         /// The device's version.
         found: Version,

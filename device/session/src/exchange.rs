@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_person_lets_a_device_ask_for_none() {
+    fn a_device_may_not_prompt_during_an_exchange_without_a_person() {
         for id in [ButtonRequest::ID, PinMatrixRequest::ID, PassphraseRequest::ID] {
             let mut initialize = Exchange::new(Initialize::default(), true);
             initialize.begin();

@@ -190,7 +190,7 @@ impl Hub {
         let mut entries = self.lock();
         let is_free = |name: &&&str| !entries.values().any(|entry| entry.actor == **name);
         let Some(actor) = ACTORS.iter().find(is_free).copied() else {
-            tracing::debug!(path = found.path, "a hardware wallet waits for another one to be disconnected");
+            tracing::debug!(path = found.path, "a hardware wallet cannot be used until another one is disconnected");
             return;
         };
         let Some(transport) = self.transports.iter().find(|each| each.name() == found.transport).cloned() else {
@@ -221,7 +221,7 @@ impl Hub {
         let Some(entry) = self.lock().remove(&url) else { return };
         let Some(supervisor) = self.supervisor() else { return };
         if !supervisor.stop_one(entry.actor, STOP_GRACE).await {
-            tracing::warn!(url, "the session with a hardware wallet that is gone still runs");
+            tracing::warn!(url, "the session with a disconnected hardware wallet has not ended yet");
         }
         // There may be no subscriber.
         let _ = self.events.send(HubEvent::Departed { url });

@@ -66,7 +66,7 @@ pub enum PathError {
     #[error("component {0} out of allowed hardened range [0, 2147483647]")]
     HardenedRange(u128),
     /// The path has more elements than any device accepts.
-    #[error("a path has 16 elements at most")]
+    #[error("a path has at most 16 elements")]
     TooLong,
 }
 
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(canonical(text), Err(expected.into()), "{text}");
         }
-        assert_eq!(canonical(&"0/".repeat(100)), Err("a path has 16 elements at most".into()));
+        assert_eq!(canonical(&"0/".repeat(100)), Err("a path has at most 16 elements".into()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use support::{ACCOUNT, HIDDEN, Held, Says, TIMEOUTS, legacy, never, positions, settings};
+use support::{ACCOUNT, AlwaysAnswers, HIDDEN, Held, TIMEOUTS, legacy, never, positions, settings};
 use tenon_device_session::{Answer, DerivationPath, DeviceError, Given, NoPerson, OpenState, Person, Prompt, Timeouts};
 use tenon_device_simulator::{Fault, FaultPlan, Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
@@ -118,7 +118,7 @@ async fn a_person_is_asked_while_the_exchange_runs() {
             });
         }
 
-        held.wallet.open(None, &mut Says("trezor"), &mut never()).await.unwrap();
+        held.wallet.open(None, &mut AlwaysAnswers("trezor"), &mut never()).await.unwrap();
 
         assert_eq!(held.pin_account().await, Ok(HIDDEN), "{model}");
     }
@@ -145,9 +145,9 @@ async fn a_passphrase_that_is_too_long_is_not_sent() {
 
     let error = open(&mut held, &"x".repeat(51)).await;
 
-    assert_eq!(error, Err("trezor: the passphrase has 51 bytes, 50 are the most".into()));
+    assert_eq!(error, Err("trezor: the passphrase has 51 bytes; at most 50 are allowed".into()));
     assert!(!held.simulator.observed().received.contains(&42));
-    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it begins anew");
+    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it asks again");
     open(&mut held, "trezor").await.unwrap();
 }
 
@@ -181,7 +181,7 @@ async fn another_device_at_the_same_path_is_not_taken_for_this_one() {
 
     let error = open(&mut held, "").await;
 
-    assert_eq!(error, Err("trezor: another device is connected in place of this wallet's".into()));
+    assert_eq!(error, Err("trezor: another device is connected instead of the device of this wallet".into()));
     held.wallet.close().await;
     open(&mut held, "").await.unwrap();
     let unknown = held.wallet.sign_transaction(ACCOUNT, legacy(Some(50), 0), &mut NoPerson, &mut never()).await;
@@ -238,15 +238,15 @@ async fn an_answer_to_an_earlier_question_is_not_sent() {
     let other_kind = Given { number: asked.number, answer: Answer::Pin(typed) };
     assert_eq!(held.wallet.open(Some(other_kind), &mut NoPerson, &mut never()).await, Err(DeviceError::Cancelled));
     assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
-    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it begins anew");
+    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it asks again");
     open(&mut held, "trezor").await.unwrap();
     assert_eq!(held.pin_account().await, Ok(HIDDEN));
 }
 
 /// A person who never answers.
-struct Thinks;
+struct NeverAnswers;
 
-impl Person for Thinks {
+impl Person for NeverAnswers {
     fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
         Box::pin(std::future::pending())
     }
@@ -258,8 +258,8 @@ async fn an_unanswered_question_times_out_even_when_asked_again() {
     let mut held = Held::with_timeouts(with_pin(Model::One), timeouts);
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
 
-    let first = held.wallet.open(None, &mut Thinks, &mut never()).await;
-    let second = held.wallet.open(None, &mut Thinks, &mut never()).await;
+    let first = held.wallet.open(None, &mut NeverAnswers, &mut never()).await;
+    let second = held.wallet.open(None, &mut NeverAnswers, &mut never()).await;
 
     assert_eq!((first, second), (Err(DeviceError::PromptTimeout), Err(DeviceError::PromptTimeout)));
     assert_eq!(held.status.borrow().asked, None);

@@ -3,18 +3,18 @@
 use tenon_device_framing::Message;
 use tenon_proto::debug::{DebugLinkDecision, DebugLinkMemory, DebugLinkState};
 
-use crate::device::{Device, Flow, Heard, id};
+use crate::device::{Device, DeviceInput, Flow, id};
 
 /// Maximum number of bytes of one memory read.
 const MAX_MEMORY: u32 = 1024;
 
 impl Device {
     /// Handles a message of the debug link; returns the button press that it contains, if any.
-    pub(crate) async fn debug_link(&mut self, message: &Message) -> Flow<Option<Heard>> {
+    pub(crate) async fn debug_link(&mut self, message: &Message) -> Flow<Option<DeviceInput>> {
         match message.id {
             id::DEBUG_LINK_DECISION => {
                 let decision: DebugLinkDecision = self.read(message)?;
-                Ok(decision.yes_no.map(Heard::Decided))
+                Ok(decision.yes_no.map(DeviceInput::Decided))
             }
             101 => {
                 let state = self.debug_state();

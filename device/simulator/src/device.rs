@@ -37,7 +37,7 @@ pub(crate) enum Mode<'wanted> {
 }
 
 /// Input that a device acts on.
-pub(crate) enum Heard {
+pub(crate) enum DeviceInput {
     Message(Message),
     Decided(bool),
 }
@@ -154,8 +154,8 @@ impl Device {
             let handled = match next.take() {
                 Some(message) => self.handle(message).await,
                 None => match self.hear(Mode::Normal).await {
-                    Ok(Heard::Message(message)) => self.handle(message).await,
-                    Ok(Heard::Decided(_)) => Ok(()),
+                    Ok(DeviceInput::Message(message)) => self.handle(message).await,
+                    Ok(DeviceInput::Decided(_)) => Ok(()),
                     Err(stop) => Err(stop),
                 },
             };
@@ -204,7 +204,7 @@ impl Device {
     }
 
     /// Waits for the next message or button press. Handles unknown messages and the debug link itself.
-    pub(crate) async fn hear(&mut self, mode: Mode<'_>) -> Flow<Heard> {
+    pub(crate) async fn hear(&mut self, mode: Mode<'_>) -> Flow<DeviceInput> {
         loop {
             let heard = match self.inbox.recv().await.ok_or(Stop::Closed)? {
                 Input::PowerLost => return Err(Stop::PowerLost),
@@ -215,7 +215,7 @@ impl Device {
                     let _ = done.send(());
                     None
                 }
-                Input::Decided(is_confirmed) => Some(Heard::Decided(is_confirmed)),
+                Input::Decided(is_confirmed) => Some(DeviceInput::Decided(is_confirmed)),
                 Input::Packet(..) if !*self.is_plugged.borrow() => None,
                 Input::Packet(wire, packet) => self.hear_packet(wire, &packet, mode).await?,
             };
@@ -225,7 +225,12 @@ impl Device {
         }
     }
 
-    async fn hear_packet(&mut self, wire: Wire, packet: &[u8; PACKET_LENGTH], mode: Mode<'_>) -> Flow<Option<Heard>> {
+    async fn hear_packet(
+        &mut self,
+        wire: Wire,
+        packet: &[u8; PACKET_LENGTH],
+        mode: Mode<'_>,
+    ) -> Flow<Option<DeviceInput>> {
         let message = match mode {
             Mode::Prompt(_) if self.line == Line::One => match DeviceReader::single(packet) {
                 Some(message) if is_tiny(message.id, wire) => message,
@@ -270,7 +275,7 @@ impl Device {
                 Err(Stop::Replaced(message))
             }
             Mode::Prompt(_) if message.id == id::INITIALIZE => Err(Stop::Replaced(message)),
-            _ => Ok(Some(Heard::Message(message))),
+            _ => Ok(Some(DeviceInput::Message(message))),
         }
     }
 

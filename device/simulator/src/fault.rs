@@ -97,7 +97,7 @@ pub struct FaultPlan {
 
 /// The text is not the name of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no fault: NAME or NAME@N, where NAME is one of {names}", names = names())]
+#[error("{0:?} is not a fault: give NAME or NAME@N, where NAME is one of {names}", names = names())]
 pub struct UnknownFault(pub String);
 
 fn names() -> String {

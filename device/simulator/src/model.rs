@@ -90,7 +90,7 @@ impl fmt::Display for Model {
 
 /// No model has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no model is named {0:?}: there are one, t, one-later and t-later")]
+#[error("unknown model {0:?}; the models are one, t, one-later and t-later")]
 pub struct UnknownModel(pub String);
 
 impl FromStr for Model {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use zeroize::Zeroizing;
 
 use crate::PassphraseSource;
-use crate::device::{Device, Flow, Heard, Mode, Stop, code, id};
+use crate::device::{Device, DeviceInput, Flow, Mode, Stop, code, id};
 use crate::keys::{self, Seed};
 use crate::model::Line;
 use crate::storage::{Storage, passphrase_state};
@@ -66,13 +66,13 @@ impl Device {
                 return Ok(is_confirmed);
             }
             match self.hear(Mode::Prompt(&[id::BUTTON_ACK])).await? {
-                Heard::Decided(is_confirmed) => decision = Some(is_confirmed),
-                Heard::Message(message) if message.id == id::BUTTON_ACK => is_acknowledged = true,
-                Heard::Message(message) if message.id == id::CANCEL => {
+                DeviceInput::Decided(is_confirmed) => decision = Some(is_confirmed),
+                DeviceInput::Message(message) if message.id == id::BUTTON_ACK => is_acknowledged = true,
+                DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::ACTION_CANCELLED, "Action cancelled by user"));
                 }
                 // Another message that is allowed during a prompt. Model One accepts it and keeps waiting.
-                Heard::Message(_) => {}
+                DeviceInput::Message(_) => {}
             }
         }
     }
@@ -145,11 +145,11 @@ impl Device {
     async fn hear_pin(&mut self) -> Flow<PinMatrixAck> {
         loop {
             match self.hear(Mode::Prompt(&[id::PIN_MATRIX_ACK])).await? {
-                Heard::Message(message) if message.id == id::PIN_MATRIX_ACK => return self.read_answer(&message),
-                Heard::Message(message) if message.id == id::CANCEL => {
+                DeviceInput::Message(message) if message.id == id::PIN_MATRIX_ACK => return self.read_answer(&message),
+                DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::PIN_CANCELLED, "PIN cancelled"));
                 }
-                Heard::Message(_) | Heard::Decided(_) => {}
+                DeviceInput::Message(_) | DeviceInput::Decided(_) => {}
             }
         }
     }
@@ -163,7 +163,7 @@ impl Device {
             tokio::select! {
                 biased;
                 heard = self.hear(Mode::Prompt(&[])), if Instant::now() < until => match heard {
-                    Ok(Heard::Message(message)) if message.id == id::CANCEL => {
+                    Ok(DeviceInput::Message(message)) if message.id == id::CANCEL => {
                         self.fail(code::PIN_CANCELLED, "PIN cancelled").await;
                         return Err(Stop::Failure(code::PIN_INVALID, "PIN invalid"));
                     }
@@ -223,7 +223,7 @@ impl Device {
         self.send(&PassphraseRequest { on_device: None }).await;
         loop {
             match self.hear(Mode::Prompt(&[id::PASSPHRASE_ACK])).await? {
-                Heard::Message(message) if message.id == id::PASSPHRASE_ACK => {
+                DeviceInput::Message(message) if message.id == id::PASSPHRASE_ACK => {
                     match self.read_answer::<PassphraseAck>(&message) {
                         Ok(mut answer) => return Ok(Zeroizing::new(answer.passphrase.take().unwrap_or_default())),
                         // The device sends this failure and keeps waiting.
@@ -231,10 +231,10 @@ impl Device {
                         Err(stop) => return Err(stop),
                     }
                 }
-                Heard::Message(message) if message.id == id::CANCEL => {
+                DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(cancelled.0, cancelled.1));
                 }
-                Heard::Message(_) | Heard::Decided(_) => {}
+                DeviceInput::Message(_) | DeviceInput::Decided(_) => {}
             }
         }
     }
@@ -300,7 +300,7 @@ impl Device {
 
     async fn hear_either(&mut self, one: u16, other: u16) -> Flow<Message> {
         loop {
-            if let Heard::Message(message) = self.hear(Mode::Prompt(&[one, other])).await? {
+            if let DeviceInput::Message(message) = self.hear(Mode::Prompt(&[one, other])).await? {
                 return Ok(message);
             }
         }

@@ -8,7 +8,7 @@ use tenon_proto::common::Success;
 use tenon_proto::management::{EntropyAck, EntropyRequest, ResetDevice};
 use zeroize::Zeroizing;
 
-use crate::device::{Device, Flow, Heard, Mode, Stop, code, id};
+use crate::device::{Device, DeviceInput, Flow, Mode, Stop, code, id};
 use crate::model::Line;
 use crate::prompts::button;
 
@@ -74,12 +74,12 @@ impl Device {
         loop {
             let mode = if self.line == Line::One { Mode::Normal } else { Mode::Prompt(&[ENTROPY_ACK]) };
             match self.hear(mode).await? {
-                Heard::Message(message) if message.id == ENTROPY_ACK => return self.read_answer(&message),
-                Heard::Message(message) if message.id == id::CANCEL => {
+                DeviceInput::Message(message) if message.id == ENTROPY_ACK => return self.read_answer(&message),
+                DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::ACTION_CANCELLED, "Action cancelled by user"));
                 }
-                Heard::Message(message) => return Err(Stop::Replaced(message)),
-                Heard::Decided(_) => {}
+                DeviceInput::Message(message) => return Err(Stop::Replaced(message)),
+                DeviceInput::Decided(_) => {}
             }
         }
     }

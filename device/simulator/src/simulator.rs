@@ -187,7 +187,7 @@ impl MemoryLink {
     /// # Errors
     /// [`LinkError::Lost`] if the device is disconnected or has ended.
     pub async fn send_bytes(&mut self, packet: [u8; PACKET_LENGTH]) -> Result<(), LinkError> {
-        let gone = || LinkError::Lost { reason: "the simulated device was pulled".into() };
+        let gone = || LinkError::Lost { reason: "the simulated device was disconnected".into() };
         if !*self.is_plugged.borrow() {
             return Err(gone());
         }
@@ -195,7 +195,7 @@ impl MemoryLink {
     }
 
     async fn next(&mut self) -> Result<Received, LinkError> {
-        let gone = || LinkError::Lost { reason: "the simulated device was pulled".into() };
+        let gone = || LinkError::Lost { reason: "the simulated device was disconnected".into() };
         let wire = match self.wire {
             Wire::Main => &self.outgoing.main,
             Wire::Debug => &self.outgoing.debug,

@@ -18,7 +18,7 @@ pub enum LinkError {
         path: String,
     },
     /// The device exists but can't be opened.
-    #[error("the device at {path} does not open: {reason}")]
+    #[error("the device at {path} cannot be opened: {reason}")]
     Open {
         /// The device's path.
         path: String,
@@ -26,13 +26,13 @@ pub enum LinkError {
         reason: String,
     },
     /// UDP is only for simulators on this machine.
-    #[error("{address} is not an address of this machine: devices over UDP are reached on loopback only")]
+    #[error("{address} is not an address of this machine: devices over UDP must be on loopback")]
     NotLoopback {
         /// The requested address.
         address: String,
     },
     /// The device accepted only a part of a packet.
-    #[error("the device took {written} of {length} bytes")]
+    #[error("the device accepted only {written} of {length} bytes")]
     ShortWrite {
         /// Number of accepted bytes.
         written: usize,

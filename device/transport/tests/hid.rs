@@ -107,7 +107,7 @@ async fn refuses_a_device_that_accepts_neither_version() {
 
     let error = transport.open("/dev/hidraw3", Wire::Main).await.err().unwrap();
 
-    assert_eq!(error.to_string(), "the device at /dev/hidraw3 does not open: it takes neither form of a report");
+    assert_eq!(error.to_string(), "the device at /dev/hidraw3 cannot be opened: it accepts neither form of a report");
 }
 
 #[tokio::test]

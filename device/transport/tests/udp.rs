@@ -175,7 +175,7 @@ async fn opens_the_debug_link_at_the_next_port() {
 }
 
 #[tokio::test]
-async fn reports_what_cannot_be_opened() {
+async fn reports_devices_that_cannot_be_opened() {
     let (silent, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
@@ -184,7 +184,7 @@ async fn reports_what_cannot_be_opened() {
     let unknown = transport.open("udp:127.0.0.1:1", Wire::Main).await.err().unwrap();
     let far = UdpTransport::new(["192.0.2.1:21324".parse().unwrap()]).unwrap_err();
 
-    assert_eq!(unanswered.to_string(), format!("the device at {path} does not open: nothing answers at {address}"));
+    assert_eq!(unanswered.to_string(), format!("the device at {path} cannot be opened: nothing answers at {address}"));
     assert_eq!(unknown, LinkError::UnknownPath { path: "udp:127.0.0.1:1".into() });
     assert_eq!(far, LinkError::NotLoopback { address: "192.0.2.1:21324".into() });
     drop(silent);

@@ -109,8 +109,8 @@ async fn opens_the_interface_of_the_wire_and_never_the_security_keys() {
     let unknown = transport.open("1-5", Wire::Main).await.err().unwrap();
 
     assert!(opened.is_ok());
-    assert_eq!(no_debug.to_string(), "the device at 1-2 does not open: it has no debug link");
-    assert_eq!(busy.to_string(), "the device at 1-2 does not open: Resource busy");
+    assert_eq!(no_debug.to_string(), "the device at 1-2 cannot be opened: it has no debug link");
+    assert_eq!(busy.to_string(), "the device at 1-2 cannot be opened: Resource busy");
     assert_eq!(unknown, LinkError::UnknownPath { path: "1-5".into() });
     let debug = Interface { number: 1, endpoint_out: 0x02, endpoint_in: 0x82 };
     let main = Interface { number: 0, endpoint_out: 0x01, endpoint_in: 0x81 };

@@ -83,7 +83,7 @@ impl Running {
                     self.discoveries.forget(&url);
                     self.bus.publish(WalletChanged { change: WalletChange::Dropped, url });
                 }
-                Err(RecvError::Lagged(count)) => tracing::warn!(count, "arrivals of hardware wallets went by unseen"),
+                Err(RecvError::Lagged(count)) => tracing::warn!(count, "missed events of hardware wallets"),
                 Err(RecvError::Closed) => return,
             }
         }
@@ -138,7 +138,7 @@ impl Running {
         self.runtime.spawn(async move {
             let searched = caller.wait(turn.search(&running, &url, &handle)).await;
             if let Err(error) = searched {
-                tracing::debug!(url, %error, "accounts of a hardware wallet could not be looked for");
+                tracing::debug!(url, %error, "could not search for accounts of a hardware wallet");
             }
         });
     }

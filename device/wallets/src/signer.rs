@@ -42,7 +42,8 @@ impl DeviceSigner {
         };
         if let Err(DeviceError::SignerMismatch { expected, got }) = &signed {
             let url = &self.url;
-            tracing::warn!(url, account = %expected, by = %got, "a hardware wallet signed with another account's key; no other is asked");
+            tracing::warn!(url, account = %expected, by = %got, "a hardware wallet signed with the key of another \
+                account; no other wallet is tried");
         }
         signed.map_err(failed)
     }

@@ -46,7 +46,7 @@ pub fn read_typed_data(
     message_hash: Option<B256>,
 ) -> Result<TypedData, TypedDataError> {
     if text.len() > MAX_TEXT {
-        return wrong(format!("{} bytes, {MAX_TEXT} are the most", text.len()));
+        return wrong(format!("{} bytes; at most {MAX_TEXT} are allowed", text.len()));
     }
     let json: Json = serde_json::from_str(text).map_err(|error| TypedDataError(error.to_string()))?;
     let Some(primary_type) = json.get("primaryType").and_then(Json::as_str) else {
@@ -73,13 +73,13 @@ pub fn read_typed_data(
 type Structures = BTreeMap<String, Vec<Member>>;
 
 fn structures(types: &Json) -> Result<Structures, TypedDataError> {
-    let Some(types) = types.as_object() else { return wrong("types is no object") };
+    let Some(types) = types.as_object() else { return wrong("types is not an object") };
     if types.len() > MAX_STRUCTURES {
         return wrong(format!("more than {MAX_STRUCTURES} structures"));
     }
     let mut structures = Structures::new();
     for (name, members) in types {
-        let Some(members) = members.as_array() else { return wrong(format!("the members of {name} are no list")) };
+        let Some(members) = members.as_array() else { return wrong(format!("the members of {name} are not a list")) };
         let member = |member: &Json| {
             let text = |key: &str| match member.get(key).and_then(Json::as_str) {
                 Some(text) => Ok(text),
@@ -88,14 +88,14 @@ fn structures(types: &Json) -> Result<Structures, TypedDataError> {
             let (kind, member) = (text("type")?, text("name")?);
             match member_type(kind, types) {
                 Some(kind) => Ok(Member { name: member.to_owned(), kind }),
-                None => wrong(format!("the type of {name}.{member} is none")),
+                None => wrong(format!("the type of {name}.{member} is not valid")),
             }
         };
         let members: Vec<Member> = members.iter().map(member).collect::<Result<_, _>>()?;
         let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
         if names.len() < members.len() {
             // One value would serve several members, so that few declarations could produce a large amount of data.
-            return wrong(format!("two members of {name} have one name"));
+            return wrong(format!("two members of {name} have the same name"));
         }
         structures.insert(name.clone(), members);
     }
@@ -302,7 +302,7 @@ mod tests {
             (&MAIL.replace("\"tag\": \"0x", "\"tagg\": \"0x"), "Mail.tag is missing"),
             (&MAIL.replace("\"primaryType\": \"Mail\"", "\"primaryType\": \"Post\""), "there is no structure Post"),
             (&MAIL.replace("wallets\": []", "wallets\": [7]"), "the value of Person.wallets is not of its type"),
-            (&MAIL.replace("{\"name\": \"score\"", "{\"name\": \"tag\""), "two members of Mail have one name"),
+            (&MAIL.replace("{\"name\": \"score\"", "{\"name\": \"tag\""), "two members of Mail have the same name"),
             (&" ".repeat(MAX_TEXT + 1), "bytes"),
         ] {
             let error = read(text).unwrap_err().to_string();

@@ -127,7 +127,7 @@ async fn the_wallet_that_had_an_account_first_keeps_it_while_it_is_connected() {
 
     let refused = sign_wrongly(&bus, &first).await;
     assert!(refused.starts_with("signer mismatch: expected 0x73d0385F"), "{refused}");
-    assert!(log.holds(&["WARN", "url=\"trezor://b\"", "signed with another account's key"]));
+    assert!(log.holds(&["WARN", "url=\"trezor://b\"", "signed with the key of another account"]));
     assert_eq!(second.observed().signatures, 0, "no other wallet is asked");
 
     first.unplug();

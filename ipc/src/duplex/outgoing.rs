@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_has_taken_all_is_woken_by_the_next_push_and_one_that_is_awake_by_none() {
+    fn a_push_wakes_only_a_writer_that_has_emptied_the_queue() {
         let outgoing = Outgoing::new(encode_plain, 100, MemoryBudget::unbounded().client(ClientId::INSIDE));
         let woken = Arc::<Count>::default();
         let waker = Waker::from(Arc::clone(&woken));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_to_be_written_is_counted_until_it_is_written() {
+    fn unwritten_bytes_are_counted_until_they_are_written() {
         let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 1 << 20 });
         let client = budget.client(ClientId::INSIDE);
         let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());

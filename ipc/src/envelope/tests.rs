@@ -176,9 +176,9 @@ fn no_more_calls_are_prepared_than_the_bounds_allow() {
 
 /// Records the names that were queried.
 #[derive(Clone, Default)]
-struct Secretive(Arc<std::sync::Mutex<Vec<String>>>);
+struct RecordingService(Arc<std::sync::Mutex<Vec<String>>>);
 
-impl RpcService for Secretive {
+impl RpcService for RecordingService {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
@@ -202,7 +202,7 @@ impl RpcService for Secretive {
 
 #[test]
 fn takes_secrets_is_queried_by_the_unescaped_name() {
-    let service = Secretive::default();
+    let service = RecordingService::default();
     let dispatcher = Dispatcher::new(service.clone(), EnvelopeLimits::default());
     for text in [
         r#"{"method":"personal_sign","id":"\n"}"#,
@@ -218,7 +218,7 @@ fn takes_secrets_is_queried_by_the_unescaped_name() {
 
 #[test]
 fn a_repaired_message_is_queried_for_secrets_too() {
-    let service = Secretive::default();
+    let service = RecordingService::default();
     let dispatcher =
         Dispatcher::new(service.clone(), EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() });
     let caller = Caller::new(Exposure::all(), CallContext::new());

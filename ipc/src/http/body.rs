@@ -166,7 +166,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn what_is_compressed_is_read_back_whatever_its_size() {
+    fn compressed_data_of_any_size_round_trips() {
         for size in [0, 1, 43, 512, 513, 100_000, 300_000] {
             let text: Vec<u8> = (0..size).map(|index| b"0123456789abcdef"[(index * index / 7) % 16]).collect();
             let mut body = AnswerBody::text(text.clone()).into_gzip();

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hosts_are_the_headers_and_the_targets_and_never_text_that_is_none() {
+    fn hosts_come_from_header_and_target_with_a_placeholder_for_invalid_text() {
         for (target, headers, is_one, hosts) in [
             ("/", &[&b"node.example:8545"[..]][..], true, &["node.example:8545"][..]),
             ("http://other.example/", &[b"node.example"], true, &["node.example", "other.example"]),

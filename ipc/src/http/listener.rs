@@ -25,7 +25,7 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
+    connections::{Activity, Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY},
     duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
     polled_when_woken::PolledWhenWoken,
@@ -83,7 +83,7 @@ impl<S: RpcService> HttpServer<S> {
                 Ok((stream, address)) => self.take(stream, address.ip(), &mut connections, &mut refusals),
                 Err(error) => {
                     // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "accepting a TCP connection failed");
+                    tracing::warn!(%error, "a TCP connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -234,7 +234,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         traffic: Arc::clone(&side.traffic),
     };
     let hears = || conversation.hears();
-    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let reader = CountedReader { reader: Half(&stream), hears: &hears };
     let serving = connection.run(reader, Half(&stream), || sends_no_more(&stream));
     tokio::select! {
         biased;
@@ -244,6 +244,6 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
                 reset(&stream);
             }
         }
-        () = cut.cancelled() => tracing::debug!("WebSocket connection cut: its calls took longer than they may"),
+        () = cut.cancelled() => tracing::debug!("WebSocket connection closed: its calls exceeded their time limit"),
     }
 }

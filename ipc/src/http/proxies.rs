@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_the_last_one_that_is_no_proxy() {
+    fn the_client_is_the_last_address_that_is_not_a_proxy() {
         for (lines, client) in [
             (&[][..], PROXY),
             (&[("x-forwarded-for", "192.0.2.1")], "192.0.2.1"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_leaves_the_peer() {
+    fn an_unreadable_header_means_the_peer_is_the_client() {
         for lines in [
             &[("x-forwarded-for", "")],
             &[("x-forwarded-for", "unknown")],

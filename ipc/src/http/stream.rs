@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_that_comes_in_parts_has_its_own_time() {
+    async fn a_request_head_in_several_parts_has_one_time_limit() {
         let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
         let waits = Waits { idle: Duration::from_secs(60), head: SHORT, write: Duration::from_secs(60) };
         let (mut stream, mut client) = pair(waits, &conversation).await;

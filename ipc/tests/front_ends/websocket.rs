@@ -270,7 +270,7 @@ async fn http_and_websocket_share_a_port() {
 }
 
 #[tokio::test]
-async fn stopping_finishes_running_calls_and_says_goodbye() {
+async fn stopping_finishes_running_calls_and_sends_a_close_frame() {
     let (servers, address, service) = start(WebSocketLimits::default()).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_wait"}"#).await;

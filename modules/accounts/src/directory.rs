@@ -148,7 +148,10 @@ impl WalletDirectory {
             let signer = self.signer(address, Authority { password: None, context: &context }).await?;
             signer.sign(Signable::Block(digest)).await
         };
-        let signature = signed.now_or_never().unwrap_or(Err(AccountsError::NotSupported("blocks need a key file")))?;
+        let signature = signed.now_or_never().unwrap_or(Err(AccountsError::NotSupported(
+            "signing a block needs a key \
+            file",
+        )))?;
         Ok(signature.to_block_bytes())
     }
 

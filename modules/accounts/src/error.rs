@@ -15,7 +15,7 @@ pub enum AccountsError {
     )]
     InvalidMnemonic,
     /// More accounts were requested than are derived.
-    #[error("{wanted} accounts are too many: at most {most}")]
+    #[error("{wanted} accounts are too many; at most {most} are allowed")]
     TooManyAccounts {
         /// Number requested.
         wanted: u32,

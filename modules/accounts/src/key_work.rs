@@ -46,7 +46,7 @@ struct Free {
 }
 
 /// A place and memory, released on drop.
-struct Taken<'a> {
+struct Permit<'a> {
     gate: &'a Gate,
     memory: u64,
 }
@@ -72,14 +72,19 @@ impl KeyWork {
         let gate = Arc::clone(&self.gate);
         let guarded = move |context: &CallContext| {
             let _taken = gate.take(memory, context)?;
-            at_lowest_priority(job).map_err(|error| Failure::server(format!("no thread to derive a key: {error}")))
+            at_lowest_priority(job).map_err(|error| {
+                Failure::server(format!(
+                    "no thread could be started to derive a \
+                key: {error}"
+                ))
+            })
         };
         self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
     }
 }
 
 impl Gate {
-    fn take(&self, memory: u64, context: &CallContext) -> Result<Taken<'_>, Failure> {
+    fn take(&self, memory: u64, context: &CallContext) -> Result<Permit<'_>, Failure> {
         // Files above the budget were refused before: the limits of key files equal it.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,11 +96,11 @@ impl Gate {
         }
         free.places -= 1;
         free.memory -= memory;
-        Ok(Taken { gate: self, memory })
+        Ok(Permit { gate: self, memory })
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
         let mut free = self.gate.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.places += 1;
@@ -171,6 +176,6 @@ mod tests {
         let answer = KeyWork::new(0).run(&CallContext::new(), 0, || panic!("on purpose")).await;
 
         let answer: Result<(), AccountsError> = answer;
-        assert_eq!(answer.unwrap_err().to_string(), "no thread to derive a key: it panicked");
+        assert_eq!(answer.unwrap_err().to_string(), "no thread could be started to derive a key: it panicked");
     }
 }

@@ -390,7 +390,7 @@ impl WalletBackend for ConfirmingWallets {
     }
 
     fn signer<'a>(&'a self, _: Address, _: Authority<'a>) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        std::future::ready(Err(AccountsError::Wallet("nobody confirmed it".to_owned()))).boxed()
+        std::future::ready(Err(AccountsError::Wallet("it was not confirmed".to_owned()))).boxed()
     }
 
     fn use_wallet<'a>(
@@ -425,7 +425,7 @@ async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     assert_eq!(describe(STRANGER).await, Ok(SignerAbilities { signs_fee_market: false }));
     assert_eq!(describe(of_mnemonic).await, Ok(SignerAbilities::ALL));
     assert_eq!(describe(Address::ZERO).await, Ok(SignerAbilities::ALL));
-    assert_eq!(words(signed), "nobody confirmed it");
+    assert_eq!(words(signed), "it was not confirmed");
     assert_eq!(words(bus.call(unlock, &context).await), "no key for given address or file");
     let operation = WalletOperation::Open { passphrase: SecretText::default() };
     let opening = bus.call(UseWallet { url: "extapi://1".to_owned(), operation }, &context);

@@ -10,7 +10,7 @@ const NO_PRICE: AccountsError = AccountsError::Incomplete("missing gasPrice or m
 const TWO_PRICES: AccountsError =
     AccountsError::Unsupported("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified");
 const NO_BLOBS: AccountsError = AccountsError::Unsupported(
-    "blob transactions are not signed here: sign one elsewhere and send it with its sidecar",
+    "blob transactions cannot be signed by this node: sign one elsewhere and send it with its sidecar",
 );
 const NO_CREATION: AccountsError = AccountsError::Unsupported("EIP-7702 transaction cannot be used to create contract");
 const NO_AUTHORIZATIONS: AccountsError = AccountsError::Unsupported("EIP-7702 transaction with empty auth list");

@@ -169,7 +169,7 @@ fn a_rule_that_is_unknown_or_not_implemented_is_refused_by_name() {
         ("\n\"otherSMC\": \"0x00\",", "otherSMC"),
     ] {
         let error = refusal(members, "");
-        assert!(error.contains(&format!("config.{member} is no rule that this release knows")), "{error}");
+        assert!(error.contains(&format!("config.{member} is not a rule that this release knows")), "{error}");
         assert!(error.contains("at line 2 column "), "{error}");
     }
     let error = refusal(r#""osakaBlock":5,"#, "");

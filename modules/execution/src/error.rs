@@ -175,7 +175,7 @@ pub enum ImportError {
         reason: String,
     },
     /// The chain to be imported has another genesis block.
-    #[error("block 0 is {found}, this database's is {own}: another chain")]
+    #[error("block 0 is {found}, but that of this database is {own}: it is another chain")]
     OtherChain {
         /// Hash of its block 0.
         found: B256,
@@ -193,7 +193,7 @@ pub enum ImportError {
     Store(#[from] StoreError),
     /// The blocks of a better branch do not fit into memory together.
     #[error(
-        "the better branch from block {ancestor} on needs too much memory at block {number} to take the place of blocks up \
+        "the better branch from block {ancestor} on needs too much memory at block {number} to replace the blocks up \
          to {from} in one step; stop the node, run `tenon db unwind {ancestor}` and import the branch"
     )]
     LargeReorganisation {

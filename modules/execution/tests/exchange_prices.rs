@@ -103,18 +103,18 @@ fn asking(contract: Address, base: Address, quote: Address) -> CallRequest {
 }
 
 /// Prices that the reference's EVM returned at a block: the pair, and the answers of both contracts.
-struct Told {
+struct RecordedPrices {
     number: u64,
     pair: [Address; 2],
     last: Bytes,
     epoch: Bytes,
 }
 
-fn told_in(scenario: &Value) -> Vec<Told> {
+fn told_in(scenario: &Value) -> Vec<RecordedPrices> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let blocks = (FIRST..).zip(scenario["Blocks"].as_array().unwrap());
     let told = blocks.flat_map(|(number, block)| {
-        block["Prices"].as_array().unwrap().iter().map(move |prices| Told {
+        block["Prices"].as_array().unwrap().iter().map(move |prices| RecordedPrices {
             number,
             pair: [text(&prices["Base"]).parse().unwrap(), text(&prices["Quote"]).parse().unwrap()],
             last: text(&prices["Last"]).parse().unwrap(),
@@ -274,7 +274,7 @@ fn places(node: &Node) -> Vec<Place> {
 }
 
 #[tokio::test]
-async fn replayed_transactions_get_the_parents_prices_and_a_traced_one_none() {
+async fn replayed_transactions_get_the_parents_prices_and_traced_ones_get_none() {
     let mut tried = 0;
     for scenario in scenarios_with_prices() {
         let node = Node::new(&scenario);

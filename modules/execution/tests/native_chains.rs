@@ -139,7 +139,7 @@ fn a_failing_block_is_explained_with_its_first_difference() {
     let differing = explain(eventful, &reference);
     assert!(differing.differences[0].contains("gas used is"), "{differing}");
     assert!(differing.differences.iter().any(|text| text.contains("nonce is")), "{differing}");
-    assert!(differing.to_string().starts_with("what differs"), "{differing}");
+    assert!(differing.to_string().starts_with("differences, the most important first:"), "{differing}");
 }
 
 #[test]

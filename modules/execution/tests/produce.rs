@@ -114,7 +114,7 @@ fn a_branch_that_needs_too_much_memory_is_refused_with_advice_and_changes_nothin
 
     let refused = importer.insert(theirs[1].block.clone()).unwrap_err();
 
-    let expected = "the better branch from block 50 on needs too much memory at block 51 to take the place of blocks up to 51 in \
+    let expected = "the better branch from block 50 on needs too much memory at block 51 to replace the blocks up to 51 in \
                     one step; stop the node, run `tenon db unwind 50` and import the branch";
     assert_eq!(refused.to_string(), expected);
     assert_eq!(node.chain.head().header.hash(), before);

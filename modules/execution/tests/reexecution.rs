@@ -298,7 +298,7 @@ async fn blocks_that_are_unknown_or_first_have_no_witness_and_no_roots() {
 }
 
 #[tokio::test]
-async fn a_witness_beyond_its_bounds_is_refused_and_gives_back_what_it_took() {
+async fn a_witness_beyond_its_bounds_is_refused_and_releases_its_memory() {
     let node = TestNode::with_conformance_chain(54);
     let short = ExecutionLimits { trace_answer_bytes: 1000, ..ExecutionLimits::default() };
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 1 << 30 });

@@ -189,7 +189,10 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
     let refused = trace(&node, call_of(STORING, 100_000), script).await.unwrap_err();
 
     assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
-    assert!(refused.message.starts_with("there is no memory left for a script: it takes 100663296 bytes"), "{refused}");
+    assert!(
+        refused.message.starts_with("there is no memory left for a script, which needs 100663296 bytes"),
+        "{refused}"
+    );
     let enough = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 120 << 20 });
     let _served = enough.serve(CallResources { limits, memory: memory.clone(), scripts });

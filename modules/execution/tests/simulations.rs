@@ -88,7 +88,7 @@ fn calls(blocks: &[SimulatedBlock]) -> Vec<&SimulatedCall> {
 }
 
 #[tokio::test]
-async fn blocks_see_what_those_before_them_changed_and_their_hashes() {
+async fn simulated_blocks_see_the_changes_and_hashes_of_earlier_ones() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let slot = account(CONTRACT, |account| {
@@ -127,7 +127,7 @@ async fn the_gas_of_a_call_is_shared_by_all_transactions() {
 }
 
 #[tokio::test]
-async fn moved_coins_are_logs_when_they_are_wanted_and_logs_of_failed_calls_are_none() {
+async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(ExecutionLimits::default());
     let reverts = CallRequest { value: Some(U256::from(5)), ..to_contract() };
@@ -340,6 +340,9 @@ async fn blobs_without_a_price_are_free_unless_rules_are_asked_for() {
     assert!(calls(&free).iter().all(|call| call.failure.is_none()), "{:?}", calls(&free));
     let prices: Vec<U256> = calls(&free).iter().map(|call| U256::from_be_slice(&call.returned)).collect();
     assert_eq!(prices, [U256::ZERO, U256::ZERO, U256::from(1)], "the price stays with the block");
-    assert!(ask(&node, run(vec![with_blob(Some(1))], false)).await.is_err(), "a price is paid, and nobody has coins");
+    assert!(
+        ask(&node, run(vec![with_blob(Some(1))], false)).await.is_err(),
+        "the price cannot be paid, as no account has coins"
+    );
     assert!(ask(&node, run(vec![with_blob(None)], true)).await.is_err(), "by the rules blobs cost");
 }

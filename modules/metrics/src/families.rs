@@ -86,7 +86,7 @@ families! {
         FAILED_CALLS: Counter "tenon_rpc_errors" ["method" "transport"]
             "Requests answered with an error, including errors of the caller";
         CANCELLED_CALLS: Counter "tenon_rpc_cancelled" ["method" "transport"]
-            "Requests whose client left or whose time was over before they were answered";
+            "Requests whose client disconnected or whose time limit passed before they were answered";
         UNKNOWN_CALLS: Counter "tenon_rpc_unknown_methods" ["transport"]
             "Calls of methods that do not exist or are not exposed to that client";
         CALL_DURATIONS: Histogram "tenon_rpc_duration_seconds" in "seconds" ["namespace" "class" "transport"]
@@ -128,11 +128,12 @@ families! {
         TRANSACTIONS: Counter "tenon_transactions_committed" [] "Transactions of these blocks";
         GAS: Counter "tenon_gas_committed" [] "Gas used by these blocks";
         COMMITS: Histogram "tenon_commit_duration_seconds" in "seconds" [] "Database time for each of these blocks";
-        UNWOUND: Counter "tenon_unwinds" [] "Unwinds of the head: reorganisations, and moves by hand";
+        UNWOUND: Counter "tenon_unwinds" [] "Unwinds of the head: reorganisations, and moves by an operator";
         RECOVERED: Counter "tenon_recovered_signers" []
             "Signers of transactions, headers and votes recovered in vectors of eight";
         RECOVERED_TWICE: Counter "tenon_recovered_signers_checked" [] "Of these, recovered again by the C library (recovery.check)";
-        RECOVERED_WRONGLY: Counter "tenon_recovered_signers_wrong" [] "Of these, wrong ones: after the first the node recovers signers one by one";
+        RECOVERED_WRONGLY: Counter "tenon_recovered_signers_wrong" [] "Of these, wrong ones; after the first, the \
+            node recovers signers one by one";
         SIDE_BLOCKS: Counter "tenon_side_blocks" [] "Blocks stored on side branches";
     }
     "Network" {
@@ -144,9 +145,10 @@ families! {
     }
     "Voting" {
         VOTING_ROUND: Gauge "tenon_voting_round" [] "Round of engine v2 that the node is in; 0 where it does not follow the rounds";
-        VOTING_FAILED_ROUNDS: Counter "tenon_voting_failed_rounds" [] "Rounds whose time was over";
+        VOTING_FAILED_ROUNDS: Counter "tenon_voting_failed_rounds" [] "Rounds that timed out";
         VOTING_MESSAGES: Counter "tenon_voting_messages" ["kind" "direction"]
-            "Votes, timeouts and certificates: those of peers that were looked at (received), those signed or verified and passed on (sent)";
+            "Votes, timeouts and certificates: those of peers that were examined (received), and those signed or \
+             verified and forwarded (sent)";
         VOTING_BLOCKS: Counter "tenon_voting_blocks" [] "Blocks that this node made as a masternode";
         VOTING_BLOCK_TO_VOTE: Histogram "tenon_voting_block_to_vote_seconds" in "seconds" []
             "Time from the execution of a peer's block to this node's vote for it, with the record on the disk";
@@ -177,7 +179,8 @@ families! {
             "Calls that ended in a panic, with the plugin's process, or without an answer";
         MODULE_PANICS: Counter "tenon_module_panics" ["module"] "Handlers that panicked";
         MODULE_REFUSED: Counter "tenon_module_refused_calls" ["module"] "Calls refused because too many were running in the plugin";
-        MODULE_OMITTED: Counter "tenon_module_omitted_log_lines" ["module"] "Log lines left out because the plugin wrote too many";
+        MODULE_OMITTED: Counter "tenon_module_omitted_log_lines" ["module"] "Log lines omitted because the plugin \
+            logged too many";
         MODULE_STORAGE: Gauge "tenon_module_storage_bytes" in "bytes" ["module"] "Bytes stored by a plugin in the node's database; no series if it may not store any";
         ACTOR_RUNNING: Gauge "tenon_actor_running" ["actor"] "1 while a supervised actor runs, 0 while it restarts or has failed";
         ACTOR_RESTARTS: Counter "tenon_actor_restarts" ["actor"] "Restarts of a supervised actor after a panic";
@@ -186,7 +189,8 @@ families! {
         CPU: Counter "process_cpu_seconds" in "seconds" [] "Processor time of the process";
         RESIDENT: Gauge "process_resident_memory_bytes" in "bytes" [] "Resident memory of the process";
         ALLOCATOR: Gauge "tenon_allocator_bytes" in "bytes" ["state"]
-            "Memory of the process's allocator: asked for by the program (allocated), in pages that hold some of it (active), in physical memory (resident), addresses kept without memory (retained)";
+            "Memory of the process's allocator: requested by the program (allocated), in pages in use (active), in \
+             physical memory (resident), and address space kept without memory (retained)";
         VIRTUAL: Gauge "process_virtual_memory_bytes" in "bytes" [] "Virtual memory of the process";
         OPEN_FILES: Gauge "process_open_fds" [] "Open file descriptors, including sockets";
         MAX_FILES: Gauge "process_max_fds" [] "Maximum number of open file descriptors";

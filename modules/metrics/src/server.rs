@@ -60,9 +60,9 @@ impl MetricsServer {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
-            tracing::warn!(%address, "metrics are shown beyond this machine");
+            tracing::warn!(%address, "metrics are served to other machines");
         }
-        tracing::info!(%address, "metrics are shown");
+        tracing::info!(%address, "metrics are served");
         let closing = CancellationToken::new();
         let mut task = JoinSet::new();
         let scraped = Arc::new(Scraped { source, scrapes: Mutex::new(0) });
@@ -110,7 +110,7 @@ async fn listen(listener: TcpListener, scraped: Arc<Scraped>, closing: Cancellat
                 Err(_) => tracing::warn!(%address, "connection for metrics refused: limit reached"),
             },
             Err(error) => {
-                tracing::warn!(%error, "accepting a connection for metrics failed");
+                tracing::warn!(%error, "a connection for metrics could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

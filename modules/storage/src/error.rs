@@ -17,7 +17,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A newer release wrote it.
-    #[error("database {path} has format {found}, this release knows formats up to {known}; use a newer release")]
+    #[error("database {path} has format {found}, but this release knows formats up to {known}; use a newer release")]
     NewerFormat {
         /// The folder.
         path: PathBuf,
@@ -28,8 +28,8 @@ pub enum OpenError {
     },
     /// An older release wrote it, and the migration to this release's format failed.
     #[error(
-        "database {path} could not be brought from format {from} to {to}: {source}; \
-         mend the cause and start again, nothing is lost"
+        "database {path} could not be converted from format {from} to {to}: {source}; solve that and start again, \
+         nothing is lost"
     )]
     Migration {
         /// The folder.
@@ -43,8 +43,8 @@ pub enum OpenError {
     },
     /// It contains another chain.
     #[error(
-        "database holds chain {found_chain} with genesis {found_genesis}, \
-         configured is chain {wanted_chain} with genesis {wanted_genesis}; choose another --datadir"
+        "database has chain {found_chain} with genesis {found_genesis}, but the settings are for chain \
+         {wanted_chain} with genesis {wanted_genesis}; choose another --datadir"
     )]
     OtherChain {
         /// Chain id of the folder.
@@ -58,9 +58,9 @@ pub enum OpenError {
     },
     /// Its list of tables is incomplete: opening it would silently lose blocks.
     #[error(
-        "database {path}: {problem}; nothing was changed; restore a copy of the folder, or import the chain into a new \
-         one. To go on with what is left: copy the folder, remove {path}/TABLES, start, run `tenon db verify`; what the \
-         list does not name is deleted then"
+        "database {path}: {problem}; nothing was changed; restore a copy of the folder, or import the chain into a \
+         new one. To continue with the remaining data: copy the folder, remove {path}/TABLES, start, and run `tenon \
+         db verify`; files that are not in the list of tables are then deleted"
     )]
     TableList {
         /// The folder.

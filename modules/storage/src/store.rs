@@ -164,7 +164,7 @@ impl Drop for Store {
     /// An orderly end leaves no log to replay: reopening a large database would otherwise take seconds longer.
     fn drop(&mut self) {
         if let Err(error) = self.shared.database.flush() {
-            tracing::warn!(%error, "database not flushed; its log is replayed at the next start");
+            tracing::warn!(%error, "could not flush the database; its log is replayed at the next start");
         }
     }
 }

@@ -40,7 +40,7 @@ const PIECE: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableListProblem {
     /// Its file is shorter than it was.
-    #[error("the end of {file}, its list of tables, is missing: {found} bytes are there, {known} were written")]
+    #[error("the end of {file}, its list of tables, is missing: it has {found} bytes, but {known} were written")]
     Torn {
         /// The list's file.
         file: String,
@@ -114,13 +114,14 @@ fn recorded(folder: &Path) -> Option<Known> {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "record of the tables not read; they are not compared with it");
+            tracing::warn!(path = %path.display(), %error, "could not read the record of the tables; they are not \
+                checked");
             return None;
         }
     }
     let known = Known::decode(&record);
     if known.is_none() {
-        tracing::warn!(path = %path.display(), "record of the tables is damaged; they are not compared with it");
+        tracing::warn!(path = %path.display(), "the record of the tables is damaged; they are not checked");
     }
     known
 }
@@ -208,7 +209,8 @@ impl TableList {
             Err(error) => {
                 if !std::mem::replace(&mut state.has_failed, true) {
                     let path = self.folder.join(RECORD);
-                    tracing::warn!(path = %path.display(), %error, "record of the tables not written; a torn list of them would not be noticed");
+                    tracing::warn!(path = %path.display(), %error, "could not write the record of the tables; a \
+                        truncated list of tables would not be detected");
                 }
             }
         }

@@ -56,7 +56,7 @@ impl Pool {
     /// After an error the pool is a block behind; the next event catches up.
     pub(crate) fn note(&self, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
-            tracing::warn!(%error, "the pool does not keep up with the chain");
+            tracing::warn!(%error, "the pool is falling behind the chain");
         }
     }
 
@@ -97,7 +97,8 @@ impl Pool {
                 let size = tenon_chain::encode_transaction(transaction).len() as u64;
                 let back = self.inner.check_and_insert(transaction, size, None, Source::Reorganisation);
                 if let Err(error) = back {
-                    tracing::debug!(%error, hash = %transaction.hash, "transaction of a lost block not taken back");
+                    tracing::debug!(%error, hash = %transaction.hash, "a transaction of a removed block was not \
+                        accepted again");
                 }
             }
         }

@@ -98,7 +98,7 @@ impl Pool {
                         Ok(_) => back += 1,
                         Err(error) => {
                             outdated += 1;
-                            tracing::debug!(%error, "a transaction of the journal is not valid any more");
+                            tracing::debug!(%error, "a transaction of the journal is no longer valid");
                         }
                     }
                 }
@@ -112,10 +112,11 @@ impl Pool {
             })?;
             take_in(&mut records);
             if let Err(error) = journal.rotate(&inner.state.read().local()) {
-                tracing::warn!(%error, "the journal was not rotated");
+                tracing::warn!(%error, "could not rotate the journal");
             }
             if back + outdated > 0 {
-                tracing::info!(back, outdated, journal = %path.display(), "local transactions read back");
+                tracing::info!(back, outdated, journal = %path.display(), "local transactions restored from the \
+                    journal");
             }
             inner.journal = Some(Mutex::new(journal));
         }
@@ -330,7 +331,7 @@ impl Inner {
         }
         let mut journal = journal.lock();
         if let Err(error) = journal.append(&tenon_chain::encode_transaction(transaction)) {
-            tracing::warn!(%error, "a local transaction would not survive a restart");
+            tracing::warn!(%error, "could not write a local transaction to the journal; a restart would lose it");
         }
         let wants_rotation = journal.wants_rotation();
         drop(journal);
@@ -346,7 +347,7 @@ impl Inner {
         let mut journal = journal.lock();
         let local = self.state.read().local();
         if let Err(error) = journal.rotate(&local) {
-            tracing::warn!(%error, "the journal was not rotated");
+            tracing::warn!(%error, "could not rotate the journal");
         }
     }
 }

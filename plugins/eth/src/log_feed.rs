@@ -110,18 +110,18 @@ impl LogFeed {
     ///
     /// If another task is accepting an event, that task wakes all listeners once it has one; with `is_awaited` also if
     /// there was none. Tasks that only wait for events do not set it, because they would wake each other endlessly.
-    fn take_over(&self, is_awaited: bool) -> Taken {
+    fn take_over(&self, is_awaited: bool) -> AcceptOutcome {
         let mut state = self.state();
         let Some(events) = state.events.take() else {
             let has_ended = state.end.is_some();
             state.is_awaited |= is_awaited && !has_ended;
-            return if has_ended { Taken::Nothing } else { Taken::ByAnother };
+            return if has_ended { AcceptOutcome::Nothing } else { AcceptOutcome::ByAnother };
         };
         drop(state);
-        let mut taking = Taking { feed: self, events: Some(events) };
+        let mut taking = EventsGuard { feed: self, events: Some(events) };
         let waker = Waker::from(Arc::clone(&self.listeners));
         let polled = taking.events.as_mut().map(|events| events.poll_next(&TaskContext::from_waker(&waker)));
-        let Some(Poll::Ready(outcome)) = polled else { return Taken::Nothing };
+        let Some(Poll::Ready(outcome)) = polled else { return AcceptOutcome::Nothing };
         match outcome {
             Ok(Some(Delivery::Event(event))) => {
                 let delivery = self.read(event);
@@ -135,7 +135,7 @@ impl LogFeed {
         }
         drop(taking);
         self.listeners.wake_all();
-        Taken::One
+        AcceptOutcome::One
     }
 
     /// An event for which the node has no memory counts as missed: each subscription then queries what it needs.
@@ -149,7 +149,7 @@ impl LogFeed {
 
 /// Result of accepting an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum AcceptOutcome {
     /// One more is kept, or the end was reached.
     One,
     /// None is ready.
@@ -159,12 +159,12 @@ enum Taken {
 }
 
 /// Returns the events on drop, also after a panic.
-struct Taking<'a> {
+struct EventsGuard<'a> {
     feed: &'a LogFeed,
     events: Option<Events<LogsChanged>>,
 }
 
-impl Drop for Taking<'_> {
+impl Drop for EventsGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.feed.state();
         state.events = self.events.take();
@@ -288,7 +288,7 @@ impl LogListener {
                 return Poll::Ready(end.clone().map(|()| None));
             }
             drop(state);
-            if self.feed.take_over(false) != Taken::One {
+            if self.feed.take_over(false) != AcceptOutcome::One {
                 return Poll::Pending;
             }
         }
@@ -299,9 +299,9 @@ impl LogListener {
         loop {
             self.feed.listeners.wait(self.number, task);
             match self.feed.take_over(true) {
-                Taken::One => {}
-                Taken::ByAnother => return Poll::Pending,
-                Taken::Nothing => break,
+                AcceptOutcome::One => {}
+                AcceptOutcome::ByAnother => return Poll::Pending,
+                AcceptOutcome::Nothing => break,
             }
         }
         let mut state = self.feed.state();
@@ -384,12 +384,12 @@ mod tests {
         let (_first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         let feed = eth.plugin().log_feed.lock().unwrap().upgrade().expect("a feed");
         // Another task polls the events.
-        let taking = Taking { events: feed.state().events.take(), feed: &feed };
+        let taking = EventsGuard { events: feed.state().events.take(), feed: &feed };
 
         assert_eq!(second.items(), []);
         assert!(!feed.state().is_awaited, "the other task need not wake any listener before an event");
         assert!(
-            feed.take_over(true) == Taken::ByAnother && feed.state().is_awaited,
+            feed.take_over(true) == AcceptOutcome::ByAnother && feed.state().is_awaited,
             "a task that must be woken sets the flag"
         );
 

@@ -73,7 +73,7 @@ fn with_accounts(table: Table<Personal>) -> Table<Personal> {
         .slow_method(
             "personal_unlockAccount",
             &["address", "password", "seconds"],
-            "Lets an account sign without a password: for 300 seconds, for so many, or with 0 until it is locked.",
+            "Lets an account sign without a password: for 300 seconds, for the given number, or with 0 until it is locked.",
             unlock_account,
         )
         .method("personal_lockAccount", &["address"], "Forgets the key of an account.", lock_account)

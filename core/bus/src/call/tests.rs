@@ -99,7 +99,7 @@ async fn a_request_with_too_many_values_is_refused_as_its_callers_in_plain_words
     for refused in [read, called] {
         assert_eq!(
             refused,
-            Failure::invalid_params("too many values in the parameters: one request takes 262144 in all")
+            Failure::invalid_params("too many values in the parameters: one request may have 262144 in all")
         );
     }
 }

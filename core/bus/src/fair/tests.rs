@@ -142,7 +142,7 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
     };
     let message = context(1).within_computing_time(Duration::from_millis(1));
     let used_up =
-        Err(tenon_api::Failure::limit("the computing time of this message is used up; ask for less in one message"));
+        Err(tenon_api::Failure::limit("the computing time of this message is used up; request less in one message"));
 
     assert_eq!(endless(message.question()).await, used_up, "stopped in the middle");
     assert_eq!(pool.run(&message.question(), |_| Ok(())).await, used_up, "not begun");

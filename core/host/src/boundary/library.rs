@@ -78,7 +78,7 @@ impl Library {
             symbol()
         };
         if table.is_null() {
-            return Err(not_a_plugin("tenon_plugin_v1 gave nothing: building its table failed"));
+            return Err(not_a_plugin("tenon_plugin_v1 returned nothing: the plugin could not build its table"));
         }
         // SAFETY: not null; the table is static by the ABI, and only its first fields are read before `shake_hands` has
         // checked them.

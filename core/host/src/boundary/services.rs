@@ -353,7 +353,7 @@ impl Backend for BusBackend {
         match (self.check_running(), &self.json_calls) {
             (Err(failure), _) => ExportedFuture::ready(Err(failure)),
             (Ok(()), Some(calls)) => calls.call_method(context, method, params),
-            (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("there are no other namespaces here"))),
+            (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("no other namespaces can be called here"))),
         }
     }
 

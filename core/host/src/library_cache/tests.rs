@@ -100,19 +100,19 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
         ),
         (
             |facts| if facts.is_folder { facts } else { Ownership { mode: 0o100_666, ..facts } },
-            "it can be written by everybody (mode 666); chmod o-w".to_owned(),
+            "it is writable by everyone (mode 666); chmod o-w".to_owned(),
         ),
         (
             |facts| if facts.is_folder { Ownership { mode: 0o40_777, ..facts } } else { facts },
-            "its folder can be written by everybody (mode 777); chmod o-w".to_owned(),
+            "its folder is writable by everyone (mode 777); chmod o-w".to_owned(),
         ),
         (
             |facts| if facts.is_folder { facts } else { Ownership { mode: 0o100_664, group: 4712, ..facts } },
-            "it can be written by group 4712 (mode 664); chmod g-w".to_owned(),
+            "it is writable by group 4712 (mode 664); chmod g-w".to_owned(),
         ),
         (
             |facts| if facts.is_folder { Ownership { mode: 0o40_775, group: 4712, ..facts } } else { facts },
-            "its folder can be written by group 4712 (mode 775); chmod g-w".to_owned(),
+            "its folder is writable by group 4712 (mode 775); chmod g-w".to_owned(),
         ),
     ];
     for (seen, words) in cases {

@@ -144,8 +144,8 @@ fn take_gaps(
             Gap::Required(reason) if opening.needs_sandbox => {
                 let library = opening.library.path.display();
                 upstream.refuse(&format!(
-                    "plugin {library}: a foreign plugin does not start without its sandbox: {reason}; to start it all the \
-                     same, list its module under plugins.unsandboxed"
+                    "plugin {library}: a foreign plugin does not start without its sandbox: {reason}; to start it \
+                     anyway, list its module under plugins.unsandboxed"
                 ));
                 return false;
             }

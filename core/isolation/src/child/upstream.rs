@@ -151,7 +151,7 @@ impl UpstreamBackend {
 impl Backend for UpstreamBackend {
     fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if frame.len() > MAX_QUESTION {
-            let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
+            let what = format!("a request of {} bytes is too long to leave a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
         let left = context.map_or(0, nanos_left);
@@ -168,7 +168,8 @@ impl Backend for UpstreamBackend {
     fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         if method.len() > MAX_METHOD || params.len() > MAX_PARAMS {
             let what = format!(
-                "a call of {} bytes does not pass from a plugin's process: a name may have {MAX_METHOD}, parameters {MAX_PARAMS}",
+                "a call of {} bytes is too long to leave a plugin's process: a name may have {MAX_METHOD} bytes, \
+                 parameters {MAX_PARAMS}",
                 method.len() + params.len()
             );
             return ExportedFuture::ready(Err(Failure::limit(what)));
@@ -199,7 +200,7 @@ impl Backend for UpstreamBackend {
 
     fn log(&self, level: u32, message: &str) {
         let left_out = self.upstream.left_out.swap(0, Ordering::Relaxed);
-        if left_out > 0 && !self.upstream.log_line(2, &format!("{left_out} lines were left out: too many at once")) {
+        if left_out > 0 && !self.upstream.log_line(2, &format!("{left_out} lines were omitted: too many at once")) {
             self.upstream.left_out.fetch_add(left_out, Ordering::Relaxed);
         }
         if !self.upstream.log_line(level, message) {

@@ -37,7 +37,7 @@ impl Link {
         let most = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
-            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
+            self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
             return Ok(());
         };
         let work = ForeignFuture::from(self.backend.call_bus(Some(&context), topic, schema, question));
@@ -56,7 +56,7 @@ impl Link {
         let length = frame.body.len();
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_ASKED_BYTES;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
-            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
+            self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
             return Ok(());
         };
         let work = ForeignFuture::from(self.backend.call_json(context.as_ref(), method, params));
@@ -91,7 +91,7 @@ impl Link {
         let (id, mut fields) = (frame.id, frame.fields());
         let (topic, schema) = (Topic(fields.u32()?), fields.u32()?);
         let Some(place) = self.bus_request_place(id)? else {
-            let refused = Failure::server("the plugin listens to too many events");
+            let refused = Failure::server("the plugin subscribes to too many events");
             self.send_answer(Kind::BusItem, id, Err(&refused));
             self.out.push(Kind::BusEnd, id, |_| {});
             return Ok(());

@@ -6,7 +6,7 @@ use tenon_api::messages::{ModuleBuild, ModuleOperation, ModuleReport, ModuleStat
 use tenon_host::RunningPlugin;
 use tokio::time::{Instant, timeout};
 
-use super::{Ended, Given, with_ended};
+use super::{Ended, LoadArguments, with_ended};
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::Candidate,
@@ -24,7 +24,7 @@ impl ModuleRegister {
     pub(super) async fn replace_module(
         self: &Arc<Self>,
         name: &str,
-        given: Given,
+        given: LoadArguments,
         waits_for_drain: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
@@ -97,7 +97,7 @@ impl ModuleRegister {
         };
         if running.manifest.namespace != manifest.namespace {
             let (old, new) = (&running.manifest.namespace, &manifest.namespace);
-            let problem = format!("serves {old}, and the new library serves {new}; load that under a name of its own");
+            let problem = format!("serves {old}, but the new library serves {new}; load it under another name");
             return Err(ModuleError::WrongState { name: name.to_owned(), problem });
         }
         modules.check_needs(name, manifest)?;
@@ -158,7 +158,8 @@ async fn export(running: &Arc<RunningPlugin>) -> Vec<u8> {
     match exported {
         Ok(Ok(state)) => state,
         Ok(Err(failure)) => {
-            tracing::warn!(plugin = running.name, %failure, "no state is handed over");
+            tracing::warn!(plugin = running.name, %failure, "the old instance could not export its state; none is \
+                handed over");
             Vec::new()
         }
         Err(_) => Vec::new(),

@@ -20,15 +20,15 @@ use crate::{bounded_file, command_line, wallets};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon account new                            a key, encrypted under a password that is asked for
-  tenon account list                           the key files, and whose they are
+  tenon account new                            a new key, encrypted with a password that is asked for
+  tenon account list                           the key files and their addresses
   tenon account import key.txt                 a key in hexadecimal, or another client's key file
-  tenon account update 0xf39F…                 another password, and today's cost
-  tenon account export 0xf39F… key.json        a copy of the encrypted file, once its password was right
+  tenon account update 0xf39F…                 a new password, and the current cost of key derivation
+  tenon account export 0xf39F… key.json        a copy of the encrypted file, after its password was checked
   tenon account unlock 0xf39F… --for 10m       lets a running node sign with it
   tenon account lock 0xf39F…
 
-Passwords are asked for, or come from --password FILE or --password-fd NUMBER, a line each: the present one first, then the new one.";
+Passwords are asked for, or read from --password FILE or --password-fd NUMBER, one per line: the current one, then the new one.";
 
 /// Default duration for which an account is unlocked, in seconds.
 const UNLOCKED_FOR: u64 = 300;
@@ -40,29 +40,29 @@ pub(crate) fn definition() -> Command {
     let time = Arg::new("for")
         .long("for")
         .value_name("TIME")
-        .help("For this time, such as 10m; `0s`: until it is locked or the node ends [default: 5m]")
+        .help("How long, such as 10m; `0s` means until it is locked or the node ends [default: 5m]")
         .value_parser(|text: &str| tenon_config::parse_duration(text).map(|time| time.as_secs()));
     let commands = [
-        Command::new("new").about("Make a key and keep it in a new key file"),
+        Command::new("new").about("Create a key and store it in a new key file"),
         Command::new("list")
             .about("List the key files")
             .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of lines")),
         Command::new("import")
-            .about("Keep a key in a new key file")
-            .arg(file("A key as 64 hexadecimal digits, or a key file of another client, one of the presale too")),
-        Command::new("update").about("Encrypt a key under another password").arg(account()),
+            .about("Store a key in a new key file")
+            .arg(file("A key as 64 hexadecimal digits, or a key file of another client or of the Ethereum presale")),
+        Command::new("update").about("Encrypt a key with a new password").arg(account()),
         Command::new("export")
-            .about("Copy an encrypted key file, once its password was right")
+            .about("Copy an encrypted key file after checking its password")
             .arg(account())
             .arg(file("The copy, which must not exist yet")),
         Command::new("unlock").about("Let a running node sign with an account").arg(account()).arg(time),
-        Command::new("lock").about("Let a running node forget the key of an account").arg(account()),
+        Command::new("lock").about("Lock an account of a running node, which then forgets the key").arg(account()),
     ];
     let descriptor = || {
         Arg::new("password-fd")
             .long("password-fd")
             .value_name("NUMBER")
-            .help("Read passwords from this open descriptor")
+            .help("Read passwords from this open file descriptor")
             .value_parser(value_parser!(u32))
             .conflicts_with("accounts.password")
     };
@@ -70,7 +70,7 @@ pub(crate) fn definition() -> Command {
         tenon_config::add_flags(command.arg(descriptor()), is_wanted, |row| row.key != "accounts.memory", &[])
     };
     Command::new("account")
-        .about("Make, import and change key files; unlock and lock accounts of a running node")
+        .about("Create, import and change key files; unlock and lock accounts of a running node")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -91,7 +91,7 @@ fn address(text: &str) -> Result<Address, String> {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon account: which one?".into()));
+        return Err(Stop::Usage("tenon account: no command given; `tenon account --help` lists them".into()));
     };
     let resolved = command_line::settings(Layers::new("account"), matches)?;
     let account = || matches.get_one::<Address>("account").copied().unwrap_or_default();
@@ -145,7 +145,7 @@ fn stop(error: KeyFolderError) -> Stop {
 
 fn print_stored_key(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
     let (address, path) = (stored.address, stored.path.display());
-    print(format!("{address}\n{path}\n\nKeep a copy of this file and its password: without both, what the account holds is lost.\n").as_bytes())
+    print(format!("{address}\n{path}\n\nKeep a copy of this file and its password: without both, the funds of the account are lost.\n").as_bytes())
 }
 
 fn listed(folder: &KeyFolder) -> Result<Vec<ListedKey>, Stop> {
@@ -207,7 +207,7 @@ fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {
 
 fn update(folder: &KeyFolder, account: Address, passwords: &mut Passwords) -> Result<(), Stop> {
     let path = file_of(folder, account)?;
-    let password = passwords.next("Present password: ")?;
+    let password = passwords.next("Current password: ")?;
     // Checked before the terminal asks for the new one.
     folder.read(&path).and_then(|file| file.check(password.expose().as_bytes()).map_err(Into::into)).map_err(stop)?;
     let new_password = passwords.next_new("New password: ")?;

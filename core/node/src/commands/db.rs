@@ -24,12 +24,12 @@ use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon db stats              head, oldest state, size by kind of record
+  tenon db stats              head, oldest state, and size of each kind of record
   tenon db verify             read everything and compare it with the roots of the headers
-  tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain
+  tenon db unwind 1000        block 1000 becomes the head; the blocks above it are removed
   tenon db backup DIR         a copy of the chain, also while the node runs
-  tenon db restore DIR        the chain of a backup, into a data folder that holds none
-  tenon db migrate            bring a database of an older release to this release's format, and thin it";
+  tenon db restore DIR        the chain of a backup, into a data folder without a chain
+  tenon db migrate            convert a database of an older release, and remove old tries";
 
 pub(crate) fn definition() -> Command {
     let with_settings =
@@ -37,27 +37,33 @@ pub(crate) fn definition() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object");
     let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
     Command::new("db")
-        .about("Look at, check, unwind or back up the database; but for a backup, the node must be stopped")
+        .about("Inspect, check, unwind or back up the database; the node must be stopped, except for a backup")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(with_settings(Command::new("stats").about("Print how much is stored").arg(json)))
+        .subcommand(with_settings(Command::new("stats").about("Print the size of the stored data").arg(json)))
         .subcommand(with_settings(Command::new("verify").about("Check every block, index and trie node")))
         .subcommand(with_settings(
             Command::new("unwind")
-                .about("Take blocks off the chain")
+                .about("Remove the newest blocks from the chain")
                 .arg(number.help("The block that becomes the head")),
         ))
         .subcommand(db_backup::backup_definition())
         .subcommand(with_settings(db_backup::restore_definition()))
         .subcommand(with_settings(Command::new("migrate").about(
-            "Bring the database to this release's format, and remove the tries of old blocks; \
-                 can be stopped and started again",
+            "Convert the database to the format of this release, and remove the tries of old blocks; can be \
+             interrupted and run again",
         )))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((name, matches)) = matches.subcommand() else { return Err(Stop::Usage("tenon db: which one?".into())) };
+    let Some((name, matches)) = matches.subcommand() else {
+        return Err(Stop::Usage(
+            "tenon db: no command given; \
+        `tenon db --help` lists them"
+                .into(),
+        ));
+    };
     let resolved = command_line::settings(Layers::new("db"), matches)?;
     logging::start(&resolved.settings.log)?;
     match name {
@@ -86,7 +92,7 @@ fn migrate(settings: &Settings) -> Result<(), Stop> {
     let done = if found == format {
         format!("database {} has format {format}, the newest that this release knows; nothing to do", folder.display())
     } else {
-        format!("database {} was brought from format {found} to {format}", folder.display())
+        format!("database {} was converted from format {found} to {format}", folder.display())
     };
     print(format!("{done}\n").as_bytes())?;
     thin(&store)
@@ -108,7 +114,7 @@ fn thin(store: &Store) -> Result<(), Stop> {
     shown.end();
     store.flush()?;
     if is_interrupted.load(Ordering::Relaxed) && left > 0 {
-        let text = "interrupted; the database is whole, the next `tenon db migrate` or block goes on";
+        let text = "interrupted; the database is intact, and the next `tenon db migrate` or block continues";
         return Err(Stop::Interrupted(text.into()));
     }
     if thinned == 0 {
@@ -225,7 +231,7 @@ fn damaged(what: impl std::fmt::Display) -> Stop {
 }
 
 fn interrupted() -> Stop {
-    Stop::Interrupted("interrupted; nothing wrong was found so far".into())
+    Stop::Interrupted("interrupted; no error was found so far".into())
 }
 
 fn verify_line(progress: &VerifyProgress) -> String {

@@ -30,11 +30,11 @@ Examples:
 
 pub(super) fn backup_definition() -> Command {
     let command = Command::new("backup")
-        .about("Copy the chain into a folder that can be handed to another machine, also while the node runs")
+        .about("Copy the chain into a folder that another machine can use; works while the node runs")
         .after_help(EXAMPLES)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
-        .arg(folder("A folder that is empty or not there"))
+        .arg(folder("A folder that is empty or does not exist"))
         .subcommand(
             Command::new("verify")
                 .about("Compare every file of a backup with the backup's list")
@@ -45,7 +45,7 @@ pub(super) fn backup_definition() -> Command {
 
 pub(super) fn restore_definition() -> Command {
     Command::new("restore")
-        .about("Put the chain of a backup into a data folder that holds none")
+        .about("Restore the chain of a backup into a data folder without a chain")
         .arg(folder("The backup"))
 }
 
@@ -55,7 +55,7 @@ fn folder(help: &'static str) -> Arg {
 
 fn named(matches: &ArgMatches) -> Result<&Path, Stop> {
     let folder = matches.get_one::<PathBuf>("dir").map(PathBuf::as_path);
-    folder.ok_or_else(|| Stop::Usage("tenon db: which folder?".into()))
+    folder.ok_or_else(|| Stop::Usage("tenon db: no folder given".into()))
 }
 
 pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
@@ -76,7 +76,7 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
 
 /// The genesis file kept in a data folder.
 pub(super) fn genesis_of(data: &DataFolder) -> Result<Vec<u8>, Stop> {
-    data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))
+    data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder has no genesis file".into()))
 }
 
 /// A copy of the database to which nothing else writes: made here, or by the node that has the folder open.
@@ -99,7 +99,7 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Stop::Failure(format!(
-            "another `tenon db backup` of {} is under way; wait for its end",
+            "another `tenon db backup` of {} is running; wait until it ends",
             data.path().display()
         ))),
         Err(TryLockError::Error(error)) => Err(Stop::Failure(format!("{}: {error}", path.display()))),
@@ -114,7 +114,7 @@ fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
     if fs::metadata(&place).is_ok_and(|found| found.is_dir()) {
         return Ok(place);
     }
-    Err(Stop::Failure(format!("the node made its copy in {}, which can't be read here", place.display())))
+    Err(Stop::Failure(format!("the node wrote the copy to {}, which this command can't read", place.display())))
 }
 
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {

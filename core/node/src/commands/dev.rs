@@ -27,9 +27,9 @@ use crate::{log_file, log_output, logging, machine, open_files, shutdown, start_
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon dev                              a block for every transaction, nothing is kept
+  tenon dev                              a block for every transaction; the chain is removed at the end
   tenon dev --block-time 2s --port 0     a block every two seconds, on a free port
-  tenon dev --datadir ./devnet           the chain is there again at the next start
+  tenon dev --datadir ./devnet           the chain is kept for the next start
   tenon dev --profile native             rules of networks 50, 51 and 551: one masternode, system contracts";
 
 /// Flags in `-h`; `--help` shows all.
@@ -68,9 +68,9 @@ pub(crate) fn definition() -> Command {
         .long("port")
         .value_name("NUMBER")
         .conflicts_with("http.port")
-        .help("Port of HTTP and WebSocket together; 0 takes a free one for each [default: 8545]");
+        .help("Port of both HTTP and WebSocket; 0 chooses a free port for each [default: 8545]");
     let command = Command::new("dev")
-        .about("Start a development network of one node, with funded accounts")
+        .about("Start a development network of one node with funded accounts")
         .after_help(EXAMPLES)
         .arg(port);
     let is_wanted =
@@ -137,8 +137,8 @@ fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
     for (key, is_enabled, address) in [("http.addr", http.enabled, http.addr), ("ws.addr", ws.enabled, ws.addr)] {
         if is_refused(is_enabled, address) {
             return Err(Stop::Usage(format!(
-                "{key} ({}): {address} is reached by other machines, and a development network signs for everyone who reaches \
-                 it; leave it out, or give --dev.expose to insist",
+                "{key} ({}): other machines can reach {address}, and a development network signs for everyone who \
+                 reaches it; leave the setting out, or add --dev.expose to allow this",
                 resolved.origin(key)
             )));
         }
@@ -234,7 +234,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         new_folder.iter_mut().for_each(NewFolder::keep);
         let about_accounts = about_accounts(&resolved.settings, &accounts);
         if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, &node)) {
-            tracing::warn!("standard output takes nothing: accounts and endpoints are not shown");
+            tracing::warn!("can't write to standard output: accounts and endpoints are not shown");
         }
         node.tell_ready();
         let ephemeral = node.ephemeral_folder();
@@ -269,7 +269,8 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
     match FIXED.iter().find(|key| resolved.is_chosen(key)) {
         None => Ok(kept),
         Some(key) => Err(Stop::DataFolder(format!(
-            "{} holds a network that was made with other settings; leave `{key}` ({}) out, or choose another --datadir",
+            "{} has a network that was created with other settings; leave out `{key}` ({}), or choose another \
+             --datadir",
             folder.path().display(),
             resolved.origin(key)
         ))),
@@ -286,7 +287,7 @@ fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String>
         let _ = writeln!(text, "  ({index}) {address}");
     }
     if settings.dev.mnemonic.is_well_known() {
-        text.push_str("\nPrivate keys, known to everybody: never use them on another network\n");
+        text.push_str("\nPrivate keys, publicly known: never use them on another network\n");
         for (index, account) in accounts.reveal().iter().enumerate() {
             let _ = writeln!(text, "  ({index}) {}", *account.secret_key);
         }

@@ -20,16 +20,16 @@ const EXAMPLES: &str = "\
 Examples:
   tenon device simulate                          a simulated device on UDP port 21324
   tenon device list                              the devices that are connected
-  tenon device open                              PIN and passphrase, and what the device is
+  tenon device open                              enter PIN and passphrase, print the features of the device
   tenon device accounts --count 5                its first five addresses
-  tenon device show-address                      compares an address with the device's screen
-  tenon device sign --message 'hello'            a signature, after a person confirmed it on the device
-  tenon device sign --transaction transfer.json  a signed transaction, ready for eth_sendRawTransaction
+  tenon device show-address                      show an address on the device, to compare it
+  tenon device sign --message 'hello'            sign a message, after confirmation on the device
+  tenon device sign --transaction transfer.json  sign a transaction for eth_sendRawTransaction
   tenon device registry                          number, name, flags and body of every message";
 
 pub(crate) fn definition() -> Command {
     Command::new("device")
-        .about("Hardware wallets: find them, show their addresses, sign with them; simulate one")
+        .about("List hardware wallets, show their addresses, sign with them, or simulate one")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -53,7 +53,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("accounts", matches)) => run(use_wallet::execute_accounts(matches)),
         Some(("show-address", matches)) => run(use_wallet::execute_show_address(matches)),
         Some(("sign", matches)) => run(sign::execute(matches)),
-        _ => Err(Stop::Usage("tenon device: which command?".into())),
+        _ => Err(Stop::Usage("tenon device: no command given; `tenon device --help` lists them".into())),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon export chain.rlp.gz          the whole chain, compressed because of the name
+  tenon export chain.rlp.gz          the whole chain, compressed because the name ends in .gz
   tenon export part.rlp 1000 1999    some blocks
   tenon export - | zstd > chain.rlp.zst";
 
@@ -29,19 +29,17 @@ pub(crate) fn definition() -> Command {
     let command = Command::new("export")
         .about("Write blocks of the data folder to a file that `tenon import` and go-ethereum read")
         .after_help(EXAMPLES)
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .required(true)
-                .help("RLP, compressed when the name ends in .gz; `-` is standard output, and pipes are written to"),
-        )
-        .arg(number("first", "FIRST", "First block; 0 without it"))
-        .arg(number("last", "LAST", "Last block; the head without it"))
+        .arg(Arg::new("file").value_name("FILE").required(true).help(
+            "File to write, as RLP, compressed if its name ends in .gz; may be a pipe; `-` is standard \
+                    output",
+        ))
+        .arg(number("first", "FIRST", "First block [default: 0]"))
+        .arg(number("last", "LAST", "Last block [default: the head]"))
         .arg(
             Arg::new("overwrite")
                 .long("overwrite")
                 .action(ArgAction::SetTrue)
-                .help("Replace the file if it exists; without this it is refused"),
+                .help("Replace the file if it exists; otherwise an existing file is refused"),
         );
     tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[])
 }

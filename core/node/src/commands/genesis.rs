@@ -13,10 +13,10 @@ use crate::opened_chain::public_genesis;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon genesis verify genesis.json                 hash and state root, and whether the file can work
+  tenon genesis verify genesis.json                 print hash and state root, and check the file
   tenon genesis verify genesis.json --expect 0x4a9d…
-  tenon genesis show testnet                        what a network begins with, as tables
-  tenon genesis show genesis.json --json            the same for programs";
+  tenon genesis show testnet                        print the start of a network as tables
+  tenon genesis show genesis.json --json            the same as JSON";
 
 /// A genesis and the facts derived from it.
 pub(super) struct Subject {
@@ -40,8 +40,8 @@ impl Subject {
             Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
             Network::Dev => {
                 return Err(Stop::Usage(
-                    "the genesis of a development network follows from its settings; it lies in the data folder of \
-                     `tenon dev --datadir DIR` as genesis.json"
+                    "the genesis of a development network depends on its settings; `tenon dev --datadir DIR` writes \
+                     it to genesis.json in the data folder"
                         .into(),
                 ));
             }
@@ -69,25 +69,28 @@ pub(crate) fn definition() -> Command {
         .long("expect")
         .value_name("HASH")
         .value_parser(value_parser!(B256))
-        .help("The hash that block 0 must have; that of a public network is known");
+        .help("Expected hash of block 0; for a public network it is built in");
     Command::new("genesis")
-        .about("Check a genesis file, or show what a network begins with")
+        .about("Check a genesis file, or print block 0 and the rules of a network")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
             Command::new("verify")
-                .about("Compute hash and state root, compare them with what is known, and check what the chain needs")
+                .about(
+                    "Compute hash and state root, compare them with the known ones, and check what the chain \
+                    requires",
+                )
                 .arg(name())
                 .arg(expect)
                 .arg(json()),
         )
-        .subcommand(Command::new("show").about("Print block 0, forks, consensus parameters").arg(name()).arg(json()))
+        .subcommand(Command::new("show").about("Print block 0, forks and consensus parameters").arg(name()).arg(json()))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon genesis: verify or show?".into()));
+        return Err(Stop::Usage("tenon genesis: no command given; `tenon genesis --help` lists them".into()));
     };
     let name = matches.get_one::<String>("name").cloned().unwrap_or_default();
     let subject = Subject::read(&name)?;

@@ -33,23 +33,23 @@ use crate::{logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon import --genesis genesis.json chain.rlp   the chain's first import names its genesis
-  tenon import part1.rlp.gz part2.rlp.gz          further files; blocks that are there are skipped
-  tenon import --chaindata ~/.XDC/XDC/chaindata   blocks of a stopped reference node, whose folder is only read
+  tenon import --genesis genesis.json chain.rlp   the first import of a chain names its genesis
+  tenon import part1.rlp.gz part2.rlp.gz          more files; blocks already in the chain are skipped
+  tenon import --chaindata ~/.XDC/XDC/chaindata   blocks of a stopped reference node; its folder is not changed
   curl -s https://example.org/chain.rlp | tenon import -
-  tenon import --explain chain.rlp                results of a block that fails, and how they differ from its header
-  tenon import --explain=http://127.0.0.1:8545 chain.rlp   and from what another node has for it";
+  tenon import --explain chain.rlp                print the results of a failing block, and how they differ from its header
+  tenon import --explain=http://127.0.0.1:8545 chain.rlp   compare them with the results of another node too";
 
 pub(crate) fn definition() -> Command {
     let command = Command::new("import")
-        .about("Read recorded blocks into the data folder, executing each; can be stopped and started again")
+        .about("Execute recorded blocks and store them in the data folder; can be interrupted and run again")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("files")
                 .value_name("FILE")
                 .num_args(1..)
                 .required_unless_present("chaindata")
-                .help("Blocks as RLP, one after the other, gzip or not; `-` is standard input"),
+                .help("Blocks as RLP, one after another, with or without gzip; `-` is standard input"),
         )
         .arg(
             Arg::new("chaindata")
@@ -57,7 +57,10 @@ pub(crate) fn definition() -> Command {
                 .value_name("FOLDER")
                 .value_parser(value_parser!(PathBuf))
                 .conflicts_with("files")
-                .help("Blocks out of the data folder of a stopped reference node, or its `XDC/chaindata`, which is only read"),
+                .help(
+                    "Read the blocks from the data folder of a stopped reference node, or from its \
+                    `XDC/chaindata`; the folder is not changed",
+                ),
         )
         .arg(
             Arg::new("explain")
@@ -67,9 +70,9 @@ pub(crate) fn definition() -> Command {
                 .require_equals(true)
                 .default_missing_value("")
                 .help(
-                    "When a block fails, print its results and what differs, also from another node's: REFERENCE is the \
-                     node's http:// address or its socket, or a JSON file with `receipts` (as eth_getBlockReceipts returns \
-                     them) and `accounts` of that block",
+                    "When a block fails, print its results and how they differ from its header, and from REFERENCE \
+                     if given: the http:// address or the socket of another node, or a JSON file with `receipts` \
+                     (as eth_getBlockReceipts returns them) and `accounts` of that block",
                 ),
         );
     tenon_config::add_flags(
@@ -258,10 +261,10 @@ fn import_all(
     let known = summary.map_or(0, |summary| summary.known);
     let done = import.watcher.progress.finish();
     let head = chain.store.head();
-    let skipped = if known > 0 { format!(", {known} were there already") } else { String::new() };
+    let skipped = if known > 0 { format!(", {known} were already in the chain") } else { String::new() };
     let line = format!("{done}{skipped}; head {} {}", head.header.number, head.header.hash());
     if was_cancelled {
-        return Err(Stop::Interrupted(format!("interrupted: {line}; run the same command to go on")));
+        return Err(Stop::Interrupted(format!("interrupted: {line}; run the same command to continue")));
     }
     super::print(format!("{line}\n").as_bytes())
 }

@@ -16,56 +16,61 @@ pub(crate) use shown::table;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon module list                      what is loaded, and whether it serves
-  tenon module disable sealing           no more blocks; transactions stay pending
-  tenon module disable debug             its calls are refused from now on; running ones may finish
-  tenon module enable debug --for 10m    and disabled again when that is over, also after a restart
-  tenon module replace eth               the new build that lies at its path, without a gap
+  tenon module list                      the modules and their states
+  tenon module disable sealing           make no more blocks; transactions stay pending
+  tenon module disable debug             refuse new calls; running ones may finish
+  tenon module enable debug --for 10m    disabled again after 10 minutes, also after a restart
+  tenon module replace eth               load the new build at its path, without an interruption
   tenon module load ./libtoken.so --grant ReadChain --settings '{\"depth\": 3}'
-  tenon module replace eth ./libeth.so --trust  a build of your own in a built-in plugin's place
-  tenon module reload                    what changed in the settings file
-  tenon module reload eth                a module that has failed, once more
-  tenon module watch --json              a line for every change
-  tenon module new tokens                a crate to begin a plugin with
-  tenon module check libtokens.so        what is wrong with a plugin, without a node";
+  tenon module replace eth ./libeth.so --trust  your own build instead of a built-in plugin
+  tenon module reload                    apply changes of the settings file
+  tenon module reload eth                start a failed module again
+  tenon module watch --json              one line per change
+  tenon module new tokens                create the crate of a new plugin
+  tenon module check libtokens.so        check a plugin, without a node";
 
 pub(crate) fn definition() -> Command {
     let name = || Arg::new("name").value_name("NAME").required(true).help("Name of the module");
     let settings =
-        || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Its own settings");
-    let path =
-        Arg::new("path").value_name("PATH").help("The new library; without it the module's own path, read again");
-    let grant =
-        || {
-            Arg::new("grant").long("grant").value_name("NAMES").value_delimiter(',').action(ArgAction::Append).help(
-                "Grant capabilities that it asks for: names between commas, or `all` for all but Sign and Administer",
-            )
-        };
+        || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Settings of the module");
+    let path = Arg::new("path").value_name("PATH").help(
+        "The new library [default: the file at the module's path, read \
+            again]",
+    );
+    let grant = || {
+        Arg::new("grant").long("grant").value_name("NAMES").value_delimiter(',').action(ArgAction::Append).help(
+            "Grant capabilities that the plugin requests: names separated by commas, or `all` for all except \
+                 Sign and Administer",
+        )
+    };
     let trust = || {
         Arg::new("trust")
             .long("trust")
             .action(ArgAction::SetTrue)
-            .help("Vouch for this build, by its content hash: it runs as a built-in plugin does")
+            .help("Trust this build, by its content hash: it runs like a built-in plugin")
     };
-    let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help("Remove what it has stored, too");
+    let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help(
+        "Also remove the data that it has \
+        stored",
+    );
     let time = Arg::new("for")
         .long("for")
         .value_name("TIME")
         .value_parser(seconds)
-        .help("Disable it again after this time, such as 10m or 1h30m; also when the node was restarted meanwhile");
+        .help("Disable it again after this time, such as 10m or 1h30m; a restart of the node does not change this");
     let target = Arg::new("target").value_name("NAME|PATH").required(true);
     let load = Command::new("load")
-        .about("Make a module known and enable it")
-        .arg(target.help("A name in the plugin folders, or the path of a library in one of them"))
-        .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library that is given by its path"))
-        .arg(Arg::new("disabled").long("disabled").action(ArgAction::SetTrue).help("Do not enable it yet"))
+        .about("Load a module and enable it")
+        .arg(target.help("Name of a plugin in the plugin folders, or path of a library in one of them"))
+        .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library given by its path"))
+        .arg(Arg::new("disabled").long("disabled").action(ArgAction::SetTrue).help("Load it without enabling it"))
         .arg(settings())
         .arg(grant())
         .arg(trust());
     let commands = [
         Command::new("list").about("List the modules"),
-        Command::new("names").about("Print the names of the modules, a line each").hide(true),
-        Command::new("info").about("Print all that is known of a module").arg(name()),
+        Command::new("names").about("Print the names of the modules, one per line").hide(true),
+        Command::new("info").about("Print everything known about a module").arg(name()),
         load,
         Command::new("enable")
             .about("Start a module: a plugin, or a part of the node that was stopped")
@@ -73,19 +78,22 @@ pub(crate) fn definition() -> Command {
             .arg(time),
         Command::new("disable").about("Stop a module; it can be enabled again").arg(name()),
         Command::new("replace")
-            .about("Put another build in a module's place, without a gap")
+            .about("Replace a module by another build, without an interruption")
             .arg(name())
             .arg(path)
             .arg(settings())
             .arg(grant())
             .arg(trust()),
-        Command::new("unload").about("Stop a module and forget it").arg(name()).arg(purge),
-        Command::new("reload").about("Read the settings again, and take over what needs no restart; or start one module again").arg(
-            Arg::new("name").value_name("NAME").help(
-                "Only this module, from its library, which is read again: one that has failed is tried again, one that runs is \
-                 replaced without a gap",
-            ),
-        ),
+        Command::new("unload").about("Stop a module and remove it from the list").arg(name()).arg(purge),
+        Command::new("reload")
+            .about(
+                "Read the settings again and apply what needs no restart; or start one module \
+            again",
+            )
+            .arg(Arg::new("name").value_name("NAME").help(
+                "Reload only this module, from its library: a failed one is started again, a running one is replaced \
+                 without an interruption",
+            )),
         Command::new("watch").about("Print every change until interrupted"),
     ];
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
@@ -109,7 +117,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     let time = tenon_config::parse_duration(text)?;
     let has_parts = time.subsec_nanos() > 0;
     if time.is_zero() || has_parts {
-        Err("expected whole seconds, one at least".to_owned())
+        Err("expected whole seconds, at least one".to_owned())
     } else {
         Ok(time.as_secs())
     }
@@ -121,7 +129,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon module: which one?".into()));
+        return Err(Stop::Usage("tenon module: no command given; `tenon module --help` lists them".into()));
     };
     // These two need no node.
     match command {
@@ -205,7 +213,7 @@ fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bo
         return show(&node.call("admin_enableModule", &json!([name]))?, is_json, report);
     };
     show(&node.call("admin_enableModule", &json!([name, { "seconds": seconds }]))?, is_json, report)?;
-    if is_json { Ok(()) } else { print(format!("  ends after     {}\n", time(seconds)).as_bytes()) }
+    if is_json { Ok(()) } else { print(format!("  disabled in    {}\n", time(seconds)).as_bytes()) }
 }
 
 /// Stops a module. Succeeds if it is already stopped, unless the node reports that it could not store the choice.
@@ -254,7 +262,7 @@ fn reload(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     show(&answer, is_json, reloaded)?;
     match answer["failures"].as_array().map_or(0, Vec::len) {
         0 => Ok(()),
-        count => Err(Stop::Failure(format!("{count} of the changes could not be taken over"))),
+        count => Err(Stop::Failure(format!("{count} of the changes could not be applied"))),
     }
 }
 

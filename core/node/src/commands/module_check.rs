@@ -25,7 +25,7 @@ pub(crate) fn definition() -> Command {
                 .long("settings")
                 .value_name("JSON")
                 .default_value("{}")
-                .help("What it is started with"),
+                .help("Settings that the plugin is started with"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table"))
 }

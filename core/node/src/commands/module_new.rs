@@ -18,21 +18,21 @@ const MAX_NAME: usize = 32;
 
 pub(crate) fn definition() -> Command {
     Command::new("new")
-        .about("Write the crate of a new plugin, ready to build")
-        .arg(Arg::new("name").value_name("NAME").required(true).help("Its namespace: letters and digits"))
+        .about("Create the crate of a new plugin, ready to build")
+        .arg(Arg::new("name").value_name("NAME").required(true).help("Namespace of the plugin: letters and digits"))
         .arg(
             Arg::new("sdk")
                 .long("sdk")
                 .value_name("PATH")
                 .value_parser(value_parser!(PathBuf))
-                .help("Folder of tenon-sdk (plugins/sdk of the sources); found by itself inside of a checkout"),
+                .help("Folder of tenon-sdk (plugins/sdk of the sources); found automatically inside a checkout"),
         )
         .arg(
             Arg::new("git")
                 .long("git")
                 .value_name("URL")
                 .conflicts_with("sdk")
-                .help("Repository with the sources, to depend on instead of a folder"),
+                .help("Git repository of tenon-sdk, to depend on instead of a folder"),
         )
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 fn next_steps(name: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "wrote {name}/: a method {name}_above, a subscription, tests; docs/plugins.md goes on from there\n\n  \
+        "wrote {name}/: a method {name}_above, a subscription, tests; docs/plugins.md has the next steps\n\n  \
          cd {name} && cargo test && cargo build --release\n  \
          tenon module check target/release/lib{name}.so\n  \
          cp target/release/lib{name}.so {folder}/libtenon_plugin_{name}.so\n  \
-         tenon module load {name} --grant ReadChain    # what it asks for: it reads the chain\n"
+         tenon module load {name} --grant ReadChain    # the capability that it requests\n"
     )
 }
 
@@ -73,7 +73,13 @@ fn sdk_folder(matches: &ArgMatches, here: &Path) -> Result<PathBuf, Stop> {
             .find(|sdk| sdk.join("Cargo.toml").is_file())
             // Cargo would not find the surrounding workspace through a link.
             .and_then(|sdk| sdk.canonicalize().ok())
-            .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into())),
+            .ok_or_else(|| {
+                Stop::Usage(
+                    "the current folder is not in a checkout of Tenon; give the path of \
+                plugins/sdk with --sdk"
+                        .into(),
+                )
+            }),
     }
 }
 
@@ -90,7 +96,7 @@ fn write_crate(folder: &Path, name: &str, sdk: &str) -> Result<(), Stop> {
     let failed = |error| Stop::Failure(format!("{}: {error}", target.display()));
     // Fails if the folder exists: nothing is ever overwritten.
     fs::create_dir(&target).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Stop::Usage(format!("{name} exists here already; choose another name")),
+        io::ErrorKind::AlreadyExists => Stop::Usage(format!("{name} already exists here; choose another name")),
         _ => failed(error),
     })?;
     fs::create_dir(target.join("src")).map_err(failed)?;
@@ -108,7 +114,7 @@ fn write_crate(folder: &Path, name: &str, sdk: &str) -> Result<(), Stop> {
 fn manifest(name: &str, sdk: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\ntenon-sdk = {sdk}\n\n[lib]\n\
-         crate-type = [\"cdylib\", \"rlib\"]\n\n# A crate of its own, also inside of another workspace's folder.\n[workspace]\n"
+         crate-type = [\"cdylib\", \"rlib\"]\n\n# A crate of its own, even inside another workspace's folder.\n[workspace]\n"
     )
 }
 
@@ -134,12 +140,12 @@ mod tests {
     #[test]
     fn ends_with_the_commands_that_load_the_plugin() {
         let expected = "\
-wrote tokens/: a method tokens_above, a subscription, tests; docs/plugins.md goes on from there
+wrote tokens/: a method tokens_above, a subscription, tests; docs/plugins.md has the next steps
 
   cd tokens && cargo test && cargo build --release
   tenon module check target/release/libtokens.so
   cp target/release/libtokens.so /opt/plugins/libtenon_plugin_tokens.so
-  tenon module load tokens --grant ReadChain    # what it asks for: it reads the chain
+  tenon module load tokens --grant ReadChain    # the capability that it requests
 ";
 
         assert_eq!(next_steps("tokens", Path::new("/opt/plugins")), expected);

@@ -13,12 +13,12 @@ use crate::socket_client::SocketClient;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon peers                            who is connected, and what their heads are
-  tenon peers self                       the enode URL of the node, for others
+  tenon peers                            the connected peers and their heads
+  tenon peers self                       the enode URL of this node
   tenon peers add enode://…@10.0.0.7:30303
   tenon peers remove enode://…@10.0.0.7:30303
-  tenon peers trust enode://…            let this one in above every limit
-  tenon module enable network            turn the network on (--p2p does it at the start)";
+  tenon peers trust enode://…            exempt this node from the limits
+  tenon module enable network            turn the network on (at the start: --p2p)";
 
 pub(crate) fn definition() -> Command {
     let url = || Arg::new("url").value_name("ENODE").required(true).help("enode URL of the node");
@@ -26,10 +26,10 @@ pub(crate) fn definition() -> Command {
     let commands = [
         Command::new("list").about("List the connected peers").arg(json()),
         Command::new("self").about("Print the enode URL of this node"),
-        Command::new("add").about("Keep a connection to a node").arg(url()),
+        Command::new("add").about("Connect to a node and stay connected").arg(url()),
         Command::new("remove").about("End the connection to a node, and do not dial it again").arg(url()),
-        Command::new("trust").about("Exempt a node from limits").arg(url()),
-        Command::new("distrust").about("End the exemption of a node").arg(url()),
+        Command::new("trust").about("Exempt a node from the limits on peers").arg(url()),
+        Command::new("distrust").about("End the exemption of a node from the limits").arg(url()),
     ];
     let complete = |command: Command| tenon_config::add_flags(command, is_wanted, is_wanted, &[]);
     complete(

@@ -14,5 +14,5 @@ pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
 /// Serves until the node stops it or has ended.
 pub(crate) fn execute() -> Result<(), Stop> {
     tenon_isolation::run_plugin_child()
-        .map_err(|error| Stop::Failure(format!("plugin-child: {error}; the node starts this command, not people")))
+        .map_err(|error| Stop::Failure(format!("plugin-child: {error}; this command is for the node only")))
 }

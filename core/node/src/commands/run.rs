@@ -19,9 +19,9 @@ use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon run --genesis genesis.json --datadir /var/lib/tenon    the first start names the chain
+  tenon run --genesis genesis.json --datadir /var/lib/tenon    the first start chooses the chain
   tenon run --http.addr 0.0.0.0 --http.vhosts node.example.org --http.api eth,net,web3,txpool
-  tenon run --http=false --ws=false                            the Unix socket alone";
+  tenon run --http=false --ws=false                            the Unix socket only";
 
 /// Flags in `-h`; `--help` shows all.
 const PROMINENT: &[&str] = &[

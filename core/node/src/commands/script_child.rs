@@ -13,5 +13,5 @@ pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
 /// Runs scripts until the node closes the socket.
 pub(crate) fn execute() -> Result<(), Stop> {
     tenon_execution::run_script_child()
-        .map_err(|error| Stop::Failure(format!("script-child: {error}; the node starts this command, not people")))
+        .map_err(|error| Stop::Failure(format!("script-child: {error}; this command is for the node only")))
 }

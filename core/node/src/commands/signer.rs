@@ -15,16 +15,16 @@ use crate::exit::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon signer new ./signer                            # settings and a policy to begin with
-  tenon signer run ./signer/signer.toml                # the service, until Ctrl-C
-  tenon signer requests --socket ./signer/owner.sock   # what waits for an approval
-  tenon signer approve 17 --socket ./signer/owner.sock # shows it, and asks
-  tenon signer login --socket ./signer/owner.sock      # the same in a browser
-  tenon signer audit verify ./signer/log               # the log, unchanged or not";
+  tenon signer new ./signer                             create settings and a policy
+  tenon signer run ./signer/signer.toml                 run the service until Ctrl-C
+  tenon signer requests --socket ./signer/owner.sock    list requests that wait for approval
+  tenon signer approve 17 --socket ./signer/owner.sock  show a request, and ask for approval
+  tenon signer login --socket ./signer/owner.sock       the same in a browser
+  tenon signer audit verify ./signer/log                check that the log is unchanged";
 
 pub(crate) fn definition() -> Command {
     Command::new("signer")
-        .about("The signing service: keys behind rules, approvals and a log")
+        .about("The signing service: holds keys, and signs by rules, with approvals and a log")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -43,6 +43,6 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some((command, matches)) if run::is_helper(command) => run::help(matches),
         Some((command @ ("wallets" | "open" | "derive"), matches)) => wallets::execute(command, matches),
         Some((command, matches)) => requests::execute(command, matches),
-        None => Err(Stop::Usage("tenon signer: which command?".into())),
+        None => Err(Stop::Usage("tenon signer: no command given; `tenon signer --help` lists them".into())),
     }
 }

@@ -19,45 +19,44 @@ use crate::{logging, own_paths, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon snapshot create /mnt/snapshots/monday           a folder, also while the node runs; run it again to go on
+  tenon snapshot create /mnt/snapshots/monday           a folder, also while the node runs; run again to continue
   tenon snapshot create /mnt/snapshots/monday.tar.gz    the same as one compressed file
   tenon snapshot verify /mnt/snapshots/monday.tar.gz    read every part and compute the state root again
-  tenon snapshot restore monday.tar.gz --trust-hash 0x…  start a data folder from it, if its head has this hash";
+  tenon snapshot restore monday.tar.gz --trust-hash 0x…  start a data folder from it if its head has this hash";
 
 pub(crate) fn definition() -> Command {
-    let trust = Arg::new("trust-hash")
-        .long("trust-hash")
-        .value_name("HASH")
-        .value_parser(value_parser!(B256))
-        .help("The head's hash as another source gives it; believed in place of the certificate in the head");
+    let trust = Arg::new("trust-hash").long("trust-hash").value_name("HASH").value_parser(value_parser!(B256)).help(
+        "Expected hash of the head, from a source that you trust; replaces the check of the certificate in the \
+            head",
+    );
     let without_state = Arg::new("without-state")
         .long("without-state")
         .action(ArgAction::SetTrue)
-        .help("Do not compute the state root again: the state is believed as the snapshot's maker wrote it");
+        .help("Do not compute the state root again; trust the state in the snapshot");
     let with_settings = |command| {
         add_flags(command, |row| is_database_setting(row) || row.key == "ipc.path", |row| row.key == "datadir", &[])
     };
     Command::new("snapshot")
-        .about("Make a snapshot of a chain for other machines, check one, or start a data folder from one")
+        .about("Create a snapshot of a chain for other machines, check one, or start a data folder from one")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(with_settings(
             Command::new("create")
-                .about("Write a snapshot, also while the node runs; can be stopped and started again")
-                .arg(place("A folder that is empty or not there, or a file that is not there: NAME.tar.gz")),
+                .about("Create a snapshot, also while the node runs; can be interrupted and run again")
+                .arg(place("An empty or new folder, or a new file: NAME.tar.gz")),
         ))
         .subcommand(with_settings(
             Command::new("verify")
                 .about(
-                    "Compare every part of a snapshot with its list, compute its state root again, and check its head",
+                    "Compare every part of a snapshot with its list, compute the state root again, and check the head",
                 )
                 .arg(place("The snapshot"))
                 .arg(trust.clone()),
         ))
         .subcommand(with_settings(
             Command::new("restore")
-                .about("Start a data folder that holds no chain from a snapshot; can be stopped and started again")
+                .about("Start a data folder without a chain from a snapshot; can be interrupted and run again")
                 .arg(place("The snapshot"))
                 .arg(trust)
                 .arg(without_state),
@@ -70,13 +69,13 @@ fn place(help: &'static str) -> Arg {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((name, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon snapshot: create, verify or restore?".into()));
+        return Err(Stop::Usage("tenon snapshot: no command given; `tenon snapshot --help` lists them".into()));
     };
     let resolved = command_line::settings(Layers::new("snapshot"), matches)?;
     let settings = &resolved.settings;
     logging::start(&settings.log)?;
     let place = matches.get_one::<PathBuf>("place").map(PathBuf::as_path);
-    let place = place.ok_or_else(|| Stop::Usage("tenon snapshot: which one?".into()))?;
+    let place = place.ok_or_else(|| Stop::Usage("tenon snapshot: no snapshot given".into()))?;
     if name == "create" {
         return create(settings, place);
     }
@@ -94,7 +93,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
     if !place.exists() {
         // Checked before a folder is created in vain.
-        return Err(Stop::Usage(format!("{}: there is no snapshot", place.display())));
+        return Err(Stop::Usage(format!("{}: no such snapshot", place.display())));
     }
     let data = DataFolder::create(&settings.node.datadir)?;
     say("restored", &snapshot::restore(place, &data, &demands)?, data.path())
@@ -119,7 +118,7 @@ fn say(what: &str, checked: &Checked, place: &Path) -> Result<(), Stop> {
         Some((accounts, slots)) => {
             format!("state root {root} computed again from {accounts} accounts and {slots} slots")
         }
-        None => format!("state root {root} not computed again: the state is believed as it is"),
+        None => format!("state root {root} not computed again: the state was not verified"),
     };
     print(format!("{state}\ntrusts {}\n", checked.trust).as_bytes())
 }

@@ -21,26 +21,27 @@ use crate::{bounded_file, log_output, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon verify-headers mainnet.rlp.gz                    headers, or whole blocks, as RLP one after the other
-  tenon verify-headers --network genesis.json chain.rlp  of a network of your own
-  tenon verify-headers 92176000.json                     JSON objects with `rlp`, and `hash` if it is to be compared";
+  tenon verify-headers mainnet.rlp.gz                    headers or whole blocks as RLP, one after another
+  tenon verify-headers --network genesis.json chain.rlp  of your own network
+  tenon verify-headers 92176000.json                     JSON objects with `rlp`, and optionally `hash` to compare with";
 
 /// Headers verified at the same time: enough for all cores, and few to discard after a refusal.
 const BATCH: usize = 512;
 
 pub(crate) fn definition() -> Command {
     Command::new("verify-headers")
-        .about("Verify native headers without blocks and state: hashes, seals, turns, certificates and their signers")
+        .about("Verify native headers without blocks or state: hashes, seals, turns, certificates and their signers")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("files")
                 .value_name("FILE")
                 .num_args(1..)
                 .required(true)
-                .help("Headers in the order of their chain, gzip or not; `-` is standard input"),
+                .help("Headers in chain order, with or without gzip; `-` is standard input"),
         )
         .arg(Arg::new("network").long("network").value_name("NAME|FILE").default_value("mainnet").help(
-            "Whose rules hold: mainnet, testnet, devnet, devnet-5551, or a genesis file; of one without accounts, block 0 is not compared",
+            "The network whose rules apply: mainnet, testnet, devnet, devnet-5551, or a genesis file; block 0 is not \
+             compared if the file has no accounts",
         ))
         .arg(
             Arg::new("threads")
@@ -48,7 +49,7 @@ pub(crate) fn definition() -> Command {
                 .value_name("NUMBER")
                 .value_parser(value_parser!(u16))
                 .default_value("0")
-                .help("Threads to use; 0 takes as many as the machine has cores"),
+                .help("Number of threads; 0 means one per core"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object"))
 }
@@ -116,7 +117,7 @@ impl Tally {
         );
         if let Some(number) = self.first_alone {
             text.push_str(&format!(
-                "  alone    {}, the first of them {number}: form, seal and signatures, as ancestors are not in the file\n",
+                "  alone    {}, the first of them {number}: only form, seal and signatures, as their ancestors are not in the file\n",
                 self.alone
             ));
         }
@@ -140,7 +141,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         // The headers that passed before the first bad one; the refusal itself is written to standard error.
         log_output::say(&format!("tenon: {}", tally.as_text().trim_end()));
     } else if tally.count() == 0 {
-        return Err(Stop::Failure(format!("{}: there is no header in it", files.join(", "))));
+        return Err(Stop::Failure(format!("{}: the file has no header", files.join(", "))));
     } else {
         print(if matches.get_flag("json") { tally.as_json() } else { tally.as_text() }.as_bytes())?;
     }

@@ -56,7 +56,7 @@ pub(crate) async fn write(bus: Bus) {
                 crate::node::log_block(&commit);
                 write_transactions(&bus, &commit).await;
             }
-            Delivery::Missed(count) => tracing::info!(count, "blocks went by without a line"),
+            Delivery::Missed(count) => tracing::info!(count, "blocks were not logged"),
         }
     }
 }
@@ -79,7 +79,7 @@ async fn write_transactions(bus: &Bus, commit: &BlockCommit) {
     }
     let left_out = block.transactions.len().saturating_sub(MAX_TRANSACTIONS);
     if left_out > 0 {
-        tracing::info!(left_out, "further transactions of the block have no line");
+        tracing::info!(left_out, "further transactions of the block are not logged");
     }
 }
 

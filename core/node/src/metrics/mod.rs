@@ -28,7 +28,7 @@ pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Ann
     let switch = Metrics { address, source: Arc::new(source), router, endpoints, server: Mutex::default() };
     ActorModule {
         name: "metrics",
-        summary: "Shows Prometheus what the node counts.",
+        summary: "Serves the metrics of the node to Prometheus.",
         uses: &["storage", "pool"],
         answers: &[],
         stage: ActorStage::AfterPlugins,
@@ -85,6 +85,6 @@ impl ActorSwitch for Metrics {
 
     fn failure(&self) -> Option<String> {
         let has_ended = self.server().as_mut().is_some_and(MetricsServer::has_ended);
-        has_ended.then(|| "its endpoint fell over; enable it again".to_owned())
+        has_ended.then(|| "its endpoint failed; enable it again".to_owned())
     }
 }

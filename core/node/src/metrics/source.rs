@@ -244,7 +244,7 @@ fn add_module(page: &mut Page, module: &ModuleInfo) {
 fn add_storage(page: &mut Page, store: &Store) {
     let statistics = match store.statistics() {
         Ok(statistics) => statistics,
-        Err(error) => return tracing::warn!(%error, "the database does not give its figures"),
+        Err(error) => return tracing::warn!(%error, "could not read the figures of the database"),
     };
     for column in &statistics.columns {
         page.add(&families::DISK, &[column.name], column.disk_bytes);

@@ -286,7 +286,7 @@ impl Drop for SampledWaits<'_> {
 
 fn pause(seconds: u64) -> Result<Duration, Failure> {
     if seconds > MAX_SECONDS {
-        return Err(Failure::invalid_params(format!("{seconds} seconds: {MAX_SECONDS} at most")));
+        return Err(Failure::invalid_params(format!("{seconds} seconds: at most {MAX_SECONDS} are allowed")));
     }
     Ok(Duration::from_secs(seconds))
 }

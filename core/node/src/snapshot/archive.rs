@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_api::B256;
 
-use super::{Demands, Taken, interrupted, with_end, write_named};
+use super::{Demands, VerifiedParts, interrupted, with_end, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, damaged, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -50,7 +50,7 @@ impl Unfinished {
         let is_strange = path.exists() && !index.exists();
         if is_strange && fs::metadata(&path).map_err(failed(&path))?.len() > 0 {
             return Err(Stop::Usage(format!(
-                "{} is no unfinished snapshot; remove it, or name another file",
+                "{} is not an unfinished snapshot; remove it, or give another file",
                 path.display()
             )));
         }
@@ -104,7 +104,7 @@ impl Unfinished {
         encoder.write_all(header.as_bytes()).map_err(failed(&self.path))?;
         // An error of the source appears as one of the file, so both are named.
         io::copy(&mut hashed, &mut encoder).map_err(|error| {
-            Stop::Failure(format!("{}: writing {path}: {error}; run the same command to go on", self.path.display()))
+            Stop::Failure(format!("{}: writing {path}: {error}; run the same command to continue", self.path.display()))
         })?;
         let padding = usize::try_from(length.next_multiple_of(BLOCK) - length).unwrap_or_default();
         encoder.write_all(&vec![0; padding]).map_err(failed(&self.path))?;
@@ -113,7 +113,7 @@ impl Unfinished {
         let end = self.file.stream_position().map_err(failed(&self.path))?;
         let (bytes, sha256) = hashed.end();
         if bytes != length {
-            return Err(Stop::Failure(format!("{path}: it became shorter while it was read")));
+            return Err(Stop::Failure(format!("{path}: it was truncated while it was read")));
         }
         let record = FileRecord { path: path.to_owned(), bytes, sha256 };
         self.written.parts.push((record.clone(), end));
@@ -145,7 +145,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
         if index.exists() {
             fs::remove_file(&index).map_err(failed(&index))?;
         }
-        return Err(Stop::Usage(format!("{} is there already; name another file", target.display())));
+        return Err(Stop::Usage(format!("{} already exists; give another file", target.display())));
     }
     let mut unfinished = Unfinished::open(target)?;
     let parts: Vec<_> =
@@ -168,7 +168,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<Taken, Stop> {
+pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
     let file = bounded_file::regular(source).map_err(failed(source))?;
     let length = file.metadata().map_err(failed(source))?.len();
     let most = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
@@ -185,7 +185,7 @@ pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result
         let path = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
         let is_part = entry.header().entry_type().is_file() && (backup::is_place(&path) || path == MANIFEST);
         if !is_part || found.contains_key(&path) {
-            return Err(damaged(source, &path, "is no part of a snapshot, or is there twice"));
+            return Err(damaged(source, &path, "is not part of a snapshot, or occurs twice"));
         }
         let mut entry = Hashed::new(entry);
         match Path::new(&path).strip_prefix(DATABASE) {
@@ -199,11 +199,11 @@ pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result
         found.insert(path, entry.end());
     }
     found.remove(MANIFEST);
-    let list = texts.remove(MANIFEST).ok_or_else(|| damaged(source, MANIFEST, "is missing: the file is not whole"))?;
+    let list = texts.remove(MANIFEST).ok_or_else(|| damaged(source, MANIFEST, "is missing: the file is incomplete"))?;
     let manifest = Manifest::parse(&source.join(MANIFEST), &list)?;
     compare(source, &manifest, found)?;
     let (genesis_text, genesis) = manifest.checked_genesis(source, texts.remove(GENESIS).unwrap_or_default())?;
-    Ok(Taken { manifest, genesis_text, genesis })
+    Ok(VerifiedParts { manifest, genesis_text, genesis })
 }
 
 /// Compares the parts that were read with the list.
@@ -212,7 +212,7 @@ fn compare(source: &Path, manifest: &Manifest, mut found: BTreeMap<String, (u64,
         match found.remove(&file.path) {
             None => return Err(damaged(source, &file.path, "is missing")),
             Some(read) if read != (file.bytes, file.sha256) => {
-                return Err(damaged(source, &file.path, "is not as it was written"));
+                return Err(damaged(source, &file.path, "differs from its entry in the list"));
             }
             Some(_) => {}
         }

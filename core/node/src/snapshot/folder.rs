@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{Demands, Taken, interrupted, make, write_named};
+use super::{Demands, VerifiedParts, interrupted, make, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -56,8 +56,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
 /// Claims a folder that is empty, missing, or an unfinished snapshot of the same chain.
 fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
     let marker = target.join(UNFINISHED);
-    let refused =
-        |what: &str| Stop::Usage(format!("{} {what}; name a folder that is empty or not there", target.display()));
+    let refused = |what: &str| Stop::Usage(format!("{} {what}; give an empty or new folder", target.display()));
     if marker.exists() {
         let text = bounded_file::manifest(&marker).map_err(failed(&marker))?;
         return match serde_json::from_slice::<Unfinished>(&text) {
@@ -66,18 +65,18 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
                 let list = target.join(MANIFEST);
                 if list.exists() { fs::remove_file(&list).map_err(failed(&list)) } else { Ok(()) }
             }
-            _ => Err(refused("holds an unfinished snapshot of another chain")),
+            _ => Err(refused("has an unfinished snapshot of another chain")),
         };
     }
     fs::create_dir_all(target).map_err(failed(target))?;
     if target.join(MANIFEST).exists() {
-        return Err(refused("holds a whole snapshot"));
+        return Err(refused("has a complete snapshot"));
     }
     // A marker that was being written when the command was killed; nothing else exists then.
     let begun = super::with_end(Path::new(UNFINISHED), super::NEW);
     let mut entries = fs::read_dir(target).map_err(failed(target))?.filter_map(Result::ok);
     if entries.any(|entry| entry.file_name() != begun.as_os_str()) {
-        return Err(refused("holds something"));
+        return Err(refused("is not empty"));
     }
     fs::set_permissions(target, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed(target))?;
     write_named(&marker, &serde_json::to_vec(ours).map_err(Stop::failure)?)
@@ -122,7 +121,7 @@ pub(super) enum Way {
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<Taken, Stop> {
+pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
     let manifest = Manifest::read(source)?;
     for entry in fs::read_dir(source).map_err(failed(source))? {
         let name = entry.map_err(failed(source))?.file_name();
@@ -152,5 +151,5 @@ pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>)
         let is_linked = way == Way::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
         backup::compare_file(source, file, (!is_linked).then_some(to.as_path()))?;
     }
-    Ok(Taken { manifest, genesis_text, genesis })
+    Ok(VerifiedParts { manifest, genesis_text, genesis })
 }

@@ -56,7 +56,7 @@ pub(crate) struct Demands<'a> {
 }
 
 /// The parts of a snapshot, after they were compared with its list.
-struct Taken {
+struct VerifiedParts {
     manifest: Manifest,
     genesis_text: Vec<u8>,
     genesis: Genesis,
@@ -96,7 +96,7 @@ pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -
     let database = data.database();
     if database.exists() {
         return Err(Stop::DataFolder(format!(
-            "{} holds a chain already; choose another folder with --datadir",
+            "{} already has a chain; choose another folder with --datadir",
             data.path().display()
         )));
     }
@@ -121,7 +121,7 @@ pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -
 fn check(
     source: &Path,
     database: &Path,
-    taken: &Taken,
+    taken: &VerifiedParts,
     demands: &Demands<'_>,
 ) -> Result<(Trust, Option<(u64, u64)>), Stop> {
     let store = Arc::new(Store::open(database, StoreOptions::with_cache(backup::CACHE))?);
@@ -131,7 +131,7 @@ fn check(
         None => taken.genesis.clone(),
     };
     crate::rules_in_force::compare(&genesis.spec, &store).map_err(|difference| {
-        Stop::Failure(format!("snapshot {} is of other rules: {difference}", source.display()))
+        Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", source.display()))
     })?;
     let trust = Trust::of(source, &genesis.spec, &store, demands.trust_hash)?;
     if !demands.checks_state {
@@ -148,7 +148,7 @@ fn check(
 }
 
 fn interrupted() -> Stop {
-    Stop::Interrupted("interrupted; run the same command to go on".into())
+    Stop::Interrupted("interrupted; run the same command to continue".into())
 }
 
 /// Suffix of a file that is being written.
@@ -209,7 +209,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Err(error) = checkpoints::remove(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "folder of a verification not removed");
+            tracing::warn!(path = %self.path.display(), %error, "could not remove the folder of a verification");
         }
     }
 }

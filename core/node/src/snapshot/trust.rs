@@ -67,8 +67,8 @@ impl Trust {
         };
         let refused = |error: &dyn fmt::Display| {
             Stop::Failure(format!(
-                "snapshot {}: its head, block {} {found}, is not certified: {error}; use another snapshot, or name the hash that \
-                 you trust with --trust-hash",
+                "snapshot {}: its head, block {} {found}, is not certified: {error}; use another snapshot, or give \
+                 the hash that you trust with --trust-hash",
                 source.display(),
                 head.header.number
             ))
@@ -105,20 +105,21 @@ impl Trust {
 impl fmt::Display for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hash(hash) => write!(formatter, "the head's hash {hash}, which you named"),
+            Self::Hash(hash) => write!(formatter, "the hash {hash} of the head, which you gave"),
             Self::Certificate { certified, hash, signatures, masternodes, epoch_switch, epoch_switch_hash } => write!(
                 formatter,
-                "the {masternodes} masternodes that the snapshot's block {epoch_switch} {epoch_switch_hash} lists: {signatures} of \
-                 them signed block {certified} {hash}, and one the head. That this block is the network's is not checked: compare \
-                 its hash with another source, or name the head's with --trust-hash"
+                "the {masternodes} masternodes that block {epoch_switch} {epoch_switch_hash} of the snapshot lists: \
+                 {signatures} of them signed block {certified} {hash}, and one the head. Whether this block belongs \
+                 to the network is not checked: compare its hash with another source, or give the hash of the head \
+                 with --trust-hash"
             ),
             Self::Seal => formatter.write_str(
-                "the signers of engine v1 that the snapshot itself names. Compare the head's hash with another source, or name it \
-                 with --trust-hash",
+                "the signers of engine v1 that the snapshot itself lists. Compare the hash of the head with another \
+                 source, or give it with --trust-hash",
             ),
             Self::Maker => formatter.write_str(
-                "whoever made the snapshot: nothing in this chain certifies its head. Compare the head's hash with another source, \
-                 or name it with --trust-hash",
+                "the maker of the snapshot: nothing in this chain certifies its head. Compare the hash of the head \
+                 with another source, or give it with --trust-hash",
             ),
         }
     }

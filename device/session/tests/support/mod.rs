@@ -126,9 +126,9 @@ pub(crate) fn soon() -> Instant {
 }
 
 /// Answers every question with the same text.
-pub(crate) struct Says(pub(crate) &'static str);
+pub(crate) struct AlwaysAnswers(pub(crate) &'static str);
 
-impl Person for Says {
+impl Person for AlwaysAnswers {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
         let text = Zeroizing::new(self.0.to_owned());
         let answer = match prompt {

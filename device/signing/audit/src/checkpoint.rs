@@ -68,7 +68,7 @@ impl Checkpoint {
             Err(error) => return Err(AuditError::file(path, error)),
         };
         let checkpoint: Self = serde_json::from_slice(&text)
-            .map_err(|_| AuditError::Checkpoint { path: path.clone(), reason: "it is no checkpoint" })?;
+            .map_err(|_| AuditError::Checkpoint { path: path.clone(), reason: "it is not a checkpoint" })?;
         match checkpoint.is_signed() {
             true => Ok(Some(checkpoint)),
             false => Err(AuditError::Checkpoint { path, reason: "its signature is not valid" }),
@@ -87,7 +87,7 @@ pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
     match fs::read(&path).map(Zeroizing::new) {
         Ok(bytes) => match read_key(&bytes) {
             Some(key) => Ok(Some(key.public_key(SECP256K1).serialize().to_vec().into())),
-            None => Err(AuditError::Checkpoint { path, reason: "it is no key of 32 bytes" }),
+            None => Err(AuditError::Checkpoint { path, reason: "it is not a key of 32 bytes" }),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(AuditError::file(path, error)),
@@ -111,11 +111,11 @@ impl Sealer {
     pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
         if fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
-            return Err(AuditError::Exposed { path, reason: "others can read the log's key: chmod 600" });
+            return Err(AuditError::Exposed { path, reason: "others can read the log's key: run chmod 600 on it" });
         }
         let key = match fs::read(&path).map(Zeroizing::new) {
             Ok(bytes) => read_key(&bytes)
-                .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is no key of 32 bytes" })?,
+                .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is not a key of 32 bytes" })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && checkpoint.is_none() => new_key(&path)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(AuditError::Checkpoint {

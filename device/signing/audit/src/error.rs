@@ -27,7 +27,7 @@ pub enum AuditError {
         reason: &'static str,
     },
     /// The end of the log is missing.
-    #[error("the log ends at entry {found}, and its checkpoint names entry {wanted}: the end was cut off")]
+    #[error("the log ends at entry {found}, but its checkpoint is of entry {wanted}: the end was cut off")]
     CutOff {
         /// Number of the last entry; 0 if there is none.
         found: u64,
@@ -52,12 +52,12 @@ pub enum AuditError {
     },
     /// The log can't be verified without the key that signs its checkpoints.
     #[error(
-        "{}: whether it is signed with the log's key can't be known: audit.key is not beside it; give the public key with \
-         --key (the service prints it when it starts)", .0.display()
+        "{}: can't check whether it is signed with the log's key, as audit.key is not beside it; give the public key \
+         with --key (the service prints it when it starts)", .0.display()
     )]
     NoKey(PathBuf),
     /// An earlier line could not be written, so the state of the file is unknown.
-    #[error("the log could not be written before; start the service again")]
+    #[error("an earlier write to the log failed; restart the service")]
     Broken,
     /// Other users may read or change files that are for the service's owner only.
     #[error("{}: {reason}", .path.display())]
@@ -68,7 +68,7 @@ pub enum AuditError {
         reason: &'static str,
     },
     /// A file of the log was removed, shortened or replaced while the log was open.
-    #[error("{}: removed or changed while the service runs; nothing more is signed", .0.display())]
+    #[error("{}: removed or changed while the service runs; nothing is signed any more", .0.display())]
     Replaced(PathBuf),
     /// An entry is too long for a line.
     #[error("an entry of {0} bytes is too long for the log")]
@@ -77,9 +77,11 @@ pub enum AuditError {
 
 fn missing_log(has_key: bool) -> &'static str {
     if has_key {
-        "the log's key is here, and neither entries nor a checkpoint: the log was removed, or the service never started"
+        "the log's key exists, but neither entries nor a checkpoint: the log was removed, or the service never \
+         started"
     } else {
-        "no audit log is here (audit-….jsonl, checkpoint.json): give the folder that `log` in the service's settings names"
+        "the folder has no audit log (audit-….jsonl, checkpoint.json): give the folder that `log` in the settings of \
+         the service names"
     }
 }
 

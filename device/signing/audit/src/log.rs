@@ -66,7 +66,7 @@ impl AuditLog {
         let sealer = Sealer::open(folder, checkpoint.as_ref())?;
         if checkpoint.is_some_and(|checkpoint| !sealer.has_signed(&checkpoint)) {
             let path = folder.join("checkpoint.json");
-            return Err(AuditError::Checkpoint { path, reason: "it is signed with another key than the log's" });
+            return Err(AuditError::Checkpoint { path, reason: "it is not signed with the key of the log" });
         }
         let path = end.path.unwrap_or_else(|| path_of(folder, 1));
         let file = opened(&path, end.length, report.torn_bytes > 0)?;
@@ -170,7 +170,7 @@ fn make_folder(folder: &Path) -> Result<(), AuditError> {
     made.map_err(|error| AuditError::file(folder, error))?;
     let metadata = fs::metadata(folder).map_err(|error| AuditError::file(folder, error))?;
     if metadata.mode() & 0o022 != 0 {
-        let reason = "others can write to the folder of the log: chmod 700";
+        let reason = "others can write to the folder of the log: run chmod 700 on it";
         return Err(AuditError::Exposed { path: folder.to_owned(), reason });
     }
     Ok(())

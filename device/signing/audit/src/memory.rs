@@ -25,7 +25,7 @@ const MAX_ROUNDS_PER_SECOND: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GuardRefusal {
     /// The rule's transactions left too many gaps between nonces.
-    #[error("too many nonces between those that were signed are left out; sign for one next to them first")]
+    #[error("too many nonces were skipped; first sign for a nonce next to a signed one")]
     Gaps,
     /// Another message was signed for the round.
     #[error("another message was signed for this round")]

@@ -66,7 +66,7 @@ pub fn verify(folder: &Path, key: Option<&Bytes>, take: impl FnMut(&Line)) -> Re
     let path = || folder.join("checkpoint.json");
     match own {
         Some(own) if own == *signer => Ok(report),
-        Some(_) => Err(AuditError::Checkpoint { path: path(), reason: "it is signed with another key than the log's" }),
+        Some(_) => Err(AuditError::Checkpoint { path: path(), reason: "it is not signed with the key of the log" }),
         None => Err(AuditError::NoKey(path())),
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
     match checkpoint {
         None if report.entries > 0 => {
             let path = folder.join("checkpoint.json");
-            return Err(AuditError::Checkpoint { path, reason: "it is missing, and there are entries" });
+            return Err(AuditError::Checkpoint { path, reason: "it is missing, although there are entries" });
         }
         Some(checkpoint) if report.entries < checkpoint.number => {
             return Err(AuditError::CutOff { found: report.entries, wanted: checkpoint.number });
@@ -152,7 +152,7 @@ impl FileScan<'_> {
     ) -> Result<u64, AuditError> {
         let failed = |error| AuditError::file(self.path, error);
         if *self.path != path_of(self.path.parent().unwrap_or(Path::new("")), self.report.entries + 1) {
-            return Err(self.damaged(1, "the file does not begin with the entry that its name says"));
+            return Err(self.damaged(1, "the file does not begin with the entry in its name"));
         }
         let mut reader = BufReader::new(fs::File::open(self.path).map_err(failed)?);
         let (mut length, mut count) = (0, 0);
@@ -181,25 +181,30 @@ impl FileScan<'_> {
     fn torn(&mut self, bytes: u64, line: u64) -> Result<(), AuditError> {
         let is_known = self.checkpoint.is_some_and(|checkpoint| checkpoint.number > self.report.entries);
         if !self.is_last || is_known {
-            return Err(self.damaged(line, "the line has no end"));
+            return Err(self.damaged(line, "the line is incomplete"));
         }
         self.report.torn_bytes = bytes;
         Ok(())
     }
 
     fn check(&mut self, text: &[u8], position: u64, take: &mut impl FnMut(&Line)) -> Result<B256, AuditError> {
-        let line: Line = serde_json::from_slice(text).map_err(|_| self.damaged(position, "the line is no entry"))?;
+        let line: Line =
+            serde_json::from_slice(text).map_err(|_| self.damaged(position, "the line is not an entry"))?;
         if serde_json::to_vec(&line).is_ok_and(|written| written != text) {
-            return Err(self.damaged(position, "the line is not written as entries are"));
+            return Err(self.damaged(position, "the line does not have the form of entries"));
         }
         if line.number != self.report.entries + 1 {
-            return Err(self.damaged(position, "the entry has another number: entries were removed, added or swapped"));
+            return Err(self.damaged(
+                position,
+                "the number of the entry is wrong: entries were removed, added or \
+                swapped",
+            ));
         }
         if line.previous != self.report.last_hash {
-            return Err(self.damaged(position, "the entry before was changed, or this one is from another log"));
+            return Err(self.damaged(position, "the previous entry was changed, or this one is from another log"));
         }
         if line.time < self.report.last_time {
-            return Err(self.damaged(position, "the entry is older than the one before"));
+            return Err(self.damaged(position, "the entry is older than the previous one"));
         }
         self.report.entries = line.number;
         self.report.last_hash = hash_of(text);

@@ -10,7 +10,7 @@ const UNITS: [(&str, usize); 3] = [("wei", 0), ("gwei", 9), ("ether", 18)];
 
 /// The text is not an amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no amount: write a number and wei, gwei or ether, such as \"1.5 ether\"")]
+#[error("`{0}` is not an amount: write a number and wei, gwei or ether, such as \"1.5 ether\"")]
 pub struct AmountError(String);
 
 /// Reads an amount such as `1.5 ether`, `20 gwei` or `21000` (wei). Returns wei.

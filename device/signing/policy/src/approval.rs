@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_after_the_arguments_hide_nothing_and_a_cut_call_is_none() {
+    fn extra_bytes_after_the_arguments_and_truncated_calls_do_not_match() {
         let mut data = call(APPROVE, [0xff; 32]);
         assert_eq!(unlimited_approval(&data[..67]), None);
         data.push(0);

@@ -17,11 +17,11 @@ impl<'de> Deserialize<'de> for WrittenAddress {
         let wrong = |reason: &str| de::Error::custom(format!("`{text}` {reason}"));
         let digits = text.strip_prefix("0x").unwrap_or(&text);
         let address: Address =
-            text.parse().map_err(|_| wrong("is no address: it has 40 hexadecimal digits after 0x"))?;
+            text.parse().map_err(|_| wrong("is not an address, which has 40 hexadecimal digits after 0x"))?;
         let has = |is_case: fn(&u8) -> bool| digits.as_bytes().iter().any(is_case);
         let is_mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
         if is_mixed && address.to_checksum(None).strip_prefix("0x") != Some(digits) {
-            return Err(wrong("has a wrong checksum: a digit is mistyped, or its letters have the wrong case"));
+            return Err(wrong("has a wrong checksum: a digit or the case of a letter is wrong"));
         }
         Ok(Self(address))
     }
@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for Window {
         let text = String::deserialize(deserializer)?;
         parse_window(&text).map(Self).ok_or_else(|| {
             de::Error::custom(format!(
-                "`{text}` is no time: write \"90s\", \"15m\", \"24h\" or \"7d\", 366 days at most"
+                "`{text}` is not a duration: write \"90s\", \"15m\", \"24h\" or \"7d\", at most 366 days"
             ))
         })
     }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_in_mixed_case_has_its_checksum() {
+    fn an_address_in_mixed_case_must_have_its_checksum() {
         let read = |text: &str| WrittenAddress::deserialize(toml::Value::from(text)).map_err(|error| error.to_string());
         let right = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
         let address = right.parse().unwrap();

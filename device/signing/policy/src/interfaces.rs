@@ -78,9 +78,10 @@ impl Interfaces {
     pub fn add(&mut self, name: &str, json: &str, contracts: Option<&[Address]>) -> Result<(), PolicyError> {
         let error = |reason: String| PolicyError::Interface { name: name.to_owned(), reason };
         if json.len() > MAX_INTERFACE_BYTES {
-            return Err(error(format!("it has {} bytes; {MAX_INTERFACE_BYTES} at most", json.len())));
+            return Err(error(format!("it has {} bytes; at most {MAX_INTERFACE_BYTES} are allowed", json.len())));
         }
-        let abi = JsonAbi::from_json_str(json).map_err(|reason| error(format!("no interface in JSON: {reason}")))?;
+        let abi =
+            JsonAbi::from_json_str(json).map_err(|reason| error(format!("not an interface in JSON: {reason}")))?;
         for function in abi.functions() {
             let types = function.inputs.iter().map(|input| input.selector_type().parse::<DynSolType>());
             let types: Vec<DynSolType> =
@@ -89,7 +90,7 @@ impl Interfaces {
                 return Err(error(format!("{}: an argument has more than {MAX_TYPE_DEPTH} levels", function.name)));
             }
             if types.iter().any(layout::has_empty_part) {
-                return Err(error(format!("{}: an argument has a part of no length", function.name)));
+                return Err(error(format!("{}: an argument has an array of length 0", function.name)));
             }
             self.count += 1;
             if self.count > MAX_FUNCTIONS {

@@ -30,7 +30,7 @@ pub enum Mismatch {
     #[error("the recipient is not among its `recipients`")]
     Recipient,
     /// The rule is for other functions, or the data is not a call of one.
-    #[error("the function is not among its `functions`, or the data are no well-formed call of it")]
+    #[error("the function is not among its `functions`, or the data are not a well-formed call of it")]
     Function,
     /// An argument is outside its bound.
     #[error("an argument is not among its values, or above its maximum")]
@@ -42,13 +42,13 @@ pub enum Mismatch {
     #[error("the highest fee is above `max-fee`")]
     Fee,
     /// The value exceeds what earlier requests left of the window.
-    #[error("the value is above what is left of `max-value-in-window`")]
+    #[error("the value is above the rest of `max-value-in-window`")]
     ValueInWindow,
     /// The fee exceeds what earlier requests left of the window.
-    #[error("the highest fee is above what is left of `max-fee-in-window`")]
+    #[error("the highest fee is above the rest of `max-fee-in-window`")]
     FeeInWindow,
     /// The window's number of requests is used up.
-    #[error("`max-requests-in-window` are used up")]
+    #[error("`max-requests-in-window` is used up")]
     RequestsInWindow,
     /// Another transaction was already signed for the nonce.
     #[error("another transaction was signed for this nonce, and the rule has no `replace = true`")]
@@ -63,7 +63,7 @@ pub enum Mismatch {
     #[error("the primary type is not among its `primary-types`")]
     PrimaryType,
     /// The rule is for other messages.
-    #[error("the message does not begin with one of `prefixes`, or is no text")]
+    #[error("the message does not begin with one of `prefixes`, or is not text")]
     Prefix,
 }
 
@@ -85,7 +85,7 @@ impl Mismatch {
 }
 
 /// What a request is matched against besides the rule.
-pub(crate) struct Against<'a> {
+pub(crate) struct MatchContext<'a> {
     pub(crate) history: &'a dyn History,
     /// Seconds since 1970; never before the latest entry of the history.
     pub(crate) now: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Against<'a> {
 
 impl Rule {
     /// Checks all conditions; returns the first one that the request does not meet.
-    pub(crate) fn matches(&self, request: &Request, against: &Against<'_>) -> Result<(), Mismatch> {
+    pub(crate) fn matches(&self, request: &Request, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         require(self.kinds.contains(&request.kind()), Mismatch::Kind)?;
         require(self.clients.has(&request.client), Mismatch::Client)?;
         require(self.accounts.has(&request.account), Mismatch::Account)?;
@@ -116,7 +116,7 @@ impl Rule {
         self.matches_window(request, against)
     }
 
-    fn matches_transaction(&self, transaction: &Transaction, against: &Against<'_>) -> Result<(), Mismatch> {
+    fn matches_transaction(&self, transaction: &Transaction, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         let chain = transaction.chain_id.is_some_and(|chain_id| self.chains.has(&chain_id));
         require(chain || matches!(self.chains, Set::Any), Mismatch::Chain)?;
         let is_recipient = match (&self.recipients, transaction.to) {
@@ -186,7 +186,7 @@ impl Rule {
         require(self.primary_types.has(&data.primary_type), Mismatch::PrimaryType)
     }
 
-    fn matches_window(&self, request: &Request, against: &Against<'_>) -> Result<(), Mismatch> {
+    fn matches_window(&self, request: &Request, against: &MatchContext<'_>) -> Result<(), Mismatch> {
         let Some(bounds) = &self.window else { return Ok(()) };
         let spent = against.history.spent(&self.name, against.now.saturating_sub(bounds.length));
         let (value, fee) = match is_signed(request, against.history) {

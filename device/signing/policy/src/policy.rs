@@ -13,7 +13,7 @@ use crate::{
     DecodedCall, History, Interfaces, Kind, Mismatch, PolicyError, Request, Subject,
     file::PolicyFile,
     interfaces::MAX_INTERFACE_BYTES,
-    matching::Against,
+    matching::MatchContext,
     rule::{Recipients, Rule, Set},
 };
 
@@ -132,7 +132,8 @@ impl Policy {
         let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
         let mut names = HashSet::new();
         if let Some(rule) = rules.iter().find(|rule| !names.insert(&rule.name)) {
-            let reason = "another rule has this name: windows are counted by name".to_owned();
+            let reason =
+                "another rule has this name, but names must be unique, as windows are counted by name".to_owned();
             return Err(PolicyError::Rule { rule: rule.name.clone(), reason });
         }
         let hash = B256::from_slice(&hasher.finalize());
@@ -182,7 +183,7 @@ impl Policy {
             return denied(reason);
         }
         let calls = self.calls_of(request);
-        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let against = MatchContext { history, now: now.max(history.latest()), calls: &calls };
         let candidates = self.index.candidates(request);
         let (mut decided, mut closest) = (None, None);
         for rule in candidates.iter().filter_map(|position| self.rules.get(*position)) {
@@ -210,7 +211,7 @@ impl Policy {
     /// Returns the decision, and the result of every rule of the request's kind.
     pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> Explained {
         let calls = self.calls_of(request);
-        let against = Against { history, now: now.max(history.latest()), calls: &calls };
+        let against = MatchContext { history, now: now.max(history.latest()), calls: &calls };
         let of_kind = self.rules.iter().filter(|rule| rule.kinds.contains(&request.kind()));
         let rules = of_kind.map(|rule| (rule.name.clone(), rule.matches(request, &against))).collect();
         Explained { decision: self.decide(request, history, now), rules }
@@ -230,7 +231,7 @@ impl Rule {
     fn decision(&self) -> Decision {
         let word = match self.outcome {
             Outcome::Allow => "allows it",
-            Outcome::Ask => "wants a person's approval",
+            Outcome::Ask => "requires approval",
             Outcome::Deny => "denies it",
         };
         let reason = format!("rule \"{}\" {word}", self.name);
@@ -286,9 +287,9 @@ fn never_signed(request: &Request) -> Option<&'static str> {
     let Subject::Transaction { transaction, .. } = &request.subject else { return None };
     match (&transaction.payload, transaction.chain_id) {
         (_, None) => Some("a transaction without a chain id would be valid on every chain"),
-        (TransactionPayload::Blob { .. }, _) => Some("blob transactions are not signed here"),
+        (TransactionPayload::Blob { .. }, _) => Some("blob transactions are not supported"),
         // EIP-2681: no account can reach this nonce, and every chain rejects it.
-        _ if transaction.nonce == u64::MAX => Some("the nonce is 2^64 - 1, which no chain takes"),
+        _ if transaction.nonce == u64::MAX => Some("the nonce is 2^64 - 1, which no chain accepts"),
         _ => None,
     }
 }

@@ -47,12 +47,12 @@ pub enum Mark {
 impl std::fmt::Display for Mark {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Self::UnlimitedApproval => "this lets another account take tokens without a limit",
-            Self::Blind => "the meaning of the data is not known",
+            Self::UnlimitedApproval => "this allows another account to transfer an unlimited amount of tokens",
+            Self::Blind => "the meaning of the data is unknown",
             Self::Creation => "this creates a contract",
-            Self::Delegation => "this delegates the code of accounts",
-            Self::HiddenCharacters => "characters that mislead were removed",
-            Self::Cut => "not everything is shown",
+            Self::Delegation => "this delegates accounts to the code of contracts",
+            Self::HiddenCharacters => "misleading characters were removed",
+            Self::Cut => "some content is not shown",
         })
     }
 }
@@ -83,7 +83,7 @@ impl Presentation {
             Subject::Message(bytes) => shown.message(bytes),
             Subject::TypedData(data) => shown.typed_data(data),
             Subject::Raw(bytes) => {
-                shown.title = "Sign bytes whose meaning is not known".to_owned();
+                shown.title = "Sign bytes of unknown meaning".to_owned();
                 shown.mark(Mark::Blind);
                 shown.bytes("Bytes", bytes);
             }
@@ -137,7 +137,7 @@ impl Presentation {
         }
         if access_list.len() > MAX_LISTED || access_list.iter().any(|entry| entry.storage_keys.len() > MAX_LISTED) {
             self.mark(Mark::Cut);
-            self.line("Access list, whole", format!("{} accounts", access_list.len()));
+            self.line("Access list (complete)", format!("{} accounts", access_list.len()));
         }
         if let TransactionPayload::SetCode { authorization_list, .. } = payload {
             self.mark(Mark::Delegation);
@@ -182,7 +182,7 @@ impl Presentation {
             }
             Err(_) => {
                 self.mark(Mark::Blind);
-                self.bytes("Message, no text", bytes);
+                self.bytes("Message (not text)", bytes);
             }
         }
         self.line("Length", format!("{} bytes", bytes.len()));

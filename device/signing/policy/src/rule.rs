@@ -104,7 +104,7 @@ impl Rule {
             return Err(format!("a name has 1 to {MAX_NAME} characters, without control characters"));
         }
         if entry.kinds.is_empty() {
-            return Err("`kinds` is empty: name at least one, such as \"transaction\"".to_owned());
+            return Err("`kinds` is empty: give at least one, such as \"transaction\"".to_owned());
         }
         check_words(&entry)?;
         check_keys(&entry)?;
@@ -177,7 +177,7 @@ fn check_keys(entry: &RuleEntry) -> Result<(), String> {
         ("prefixes", entry.prefixes.is_some(), Kind::Message, "message"),
     ];
     if let Some((key, .., kind)) = of_kind.iter().find(|(_, is_given, kind, _)| *is_given && !has(*kind)) {
-        return Err(format!("`{key}` has a meaning for the kind \"{kind}\" only, which the rule does not name"));
+        return Err(format!("`{key}` applies only to the kind \"{kind}\", which is not among the kinds of the rule"));
     }
     if entry.outcome != OutcomeEntry::Deny {
         return Ok(());
@@ -191,7 +191,7 @@ fn check_keys(entry: &RuleEntry) -> Result<(), String> {
         ("delegations", entry.delegations),
     ];
     match of_permission.iter().find(|(_, is_given)| *is_given) {
-        Some((key, _)) => Err(format!("`{key}` bounds what a rule allows; a rule that denies has no such bound")),
+        Some((key, _)) => Err(format!("`{key}` is a bound for rules that allow; a rule that denies can't have it")),
         None => Ok(()),
     }
 }
@@ -210,7 +210,7 @@ fn window_bounds(entry: &RuleEntry) -> Result<Option<WindowBounds>, String> {
         (true, false) => {
             Err("`window` needs `max-value-in-window`, `max-fee-in-window` or `max-requests-in-window`".to_owned())
         }
-        (false, true) => Err("a bound in a window needs `window`, such as \"24h\"".to_owned()),
+        (false, true) => Err("a bound for a window needs `window`, such as \"24h\"".to_owned()),
     }
 }
 
@@ -233,7 +233,7 @@ fn list<T>(key: &str, choice: Option<Choice<T>>, is_required: bool) -> Result<Op
         None => Ok(None),
         Some(Choice::Word(word)) if word == "any" => Ok(None),
         Some(Choice::Word(word)) => Err(format!("`{key}`: \"{word}\" is not known: write a list, or \"any\"")),
-        Some(Choice::List(values)) if values.is_empty() => Err(format!("`{key}` is empty: it would never be met")),
+        Some(Choice::List(values)) if values.is_empty() => Err(format!("`{key}` is empty: the rule would never match")),
         Some(Choice::List(values)) => Ok(Some(values)),
     }
 }
@@ -262,7 +262,7 @@ fn functions(choice: Option<Choice<String>>, is_required: bool, interfaces: &Int
 
 fn named_function(name: String, interfaces: &Interfaces) -> Result<NamedFunction, String> {
     if name.starts_with("0x") {
-        let selector = name.parse().map_err(|_| format!("`functions`: \"{name}\" is no selector of four bytes"))?;
+        let selector = name.parse().map_err(|_| format!("`functions`: \"{name}\" is not a selector of four bytes"))?;
         return Ok(NamedFunction::Blind(selector));
     }
     let selectors: Vec<Selector> = interfaces.selectors(&name).collect();

@@ -162,7 +162,7 @@ fn without_a_rule_everything_is_denied() {
 }
 
 #[test]
-fn a_rule_allows_what_it_names() {
+fn a_rule_allows_matching_requests() {
     let decision = policy(PAYROLL).decide(&request(transaction()), &NoHistory, NOW);
 
     assert_eq!(decision.outcome, Outcome::Allow);
@@ -533,17 +533,17 @@ fn an_invalid_policy_is_refused_with_the_place_of_the_error() {
         (rule("kinds = [\"transaction\"]"), "`functions` is missing"),
         (rule(&format!("{complete}functions = \"any\"").replace("clients = \"any\"\n", "")), "`clients` is missing"),
         (rule(&format!("{complete}functions = \"some\"")), "\"some\" is not known"),
-        (rule(&format!("{complete}functions = []")), "would never be met"),
+        (rule(&format!("{complete}functions = []")), "the rule would never match"),
         (rule(&format!("{complete}functions = [\"erc20.burn\"]")), "no interface has \"erc20.burn\""),
-        (rule(&format!("{complete}functions = [\"0xa9059c\"]")), "no selector"),
-        (rule(&format!("{complete}functions = \"any\"\nmax-value = \"1 coin\"")), "`1 coin` is no amount"),
+        (rule(&format!("{complete}functions = [\"0xa9059c\"]")), "not a selector"),
+        (rule(&format!("{complete}functions = \"any\"\nmax-value = \"1 coin\"")), "`1 coin` is not an amount"),
         (rule(&format!("{complete}functions = \"any\"\nmax-value = -1")), "negative"),
-        (rule(&format!("{complete}functions = \"any\"\nwindow = \"1 day\"")), "`1 day` is no time"),
+        (rule(&format!("{complete}functions = \"any\"\nwindow = \"1 day\"")), "`1 day` is not a duration"),
         (rule(&format!("{complete}functions = \"any\"\nwindow = \"1d\"")), "`window` needs"),
         (rule(&format!("{complete}functions = \"any\"\nmax-requests-in-window = 1")), "needs `window`"),
         (
             rule(&format!("{complete}functions = \"any\"\nprefixes = \"any\"")),
-            "`prefixes` has a meaning for the kind \"message\"",
+            "`prefixes` applies only to the kind \"message\"",
         ),
         (
             rule(&format!(
@@ -569,7 +569,7 @@ fn an_invalid_policy_is_refused_with_the_place_of_the_error() {
             )),
             "another rule has this name",
         ),
-        (rule("").replace("allow", "deny") + "kinds = [\"transaction\"]\nmax-value = 1", "has no such bound"),
+        (rule("").replace("allow", "deny") + "kinds = [\"transaction\"]\nmax-value = 1", "can't have it"),
         (rule("").replace("\"one\"", "\" \"") + complete + "functions = \"any\"", "a name has"),
         ("version = 1\n[interfaces.other]\nfile = \"other.json\"".to_owned(), "other.json: not found"),
     ];
@@ -592,7 +592,7 @@ fn the_hash_changes_with_the_text_and_the_interfaces() {
 }
 
 #[test]
-fn the_presentation_shows_what_would_be_signed() {
+fn the_presentation_shows_the_content_to_be_signed() {
     let policy = policy("");
     let shown = |asked: &Request| Presentation::new(asked, policy.interfaces());
     let value = |shown: &Presentation, label: &str| {

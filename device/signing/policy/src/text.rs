@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_says_so() {
+    fn a_long_text_is_cut_and_marked_as_cut() {
         let whole = "é".repeat(MAX_SHOWN_CHARACTERS);
         assert!(!ShownText::new(&whole).is_cut());
         let shown = ShownText::new(&format!("{whole}!\u{7}"));

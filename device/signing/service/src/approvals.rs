@@ -42,10 +42,10 @@ pub struct WaitingRequest {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApproveError {
     /// No such request is waiting: it was answered or has expired, or its client left.
-    #[error("request {0} does not wait for an approval: it was answered, it expired, or its client left")]
+    #[error("request {0} is not waiting for approval: it was answered, it expired, or its client disconnected")]
     NotWaiting(u64),
     /// The approval is for another hash.
-    #[error("request {number} is about another hash, {hash}: look at it again")]
+    #[error("request {number} has another hash, {hash}: look at it again")]
     OtherHash {
         /// The request.
         number: u64,
@@ -53,10 +53,10 @@ pub enum ApproveError {
         hash: B256,
     },
     /// The approver is the person who made the request.
-    #[error("{0} asked for it, and somebody else must approve it")]
+    #[error("{0} sent it, so another approver must approve it")]
     Requester(String),
     /// The approver has already approved.
-    #[error("{0} has approved it already; it waits for somebody else")]
+    #[error("{0} has already approved it; it waits for another approver")]
     Twice(String),
     /// The log could not be written.
     #[error("{0}")]

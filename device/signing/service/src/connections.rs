@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_has_so_many_connections_and_gets_its_places_back() {
+    async fn a_client_has_limited_connections_and_closed_ones_free_their_places() {
         let connections = Arc::<Connections>::default();
         let name: Arc<str> = "shop".into();
         let places: Arc<Mutex<Vec<Arc<Place>>>> = Arc::default();

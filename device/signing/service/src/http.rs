@@ -193,7 +193,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, request: Request<Incoming>) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if request.headers().contains_key(header::ORIGIN) {
-        return text(StatusCode::FORBIDDEN, "web pages are no clients of the signing service");
+        return text(StatusCode::FORBIDDEN, "web pages cannot be clients of the signing service");
     }
     if method == Method::GET && path == "/upcheck" {
         return text(StatusCode::OK, "OK");
@@ -202,7 +202,11 @@ async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, req
         return text(StatusCode::UNAUTHORIZED, "a client's bearer token or certificate is needed");
     };
     if !place.prove(&client) {
-        return text(StatusCode::TOO_MANY_REQUESTS, "too many connections of this client, or one of two clients");
+        return text(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many connections of this client, or a connection of two \
+            clients",
+        );
     }
     match (method, path.as_str()) {
         (Method::POST, "/") => json_rpc(state, &client, request).await,
@@ -249,7 +253,7 @@ fn token_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
     let (mode, token) = read().map_err(|error: io::Error| file_error(path, error.to_string()))?;
     let token = token.trim_ascii();
     if mode & 0o077 != 0 {
-        return Err(file_error(path, "others may read it: chmod 600"));
+        return Err(file_error(path, "others can read it: run chmod 600 on it"));
     }
     let is_plain = token.iter().all(u8::is_ascii_graphic);
     match token.len() >= MIN_TOKEN && token.len() as u64 <= MAX_TOKEN && is_plain {
@@ -287,7 +291,7 @@ async fn json_rpc(state: &State, client: &str, request: Request<Incoming>) -> An
 /// more.
 async fn reload(state: &State, client: &str) -> Answer {
     if !state.clients.reloading.contains(client) {
-        let words = "this client may not have the policy read again: approvers may, and clients with `reload = true`";
+        let words = "this client may not reload the policy: only approvers may, and clients with `reload = true`";
         return text(StatusCode::FORBIDDEN, words);
     }
     match state.service.reload_for(client).await {
@@ -309,7 +313,7 @@ async fn sign(state: &State, client: &str, account: Address, request: Request<In
         Err(answer) => return answer,
     };
     let Ok(SignBody { data }) = serde_json::from_slice(&body) else {
-        return text(StatusCode::BAD_REQUEST, "the body is no {\"data\": \"0x…\"}");
+        return text(StatusCode::BAD_REQUEST, "the body is not {\"data\": \"0x…\"}");
     };
     let limits = envelope_limits(state.approval_time);
     let context = limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);

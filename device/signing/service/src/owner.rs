@@ -37,7 +37,7 @@ pub(crate) fn check_with_folder(path: &Path) -> Result<(), Exposed> {
 
 const fn problem(mode: u32, owner: u32, own: u32) -> Option<&'static str> {
     if mode & 0o022 != 0 {
-        return Some("others can change it: chmod go-w");
+        return Some("others can change it: run chmod go-w on it");
     }
     if owner != 0 && owner != own {
         return Some("it belongs to another user, who can change it: chown it to the user of the service, or to root");
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_service_own_what_decides() {
+    fn only_root_and_the_services_user_may_own_deciding_files() {
         assert_eq!(problem(0o100644, 1_000, 1_000), None);
         assert_eq!(problem(0o100644, 0, 1_000), None);
         assert_eq!(problem(0o040755, 0, 0), None);

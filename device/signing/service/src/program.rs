@@ -118,11 +118,15 @@ impl Program {
         let input = serde_json::to_string(waiting).ok()?;
         let (answer, answered) = oneshot::channel();
         if let Err(error) = self.asked.start() {
-            tracing::warn!(%error, "the approving program can't be asked");
+            tracing::warn!(%error, "could not start a task for the approving program");
             return None;
         }
         if !self.asked.questions.add(Question { client: waiting.client.clone(), input, answer }) {
-            tracing::warn!(number = waiting.number, "as many requests as possible wait for the approving program");
+            tracing::warn!(
+                number = waiting.number,
+                "the maximum number of requests is waiting for the approving \
+                program"
+            );
             return None;
         }
         answered.await.ok().flatten()
@@ -143,7 +147,7 @@ fn meaning_of(ended: io::Result<Ended>) -> Option<bool> {
         Ok(Ended { code: Some(APPROVES) }) => Some(true),
         Ok(Ended { code: Some(REFUSES) }) => Some(false),
         Ok(Ended { code }) => {
-            tracing::warn!(?code, "the approving program said nothing: it ends with 0 or 1, in time");
+            tracing::warn!(?code, "the approving program gave no answer: it must exit with 0 or 1 in time");
             None
         }
         Err(error) => {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_its_requests_back_after_a_minute_and_takes_none_of_others() {
+    fn a_clients_requests_per_minute_are_its_own_and_are_restored_after_a_minute() {
         let (rate, start) = (Rate::new(60), Instant::now());
         let taken = |client: &str, count: usize, now: Instant| (0..count).filter(|_| rate.take(client, now)).count();
 

@@ -28,13 +28,14 @@ pub(crate) fn subject_of(bytes: Vec<u8>) -> Result<Subject, ServiceError> {
         return Ok(Subject::Message(message.to_vec().into()));
     }
     if looks_like_transaction(&bytes) {
-        return Err(invalid("the bytes have the form of a transaction, and are none that can be read"));
+        return Err(invalid("the bytes look like a transaction, but cannot be decoded"));
     }
     match bytes.first() {
         Some(&SIGNED_DATA) => Err(invalid("the bytes are data of EIP-191: use eth_sign or eth_signTypedData_v4")),
-        Some(&AUTHORIZATION) if is_list(&bytes[1..]) => {
-            Err(invalid("the bytes are an authorization that delegates an account's code, which is not signed here"))
-        }
+        Some(&AUTHORIZATION) if is_list(&bytes[1..]) => Err(invalid(
+            "the bytes are an authorization that delegates an account to code, which this service does \
+                not sign",
+        )),
         _ => Ok(Subject::Raw(bytes.into())),
     }
 }

@@ -35,7 +35,7 @@ use people::{PROGRAM, Unfinished};
 const MAX_CLOCK_DIFFERENCE: u64 = 60;
 
 /// Error text for a request that would need a device when too many are waiting for one.
-const DEVICES_FULL: &str = "as many requests as possible wait for a device";
+const DEVICES_FULL: &str = "the maximum number of requests is waiting for a device";
 
 /// Why a request was not answered or the service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -223,7 +223,7 @@ impl Service {
             tracing::warn!(
                 latest,
                 now = now(),
-                "the log's last entry is later than the clock: windows count from that entry on"
+                "the last entry of the log is later than the clock: windows count from that entry on"
             );
         }
         log.append(Step::Started { policy: policy.hash() }, now())?;
@@ -288,7 +288,7 @@ impl Service {
     pub(crate) fn count(&self, client: &str) -> Result<(), ServiceError> {
         match self.inner.rate.take(client, Instant::now()) {
             true => Ok(()),
-            false => Err(ServiceError::TooMany("the client's requests of this minute are used up")),
+            false => Err(ServiceError::TooMany("the client has used its requests for this minute")),
         }
     }
 
@@ -307,7 +307,7 @@ impl Service {
         let inner = Arc::clone(&self.inner);
         // Only one reload at a time, and without holding the log's lock: a large policy takes long to read.
         let Ok(_reading) = self.inner.reloading.try_lock() else {
-            return Err(ServiceError::TooMany("the policy is being read already"));
+            return Err(ServiceError::TooMany("the policy is already being read"));
         };
         let path = inner.policy_path.clone();
         let reading = tokio::task::spawn_blocking(move || read_policy(&path));
@@ -337,7 +337,7 @@ impl Service {
             // Told once: every later request fails with it.
             Err(ServiceError::Log(AuditError::Broken)) => {}
             Err(ServiceError::Log(error)) => {
-                tracing::error!(%error, "nothing is signed without the log: start the service again")
+                tracing::error!(%error, "nothing is signed without the log: restart the service")
             }
             _ => {}
         }
@@ -548,7 +548,7 @@ fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
 /// The signature of a key in memory, without waiting.
 fn at_once(signer: &dyn Signer, asked: &Asked) -> Result<HashSignature, ServiceError> {
     let signature = signer.sign(asked.signable()).now_or_never();
-    signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign at once"))).map_err(ServiceError::Key)
+    signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign immediately"))).map_err(ServiceError::Key)
 }
 
 /// A transaction by which a masternode states that it has seen a block: it moves nothing and pays nothing.

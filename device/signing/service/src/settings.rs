@@ -228,7 +228,7 @@ impl Settings {
             format!("`approval-seconds` is 1 to {MAX_APPROVAL_TIME}")
         })?;
         require((1..=2).contains(&self.approvals), || "`approvals` is 1 or 2".to_owned())?;
-        require(self.requests_per_minute > 0, || "`requests-per-minute` is 1 at least".to_owned())?;
+        require(self.requests_per_minute > 0, || "`requests-per-minute` is at least 1".to_owned())?;
         require(self.clients.len() <= MAX_NAMES && self.approvers.len() <= MAX_NAMES, || {
             format!("more than {MAX_NAMES} clients or approvers")
         })?;
@@ -242,16 +242,18 @@ impl Settings {
             self.check_client(name, client)?;
         }
         if let Some(address) = self.udp.iter().find(|address| !address.ip().is_loopback()) {
-            return Err(format!("`udp`: {address} is not of this machine"));
+            return Err(format!("`udp`: {address} is not an address of this machine"));
         }
         self.check_http()?;
         if let Some(page) = &self.page {
-            require(page.address.ip().is_loopback(), || "`page.address` must be of this machine".to_owned())?;
+            require(page.address.ip().is_loopback(), || {
+                "`page.address` must be an address of this machine".to_owned()
+            })?;
             require(!self.approvers.is_empty(), || "`page` needs approvers".to_owned())?;
         }
         if let Some(program) = &self.program {
             let is_whole = program.command.first().is_some_and(|program| Path::new(program).is_absolute());
-            require(is_whole, || "`program.command` begins with the whole path of a program".to_owned())?;
+            require(is_whole, || "`program.command` must begin with the absolute path of a program".to_owned())?;
             require((1..=3_600).contains(&program.seconds), || "`program.seconds` is 1 to 3600".to_owned())?;
         }
         let people = self.approvers.len() + usize::from(self.program.is_some());
@@ -261,13 +263,16 @@ impl Settings {
     fn check_client(&self, name: &str, client: &ClientEntry) -> Result<(), String> {
         let ClientEntry { socket, token, certificate, reload } = client;
         require(socket.is_some() || token.is_some() || certificate.is_some(), || {
-            format!("`clients.{name}` has no `socket`, `token` or `certificate`: nothing could be it")
+            format!(
+                "`clients.{name}` has no `socket`, `token` or `certificate`, so nothing can connect as this \
+                client"
+            )
         })?;
         require(token.is_none() && certificate.is_none() || self.http.is_some(), || {
             format!("`clients.{name}`: `token` and `certificate` need `[http]`")
         })?;
         require(!reload || token.is_some() || certificate.is_some(), || {
-            format!("`clients.{name}`: `reload` is of clients over HTTP, with `token` or `certificate`")
+            format!("`clients.{name}`: `reload` is only for clients over HTTP, with `token` or `certificate`")
         })?;
         let has_authority = self.http.as_ref().is_some_and(|http| http.authority.is_some());
         require(certificate.is_none() || has_authority, || {
@@ -278,13 +283,13 @@ impl Settings {
     fn check_http(&self) -> Result<(), String> {
         let Some(http) = &self.http else { return Ok(()) };
         require(http.certificate.is_some() == http.key.is_some(), || {
-            "`http.certificate` and `http.key` belong together".to_owned()
+            "`http.certificate` and `http.key` must be given together".to_owned()
         })?;
         require(http.authority.is_none() || http.certificate.is_some(), || {
             "`http.authority` needs `http.certificate`".to_owned()
         })?;
         require(http.certificate.is_some() || http.address.ip().is_loopback(), || {
-            "`http.address` is beyond this machine: give `http.certificate` and `http.key`".to_owned()
+            "`http.address` can be reached from other machines: give `http.certificate` and `http.key`".to_owned()
         })
     }
 
@@ -334,17 +339,17 @@ mod tests {
             ("approvals = 3", "`approvals` is 1 or 2"),
             ("approvals = 2", "needs two approvers"),
             ("approval-seconds = 0", "`approval-seconds` is 1 to"),
-            ("udp = [\"10.0.0.1:1\"]", "is not of this machine"),
-            ("[clients.a]", "nothing could be it"),
+            ("udp = [\"10.0.0.1:1\"]", "is not an address of this machine"),
+            ("[clients.a]", "nothing can connect as this client"),
             ("[clients.\"a b\"]\nsocket = \"a\"", "letters, digits"),
             ("[clients.a]\ntoken = \"a\"", "need `[http]`"),
-            ("[clients.a]\nsocket = \"a\"\nreload = true", "`reload` is of clients over HTTP"),
-            ("[http]\naddress = \"0.0.0.0:1\"", "beyond this machine"),
-            ("[http]\naddress = \"127.0.0.1:1\"\nkey = \"k\"", "belong together"),
+            ("[clients.a]\nsocket = \"a\"\nreload = true", "`reload` is only for clients over HTTP"),
+            ("[http]\naddress = \"0.0.0.0:1\"", "can be reached from other machines"),
+            ("[http]\naddress = \"127.0.0.1:1\"\nkey = \"k\"", "must be given together"),
             ("[http]\naddress = \"127.0.0.1:1\"\nauthority = \"a\"", "needs `http.certificate`"),
-            ("[page]\naddress = \"192.168.0.1:1\"", "must be of this machine"),
+            ("[page]\naddress = \"192.168.0.1:1\"", "must be an address of this machine"),
             ("[page]\naddress = \"127.0.0.1:1\"", "needs approvers"),
-            ("[program]\ncommand = [\"approve\"]", "whole path"),
+            ("[program]\ncommand = [\"approve\"]", "absolute path"),
         ] {
             let error = parse(rest).unwrap_err();
             assert!(error.contains(expected), "{rest}: {error}");

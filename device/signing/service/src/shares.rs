@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_has_its_share_and_all_have_theirs() {
+    fn each_client_has_a_share_and_all_together_a_limit() {
         let shares = Arc::new(Shares::default());
         let take = |client: &str| (0..100).map_while(|_| shares.take(client)).collect::<Vec<_>>();
 

@@ -298,7 +298,7 @@ async fn a_refusal_a_timeout_or_a_departed_client_ends_a_request() {
     assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: bob refused it");
 
     let asked = ask(Arc::clone(&setup));
-    assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: its time for an approval is over");
+    assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: it was not approved in time");
 
     let asked = ask(Arc::clone(&setup));
     let (number, hash) = setup.waiting().await;
@@ -473,7 +473,7 @@ async fn a_client_has_a_limited_number_of_requests_waiting_at_devices() {
     }
 
     let refused = ask("payroll", 16).await.unwrap().unwrap_err();
-    assert_eq!(refused, "too many requests: as many requests as possible wait for a device");
+    assert_eq!(refused, "too many requests: the maximum number of requests is waiting for a device");
     for request in &asked {
         request.abort();
     }
@@ -538,7 +538,10 @@ async fn a_policy_that_others_can_change_is_not_read() {
     for (name, wrong, right) in [("f.json", 0o664, 0o644), ("policy.toml", 0o646, 0o644), ("", 0o770, 0o700)] {
         set(name, wrong);
         let refused = refusal().await;
-        assert!(refused.contains("others can change it: chmod go-w") && refused.contains(name), "{name}: {refused}");
+        assert!(
+            refused.contains("others can change it: run chmod go-w on it") && refused.contains(name),
+            "{name}: {refused}"
+        );
         set(name, right);
     }
     assert_eq!(refusal().await, "");

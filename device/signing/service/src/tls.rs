@@ -55,7 +55,7 @@ pub(crate) fn acceptor(http: &HttpEntry) -> Result<Option<TlsAcceptor>, HttpStar
 /// [`HttpStartError::File`].
 pub(crate) fn certificate_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
     let certificates = certificates(path)?;
-    let first = certificates.first().ok_or_else(|| file_error(path, "it holds no certificate"))?;
+    let first = certificates.first().ok_or_else(|| file_error(path, "it has no certificate"))?;
     Ok(sha256(first))
 }
 
@@ -64,7 +64,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpStartEr
     let read = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     let read = read.map_err(|error| file_error(path, error.to_string()))?;
     match read.is_empty() {
-        true => Err(file_error(path, "it holds no certificate")),
+        true => Err(file_error(path, "it has no certificate")),
         false => Ok(read),
     }
 }

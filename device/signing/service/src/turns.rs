@@ -69,7 +69,7 @@ impl Turns {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
         let waiting = self.waiting.take(client);
-        let _waiting = waiting.ok_or(ServiceError::TooMany("as many requests as possible wait to be read"))?;
+        let _waiting = waiting.ok_or(ServiceError::TooMany("the maximum number of requests is waiting to be read"))?;
         let own = self.of_clients.take(client).await?;
         let shared = Arc::clone(&self.of_all).acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
         let running = tokio::task::spawn_blocking(move || {

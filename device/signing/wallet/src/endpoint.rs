@@ -21,7 +21,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// The text is not the address of a service.
-    #[error("{0:?} is no signing service: give the path of its socket, or http://ADDRESS:PORT of this machine")]
+    #[error(
+        "{0:?} is not the address of a signing service: give the path of its socket, or http://ADDRESS:PORT of \
+        this machine"
+    )]
     Url(String),
     /// The token is missing or can't be sent.
     #[error("a signing service over HTTP needs the client's token")]
@@ -35,7 +38,7 @@ pub enum EndpointError {
         reason: String,
     },
     /// The response is not valid.
-    #[error("the signing service at {endpoint} answers wrongly: {reason}")]
+    #[error("the signing service at {endpoint} gave an invalid answer: {reason}")]
     Wrong {
         /// The service's address.
         endpoint: String,

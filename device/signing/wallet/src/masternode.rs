@@ -102,7 +102,7 @@ impl BlockSigner for ServiceMasternode {
 
     /// Refused: the service signs messages, never a digest alone.
     fn sign(&self, _: B256) -> Result<[u8; 65], CannotSign> {
-        Err(self.inner.cannot("a signing service signs no digest alone".to_owned(), false))
+        Err(self.inner.cannot("a signing service does not sign bare digests".to_owned(), false))
     }
 
     fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
@@ -118,14 +118,14 @@ impl BlockSigner for ServiceMasternode {
         }
         if !state.asked.contains(&digest) {
             if state.asked.len() >= MAX_ASKED {
-                let reason = format!("{MAX_ASKED} signatures are asked for already");
+                let reason = format!("{MAX_ASKED} signatures are already requested");
                 return Err(inner.cannot(reason, false));
             }
             state.asked.insert(digest);
             let request = Request::new(inner, message);
             inner.runtime.spawn(ask(Arc::clone(inner), request, digest));
         }
-        Err(inner.cannot("its signature is asked for".to_owned(), true))
+        Err(inner.cannot("its signature is requested".to_owned(), true))
     }
 
     fn on_ready(&self, ready: Arc<dyn Fn() + Send + Sync>) {
@@ -218,14 +218,15 @@ async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
             match signature.filter(is_own) {
                 Some(signature) => Some(Answer::Signature(bytes_of(&signature))),
                 None => {
-                    let reason = "the signing service gave a signature of something else".to_owned();
+                    let reason = "the signing service signed something else".to_owned();
                     tracing::error!(masternode = %inner.account, method = request.method, %reason, "not used");
                     Some(Answer::Refused(reason))
                 }
             }
         }
         Err(EndpointError::Refused(reason)) => {
-            tracing::warn!(masternode = %inner.account, method = request.method, %reason, "the signing service refuses");
+            tracing::warn!(masternode = %inner.account, method = request.method, %reason, "the signing service \
+                refused");
             Some(Answer::Refused(reason))
         }
         Err(error) => {
@@ -263,7 +264,8 @@ async fn probe(inner: Weak<Inner>) {
         };
         inner.note_away(reason.clone());
         if told_at.is_some_and(|told_at| told_at.elapsed() >= REMIND_INTERVAL) {
-            tracing::error!(masternode = %inner.account, %reason, "this node still signs nothing: its signing service does not answer");
+            tracing::error!(masternode = %inner.account, %reason, "this node still signs nothing, because its \
+                signing service does not answer");
             told_at = None;
         }
         told_at.get_or_insert_with(tokio::time::Instant::now);

@@ -66,7 +66,7 @@ impl ServiceWallet {
         };
         if before.failure != now.failure {
             match &now.failure {
-                Some(reason) => tracing::warn!(%reason, "the signing service does not sign"),
+                Some(reason) => tracing::warn!(%reason, "the signing service did not sign"),
                 None => tracing::info!(endpoint = %self.endpoint, accounts = now.accounts.len(), "signing service"),
             }
         }
@@ -162,7 +162,7 @@ impl ServiceSigner {
                 return Err(AccountsError::NotSupported("a signing service needs the typed data, not their hash"));
             }
             Signable::Block(_) => {
-                return Err(AccountsError::NotSupported("a signing service takes no hash of a block"));
+                return Err(AccountsError::NotSupported("a signing service does not sign the hash of a block"));
             }
         };
         let answering = tokio::time::timeout_at(self.until, self.endpoint.call(method, &params)).await;
@@ -173,7 +173,7 @@ impl ServiceSigner {
             _ => of_bytes(&answer),
         };
         let signature = signature.filter(|signature| signature.signer_of(what.hash()) == Some(account));
-        signature.ok_or_else(|| failed("the signing service gave a signature of something else".to_owned()))
+        signature.ok_or_else(|| failed("the signing service signed something else".to_owned()))
     }
 }
 

@@ -91,7 +91,7 @@ fn probe(handle: &mut dyn HidHandle) -> Result<HidVersion, String> {
         match probe.written(written) {
             ProbeStep::Known(version) => return Ok(version),
             ProbeStep::Ask(next) => probe = next,
-            ProbeStep::Unknown => return Err("it takes neither form of a report".into()),
+            ProbeStep::Unknown => return Err("it accepts neither form of a report".into()),
         }
     }
 }

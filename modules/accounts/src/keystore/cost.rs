@@ -65,13 +65,13 @@ impl KeyDerivation {
     /// [`KeyFileError::TooMuchWork`].
     pub(super) fn scrypt(n: u64, r: u64, p: u64, limits: &CostLimits) -> Result<Self, KeyFileError> {
         if n < 2 || !n.is_power_of_two() {
-            return Err(KeyFileError::Field { name: "n", problem: "is no power of two above 1" });
+            return Err(KeyFileError::Field { name: "n", problem: "is not a power of two above 1" });
         }
         let (Ok(r32), Ok(p32)) = (u32::try_from(r), u32::try_from(p)) else {
             return Err(KeyFileError::TooMuchWork);
         };
         if r32 == 0 || p32 == 0 {
-            return Err(KeyFileError::Field { name: "kdfparams", problem: "has a zero for r or p" });
+            return Err(KeyFileError::Field { name: "kdfparams", problem: "has r or p equal to zero" });
         }
         let work = u128::from(n) * u128::from(r) * u128::from(p);
         let memory = u128::from(SCRYPT_BLOCK) * u128::from(r) * u128::from(n);

@@ -11,7 +11,7 @@ const SHOWN_LETTERS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileError {
     /// The file is longer than the maximum of a key file.
-    #[error("a key file has {allowed} bytes at most")]
+    #[error("a key file has at most {allowed} bytes")]
     TooLong {
         /// The limit, in bytes.
         allowed: usize,
@@ -45,7 +45,7 @@ pub enum KeyFileError {
     #[error("unsupported PBKDF2 PRF: {0}")]
     Prf(String),
     /// Opening the file needs more memory than is allowed.
-    #[error("opening this key file takes {wanted} MiB; `accounts.memory` allows {allowed}")]
+    #[error("opening this key file takes {wanted} MiB, but `accounts.memory` allows {allowed}")]
     TooMuchMemory {
         /// Memory needed, in MiB.
         wanted: u64,
@@ -53,7 +53,7 @@ pub enum KeyFileError {
         allowed: u64,
     },
     /// Opening the file needs more computing time than is allowed.
-    #[error("opening this key file takes too long: make it anew with the standard cost")]
+    #[error("opening this key file takes too long: create it again with the standard cost")]
     TooMuchWork,
     /// The password is wrong, or the file is damaged.
     #[error("could not decrypt key with given password")]
@@ -113,10 +113,10 @@ pub enum KeyFolderError {
     #[error(transparent)]
     NotEncrypted(#[from] KeyFileError),
     /// The folder already has a file with this name.
-    #[error("{}: the file exists already", .0.display())]
+    #[error("{}: the file already exists", .0.display())]
     Exists(PathBuf),
     /// The system returned no random bytes.
-    #[error("the operating system gave no random bytes")]
+    #[error("the operating system returned no random bytes")]
     NoRandomness,
 }
 

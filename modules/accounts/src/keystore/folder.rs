@@ -211,7 +211,7 @@ pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no plain file"));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let mut text = Vec::new();
     file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_end(&mut text)?;

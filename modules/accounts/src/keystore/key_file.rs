@@ -25,8 +25,8 @@ const MIN_DERIVED_LENGTH: u64 = 32;
 const AES_BLOCK: usize = 16;
 const PRESALE_ROUNDS: u32 = 2000;
 
-const NO_INITIAL_VECTOR: &str = "has not 16 bytes";
-const NO_CHECKSUM: &str = "has not 32 bytes";
+const NO_INITIAL_VECTOR: &str = "does not have 16 bytes";
+const NO_CHECKSUM: &str = "does not have 32 bytes";
 
 type Aes128Ctr = ctr::Ctr128BE<Aes128>;
 type Aes128CbcDecryptor = cbc::Decryptor<Aes128>;
@@ -215,7 +215,7 @@ pub(super) fn stated_address(members: &Members) -> Result<Option<Address>, KeyFi
 }
 
 fn address_of(members: &Members, name: &'static str) -> Result<Option<Address>, KeyFileError> {
-    const NO_ADDRESS: &str = "is no address";
+    const NO_ADDRESS: &str = "is not an address";
     let Some(value) = member(members, name).filter(|value| !value.is_null()) else { return Ok(None) };
     let text = value.as_str().ok_or(KeyFileError::Field { name, problem: NO_ADDRESS })?;
     let has_prefix = text.get(..3).is_some_and(|prefix| prefix.eq_ignore_ascii_case("xdc"));
@@ -257,7 +257,7 @@ fn sealed(crypto: &Members, cipher: Cipher, limits: &CostLimits) -> Result<Seale
         Cipher::Chained => [KEY_BYTES, KEY_BYTES + AES_BLOCK].contains(&ciphertext.len()),
     };
     if !has_possible_length {
-        return Err(KeyFileError::Field { name: "ciphertext", problem: "has not the length of a key" });
+        return Err(KeyFileError::Field { name: "ciphertext", problem: "does not have the length of a key" });
     }
     let initial_vector = exact_bytes(object(crypto, "cipherparams")?, "iv", NO_INITIAL_VECTOR)?;
     let checksum = exact_bytes(crypto, "mac", NO_CHECKSUM)?;
@@ -287,7 +287,7 @@ fn derivation(crypto: &Members, parameters: &Members, limits: &CostLimits) -> Re
 
 fn presale(members: &Members) -> Result<KeyFile, KeyFileError> {
     let seed = bytes(members, "encseed")?;
-    let problem = "is no initial vector with whole blocks after it";
+    let problem = "is not an initialisation vector followed by whole blocks";
     let Some((initial_vector, ciphertext)) = seed
         .split_first_chunk::<AES_BLOCK>()
         .filter(|(_, rest)| !rest.is_empty() && rest.len().is_multiple_of(AES_BLOCK))

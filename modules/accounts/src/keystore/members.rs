@@ -8,10 +8,10 @@ use super::KeyFileError;
 pub(super) type Members = Map<String, Value>;
 
 const MISSING: &str = "is missing";
-const NO_OBJECT: &str = "is no object";
-const NO_STRING: &str = "is no string";
-const NO_NUMBER: &str = "is no number from 0 to 2^64-1";
-const NO_HEX: &str = "is no hexadecimal text";
+const NO_OBJECT: &str = "is not an object";
+const NO_STRING: &str = "is not a string";
+const NO_NUMBER: &str = "is not a number from 0 to 2^64-1";
+const NO_HEX: &str = "is not hexadecimal";
 
 pub(super) fn member<'a>(members: &'a Members, name: &str) -> Option<&'a Value> {
     let in_any_case = || members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);

@@ -191,27 +191,31 @@ fn malformed_files_are_refused_by_name() {
         ("/version", json!("2"), "version not supported: 2"),
         ("/version", json!({ "a": 1 }), "version not supported: {\"a\":1}"),
         ("/crypto/cipher", json!("aes-256-ctr"), "cipher not supported: aes-256-ctr"),
-        ("/crypto/cipher", json!(7), "invalid key file: cipher is no string"),
+        ("/crypto/cipher", json!(7), "invalid key file: cipher is not a string"),
         ("/crypto/kdf", json!("argon2"), "unsupported KDF: argon2"),
         ("/crypto/kdf", json!("x".repeat(1000)), &format!("unsupported KDF: {}", "x".repeat(32))),
         ("/crypto/kdfparams/prf", json!("hmac-sha512"), "unsupported PBKDF2 PRF: hmac-sha512"),
         ("/crypto/kdfparams/dklen", json!(16), "invalid key file: dklen is below 32"),
-        ("/crypto/kdfparams/dklen", json!(-1), "invalid key file: dklen is no number from 0 to 2^64-1"),
-        ("/crypto/kdfparams/dklen", json!(1.5), "invalid key file: dklen is no number from 0 to 2^64-1"),
+        ("/crypto/kdfparams/dklen", json!(-1), "invalid key file: dklen is not a number from 0 to 2^64-1"),
+        ("/crypto/kdfparams/dklen", json!(1.5), "invalid key file: dklen is not a number from 0 to 2^64-1"),
         ("/crypto/kdfparams/c", json!(0), "invalid key file: c is zero"),
         (
             "/crypto/kdfparams/c",
             json!(u64::MAX),
-            "opening this key file takes too long: make it anew with the standard cost",
+            "opening this key file takes too long: create it again with the standard cost",
         ),
-        ("/crypto/kdfparams/salt", json!("0g"), "invalid key file: salt is no hexadecimal text"),
-        ("/crypto/ciphertext", json!(""), "invalid key file: ciphertext has not the length of a key"),
-        ("/crypto/ciphertext", json!("00".repeat(33)), "invalid key file: ciphertext has not the length of a key"),
-        ("/crypto/ciphertext", json!("000"), "invalid key file: ciphertext is no hexadecimal text"),
-        ("/crypto/cipherparams/iv", json!("00"), "invalid key file: iv has not 16 bytes"),
-        ("/crypto/mac", json!("00"), "invalid key file: mac has not 32 bytes"),
-        ("/crypto", json!([]), "invalid key file: crypto is no object"),
-        ("/crypto/kdfparams", Value::Null, "invalid key file: kdfparams is no object"),
+        ("/crypto/kdfparams/salt", json!("0g"), "invalid key file: salt is not hexadecimal"),
+        ("/crypto/ciphertext", json!(""), "invalid key file: ciphertext does not have the length of a key"),
+        (
+            "/crypto/ciphertext",
+            json!("00".repeat(33)),
+            "invalid key file: ciphertext does not have the length of a key",
+        ),
+        ("/crypto/ciphertext", json!("000"), "invalid key file: ciphertext is not hexadecimal"),
+        ("/crypto/cipherparams/iv", json!("00"), "invalid key file: iv does not have 16 bytes"),
+        ("/crypto/mac", json!("00"), "invalid key file: mac does not have 32 bytes"),
+        ("/crypto", json!([]), "invalid key file: crypto is not an object"),
+        ("/crypto/kdfparams", Value::Null, "invalid key file: kdfparams is not an object"),
     ];
     for (place, value, wanted) in cases {
         let mut file = pbkdf2_vector();
@@ -232,7 +236,7 @@ fn other_files_are_refused() {
     assert_eq!(parse(&[b' '; MAX_KEY_FILE_BYTES + 1]), KeyFileError::TooLong { allowed: MAX_KEY_FILE_BYTES });
     assert_eq!(
         parse(b"{\"encseed\":\"00\",\"ethaddr\":\"\"}").to_string(),
-        "invalid key file: encseed is no initial vector with whole blocks after it"
+        "invalid key file: encseed is not an initialisation vector followed by whole blocks"
     );
 }
 
@@ -348,7 +352,7 @@ fn listing_skips_other_files() {
     assert_eq!(changes.arrived, only);
     assert!(list.look().unwrap().is_empty());
     assert!(folder.read(&path("link")).is_err());
-    assert!(folder.read(&path("pipe")).unwrap_err().to_string().ends_with("it is no plain file"));
+    assert!(folder.read(&path("pipe")).unwrap_err().to_string().ends_with("it is not a regular file"));
 }
 
 #[test]

@@ -132,13 +132,13 @@ impl Counts {
 
 fn check_domain(domain: &Value) -> Result<(), String> {
     if let Some(name) = DOMAIN_TEXTS.iter().find(|name| !(domain[**name].is_null() || domain[**name].is_string())) {
-        return Err(format!("domain: {name} is not a text"));
+        return Err(format!("domain: {name} is not a string"));
     }
     let chain_id = &domain["chainId"];
     if chain_id.is_null() || chain_id.is_string() || chain_id.is_u64() {
         return Ok(());
     }
-    Err("domain: chainId is neither a whole number nor a text".to_owned())
+    Err("domain: chainId is neither a whole number nor a string".to_owned())
 }
 
 fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), String> {
@@ -193,7 +193,7 @@ fn expand<'a>(
     known: &mut HashMap<&'a str, Expanded>,
     outer: usize,
 ) -> Result<Expanded, String> {
-    let too_deep = || format!("typed data of more than {MAX_DEPTH} structures inside one another");
+    let too_deep = || format!("typed data of more than {MAX_DEPTH} nested structures");
     if outer >= MAX_DEPTH {
         return Err(too_deep());
     }
@@ -327,7 +327,7 @@ mod tests {
 
         assert_eq!(refusal(doubling(8), json!({})), "");
         assert!(refusal(doubling(30), json!({})).contains("more than 4096 members"));
-        assert!(refusal(doubling(200), json!({})).contains("more than 32 structures inside one another"));
+        assert!(refusal(doubling(200), json!({})).contains("more than 32 nested structures"));
     }
 
     #[test]
@@ -359,10 +359,10 @@ mod tests {
             ),
             ""
         );
-        assert_eq!(of(json!({ "verifyingContract": vec![204; 20] })), "domain: verifyingContract is not a text");
-        assert_eq!(of(json!({ "salt": vec![1; 32] })), "domain: salt is not a text");
-        assert_eq!(of(json!({ "chainId": 51.0 })), "domain: chainId is neither a whole number nor a text");
-        assert_eq!(of(json!({ "chainId": [51] })), "domain: chainId is neither a whole number nor a text");
+        assert_eq!(of(json!({ "verifyingContract": vec![204; 20] })), "domain: verifyingContract is not a string");
+        assert_eq!(of(json!({ "salt": vec![1; 32] })), "domain: salt is not a string");
+        assert_eq!(of(json!({ "chainId": 51.0 })), "domain: chainId is neither a whole number nor a string");
+        assert_eq!(of(json!({ "chainId": [51] })), "domain: chainId is neither a whole number nor a string");
     }
 
     #[test]
@@ -372,9 +372,9 @@ mod tests {
         };
         let ring = json!({ "T0": structure(["T1".to_owned()]), "T1": structure(["T0".to_owned()]) });
 
-        assert!(refusal(chain(33), json!({})).contains("inside one another"));
+        assert!(refusal(chain(33), json!({})).contains("nested structures"));
         assert!(refusal(chain(300), json!({})).contains("more than 256 structures"));
-        assert!(refusal(ring, json!({})).contains("inside one another"));
+        assert!(refusal(ring, json!({})).contains("nested structures"));
         let kinds = |count: usize, kind: &str| json!({ "T0": structure(vec![kind.to_owned(); count]) });
         assert!(refusal(kinds(1_025, "bool"), json!({})).contains("more than 1024 members"));
         assert!(refusal(kinds(1, &format!("bool{}", "[]".repeat(33))), json!({})).contains("more than 32 dimensions"));

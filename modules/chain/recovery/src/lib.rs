@@ -82,7 +82,7 @@ pub enum RecoveryError {
     #[error("r or s is zero or not below the order of the group")]
     OutOfRange,
     /// The numbers are in range, but the curve has no such point, or the key would be the point at infinity.
-    #[error("no public key can have made the signature")]
+    #[error("no public key matches the signature")]
     NoPublicKey,
 }
 

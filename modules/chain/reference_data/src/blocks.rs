@@ -119,7 +119,7 @@ fn serve(path: &Path, opened: &Reply<Facts>, asked: &Receiver<Question>) {
 }
 
 fn ended(path: &Path) -> ReferenceDataError {
-    let reason = "the database holds something that its reader does not expect; it is damaged".to_owned();
+    let reason = "the database has unexpected content; it is damaged".to_owned();
     ReferenceDataError::Failed { path: path.to_owned(), reason }
 }
 

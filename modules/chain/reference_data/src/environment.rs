@@ -90,7 +90,13 @@ impl Environment {
     }
 
     fn put(&self, path: &Path, content: Option<Content>) -> CrateResult<()> {
-        let name = path.file_name().ok_or_else(|| Status::new(StatusCode::InvalidArgument, "a path without a name"))?;
+        let name = path.file_name().ok_or_else(|| {
+            Status::new(
+                StatusCode::InvalidArgument,
+                "a path without a file \
+            name",
+            )
+        })?;
         self.shared.lock().written.insert(name.to_owned(), content);
         Ok(())
     }
@@ -114,7 +120,8 @@ impl Write for Writer {
         shared.bytes = shared.bytes.saturating_add(bytes.len());
         if shared.bytes > MAX_WRITTEN {
             let reason = format!(
-                "it has more than {} MB to compact first; start the reference node with it, let it rest a few minutes, and stop it",
+                "more than {} MB must be compacted first; start the reference node with it, let it run idle for a \
+                 few minutes, and stop it",
                 MAX_WRITTEN >> 20
             );
             shared.damage.get_or_insert(ReferenceDataError::Open { path: self.folder.clone(), reason: reason.clone() });
@@ -245,7 +252,13 @@ impl Env for Environment {
         let read = file.read_exact_at(&mut footer, length.saturating_sub(FOOTER) as u64);
         read.map_err(|source| self.unreadable(&place, source))?;
         if !is_footer(&footer, length) {
-            return Err(self.damaged(&place, format!("it is no whole table: its {length} bytes end in no footer")));
+            return Err(self.damaged(
+                &place,
+                format!(
+                    "it is not a complete table: its {length} bytes do not end with \
+                a footer"
+                ),
+            ));
         }
         Ok(Box::new(Table { environment: self.clone(), path: place, file, length }))
     }
@@ -288,7 +301,7 @@ impl Env for Environment {
         let length = fs::metadata(&place).map_err(|source| self.unreadable(&place, source))?.len();
         let is_table = place.extension().is_some_and(|extension| extension == "ldb");
         if is_table && length < FOOTER as u64 {
-            return Err(self.damaged(&place, format!("it has {length} bytes, less than any table")));
+            return Err(self.damaged(&place, format!("it has {length} bytes, which is too short for a table")));
         }
         Ok(usize::try_from(length).unwrap_or(usize::MAX))
     }

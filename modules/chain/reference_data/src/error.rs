@@ -32,7 +32,7 @@ impl fmt::Display for Part {
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceDataError {
     /// The folder contains no database.
-    #[error("{}: no chain of a reference node; name its data folder, or the `XDC/chaindata` in it", .path.display())]
+    #[error("{}: no chain of a reference node; give its data folder, or the `XDC/chaindata` in it", .path.display())]
     NotFound {
         /// The folder that was named.
         path: PathBuf,
@@ -68,13 +68,13 @@ pub enum ReferenceDataError {
         what: String,
     },
     /// The database names no head block.
-    #[error("{}: the database names no head block; it holds no chain", .path.display())]
+    #[error("{}: the database has no head block, so it has no chain", .path.display())]
     NoHead {
         /// The database's folder.
         path: PathBuf,
     },
     /// A record of the chain is missing.
-    #[error("{}: block {number}: the {part} is missing; the chain goes on to block {head}", .path.display())]
+    #[error("{}: block {number}: the {part} is missing, although the chain continues to block {head}", .path.display())]
     Missing {
         /// The database's folder.
         path: PathBuf,

@@ -51,8 +51,8 @@ pub enum GenesisError {
     },
     /// A rule of a native chain that this release does not know.
     #[error(
-        "genesis file: config.{member} is no rule that this release knows on a native chain; update tenon, or correct or \
-         remove the member, at line {line} column {column}"
+        "genesis file: config.{member} is not a rule that this release knows on a native chain; update tenon, or \
+         correct or remove the member, at line {line} column {column}"
     )]
     UnknownRule {
         /// The member's name.

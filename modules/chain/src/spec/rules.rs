@@ -94,7 +94,7 @@ pub enum RulesError {
     #[error("{0}")]
     Form(#[from] serde_json::Error),
     /// A later release wrote another version of the list.
-    #[error("list {found} of rules, this release knows list {LIST}")]
+    #[error("the list of rules has version {found}, but this release knows version {LIST}")]
     OtherList {
         /// Its version.
         found: u32,
@@ -326,7 +326,7 @@ mod tests {
     fn a_later_list_is_refused_with_its_version() {
         let later = Rules { list: LIST + 1, rules: Vec::new() };
         let error = Rules::from_bytes(&later.to_bytes().unwrap()).unwrap_err().to_string();
-        assert_eq!(error, "list 2 of rules, this release knows list 1");
+        assert_eq!(error, "the list of rules has version 2, but this release knows version 1");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MAX_OMMERS: usize = 2;
 const MAX_OMMER_DEPTH: usize = 7;
 
 /// The block's recent ancestors by hash, and the uncles that they and the block itself include.
-struct Kinship {
+struct Ancestry {
     ancestors: HashMap<B256, Arc<SealedHeader>>,
     used: HashSet<B256>,
 }
@@ -30,16 +30,16 @@ pub(crate) fn verify(spec: &ChainSpec, block: &Block, chain: &dyn ChainReader) -
     if block.ommers.len() > MAX_OMMERS {
         return Err(Violation::new("uncles", block.ommers.len(), format_args!("at most {MAX_OMMERS}")));
     }
-    let mut kinship = gather(block, chain)?;
+    let mut ancestry = gather(block, chain)?;
     for ommer in &block.ommers {
         let ommer = tenon_chain::seal(ommer.clone());
-        verify_one(spec, block, &ommer, &mut kinship)?;
+        verify_one(spec, block, &ommer, &mut ancestry)?;
     }
     Ok(())
 }
 
-fn gather(block: &Block, chain: &dyn ChainReader) -> Result<Kinship, Violation> {
-    let mut kinship = Kinship { ancestors: HashMap::new(), used: HashSet::from([block.hash()]) };
+fn gather(block: &Block, chain: &dyn ChainReader) -> Result<Ancestry, Violation> {
+    let mut ancestry = Ancestry { ancestors: HashMap::new(), used: HashSet::from([block.hash()]) };
     let mut hash = block.header.parent_hash;
     for _ in 0..MAX_OMMER_DEPTH {
         let ancestor = chain.header(hash).map_err(|error| Violation::unreadable("uncles", &error))?;
@@ -49,26 +49,26 @@ fn gather(block: &Block, chain: &dyn ChainReader) -> Result<Kinship, Violation> 
             let Some(body) = body else {
                 return Err(Violation::new("uncles", format_args!("no body of ancestor {hash}"), "one"));
             };
-            kinship.used.extend(body.ommers.iter().map(|ommer| tenon_chain::seal(ommer.clone()).hash()));
+            ancestry.used.extend(body.ommers.iter().map(|ommer| tenon_chain::seal(ommer.clone()).hash()));
         }
         let (number, parent) = (ancestor.number, ancestor.parent_hash);
-        kinship.ancestors.insert(hash, ancestor);
+        ancestry.ancestors.insert(hash, ancestor);
         if number == 0 {
             break;
         }
         hash = parent;
     }
-    Ok(kinship)
+    Ok(ancestry)
 }
 
-fn verify_one(spec: &ChainSpec, block: &Block, ommer: &SealedHeader, kinship: &mut Kinship) -> Result<(), Violation> {
-    if !kinship.used.insert(ommer.hash()) {
+fn verify_one(spec: &ChainSpec, block: &Block, ommer: &SealedHeader, ancestry: &mut Ancestry) -> Result<(), Violation> {
+    if !ancestry.used.insert(ommer.hash()) {
         return Err(Violation::new("uncle", ommer.hash(), "one that was not included before"));
     }
-    if kinship.ancestors.contains_key(&ommer.hash()) {
+    if ancestry.ancestors.contains_key(&ommer.hash()) {
         return Err(Violation::new("uncle", ommer.hash(), "a block that is not an ancestor"));
     }
-    let parent = kinship.ancestors.get(&ommer.parent_hash).filter(|_| ommer.parent_hash != block.header.parent_hash);
+    let parent = ancestry.ancestors.get(&ommer.parent_hash).filter(|_| ommer.parent_hash != block.header.parent_hash);
     let Some(parent) = parent else {
         let found = format!("{} on parent {}", ommer.hash(), ommer.parent_hash);
         return Err(Violation::new("uncle", found, format_args!("a parent 2 to {MAX_OMMER_DEPTH} generations up")));

@@ -126,7 +126,7 @@ impl SealingOnDemand {
         // A failed read counts as "not found": the wait then ends with the round.
         let is_sealed = || matches!(chain.transaction_location(hash), Ok(Some(_)));
         if tokio::time::timeout(MAX_WAIT, trigger.round(is_sealed)).await.is_err() {
-            tracing::debug!(%hash, "answered before the transaction had a block");
+            tracing::debug!(%hash, "answered before the transaction was in a block");
         }
     }
 

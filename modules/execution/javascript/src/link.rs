@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_is_kept_when_the_time_passes() {
+    fn received_input_is_kept_after_a_timeout() {
         let (mut near, far) = UnixStream::pair().unwrap();
         far.set_read_timeout(Some(std::time::Duration::from_millis(5))).unwrap();
         let mut receiver = Link::new(far);

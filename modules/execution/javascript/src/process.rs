@@ -294,7 +294,7 @@ impl Script {
                 (script.wants_steps, script.wants_frames) = (wants_steps, wants_frames);
                 Ok(script)
             }
-            _ => Err(script.broken("it breaks the rules")),
+            _ => Err(script.broken("it violated the protocol")),
         }
     }
 
@@ -315,7 +315,7 @@ impl Script {
     pub fn handle(&mut self, events: Vec<Event>, state: &mut dyn State) -> Result<(), ScriptError> {
         match self.ask(&Request::Events(events), state)? {
             Reply::Done => Ok(()),
-            _ => Err(self.broken("it breaks the rules")),
+            _ => Err(self.broken("it violated the protocol")),
         }
     }
 
@@ -330,7 +330,7 @@ impl Script {
                 self.rest();
                 Ok(text)
             }
-            _ => Err(self.broken("it breaks the rules")),
+            _ => Err(self.broken("it violated the protocol")),
         }
     }
 
@@ -400,7 +400,7 @@ impl Script {
 fn broken_socket(error: io::Error) -> ScriptError {
     ScriptError::Ended(match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-            "it used more memory than it may, or crashed".to_owned()
+            "it exceeded its memory limit or crashed".to_owned()
         }
         _ => error.to_string(),
     })

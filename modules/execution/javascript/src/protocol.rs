@@ -214,13 +214,13 @@ pub enum ScriptError {
     #[error("tracers written in JavaScript are switched off on this node")]
     SwitchedOff,
     /// All processes for scripts are in use.
-    #[error("{most} scripts are running already, the most that this node runs; try again later")]
+    #[error("{most} scripts are running, which is the limit of this node; try again later")]
     TooMany {
         /// The bound.
         most: usize,
     },
     /// There is no memory for another script.
-    #[error("there is no memory left for a script: it takes {bytes} bytes; try again later")]
+    #[error("there is no memory left for a script, which needs {bytes} bytes; try again later")]
     NoMemory {
         /// Memory of one script.
         bytes: u64,

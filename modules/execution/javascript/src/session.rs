@@ -10,9 +10,9 @@ pub(crate) const MAX_MEMORY: u64 = 16 << 20;
 /// Why a step cannot be shown to the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionError {
-    #[error("the open frames have more than {} MiB of memory, the most that a script can look at", MAX_MEMORY >> 20)]
+    #[error("the open frames have more than {} MiB of memory, the limit for a script", MAX_MEMORY >> 20)]
     TooMuchMemory,
-    #[error("the node's events do not fit together")]
+    #[error("the node's events are inconsistent")]
     Inconsistent,
 }
 

@@ -152,7 +152,7 @@ fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
 }
 
 #[test]
-fn nothing_of_one_script_is_there_for_the_next() {
+fn a_script_finds_no_state_of_an_earlier_one() {
     let (host, slot) = (host(), ScriptSlot::default());
     let run_one = |source: &str| {
         let begin = Start { source, config: "{}", dialect: Dialect::Native, precompiles: Vec::new() };

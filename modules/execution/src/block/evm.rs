@@ -27,7 +27,7 @@ use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPa
 
 use super::{
     instruction_changes::{InstructionChanges, writing_static_call},
-    interrupt::{Interrupt, Look},
+    interrupt::{CountdownResult, Interrupt},
     memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
@@ -137,9 +137,9 @@ fn interruptible(
     instruction: fn(Step<'_>) -> InstructionExecResult,
 ) -> InstructionExecResult {
     match step.host.chain.count_down(weight) {
-        Look::NotYet => instruction(step),
-        Look::GoOn if fits(step.host, 0) => instruction(step),
-        Look::GoOn | Look::Stop => interrupt(step),
+        CountdownResult::NotYet => instruction(step),
+        CountdownResult::GoOn if fits(step.host, 0) => instruction(step),
+        CountdownResult::GoOn | CountdownResult::Stop => interrupt(step),
     }
 }
 

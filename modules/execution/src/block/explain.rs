@@ -129,7 +129,7 @@ impl Executor {
 
 impl Explanation {
     fn reject(&mut self, index: usize, hash: B256, reason: &TransactionRejection) {
-        self.differences.push(format!("transaction {index} ({hash}) may not stand here: {reason}"));
+        self.differences.push(format!("transaction {index} ({hash}) is not allowed at this position: {reason}"));
     }
 
     fn compare<T: PartialEq + fmt::Display>(&mut self, what: &str, computed: T, expected: T) {
@@ -193,7 +193,7 @@ fn receipt_differences(receipt: &Receipt, expected: Option<&ReferenceReceipt>) -
 
 fn log_difference(log: &Log, expected: &ReferenceLog) -> Option<String> {
     if log.address != expected.address {
-        return Some(format!("is of {}, not of {}", log.address, expected.address));
+        return Some(format!("has address {}, not {}", log.address, expected.address));
     }
     if let Some(topics) = expected.topics.as_ref().filter(|topics| **topics != log.topics) {
         return Some(format!("topics are {:?}, not {topics:?}", log.topics));
@@ -233,7 +233,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.differences.first() {
             None => writeln!(formatter, "nothing differs")?,
-            Some(_) => writeln!(formatter, "what differs, first things first:")?,
+            Some(_) => writeln!(formatter, "differences, the most important first:")?,
         }
         for difference in &self.differences {
             writeln!(formatter, "  {difference}")?;

@@ -31,7 +31,7 @@ struct Armed {
 
 /// What counting down to the next look says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum CountdownResult {
     /// It is not time for one.
     NotYet,
     /// The run may go on.
@@ -83,15 +83,15 @@ impl Interrupt {
 
     /// Looks every so often whether the run must stop. `weight` is how many jumps take as long as what the run does
     /// next. While it is another client's turn, the run waits here.
-    pub(crate) fn count_down(&mut self, weight: u32) -> Look {
-        let Some(armed) = &mut self.armed else { return Look::NotYet };
+    pub(crate) fn count_down(&mut self, weight: u32) -> CountdownResult {
+        let Some(armed) = &mut self.armed else { return CountdownResult::NotYet };
         if armed.countdown >= weight {
             armed.countdown -= weight;
-            return Look::NotYet;
+            return CountdownResult::NotYet;
         }
         armed.countdown = armed.stride;
         armed.caller.give_way(Instant::now());
-        if self.reason().is_some() { Look::Stop } else { Look::GoOn }
+        if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::GoOn }
     }
 
     /// The run must stop because it can't grow.

@@ -2,7 +2,7 @@
 //!
 //! Between transactions an account has the low 256 bits of its balance in the state, and what is above them here. During
 //! one, the EVM sees a part of a balance and the rest is hidden here. Their sum is the balance. Where the EVM is about to
-//! move a value that its part does not cover, or that has no room in the receiver's, the parts are cut anew; so it never
+//! move a value that its part does not cover, or that has no room in the receiver's, the balance is divided again; so it never
 //! computes with more than it can hold, and its checks decide as those of the reference. An account that has something is
 //! never seen with nothing, so that it does not seem empty.
 //!

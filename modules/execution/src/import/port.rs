@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_proves_a_block_wrong_is_held_against_it() {
+    fn only_errors_of_the_block_itself_make_it_wrong() {
         let wrong = |error: ImportError| matches!(error.verdict(), BlockVerdict::Wrong { .. });
         let number = BlockNumber(7);
         assert!(wrong(refused(RefusalCause::BrokenRule)));

@@ -42,11 +42,11 @@ pub(super) struct Group {
 
 /// Bounds the total length of blocks between reading and execution.
 #[derive(Clone, Default)]
-struct ByteLimit(Arc<(Mutex<Taken>, Condvar)>);
+struct ByteLimit(Arc<(Mutex<LimitState>, Condvar)>);
 
 /// State of a [`ByteLimit`].
 #[derive(Default)]
-struct Taken {
+struct LimitState {
     bytes: u64,
     /// Set when no blocks are taken any more: their bytes are never released.
     is_closed: bool,

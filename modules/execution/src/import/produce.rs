@@ -46,7 +46,7 @@ impl RoundBuilder for Importer {
 
 /// The transactions included in a new block.
 #[derive(Default)]
-struct Taken {
+struct IncludedTransactions {
     transactions: Vec<Arc<Transaction>>,
     senders: Vec<Address>,
 }
@@ -145,8 +145,8 @@ impl Importer {
 
 /// Executes the transactions that fit. Once a sender's transaction is left out, its later ones would leave a gap and
 /// are left out too.
-fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTransaction>) -> Taken {
-    let mut taken = Taken::default();
+fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTransaction>) -> IncludedTransactions {
+    let mut taken = IncludedTransactions::default();
     let mut left_out = AddressSet::default();
     let mut bytes_left = execution.max_block_bytes().saturating_sub(SIZE_RESERVE);
     for RecoveredTransaction { transaction, sender } in candidates {
@@ -169,7 +169,8 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
             }
             Err(reason) => {
                 if !reason.is_out_of_block_gas() {
-                    tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction left out of the block");
+                    tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction not included in the \
+                        block");
                 }
                 left_out.insert(sender);
             }

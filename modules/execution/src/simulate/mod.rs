@@ -64,7 +64,7 @@ struct Simulation<'a> {
     rules: SimulationRules,
     /// Stops all blocks together.
     interrupt: Interrupt,
-    /// Who is paid unless the caller names somebody, on chains where the header does not say.
+    /// Receiver of fees unless the caller gives one, on chains whose header does not name it.
     author: Address,
     parent: Arc<SealedHeader>,
     /// Sum of difficulties up to the parent.
@@ -122,7 +122,10 @@ impl<'a> Simulation<'a> {
         if self.memory.hold(self.answer_bytes.saturating_add(self.state.weight())) {
             return Ok(());
         }
-        Err(Failure::limit("out of memory: the node has no more for this simulation; simulate fewer calls, or later"))
+        Err(Failure::limit(
+            "out of memory: the node has no memory left for this simulation; simulate fewer calls, or \
+            try again later",
+        ))
     }
 
     /// Refuses to go on when the time is over or the caller has gone.

@@ -50,7 +50,7 @@ impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
             self.next_look = self.text.len() + LOOK_EVERY;
             if let Err(failure) = (self.may_go_on)(self.text.len(), self.text.capacity()) {
                 self.refused = Some(failure);
-                return Err(io::Error::other("the caller has gone"));
+                return Err(io::Error::other("the caller has disconnected"));
             }
         }
         Ok(())

@@ -64,7 +64,10 @@ impl Calls {
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
             let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or_else(|| {
-                Failure::limit(format!("account {contract:x} has more than {MAX_SLOTS} slots: too many to be ordered"))
+                Failure::limit(format!(
+                    "account {contract:x} has more than {MAX_SLOTS} slots, which are too many to \
+                    sort"
+                ))
             })?;
             let changed = self.chain.slots_of_branch(&parent, contract)?;
             slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));

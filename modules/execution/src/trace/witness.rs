@@ -59,7 +59,7 @@ impl ReadsInner {
         } else if self.memory.hold(held as u64) {
             return Ok(());
         } else {
-            "out of memory: the node has no more for this witness; ask again later".to_owned()
+            "out of memory: the node has no memory left for this witness; try again later".to_owned()
         };
         self.refused = Some(reason.clone());
         Err(StoreError::OutOfMemory { reason })

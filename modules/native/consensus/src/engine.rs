@@ -517,7 +517,8 @@ impl ConsensusEngine for NativeEngine {
             self.v1.remember_candidates(head, chain).map_err(NativeError::from)
         };
         if let Err(error) = remembered {
-            tracing::warn!(number = head.number, hash = %head.hash(), %error, "candidates of the gap block not read");
+            tracing::warn!(number = head.number, hash = %head.hash(), %error, "could not read the candidates of the \
+                gap block");
         }
         if !self.is_v2(head.number) {
             return (None, None);

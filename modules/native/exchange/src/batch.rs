@@ -28,15 +28,16 @@ struct Item {
 /// A batch that the reference might decode differently: its decoder accepts other spellings of names, duplicates and
 /// more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unclear;
+pub(super) struct AmbiguousBatch;
 
 /// The RLP of each order of a batch, without the orders that the reference skips.
-pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
+pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, AmbiguousBatch> {
     if !may_hold_orders(input) {
         return Ok(Vec::new());
     }
-    let batch: Batch = serde_json::from_slice(input).map_err(|_| Unclear)?;
-    let decoded = batch.data.iter().map(|item| STANDARD.decode(&item.order).map(Bytes::from).map_err(|_| Unclear));
+    let batch: Batch = serde_json::from_slice(input).map_err(|_| AmbiguousBatch)?;
+    let decoded =
+        batch.data.iter().map(|item| STANDARD.decode(&item.order).map(Bytes::from).map_err(|_| AmbiguousBatch));
     decoded.collect()
 }
 

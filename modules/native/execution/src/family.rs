@@ -153,8 +153,8 @@ impl DraftFamily for NativeFamily {
         }
     }
 
-    /// No list of denied addresses, no sponsor, nobody who is paid, and contracts whose transactions a block treats by
-    /// itself are executed.
+    /// No list of denied addresses, no sponsor, no receiver of fees; transactions to contracts that a block handles without
+    /// the EVM are executed.
     fn simulated_fees(&self) -> Option<Fees> {
         Some(Fees::BURNED)
     }

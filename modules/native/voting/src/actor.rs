@@ -159,7 +159,7 @@ impl VotingActor {
         let remembered = match self.ports.engine.voting_state() {
             Ok(remembered) => remembered,
             Err(error) => {
-                tracing::error!(%error, "this node's part in the voting is not readable: it signs nothing");
+                tracing::error!(%error, "could not read the voting record of this node: it signs nothing");
                 self.signing = Signing::Stopped;
                 return;
             }
@@ -177,7 +177,7 @@ impl VotingActor {
                 self.perform(actions, false);
             }
             Err(V2Error::V1Block) => {}
-            Err(error) => tracing::warn!(%error, head = head.header.number, "the voting cannot begin at this head"),
+            Err(error) => tracing::warn!(%error, head = head.header.number, "voting cannot start at this head"),
         }
     }
 
@@ -190,7 +190,8 @@ impl VotingActor {
             return;
         }
         let seconds = period.saturating_mul(LISTENING_PERIODS);
-        tracing::info!(masternode = %key.address(), seconds, "this key has no record here: listening before it signs");
+        tracing::info!(masternode = %key.address(), seconds, "this node has no voting record for the key: it listens \
+            before it signs");
         self.later(Duration::from_secs(seconds), Input::Arm);
     }
 
@@ -359,7 +360,7 @@ impl VotingActor {
         match self.run(false, |replica, chain, actions| replica.on_vote(vote.clone(), chain, actions)) {
             Ok(()) => {}
             Err(V2Error::VoteBlock { .. }) => self.early.keep_vote(vote),
-            Err(error) => tracing::debug!(%error, round = block.round, "a vote does not count"),
+            Err(error) => tracing::debug!(%error, round = block.round, "a vote was rejected"),
         }
     }
 
@@ -376,7 +377,7 @@ impl VotingActor {
             return;
         }
         if let Err(error) = self.run(false, |replica, chain, actions| replica.on_timeout(timeout, chain, actions)) {
-            tracing::debug!(%error, round, "a timeout does not count");
+            tracing::debug!(%error, round, "a timeout was rejected");
         }
     }
 
@@ -393,7 +394,7 @@ impl VotingActor {
             return;
         }
         if let Err(error) = self.run(false, |replica, chain, actions| replica.on_sync_info(info, chain, actions)) {
-            tracing::debug!(%error, round = certified.round, "certificates of a peer do not count");
+            tracing::debug!(%error, round = certified.round, "certificates of a peer were rejected");
         }
     }
 
@@ -424,7 +425,7 @@ impl VotingActor {
                 self.unsigned.vote = Some(header.clone());
             }
             Err(error) => {
-                tracing::debug!(%error, number = header.number, %hash, "a block does not count in the voting")
+                tracing::debug!(%error, number = header.number, %hash, "a block was rejected by the voting")
             }
         }
         for info in self.early.sync_infos_for(hash) {
@@ -455,7 +456,7 @@ impl VotingActor {
                 tell_unsigned(&cannot, "timeout");
                 self.unsigned.timeout = Some(self.round());
             }
-            Err(error) => tracing::debug!(%error, "no timeout for this round"),
+            Err(error) => tracing::debug!(%error, "could not send a timeout for this round"),
         }
     }
 
@@ -500,7 +501,8 @@ impl VotingActor {
                 }
                 match self.proposer.build(&self.ports, &parent, *draft) {
                     Ok(block) => self.seal(state.round, block),
-                    Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
+                    Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
+                        round"),
                 }
             }
             Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
@@ -513,11 +515,12 @@ impl VotingActor {
         match seal(block.header.header().clone(), &*key) {
             Ok(header) => match proposer::store(&self.ports, header, block) {
                 Ok(block) => self.proposed(block),
-                Err(failure) => tracing::warn!(reason = %failure.message, "no block in this node's round"),
+                Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
+                    round"),
             },
             Err(cannot) => {
                 if !cannot.is_pending {
-                    tracing::warn!(reason = %cannot, "no block in this node's round");
+                    tracing::warn!(reason = %cannot, "could not make a block in this node's round");
                 }
                 self.unsigned.block = Some((round, Box::new(block)));
             }
@@ -561,7 +564,7 @@ impl VotingActor {
             Err(error) => Err(error.to_string()),
         };
         if let Err(reason) = submitted {
-            tracing::warn!(number = header.number, %reason, "no signing transaction");
+            tracing::warn!(number = header.number, %reason, "could not send a signing transaction");
         }
     }
 }

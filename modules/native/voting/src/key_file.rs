@@ -23,7 +23,7 @@ pub enum KeyFileError {
         cause: std::io::Error,
     },
     /// Users other than the owner can read the file.
-    #[error("key file {}: others can read it (mode {mode:03o}); chmod 600 it", path.display())]
+    #[error("key file {}: others can read it (mode {mode:03o}); run chmod 600 on it", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,

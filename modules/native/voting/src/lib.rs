@@ -125,7 +125,7 @@ impl Voting {
         if let Some(mailbox) = self.mailbox.get()
             && let Err(failure) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message to the voting is dropped");
+            tracing::debug!(reason = %failure.message, "a message to the voting was dropped");
         }
     }
 }

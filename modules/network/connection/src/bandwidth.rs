@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_comes_again_after_its_last_connection_begins_anew() {
+    async fn a_peer_that_reconnects_after_its_last_connection_starts_with_a_new_state() {
         let bandwidth = limited(None, Some(RATE));
         of(&bandwidth, ONE).charge_sent(30 << 20);
         assert_eq!(seconds_to_send(&of(&bandwidth, ONE), Priority::Answer, 1, 1).await, 0.0);

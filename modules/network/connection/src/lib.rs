@@ -123,7 +123,7 @@ pub enum ConnectionEnd {
     #[error("write timeout")]
     WriteTimeout,
     /// The owner is gone.
-    #[error("the owner of the connection is gone")]
+    #[error("the connection is closed")]
     Abandoned,
 }
 

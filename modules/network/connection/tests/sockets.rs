@@ -190,8 +190,8 @@ async fn peers_whose_owners_are_busy_do_not_hold_up_the_large_messages_of_others
     assert!(busy.iter_mut().all(|(_, other, _)| other.events.try_recv().is_err()));
 }
 
-/// Ten messages of 200 KiB that do not compress, at 256 KiB/s: the first second is free, the rest takes its time, and nobody
-/// is cut off meanwhile.
+/// Ten messages of 200 KiB that do not compress, at 256 KiB/s: the first second is free, the rest is delayed, and no
+/// connection is closed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_limited_connection_reads_no_faster_than_its_limit() {
     let (near, far) = duplex(64 << 10);

@@ -30,7 +30,7 @@ pub enum KeyError {
     #[error("the signature is not valid")]
     Signature,
     /// The operating system returned no random numbers.
-    #[error("the operating system gave no random numbers")]
+    #[error("the operating system returned no random numbers")]
     NoRandomNumbers,
 }
 

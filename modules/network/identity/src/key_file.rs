@@ -32,7 +32,7 @@ pub enum KeyFileError {
         mode: u32,
     },
     /// The file's content is not 64 hexadecimal digits.
-    #[error("a node key is 64 hexadecimal digits")]
+    #[error("a node key has 64 hexadecimal digits")]
     Text,
     /// The number is not a valid key.
     #[error(transparent)]

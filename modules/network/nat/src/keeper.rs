@@ -91,7 +91,7 @@ impl PortKeeper {
         // A task that has ended needs no word.
         let _ = self.stop.send(());
         if timeout(FAREWELL_LIMIT, &mut self.task).await.is_err() {
-            tracing::warn!("the router did not remove the mapped ports in time; they end by themselves");
+            tracing::warn!("the router did not remove the mapped ports in time; they will expire");
             self.task.abort();
         }
     }
@@ -152,7 +152,8 @@ impl Mapping<'_> {
             if let Some(address) = self.router.external_address().await
                 && self.address.replace(address) != Some(address)
             {
-                tracing::info!(%address, protocol = self.router.protocol(), "the router names this node's address");
+                tracing::info!(%address, protocol = self.router.protocol(), "the router reported the address of this \
+                    node");
                 on_address(address);
             }
             tokio::select! {
@@ -174,7 +175,8 @@ impl Mapping<'_> {
                     let protocol = self.router.protocol();
                     tracing::info!(%transport, port = number, outside, protocol, "port mapped in the router");
                     if outside != number.get() {
-                        tracing::warn!(%transport, port = number, outside, "the router maps another port: peers are told the wrong one");
+                        tracing::warn!(%transport, port = number, outside, "the router mapped another port, so this \
+                            node announces the wrong one to peers");
                     }
                 }
                 Ok(_) => {}

@@ -62,7 +62,7 @@ pub struct MappedPort {
 /// Why a router does not map.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RouterError {
-    #[error("no router answers by {0}")]
+    #[error("no router answered by {0}")]
     NotFound(&'static str),
     #[error("UPnP: {0}")]
     Add(#[from] AddPortError),
@@ -156,7 +156,7 @@ impl Router {
                 if let Some(mapping) = mappings.get_mut(&port) {
                     match mapping.renew().await {
                         Ok(()) => return Ok(mapping.external_port().get()),
-                        Err(error) => tracing::debug!(%error, "mapping not renewed; it is made again"),
+                        Err(error) => tracing::debug!(%error, "mapping not renewed; it will be requested again"),
                     }
                 }
                 let options = PortMappingOptions {

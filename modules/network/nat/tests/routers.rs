@@ -49,7 +49,7 @@ impl Router {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Speaks {
+enum RouterProtocol {
     /// NAT-PMP; PCP is refused by version.
     NatPmp,
     /// NAT-PMP; PCP gets no answer.
@@ -58,7 +58,7 @@ enum Speaks {
 }
 
 /// A server of NAT-PMP or PCP at an address of its own.
-async fn control_server(host: u8, speaks: Speaks) -> (IpAddr, Arc<Router>, JoinHandle<()>) {
+async fn control_server(host: u8, speaks: RouterProtocol) -> (IpAddr, Arc<Router>, JoinHandle<()>) {
     let address = IpAddr::V4(Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], host));
     let socket = UdpSocket::bind(SocketAddr::new(address, CONTROL_PORT)).await.unwrap();
     let router = Arc::new(Router::default());
@@ -79,13 +79,13 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().unwrap()
 }
 
-fn control_answer(request: &[u8], speaks: Speaks, router: &Router) -> Option<Vec<u8>> {
+fn control_answer(request: &[u8], speaks: RouterProtocol, router: &Router) -> Option<Vec<u8>> {
     let epoch = 1_000_u32.to_be_bytes();
     match (request[0], speaks) {
-        (2, Speaks::NatPmpSilently) => None,
+        (2, RouterProtocol::NatPmpSilently) => None,
         // RFC 6886 3.5: unsupported version.
-        (2, Speaks::NatPmp) => Some([&[0, 128, 0, 1], &epoch[..]].concat()),
-        (2, Speaks::Pcp) => {
+        (2, RouterProtocol::NatPmp) => Some([&[0, 128, 0, 1], &epoch[..]].concat()),
+        (2, RouterProtocol::Pcp) => {
             // RFC 6887 7.2, 11.1: lifetime, nonce, protocol, ports.
             let lifetime = u32::from_be_bytes(number(request, 4));
             let transport = if request[36] == 6 { "TCP" } else { "UDP" };
@@ -101,7 +101,7 @@ fn control_answer(request: &[u8], speaks: Speaks, router: &Router) -> Option<Vec
             Some(answer)
         }
         // RFC 6887 appendix A: a PCP server refuses version 0 in its own form.
-        (_, Speaks::Pcp) => Some([&[2, 128 | request[1], 0, 1, 0, 0, 0, 0], &epoch[..], &[0; 12]].concat()),
+        (_, RouterProtocol::Pcp) => Some([&[2, 128 | request[1], 0, 1, 0, 0, 0, 0], &epoch[..], &[0; 12]].concat()),
         (_, _) if request[1] == 0 => Some([&[0, 128, 0, 0], &epoch[..], &OUTSIDE.octets()].concat()),
         (_, _) => {
             let transport = if request[1] == 2 { "TCP" } else { "UDP" };
@@ -285,19 +285,19 @@ async fn keeps(settings: NatSettings, router: &Router, lifetime: u32) {
 
 #[tokio::test]
 async fn nat_pmp_maps_renews_and_removes() {
-    let (gateway, router, _server) = control_server(1, Speaks::NatPmp).await;
+    let (gateway, router, _server) = control_server(1, RouterProtocol::NatPmp).await;
     keeps(settings(Mechanism::PortControl(Some(gateway))), &router, 1_200).await;
 }
 
 #[tokio::test]
 async fn nat_pmp_of_a_router_that_does_not_answer_pcp_maps_renews_and_removes() {
-    let (gateway, router, _server) = control_server(2, Speaks::NatPmpSilently).await;
+    let (gateway, router, _server) = control_server(2, RouterProtocol::NatPmpSilently).await;
     keeps(settings(Mechanism::PortControl(Some(gateway))), &router, 1_200).await;
 }
 
 #[tokio::test]
 async fn pcp_maps_renews_and_removes() {
-    let (gateway, router, _server) = control_server(3, Speaks::Pcp).await;
+    let (gateway, router, _server) = control_server(3, RouterProtocol::Pcp).await;
     keeps(settings(Mechanism::PortControl(Some(gateway))), &router, 1_200).await;
 }
 
@@ -321,7 +321,7 @@ async fn any_takes_the_router_that_answers() {
 
 /// A start waits for nothing, and a stop not for a search.
 #[tokio::test]
-async fn without_a_router_nothing_waits_and_one_that_comes_later_is_found() {
+async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     let address = IpAddr::V4(Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 4));
     let begun = std::time::Instant::now();
     let (keeper, mut told) = start(settings(Mechanism::PortControl(Some(address))));
@@ -329,7 +329,7 @@ async fn without_a_router_nothing_waits_and_one_that_comes_later_is_found() {
     sleep(Duration::from_secs(1)).await;
     assert!(told.try_recv().is_err());
 
-    let (_, router, _server) = control_server(4, Speaks::NatPmp).await;
+    let (_, router, _server) = control_server(4, RouterProtocol::NatPmp).await;
 
     assert_eq!(timeout(Duration::from_secs(20), told.recv()).await.expect("in time"), Some(OUTSIDE.into()));
     assert_eq!(router.mapped().len(), 2);

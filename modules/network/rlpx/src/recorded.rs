@@ -267,7 +267,7 @@ fn replay(session: &Recorded, piece: usize) {
 }
 
 #[test]
-fn the_state_machine_outputs_what_the_reference_sent_in_pieces_of_any_size() {
+fn the_state_machine_sends_the_references_bytes_for_input_in_pieces_of_any_size() {
     // This state machine's Hello has version 5, so the reference would have compressed its payloads.
     for session in sessions().iter().filter(|session| !session.note.contains("version 4")) {
         for piece in [usize::MAX, 1000, 61] {

@@ -36,7 +36,7 @@ use crate::progress::ProgressLog;
 use crate::rounds::RoundGossip;
 use crate::sockets::{Timer, unix_now};
 use crate::switchboard::{Action, ConnectionId, Switchboard};
-use crate::transactions::{self, Told, TransactionGossip};
+use crate::transactions::{self, GossipItem, TransactionGossip};
 
 /// Orders for one connection that are not carried out yet.
 const MAX_ORDERS: usize = 4;
@@ -45,7 +45,7 @@ const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// What happens.
 pub(crate) enum Input {
-    /// A connection came from outside and passed the doorkeeper.
+    /// A connection came from outside and passed the connection limiter.
     Arrived {
         stream: TcpStream,
         remote: SocketAddr,
@@ -85,9 +85,9 @@ pub(crate) enum Input {
     /// This node has made a block.
     Announce(Arc<Block>, U256),
     /// Transactions became pending.
-    Pending(Vec<Told>),
+    Pending(Vec<GossipItem>),
     /// What is pending, for a peer that has come.
-    Introduced(NodeId, Vec<Told>),
+    Introduced(NodeId, Vec<GossipItem>),
     /// A peer did something wrong.
     Fault { connection: ConnectionId, fault: Fault },
     /// A connection is over.
@@ -313,7 +313,7 @@ impl NetworkActor {
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let pool = Arc::clone(&self.parts.pool);
         self.parts.runtime.spawn_blocking(move || {
-            let told = pool.pending().iter().map(|pending| Told::new(&pending.transaction)).collect();
+            let told = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
             // A busy actor tells the peer of those that come later only.
             drop(mailbox.try_send(Input::Introduced(node, told)));
         });
@@ -372,11 +372,11 @@ impl NetworkActor {
         match action {
             sync::Action::Ask { peer, question } => self.ask(&peer, question),
             sync::Action::Height { peer, head, number } => {
-                tracing::debug!(peer = peer.short(), height = number, %head, "a peer has shown its head");
+                tracing::debug!(peer = peer.short(), height = number, %head, "a peer announced its head");
                 self.switchboard.height(&peer, head, number);
             }
             sync::Action::Fault { peer, fault, reason } => {
-                tracing::debug!(peer = peer.short(), ?fault, reason, "a peer is at fault");
+                tracing::debug!(peer = peer.short(), ?fault, reason, "a peer violated the protocol");
                 self.switchboard.fault_of(&peer, fault, clock);
             }
             sync::Action::BeginImport => {
@@ -422,7 +422,7 @@ impl NetworkActor {
         if let Some(link) = link
             && !link.send(message)
         {
-            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message was dropped");
         }
     }
 
@@ -432,7 +432,7 @@ impl NetworkActor {
         if let Some(link) = link
             && !link.send(message)
         {
-            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message is left out");
+            tracing::trace!(peer = node.short(), "a peer reads too slowly: a message was dropped");
         }
     }
 

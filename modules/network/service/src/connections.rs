@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::actor::Input;
 use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, Question};
-use crate::sockets::Door;
+use crate::sockets::SharedLimiter;
 use crate::switchboard::ConnectionId;
 use crate::traffic::Traffic;
 
@@ -68,7 +68,7 @@ pub(crate) struct Orders {
 }
 
 impl Link {
-    /// Both ends, with room for so many orders.
+    /// Both ends, with room for `orders` orders.
     pub(crate) fn new(orders: usize) -> (Self, Orders) {
         let (orders, ordered) = channel(orders);
         let (urgent, urgent_out) = channel(MAX_OUTGOING);
@@ -115,19 +115,19 @@ impl OpenGates {
 /// A place among the handshakes, given back on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
-    door: Door,
+    limiter: SharedLimiter,
     ip: IpAddr,
 }
 
 impl Place {
-    pub(crate) const fn new(door: Door, ip: IpAddr) -> Self {
-        Self { door, ip }
+    pub(crate) const fn new(limiter: SharedLimiter, ip: IpAddr) -> Self {
+        Self { limiter, ip }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.door.leave(self.ip);
+        self.limiter.leave(self.ip);
     }
 }
 
@@ -170,12 +170,12 @@ impl Context {
 }
 
 /// Why a connection was not opened, or is over.
-struct Over {
+struct EndReason {
     reason: String,
     fault: Option<Fault>,
 }
 
-impl Over {
+impl EndReason {
     fn new(reason: impl ToString) -> Self {
         Self { reason: reason.to_string(), fault: None }
     }
@@ -218,9 +218,9 @@ struct Opened {
     place: Option<Place>,
 }
 
-async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectReason>) -> Result<Opened, Over> {
+async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectReason>) -> Result<Opened, EndReason> {
     let (settings, key) = (context.session.clone(), &context.key);
-    let random = HandshakeRandom::generate().map_err(Over::new)?;
+    let random = HandshakeRandom::generate().map_err(EndReason::new)?;
     match start {
         Start::Accepted { stream, place } => {
             let session = Session::accept(settings, key, random, Duration::ZERO);
@@ -229,10 +229,10 @@ async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectR
         Start::Dial { node, address } => {
             let dialed = tokio::select! {
                 dialed = timeout(DIAL_LIMIT, TcpStream::connect(address)) => dialed,
-                _ = orders.recv() => return Err(Over::new("no longer wanted")),
+                _ = orders.recv() => return Err(EndReason::new("no longer wanted")),
             };
-            let stream = dialed.map_err(|_| Over::new("dial timeout"))?.map_err(Over::new)?;
-            let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(Over::new)?;
+            let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
+            let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(EndReason::new)?;
             Ok(Opened { stream, session, place: None })
         }
     }
@@ -244,7 +244,7 @@ async fn talk(
     context: Context,
     mailbox: &Mailbox<Input>,
     orders: Orders,
-) -> Over {
+) -> EndReason {
     let Opened { stream, session, place } = opened;
     // Small messages leave at once; a system that cannot do that is slower.
     let _ = stream.set_nodelay(true);
@@ -281,11 +281,11 @@ async fn talk(
     tokio::pin!(driving);
     let over = tokio::select! {
         biased;
-        end = &mut driving => return Over { fault: fault_of(&end), reason: end.to_string() },
+        end = &mut driving => return EndReason { fault: fault_of(&end), reason: end.to_string() },
         over = talk.run() => over,
     };
     drop(talk);
-    // What was said last is written; nobody waits longer.
+    // The last messages are written, within a time limit.
     let _ = timeout(FAREWELL_LIMIT, driving).await;
     over
 }
@@ -325,7 +325,7 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     /// Works until this side ends the connection. Where the connection ends by itself, it waits to be dropped.
-    async fn run(&mut self) -> Over {
+    async fn run(&mut self) -> EndReason {
         let (bulk, bandwidth) = (self.bulk.clone(), self.bandwidth.clone());
         loop {
             let since = self.next_bulk.as_ref().map_or_else(Instant::now, |(_, since)| *since);
@@ -370,13 +370,13 @@ impl Talk<'_> {
     }
 
     /// `None`: the actor has forgotten this connection.
-    async fn obey(&self, order: Option<DisconnectReason>) -> Over {
+    async fn obey(&self, order: Option<DisconnectReason>) -> EndReason {
         self.refuse(order.unwrap_or(DisconnectReason::CLIENT_QUITTING)).await
     }
 
-    async fn refuse(&self, reason: DisconnectReason) -> Over {
+    async fn refuse(&self, reason: DisconnectReason) -> EndReason {
         self.command(Command::Refuse(reason)).await;
-        Over::new(reason)
+        EndReason::new(reason)
     }
 
     /// A connection that is gone takes no commands; its end is seen elsewhere.
@@ -389,7 +389,7 @@ impl Talk<'_> {
         self.conversation.as_ref().and_then(|(_, conversation)| conversation.tick(now)).into_iter().collect()
     }
 
-    async fn take(&mut self, event: Event) -> Result<Vec<Step>, Over> {
+    async fn take(&mut self, event: Event) -> Result<Vec<Step>, EndReason> {
         match event {
             Event::Authenticated(node) => {
                 let (connection, local) = (self.connection, self.local);
@@ -414,7 +414,7 @@ impl Talk<'_> {
         }
     }
 
-    async fn greet(&mut self, hello: Hello, agreed: &[Agreed]) -> Result<Vec<Step>, Over> {
+    async fn greet(&mut self, hello: Hello, agreed: &[Agreed]) -> Result<Vec<Step>, EndReason> {
         let spoken = agreed.iter().enumerate().find_map(|(index, agreed)| {
             let number = u32::try_from(agreed.capability.version).ok()?;
             (agreed.capability.name == PROTOCOL).then_some((index, version(number)?))
@@ -434,11 +434,11 @@ impl Talk<'_> {
     async fn ask(
         &self,
         question: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
-    ) -> Result<(), Over> {
+    ) -> Result<(), EndReason> {
         let (answer, answered) = oneshot::channel();
         if let Err(failure) = self.mailbox.try_send(question(answer)) {
             let over = self.refuse(DisconnectReason::TOO_MANY_PEERS).await;
-            return Err(Over { reason: failure.message, ..over });
+            return Err(EndReason { reason: failure.message, ..over });
         }
         match answered.await {
             Ok(Ok(())) => Ok(()),
@@ -447,7 +447,7 @@ impl Talk<'_> {
         }
     }
 
-    async fn perform(&mut self, step: Step) -> Result<(), Over> {
+    async fn perform(&mut self, step: Step) -> Result<(), EndReason> {
         let connection = self.connection;
         let news = match step {
             Step::Send { code, payload } => {
@@ -457,7 +457,7 @@ impl Talk<'_> {
             Step::Serve(question) => return self.serve(question).await,
             Step::End(Ended { told, reason, fault }) => {
                 self.command(Command::Refuse(told)).await;
-                return Err(Over { reason, fault });
+                return Err(EndReason { reason, fault });
             }
             Step::Established(status) => Input::Established { connection, status },
             Step::NewHead { hash, total_difficulty, number } => {
@@ -471,7 +471,7 @@ impl Talk<'_> {
     }
 
     /// Gives the actor what the peer has sent. Nothing more is read from the peer until the actor is done with it.
-    async fn deliver(&mut self, delivery: Delivery) -> Result<(), Over> {
+    async fn deliver(&mut self, delivery: Delivery) -> Result<(), EndReason> {
         let handled = self.in_hand.take();
         let delivered = match delivery {
             Delivery::Bodies { bodies, bytes } => {
@@ -512,7 +512,7 @@ impl Talk<'_> {
 
     /// Answers a question. The peer's next message is looked at once the answer is written, so that a peer which asks and
     /// does not read holds one answer.
-    async fn serve(&mut self, question: Question) -> Result<(), Over> {
+    async fn serve(&mut self, question: Question) -> Result<(), EndReason> {
         let (chain, readers) = (Arc::clone(&self.context.chain), Arc::clone(&self.context.readers));
         let reading = async move {
             // The semaphore is never closed.
@@ -534,7 +534,7 @@ impl Talk<'_> {
     }
 
     /// Waits for something, and sends what is urgent meanwhile: an answer that takes its time delays no vote.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Over> {
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EndReason> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {

@@ -149,7 +149,7 @@ impl Conversation {
             Message::Vote(vote) => round(RoundMessageKind::Vote, &vote, Some(vote.block)),
             Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout, None),
             Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info, Some(info.quorum.block)),
-            // Answers that nobody waits for, votes for heights that no chain has, and orders, which have no use (`docs/spec/p2p.md` 14.6).
+            // Answers to no open request, votes for heights that no chain has, and orders, which have no use (`docs/spec/p2p.md` 14.6).
             _ => return Vec::new(),
         };
         vec![Step::Deliver(delivery)]
@@ -181,7 +181,7 @@ fn round(kind: RoundMessageKind, message: &dyn Encodable, block: Option<BlockInf
 
 fn end(fault: &SessionFault) -> Step {
     let blame = match fault {
-        // Another chain or version is a mistake of nobody.
+        // Another chain or version is not a fault.
         SessionFault::Mismatch(_) => None,
         SessionFault::StatusTimeout => Some(Fault::NoAnswer),
         SessionFault::NoStatus { .. } | SessionFault::SecondStatus | SessionFault::Message(_) => Some(Fault::Malformed),

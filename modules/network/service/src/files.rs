@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bans_outlive_the_folder_and_an_unreadable_file_is_none() {
+    fn bans_are_stored_and_an_unreadable_file_counts_as_empty() {
         let root = tempfile::tempdir().unwrap();
         let folder = NetworkFolder::open(root.path().join("network")).unwrap();
         assert_eq!(folder.bans(1000), []);

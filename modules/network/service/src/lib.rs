@@ -2,11 +2,12 @@
 //! that decides about them.
 //!
 //! [`Network`] starts and stops. The actor owns one `Switchboard` (slots, dialing, standing), one `Discovery` and one
-//! [`ChainSync`](tenon_network_sync::ChainSync) (whom to ask for which blocks), which are state machines; listener, datagrams and connections are thin tasks that tell it what happens. Each connection has a `Conversation`
-//! of its own, and answers what its peer asks for from a [`ChainReader`](tenon_api::ChainReader).
+//! [`ChainSync`](tenon_network_sync::ChainSync) (which blocks to request from which peer), which are state machines. Listener,
+//! datagrams and connections are thin tasks that report events to it. Each connection has its own `Conversation`, and
+//! answers the requests of its peer from a [`ChainReader`](tenon_api::ChainReader).
 //!
-//! Invariants: no decision stands in a task that owns a socket; everything that comes from outside is bounded, by connection and
-//! as a whole (`Doorkeeper`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a peer that stalls costs
+//! Invariants: no task that owns a socket makes a decision; everything that comes from outside is bounded, by connection and
+//! as a whole (`ConnectionLimiter`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a peer that stalls costs
 //! its own connection only; reads (`GetNetworkStatus`, `ListPeers`) never wait for the actor.
 
 #![forbid(unsafe_code)]
@@ -14,9 +15,9 @@
 mod actor;
 mod ban_file;
 mod board;
+mod connection_limiter;
 mod connections;
 mod conversation;
-mod doorkeeper;
 mod files;
 mod importing;
 mod local_chain;

@@ -38,5 +38,5 @@ impl LocalChain for StoredChain {
 }
 
 fn read<T>(result: Result<T, StoreError>) -> Option<T> {
-    result.inspect_err(|error| tracing::warn!(%error, "the chain cannot be read for a peer's blocks")).ok()
+    result.inspect_err(|error| tracing::warn!(%error, "the chain cannot be read to check a peer's blocks")).ok()
 }

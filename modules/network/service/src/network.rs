@@ -29,11 +29,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::actor::{Input, NetworkActor, Parts};
 use crate::board::Board;
+use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connections::{Context, PROTOCOL};
-use crate::doorkeeper::{Doorkeeper, DoorkeeperSettings};
 use crate::files::NetworkFolder;
 use crate::settings::{NetworkSettings, StartError};
-use crate::sockets::{self, Door, Timer};
+use crate::sockets::{self, SharedLimiter, Timer};
 use crate::switchboard::Switchboard;
 use crate::traffic::Traffic;
 use crate::transactions;
@@ -146,7 +146,7 @@ impl Network {
         let mailbox = mailbox.ok_or_else(|| Failure::server(OFF))?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
-        answered.await.map_err(|_| Failure::server("the network has failed; ask again"))??;
+        answered.await.map_err(|_| Failure::server("the network has failed; try again"))??;
         Ok(true)
     }
 
@@ -198,9 +198,12 @@ impl Network {
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make).map_err(StartError::Actor)?;
         let sender = mailbox.get_or_init(|| sender).clone();
-        let door = Door::new(Doorkeeper::new(DoorkeeperSettings::new(settings.max_pending, settings.restrict.clone())));
+        let limiter = SharedLimiter::new(ConnectionLimiter::new(ConnectionLimiterSettings::new(
+            settings.max_pending,
+            settings.restrict.clone(),
+        )));
         let mut tasks = vec![
-            tokio::spawn(sockets::accept(tcp, door, timer, sender.clone())),
+            tokio::spawn(sockets::accept(tcp, limiter, timer, sender.clone())),
             tokio::spawn(sockets::tick(timer, watched, sender.clone())),
             tokio::spawn(transactions::follow_pool(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
         ];
@@ -277,7 +280,7 @@ impl Network {
         if let Some(mailbox) = mailbox
             && let Err(failure) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message for the peers is not sent");
+            tracing::debug!(reason = %failure.message, "a message to the peers was not sent");
         }
     }
 }
@@ -338,7 +341,7 @@ fn switchboard_maker(
         let trusted = settings.trusted.iter().map(|enode| (enode, PeerChange::Trust));
         for (enode, change) in named.chain(trusted) {
             if let Err(problem) = switchboard.change(enode, change, clock) {
-                tracing::warn!(%enode, %problem, "node of the settings left out");
+                tracing::warn!(%enode, %problem, "a node in the settings was ignored");
             }
         }
         switchboard

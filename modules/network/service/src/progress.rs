@@ -27,7 +27,7 @@ impl ProgressLog {
     pub(crate) fn look(&mut self, progress: Option<Progress>, head: u64, peers: usize, now: Duration) {
         let Some(progress) = progress else {
             if std::mem::take(&mut self.is_told) {
-                tracing::info!(head, peers, "blocks of peers taken");
+                tracing::info!(head, peers, "imported blocks from peers");
             }
             self.last = None;
             return;
@@ -51,7 +51,7 @@ impl ProgressLog {
             share = format_args!("{share:.1} %"),
             left = %time_left(left, rate),
             peers,
-            "taking blocks of peers"
+            "importing blocks from peers"
         );
         self.last = Some(Line { at: now, head });
         self.is_told = true;

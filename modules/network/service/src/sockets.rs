@@ -10,8 +10,8 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, watch};
 
 use crate::actor::Input;
+use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
 use crate::connections::Place;
-use crate::doorkeeper::{Doorkeeper, TurnedAway};
 
 /// Datagrams that wait for the actor; others are dropped, as on a busy network.
 const MAX_WAITING_DATAGRAMS: usize = 256;
@@ -45,18 +45,18 @@ pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The doorkeeper, which connections tell when their handshake is over.
+/// The shared connection limiter. A connection reports the end of its handshake to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Door(Arc<Mutex<Doorkeeper>>);
+pub(crate) struct SharedLimiter(Arc<Mutex<ConnectionLimiter>>);
 
-impl Door {
-    pub(crate) fn new(doorkeeper: Doorkeeper) -> Self {
-        Self(Arc::new(Mutex::new(doorkeeper)))
+impl SharedLimiter {
+    pub(crate) fn new(connection_limiter: ConnectionLimiter) -> Self {
+        Self(Arc::new(Mutex::new(connection_limiter)))
     }
 
     /// # Errors
-    /// [`TurnedAway`].
-    fn enter(&self, ip: IpAddr, now: Duration) -> Result<Place, TurnedAway> {
+    /// [`RefusedConnection`].
+    fn enter(&self, ip: IpAddr, now: Duration) -> Result<Place, RefusedConnection> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).enter(ip, now)?;
         Ok(Place::new(self.clone(), ip))
     }
@@ -67,23 +67,23 @@ impl Door {
 }
 
 /// Accepts connections until it is aborted.
-pub(crate) async fn accept(listener: TcpListener, door: Door, timer: Timer, mailbox: Mailbox<Input>) {
+pub(crate) async fn accept(listener: TcpListener, limiter: SharedLimiter, timer: Timer, mailbox: Mailbox<Input>) {
     loop {
         match listener.accept().await {
-            Ok((stream, remote)) => arrive(stream, remote, &door, timer, &mailbox),
+            Ok((stream, remote)) => arrive(stream, remote, &limiter, timer, &mailbox),
             Err(error) => {
-                tracing::debug!(%error, "no connection accepted");
+                tracing::debug!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-fn arrive(stream: TcpStream, remote: SocketAddr, door: &Door, timer: Timer, mailbox: &Mailbox<Input>) {
-    match door.enter(remote.ip(), timer.now()) {
+fn arrive(stream: TcpStream, remote: SocketAddr, limiter: &SharedLimiter, timer: Timer, mailbox: &Mailbox<Input>) {
+    match limiter.enter(remote.ip(), timer.now()) {
         // A full mailbox closes the connection.
         Ok(place) => drop(mailbox.try_send(Input::Arrived { stream, remote, place })),
-        Err(cause) => tracing::trace!(%remote, %cause, "connection closed at once"),
+        Err(cause) => tracing::trace!(%remote, %cause, "a connection was refused"),
     }
 }
 

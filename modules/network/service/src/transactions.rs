@@ -17,7 +17,7 @@ use tenon_supervisor::Mailbox;
 use crate::actor::Input;
 use crate::connections::Outgoing;
 
-/// A message ends once its transactions have so many bytes.
+/// A message is complete once its transactions reach this number of bytes.
 const PACK_BYTES: usize = 102_400;
 /// Transactions that a peer is remembered to know.
 const MAX_KNOWN: usize = 32_768;
@@ -26,12 +26,12 @@ const MAX_TOLD: usize = 1024;
 
 /// A transaction for peers, in the form of a list's item.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct GossipItem {
     hash: B256,
     item: Arc<Vec<u8>>,
 }
 
-impl Told {
+impl GossipItem {
     pub(crate) fn new(transaction: &Transaction) -> Self {
         let mut item = Vec::new();
         tenon_chain::encode_list_transaction(transaction, &mut item);
@@ -64,18 +64,18 @@ impl TransactionGossip {
     }
 
     /// The messages that tell every peer what it does not know yet.
-    pub(crate) fn tell_all(&mut self, told: &[Told]) -> Vec<(NodeId, Vec<Outgoing>)> {
+    pub(crate) fn tell_all(&mut self, told: &[GossipItem]) -> Vec<(NodeId, Vec<Outgoing>)> {
         self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, told))).collect()
     }
 
     /// The messages that tell one peer what it does not know yet.
-    pub(crate) fn tell(&mut self, peer: &NodeId, told: &[Told]) -> Vec<Outgoing> {
+    pub(crate) fn tell(&mut self, peer: &NodeId, told: &[GossipItem]) -> Vec<Outgoing> {
         self.known.get_mut(peer).map_or_else(Vec::new, |known| packs(known, told))
     }
 }
 
 /// Messages of at least 102,400 bytes each, but for the last.
-fn packs(known: &mut BoundedSet<B256>, told: &[Told]) -> Vec<Outgoing> {
+fn packs(known: &mut BoundedSet<B256>, told: &[GossipItem]) -> Vec<Outgoing> {
     let mut packs = Vec::new();
     let (mut items, mut bytes) = (Vec::new(), 0);
     let mut close = |items: &mut Vec<&[u8]>| {
@@ -119,7 +119,7 @@ pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailb
             }
             next = if told.len() < MAX_TOLD { pending.next().now_or_never().flatten() } else { None };
         }
-        let told = told.iter().map(|pending| Told::new(&pending.transaction)).collect();
+        let told = told.iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
         // A busy actor tells nobody; peers hear of them from others.
         drop(mailbox.try_send(Input::Pending(told)));
     }
@@ -129,12 +129,12 @@ pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailb
 mod tests {
     use super::*;
 
-    fn told(number: u8, bytes: usize) -> Told {
-        Told { hash: B256::repeat_byte(number), item: Arc::new(vec![0; bytes]) }
+    fn told(number: u8, bytes: usize) -> GossipItem {
+        GossipItem { hash: B256::repeat_byte(number), item: Arc::new(vec![0; bytes]) }
     }
 
     #[test]
-    fn each_peer_is_told_once_what_it_does_not_know_in_packs() {
+    fn each_peer_gets_unknown_transactions_once_in_batches() {
         let mut gossip = TransactionGossip::default();
         let (first, second) = (NodeId([1; 64]), NodeId([2; 64]));
         gossip.joined(first);

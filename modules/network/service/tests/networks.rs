@@ -27,9 +27,9 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes every block whose parent is the head.
-struct Taker(Arc<MemoryChain>);
+struct AcceptingImporter(Arc<MemoryChain>);
 
-impl BlockPort for Taker {
+impl BlockPort for AcceptingImporter {
     fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
         let is_next = header.parent_hash == self.0.head().header.hash();
         if is_next { BlockVerdict::Head } else { BlockVerdict::ParentUnknown }
@@ -107,7 +107,7 @@ fn chain(blocks: u64) -> Arc<MemoryChain> {
 }
 
 impl Node {
-    /// A node with a chain of so many blocks that is not started yet.
+    /// A node with a chain of `blocks` blocks, not started yet.
     fn new(blocks: u64, change: impl FnOnce(&mut NetworkSettings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let chain = chain(blocks);
@@ -144,7 +144,7 @@ impl Node {
     async fn begin(&self) {
         let ports = NetworkPorts {
             chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
-            blocks: Arc::new(Taker(Arc::clone(&self.chain))),
+            blocks: Arc::new(AcceptingImporter(Arc::clone(&self.chain))),
             pool: Arc::new(NoPool),
             consensus: None,
             bus: self.bus.clone(),
@@ -230,7 +230,7 @@ async fn a_node_that_is_behind_takes_the_blocks_of_its_peer() {
         }
     };
     timeout(PATIENCE, following).await.unwrap();
-    assert_eq!(one.peers().len(), 1, "nobody was cut");
+    assert_eq!(one.peers().len(), 1, "no peer was disconnected");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,7 +240,7 @@ async fn two_nodes_find_each_other_by_a_third_that_only_relays() {
     let join = |settings: &mut NetworkSettings| settings.bootnodes = vec![bootnode];
     let (one, other) = (Node::start(3, join).await, Node::start(3, join).await);
 
-    // The relay is of another network, so that nobody keeps a connection with it.
+    // The relay is of another network, so that no node keeps a connection to it.
     let other_id = other.enode().id.to_string();
     let peers = one.wait_for(|peers| knows_heads(peers) && peers.iter().any(|peer| peer.id == other_id)).await;
 

@@ -80,7 +80,7 @@ impl BlockQueue {
         }));
     }
 
-    /// Blocks whose bodies are to be asked of a peer, at most `most`: the first that nobody was asked for. Once the first block of
+    /// Blocks whose bodies to request from a peer, at most `most`: the first that were not requested yet. Once the first block of
     /// all waits longer than `patience` for another peer, it and the missing ones after it are asked again.
     pub(crate) fn assign(
         &mut self,
@@ -162,7 +162,7 @@ impl BlockQueue {
         }
     }
 
-    /// The first block whose body is missing and that nobody was asked for.
+    /// The first block whose body is missing and not requested.
     pub(crate) fn first_missing(&self) -> Option<(u64, B256)> {
         let slot = self.slots.iter().find(|slot| matches!(slot.body, Body::Missing))?;
         Some((slot.header.number, slot.header.hash()))

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
-/// A set with at most so many items.
+/// A set with a maximum number of items.
 #[derive(Clone, Debug)]
 pub struct BoundedSet<T> {
     items: HashSet<T>,

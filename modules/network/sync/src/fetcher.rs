@@ -30,7 +30,7 @@ const MAX_ANNOUNCED: usize = 4096;
 const ANNOUNCE_WAIT: Duration = Duration::from_millis(400);
 /// An announcement is forgotten after so long.
 const ANNOUNCE_LIMIT: Duration = Duration::from_secs(15);
-/// A block whose time has not come is kept if its time comes within so many seconds.
+/// A block with a future time is kept if its time is at most this number of seconds ahead.
 const MAX_EARLY_SECONDS: u64 = 30;
 /// Hashes of blocks that were taken or refused.
 const MAX_RECENT: usize = 1024;

@@ -15,7 +15,7 @@ use crate::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, Question};
 
 /// How a peer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum PeerBehaviour {
     Honest,
     /// Shows the header of its head, and answers nothing after that.
     Silent,
@@ -134,7 +134,7 @@ enum Arrival {
 struct World {
     sync: ChainSync,
     local: Local,
-    peers: BTreeMap<NodeId, (Manner, Chain)>,
+    peers: BTreeMap<NodeId, (PeerBehaviour, Chain)>,
     arrivals: BTreeMap<(Duration, u64), Arrival>,
     serial: u64,
     now: Duration,
@@ -152,7 +152,7 @@ fn node(index: u8) -> NodeId {
 }
 
 impl World {
-    fn new(own: &Chain, peers: &[(Manner, Chain)]) -> Self {
+    fn new(own: &Chain, peers: &[(PeerBehaviour, Chain)]) -> Self {
         let canonical: Vec<_> = own.0.iter().map(|block| block.header.clone()).collect();
         let stored = canonical.iter().map(SealedHeader::hash).collect();
         let mut world = Self {
@@ -186,22 +186,22 @@ impl World {
         let Some((manner, chain)) = self.peers.get(&peer).cloned() else { return };
         let is_for_head = matches!(question, Question::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
         let wait = match manner {
-            Manner::Silent if !is_for_head => return,
-            Manner::Slow(wait) => wait,
+            PeerBehaviour::Silent if !is_for_head => return,
+            PeerBehaviour::Slow(wait) => wait,
             _ => 50,
         };
         match question {
             Question::Headers(request) => {
                 let mut headers = chain.headers(request);
-                if manner == Manner::Liar && headers.len() > 2 {
+                if manner == PeerBehaviour::Liar && headers.len() > 2 {
                     headers.swap(0, 1);
                 }
                 self.later(wait, Arrival::Headers(peer, headers));
             }
             Question::Bodies(hashes) => {
                 let bodies = match manner {
-                    Manner::Bodiless => Vec::new(),
-                    Manner::Liar => vec![checked(&[Header::default(), Header::default()])],
+                    PeerBehaviour::Bodiless => Vec::new(),
+                    PeerBehaviour::Liar => vec![checked(&[Header::default(), Header::default()])],
                     // An honest answer has a limit in bytes as well.
                     _ => hashes.iter().filter_map(|hash| chain.body(hash)).take(100).collect(),
                 };
@@ -276,7 +276,7 @@ impl World {
         let leaving: Vec<_> = self
             .peers
             .iter()
-            .filter(|(_, (manner, _))| matches!(manner, Manner::Leaves(at) if Duration::from_millis(*at) <= self.now))
+            .filter(|(_, (manner, _))| matches!(manner, PeerBehaviour::Leaves(at) if Duration::from_millis(*at) <= self.now))
             .map(|(id, _)| *id)
             .collect();
         for peer in leaving {
@@ -301,7 +301,7 @@ impl World {
         true
     }
 
-    /// Runs until the head is this one, or for so many seconds.
+    /// Runs until the head is `goal`, or for `seconds`.
     fn run(&mut self, goal: B256, seconds: u64) -> bool {
         let until = self.now + Duration::from_secs(seconds);
         while self.now < until {
@@ -319,7 +319,7 @@ impl World {
 #[test]
 fn a_long_chain_comes_from_one_peer_in_bounded_pieces() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(9_000, 1, 0));
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    let mut world = World::new(&own, &[(PeerBehaviour::Honest, theirs.clone())]);
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
     assert!(world.sync.is_synced() && world.faults.is_empty(), "{:?}", world.faults);
     assert!(world.most_importing <= 2_048, "{}", world.most_importing);
@@ -328,11 +328,12 @@ fn a_long_chain_comes_from_one_peer_in_bounded_pieces() {
 #[test]
 fn silent_and_lying_peers_cost_their_own_questions_only() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(6_000, 1, 0));
-    let good = (Manner::Honest, theirs.clone());
+    let good = (PeerBehaviour::Honest, theirs.clone());
     let mut alone = World::new(&own, std::slice::from_ref(&good));
     assert!(alone.run(theirs.head().hash(), 300));
     // The highest identifier is the source among equals: the liar gets its turn.
-    let bad = [Manner::Silent, Manner::Silent, Manner::Liar].map(|manner| (manner, theirs.clone()));
+    let bad =
+        [PeerBehaviour::Silent, PeerBehaviour::Silent, PeerBehaviour::Liar].map(|manner| (manner, theirs.clone()));
     let mut world = World::new(&own, &[vec![good; 5], bad.to_vec()].concat());
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
     let blamed: BTreeSet<_> = world.faults.iter().map(|(peer, _)| *peer).collect();
@@ -345,7 +346,7 @@ fn a_branch_is_left_for_a_better_one_at_its_newest_common_block() {
     for fork in [1, 50, 299, 300] {
         let own = Chain::new(300, fork, 1);
         let theirs = Chain::new(700, fork, 2);
-        let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+        let mut world = World::new(&own, &[(PeerBehaviour::Honest, theirs.clone())]);
         assert!(world.run(theirs.head().hash(), 60), "fork at {fork}: {:?}", world.local.head());
         assert!(world.faults.is_empty(), "{:?}", world.faults);
     }
@@ -354,7 +355,8 @@ fn a_branch_is_left_for_a_better_one_at_its_newest_common_block() {
 #[test]
 fn a_source_that_leaves_is_replaced() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(5_000, 1, 0));
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Leaves(900), theirs.clone())]);
+    let mut world =
+        World::new(&own, &[(PeerBehaviour::Honest, theirs.clone()), (PeerBehaviour::Leaves(900), theirs.clone())]);
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
     assert!(world.faults.is_empty(), "{:?}", world.faults);
 }
@@ -363,7 +365,7 @@ fn a_source_that_leaves_is_replaced() {
 fn headers_whose_bodies_are_nowhere_cost_their_source() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(1_000, 1, 0));
     let invented = Chain::new(2_000, 1, 9);
-    let peers = [(Manner::Honest, theirs.clone()), (Manner::Bodiless, invented)];
+    let peers = [(PeerBehaviour::Honest, theirs.clone()), (PeerBehaviour::Bodiless, invented)];
     let mut world = World::new(&own, &peers);
     assert!(world.run(theirs.head().hash(), 120), "at {:?} {:?}", world.local.head(), world.faults);
     assert!(world.faults.contains(&(node(2), Fault::EmptyAnswer)), "{:?}", world.faults);
@@ -374,7 +376,11 @@ fn headers_whose_bodies_are_nowhere_cost_their_source() {
 fn a_wrong_block_costs_its_source_and_is_remembered() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(400, 1, 0));
     let bad = Chain::new(800, 200, 3);
-    let peers = [(Manner::Honest, theirs.clone()), (Manner::Honest, bad.clone()), (Manner::Honest, bad.clone())];
+    let peers = [
+        (PeerBehaviour::Honest, theirs.clone()),
+        (PeerBehaviour::Honest, bad.clone()),
+        (PeerBehaviour::Honest, bad.clone()),
+    ];
     let mut world = World::new(&own, &peers);
     world.wrong = bad.at(210).map(Block::hash);
     // The blocks below the wrong one are taken; total difficulty decides afterwards.
@@ -388,7 +394,7 @@ fn a_wrong_block_costs_its_source_and_is_remembered() {
 #[test]
 fn claims_without_blocks_and_chains_below_the_commit_lead_to_a_fault() {
     let own = Chain::new(100, 1, 0);
-    let mut world = World::new(&own, &[(Manner::Honest, own.clone())]);
+    let mut world = World::new(&own, &[(PeerBehaviour::Honest, own.clone())]);
     world.sync.left(node(1));
     world.sync.joined(node(1), own.head().hash(), U256::MAX);
     world.run(B256::ZERO, 20);
@@ -398,7 +404,7 @@ fn claims_without_blocks_and_chains_below_the_commit_lead_to_a_fault() {
 #[test]
 fn a_head_without_a_header_is_a_fault() {
     let own = Chain::new(100, 1, 0);
-    let mut world = World::new(&own, &[(Manner::Honest, own.clone())]);
+    let mut world = World::new(&own, &[(PeerBehaviour::Honest, own.clone())]);
     world.sync.left(node(1));
     world.sync.joined(node(1), B256::repeat_byte(9), U256::from(1));
     world.run(B256::ZERO, 20);
@@ -408,7 +414,8 @@ fn a_head_without_a_header_is_a_fault() {
 #[test]
 fn a_block_that_a_peer_sends_is_relayed_to_the_others_and_taken() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(12, 1, 0));
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Honest, theirs.clone())]);
+    let mut world =
+        World::new(&own, &[(PeerBehaviour::Honest, theirs.clone()), (PeerBehaviour::Honest, theirs.clone())]);
     for peer in [node(1), node(2)] {
         world.sync.left(peer);
         world.sync.joined(peer, own.head().hash(), U256::from(11));
@@ -427,7 +434,7 @@ fn a_block_that_a_peer_sends_is_relayed_to_the_others_and_taken() {
 #[test]
 fn an_announced_block_is_asked_for_after_a_while() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    let mut world = World::new(&own, &[(PeerBehaviour::Honest, theirs.clone())]);
     world.sync.left(node(1));
     world.sync.joined(node(1), own.head().hash(), U256::from(11));
     let (hash, number) = (theirs.head().hash(), 11);
@@ -436,7 +443,7 @@ fn an_announced_block_is_asked_for_after_a_while() {
     assert!(world.run(hash, 5));
     assert!(world.now >= Duration::from_millis(400), "{:?}", world.now);
 
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone())]);
+    let mut world = World::new(&own, &[(PeerBehaviour::Honest, theirs.clone())]);
     world.sync.left(node(1));
     world.sync.joined(node(1), own.head().hash(), U256::from(11));
     let (local, now) = (&world.local, world.now);
@@ -445,11 +452,12 @@ fn an_announced_block_is_asked_for_after_a_while() {
     assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
 }
 
-/// A block that found no room on its way is sent by nobody a second time, and the network may wait for this node's vote.
+/// A block that was dropped on its way is not sent a second time, and the network may wait for this node's vote.
 #[test]
 fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(13, 1, 0));
-    let mut world = World::new(&own, &[(Manner::Honest, theirs.clone()), (Manner::Honest, theirs.clone())]);
+    let mut world =
+        World::new(&own, &[(PeerBehaviour::Honest, theirs.clone()), (PeerBehaviour::Honest, theirs.clone())]);
     for peer in [node(1), node(2)] {
         world.sync.left(peer);
         world.sync.joined(peer, own.head().hash(), U256::from(11));
@@ -468,14 +476,14 @@ fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
     );
 }
 
-fn manner() -> impl Strategy<Value = Manner> {
+fn manner() -> impl Strategy<Value = PeerBehaviour> {
     prop_oneof![
-        Just(Manner::Honest),
-        Just(Manner::Silent),
-        (0_u64..9_000).prop_map(Manner::Slow),
-        Just(Manner::Liar),
-        Just(Manner::Bodiless),
-        (0_u64..5_000).prop_map(Manner::Leaves),
+        Just(PeerBehaviour::Honest),
+        Just(PeerBehaviour::Silent),
+        (0_u64..9_000).prop_map(PeerBehaviour::Slow),
+        Just(PeerBehaviour::Liar),
+        Just(PeerBehaviour::Bodiless),
+        (0_u64..5_000).prop_map(PeerBehaviour::Leaves),
     ]
 }
 
@@ -488,7 +496,7 @@ proptest! {
         fork in 1_u64..800,
     ) {
         let theirs = Chain::new(1_500, 2_000, 0);
-        let mut peers = vec![(Manner::Honest, theirs.clone())];
+        let mut peers = vec![(PeerBehaviour::Honest, theirs.clone())];
         // The others are behind, or claim another branch of the same length.
         peers.extend(others.into_iter().map(|(manner, length, fork, salt)| (manner, Chain::new(length, fork, salt))));
         let mut world = World::new(&Chain::new(own, fork, 7), &peers);

@@ -145,7 +145,7 @@ impl ChainSync {
         }
     }
 
-    /// A peer has a vote or a certificate for a block, and is asked for it unless it comes by itself: nobody sends it twice.
+    /// A peer has a vote or a certificate for a block, and is asked for it unless the block arrives unrequested: no peer sends it twice.
     pub fn mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
         if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
             self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);

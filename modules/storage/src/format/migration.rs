@@ -30,7 +30,7 @@ pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) ->
     }
     for (from, step) in (1..known).zip(steps).skip_while(|(from, _)| *from < found) {
         let to = from + 1;
-        tracing::info!(path = %path.display(), from, to, "bringing the database to a newer format");
+        tracing::info!(path = %path.display(), from, to, "converting the database to a newer format");
         step(database).and_then(|()| record(database, to)).map_err(|source| OpenError::Migration {
             path: path.to_path_buf(),
             from,
@@ -119,8 +119,8 @@ mod tests {
 
         let path = folder.path().display();
         let wanted = format!(
-            "database {path} could not be brought from format 2 to 3: database: no space left; \
-             mend the cause and start again, nothing is lost"
+            "database {path} could not be converted from format 2 to 3: database: no space left; \
+             solve that and start again, nothing is lost"
         );
         assert_eq!(failed.to_string(), wanted);
         assert_eq!((meta::format(&database).unwrap(), letters(&database)), (Some(2), "a".to_owned()));

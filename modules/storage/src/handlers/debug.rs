@@ -154,7 +154,7 @@ impl Answers {
             hashed += addresses.len();
             let most = self.limits.preimage_keys;
             if hashed > most {
-                let text = format!("the database has more than {most} accounts: too many to be ordered by hash");
+                let text = format!("the database has more than {most} accounts, which are too many to sort by hash");
                 return Err(Failure::limit(text).into());
             }
             for address in &addresses {
@@ -184,7 +184,7 @@ impl Answers {
             let span = request.to.0.saturating_sub(request.from.0);
             if span > self.limits.chain_changes {
                 let most = self.limits.chain_changes;
-                return Err(Failure::limit(format!("the blocks lie more than {most} apart")).into());
+                return Err(Failure::limit(format!("the blocks are more than {most} apart")).into());
             }
             let blocks = (request.from.0.saturating_add(1), request.to.0);
             let most = self.limits.dump_records;

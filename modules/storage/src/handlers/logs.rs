@@ -201,9 +201,9 @@ impl Found<'_> {
 fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
     let advice = match (range, logs.last()) {
         (LogRange::Numbers { from, .. }, Some(last)) if last.block_number > *from => {
-            format!("ask for blocks {from} to {} first", last.block_number.0 - 1)
+            format!("request blocks {from} to {} first", last.block_number.0 - 1)
         }
-        _ => "ask for fewer addresses or topics".into(),
+        _ => "request fewer addresses or topics".into(),
     };
     Failure::limit(format!("query returned more than {limit} results; {advice}"))
 }

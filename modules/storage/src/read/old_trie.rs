@@ -287,7 +287,7 @@ impl Span {
             return Ok(update.writes);
         }
         let (number, base, computed) = (self.number, self.base, update.root);
-        Err(corrupt(format!("history between blocks {base} and {number}: gives root {computed} in place of {root}"))
+        Err(corrupt(format!("history between blocks {base} and {number}: gives root {computed} instead of {root}"))
             .into())
     }
 }

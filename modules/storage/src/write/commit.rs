@@ -56,10 +56,10 @@ impl Store {
 
         // The block is committed even if this fails; pruning continues after the next block.
         if let Err(error) = self.prune_to_window() {
-            tracing::warn!(number = header.number, %error, "old states not pruned");
+            tracing::warn!(number = header.number, %error, "could not prune old states");
         }
         if let Err(error) = self.thin_to_window() {
-            tracing::warn!(number = header.number, %error, "old tries not thinned");
+            tracing::warn!(number = header.number, %error, "could not remove old tries");
         }
         Ok(())
     }

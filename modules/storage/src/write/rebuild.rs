@@ -4,7 +4,7 @@
 //! of a checkpoint for a later one and removed it. A state in use again must not lack it. Tries that lack a node are
 //! built from the accounts and slots of the height, in ascending order of hashed keys: then a batch of keys replaces
 //! nodes of the batch before it only, and no unneeded node is ever stored. Memory is bounded by [`MAX_KEYS`], whatever
-//! the size of the state; a larger trie costs one more pass over the flat records for each so many keys.
+//! the size of the state; a larger trie costs one more pass over the flat records for every [`MAX_KEYS`] keys.
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
@@ -204,7 +204,7 @@ fn rebuild(shared: &Shared, flat: Flat, root: B256, number: u64) -> Result<(), S
     }
     if trie.root != root {
         let computed = trie.root;
-        return Err(corrupt(format!("flat state of block {number}: gives root {computed} in place of {root}")));
+        return Err(corrupt(format!("flat state of block {number}: gives root {computed} instead of {root}")));
     }
     trie.store_newest()
 }

@@ -61,7 +61,7 @@ impl Store {
             shared.head.store(Arc::new(head));
         }
         writer.count_block(true);
-        tracing::info!(%ancestor, %from, to = %number, "branch took the place of another");
+        tracing::info!(%ancestor, %from, to = %number, "reorganisation: another branch became canonical");
         Ok(())
     }
 

@@ -188,12 +188,12 @@ fn child_that_writes_until_it_is_killed() {
 
 /// A child's last reports on its head, a height or a hash: its position and its target.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said<T> {
+pub(crate) struct Reported<T> {
     at: Option<T>,
     going_to: Option<T>,
 }
 
-impl<T: FromStr<Err: Debug>> Said<T> {
+impl<T: FromStr<Err: Debug>> Reported<T> {
     fn hear(&mut self, line: &str) {
         let place = |text: &str| Some(text.parse::<T>().unwrap());
         if let Some(at) = line.strip_prefix(CHILD_IS_AT) {
@@ -204,7 +204,7 @@ impl<T: FromStr<Err: Debug>> Said<T> {
     }
 }
 
-impl Said<u64> {
+impl Reported<u64> {
     /// Fails unless the head is at the last position reported, or on the way to the last target.
     pub(crate) fn assert_explains(self, head: u64) {
         let at = self.at.unwrap();
@@ -219,7 +219,7 @@ pub(crate) fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     child: &str,
     environment: &[(&str, String)],
     random: &mut Random,
-) -> Said<T> {
+) -> Reported<T> {
     // A killed child cleans nothing up: its scratch files are in a folder that this process removes.
     let scratch = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -234,7 +234,7 @@ pub(crate) fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     let first = lines.find(|line| line.starts_with(CHILD_IS_AT));
     let first = first.unwrap_or_else(|| panic!("the child ended before it wrote"));
     let hearing = std::thread::spawn(move || {
-        let mut said = Said { at: None, going_to: None };
+        let mut said = Reported { at: None, going_to: None };
         std::iter::once(first).chain(lines).for_each(|line| said.hear(&line));
         said
     });

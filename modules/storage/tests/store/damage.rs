@@ -36,7 +36,7 @@ fn spoil(path: &Path, column: &str, prefix: &[u8]) {
 }
 
 #[test]
-fn a_whole_database_has_no_damage_and_counts_what_was_checked() {
+fn an_intact_database_has_no_damage_and_reports_the_checked_counts() {
     let maker = chain();
     let mut stages = Vec::new();
 

@@ -79,7 +79,7 @@ fn pruned_mode_answers_its_window_and_reports_older_heights() {
 }
 
 #[test]
-fn a_pruned_database_keeps_only_what_its_window_needs() {
+fn a_pruned_database_keeps_only_the_records_of_its_window() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..40 {

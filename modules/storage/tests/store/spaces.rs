@@ -109,7 +109,7 @@ fn a_full_space_refuses_by_name_and_accepts_changes_that_shrink_it() {
 
     assert_eq!(
         records.to_string(),
-        "storage of module m is full: it would hold 3 records of 13 bytes, allowed are 2 of 20; raise storage-records \
+        "storage of module m is full: it would have 3 records with 13 bytes, but at most 2 with 20 bytes are allowed; raise storage-records \
          or storage in [plugins.m.limits]"
     );
     assert!(matches!(too_long, SpaceError::Full { usage, .. } if usage.bytes == 22));

@@ -28,7 +28,7 @@ const ROTATE_AFTER: u64 = 16 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// It cannot be read or written.
-    #[error("transaction journal {}: {source}; mend that, or name another file with txpool.journal", path.display())]
+    #[error("transaction journal {}: {source}; solve that, or choose another file with txpool.journal", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// The path is not a regular file.
-    #[error("transaction journal {}: it is {found}; name a regular file with txpool.journal", path.display())]
+    #[error("transaction journal {}: it is {found}; choose a regular file with txpool.journal", path.display())]
     NoFile {
         /// The path in the settings.
         path: PathBuf,
@@ -45,7 +45,8 @@ pub enum JournalError {
     },
     /// The file has content, but none of a journal.
     #[error(
-        "transaction journal {}: the file holds something else, and was left as it is; name another one with txpool.journal",
+        "transaction journal {}: the file has other content and was not changed; choose another one with \
+         txpool.journal",
         path.display()
     )]
     NoJournal {
@@ -53,7 +54,7 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// Another file replaced it while it was open.
-    #[error("transaction journal {}: another file has its name now, and was left as it is; take it away", path.display())]
+    #[error("transaction journal {}: another file now has its name and was not changed; move it away", path.display())]
     Replaced {
         /// The file.
         path: PathBuf,
@@ -286,7 +287,7 @@ mod tests {
 
             let error = Journal::open(&path, |_| panic!("no record")).unwrap_err().to_string();
 
-            assert!(error.contains("holds something else, and was left as it is"), "{error}");
+            assert!(error.contains("has other content and was not changed"), "{error}");
             assert_eq!(fs::read(&path).unwrap(), foreign);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -350,7 +351,7 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), record(b"two"));
         fs::remove_file(&target).unwrap();
         let error = Journal::open(&link, |_| ()).unwrap_err().to_string();
-        assert!(error.contains("it is a link to a file that is not there"), "{error}");
+        assert!(error.contains("it is a link to a file that does not exist"), "{error}");
     }
 
     #[test]
@@ -365,7 +366,7 @@ mod tests {
             [&socket, &pipe, Path::new("/dev/zero")].map(|path| Journal::open(path, |_| ()).unwrap_err().to_string());
 
         for (error, what) in refused.iter().zip(["a socket", "a pipe", "a device"]) {
-            assert!(error.contains(&format!("it is {what}; name a regular file")), "{error}");
+            assert!(error.contains(&format!("it is {what}; choose a regular file")), "{error}");
         }
         assert!(fs::symlink_metadata(&pipe).is_ok() && socket.exists());
     }
@@ -381,7 +382,7 @@ mod tests {
 
         let error = journal.rotate(&[]).unwrap_err().to_string();
 
-        assert!(error.contains("another file has its name now"), "{error}");
+        assert!(error.contains("another file now has its name"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         let other = folder.path().join("other.journal");
         let mut journal = Journal::open(&other, |_| ()).unwrap();

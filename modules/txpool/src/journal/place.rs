@@ -27,7 +27,7 @@ pub(super) fn real_path(named: &Path) -> Result<PathBuf, JournalError> {
         Ok(found) if found.is_file() => Ok(named.to_owned()),
         Ok(found) => Err(refused(kind_of(found.file_type()))),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-        Err(_) if named.is_symlink() => Err(refused("a link to a file that is not there")),
+        Err(_) if named.is_symlink() => Err(refused("a link to a file that does not exist")),
         Err(_) => Ok(named.to_owned()),
     }
 }
@@ -104,6 +104,7 @@ pub(super) fn keep_aside(path: &Path) -> io::Result<PathBuf> {
         return Ok(copy);
     }
     Err(io::Error::other(format!(
-        "it is damaged, and {MAX_COPIES} copies of damaged ones lie beside it; look at them, and take them away"
+        "it is damaged, and there are already {MAX_COPIES} copies of damaged journals beside it; inspect and remove \
+         them"
     )))
 }

@@ -99,7 +99,7 @@ fn a_short_job_counts_less_than_a_long_one() {
 }
 
 #[test]
-fn a_clients_plugins_share_what_it_has() {
+fn the_plugins_of_a_client_share_its_time() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (long, _) = arrive(&mut state, through(1, "eth"), clock.after(0), "eth 1");
     arrive(&mut state, through(1, "eth"), clock.after(0), "eth 2");

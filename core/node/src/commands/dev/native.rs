@@ -24,18 +24,21 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
     let dev = &resolved.settings.dev;
     if resolved.is_chosen("dev.chain-id") && dev.chain_id != NATIVE_DEVELOPMENT_CHAIN {
         return Err(Stop::Usage(format!(
-            "dev.chain-id ({}): a native development network has chain id {NATIVE_DEVELOPMENT_CHAIN}, the one for \
-             which all native rules hold from the first block; leave it out",
+            "dev.chain-id ({}): a native development network has chain id {NATIVE_DEVELOPMENT_CHAIN}, for which all \
+             native rules hold from the first block; leave the setting out",
             resolved.origin("dev.chain-id")
         )));
     }
     if dev.epoch < MIN_EPOCH {
         let origin = resolved.origin("dev.epoch");
-        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {MIN_EPOCH} rounds at least")));
+        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has at least {MIN_EPOCH} rounds")));
     }
     if dev.profile == DevProfile::NativeV1 && resolved.is_chosen("dev.epoch") {
         let origin = resolved.origin("dev.epoch");
-        return Err(Stop::Usage(format!("dev.epoch ({origin}): epochs of engine v1 have 900 blocks; leave it out")));
+        return Err(Stop::Usage(format!(
+            "dev.epoch ({origin}): epochs of engine v1 have 900 blocks; leave the setting \
+            out"
+        )));
     }
     Ok(())
 }
@@ -97,8 +100,8 @@ impl Masternode {
             return Ok(());
         }
         Err(Stop::DataFolder(
-            "the data folder holds no native development network of this mnemonic; give the dev.mnemonic that it was \
-             made with, or choose another --datadir"
+            "the data folder has no native development network of this mnemonic; give the dev.mnemonic with which it \
+             was created, or choose another --datadir"
                 .into(),
         ))
     }

@@ -23,11 +23,10 @@ Look at the device for the digits, and type their positions:
 
 /// `--passphrase`.
 pub(super) fn passphrase_argument() -> Arg {
-    Arg::new("passphrase")
-        .long("passphrase")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help("Take the passphrase from the first line of this file; it is asked for at the terminal otherwise")
+    Arg::new("passphrase").long("passphrase").value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+        "Read the passphrase from the first line of this file; without it, the passphrase is asked for at the \
+            terminal",
+    )
 }
 
 /// Asks at the terminal, without echoing the input.
@@ -47,7 +46,7 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     match prompt {
         Prompt::Pin(_) => {
             log_output::say(KEYPAD.trim_end());
-            Passwords::Terminal { otherwise: "run this command in one" }
+            Passwords::Terminal { otherwise: "run this command in a terminal" }
                 .next("PIN: ")
                 .map(|text| Answer::Pin(secret(text)))
         }
@@ -87,6 +86,6 @@ impl Person for TerminalPerson {
     }
 
     fn button(&mut self) {
-        log_output::say("Look at the device, and confirm there what it shows.");
+        log_output::say("Check what the device shows, and confirm it there.");
     }
 }

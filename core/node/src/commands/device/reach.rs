@@ -17,10 +17,8 @@ use crate::log_output;
 const URL_SCHEME: &str = "trezor://";
 
 pub(super) fn definition() -> Command {
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object a line");
-    Command::new("list")
-        .about("List the devices that are connected, by the URLs of their wallets")
-        .args([udp_argument(), json])
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object per line");
+    Command::new("list").about("List the connected devices by the URLs of their wallets").args([udp_argument(), json])
 }
 
 /// `--udp`, for every command that uses devices.
@@ -30,12 +28,12 @@ pub(super) fn udp_argument() -> Arg {
         .value_name("HOST:PORT")
         .action(ArgAction::Append)
         .value_parser(value_parser!(SocketAddr))
-        .help(format!("Where a simulator listens on this machine [default: 127.0.0.1:{}]", udp::DEFAULT_PORT))
+        .help(format!("UDP address of a simulator on this machine [default: 127.0.0.1:{}]", udp::DEFAULT_PORT))
 }
 
 /// `--device`, which chooses one of several.
 pub(super) fn device_argument() -> Arg {
-    Arg::new("device").long("device").value_name("URL").help("The wallet, where several devices are connected")
+    Arg::new("device").long("device").value_name("URL").help("The wallet, if several devices are connected")
 }
 
 /// The transports, simulators first: USB can be slow to list.

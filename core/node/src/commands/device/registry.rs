@@ -10,7 +10,7 @@ use crate::commands::print;
 use crate::exit::Stop;
 
 pub(super) fn definition() -> Command {
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object a line");
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object per line");
     Command::new("registry")
         .about("Print the registry of messages: the number of each on the wire, its name, flags and body")
         .arg(json)

@@ -15,12 +15,15 @@ pub(super) fn definition() -> Command {
     let file = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
     };
-    let message =
-        Arg::new("message").long("message").value_name("TEXT").help("A message, signed in the form of EIP-191");
+    let message = Arg::new("message").long("message").value_name("TEXT").help("A message, signed as in EIP-191");
     let what = ["transaction", "message", "typed-data"];
-    with_wallet(Command::new("sign").about("Sign with a key of the device, once a person confirmed it there"))
+    with_wallet(Command::new("sign").about("Sign with a key of the device, after confirmation on the device"))
         .arg(path_argument())
-        .arg(file("transaction", "A transaction as JSON, with the members of eth_signTransaction; prints it signed"))
+        .arg(file(
+            "transaction",
+            "A transaction as JSON, with the members of eth_signTransaction; the signed \
+            transaction is printed",
+        ))
         .arg(message)
         .arg(file("typed-data", "Typed data as JSON (EIP-712)"))
         .group(ArgGroup::new("what").args(what).required(true))

@@ -26,41 +26,59 @@ pub(super) fn definition() -> Command {
     let value =
         |name: &'static str, of: &'static str, help: &'static str| Arg::new(name).long(name).value_name(of).help(help);
     Command::new("simulate")
-        .about("Run a hardware wallet in software, reached over UDP on this machine: for tests, never for money")
+        .about(
+            "Run a hardware wallet in software, reachable over UDP on this machine: for tests only, never for \
+            funds",
+        )
         .args([
             value("model", "MODEL", "one, t (firmware 1.8.1 and 2.1.1), one-later or t-later (1.12.1 and 2.6.4)")
                 .default_value("t-later")
                 .value_parser(|text: &str| text.parse::<Model>().map_err(|error| error.to_string())),
-            value("port", "PORT", "UDP port, the debug link has the next; 0: any two free ones [default: 21324]")
-                .value_parser(value_parser!(u16)),
-            value("mnemonic", "FILE", "Take the words of the seed from this file [default: twelve times `all`]")
+            value(
+                "port",
+                "PORT",
+                "UDP port; the debug link uses the next one; 0 chooses two free ports [default: \
+                21324]",
+            )
+            .value_parser(value_parser!(u16)),
+            value("mnemonic", "FILE", "Read the mnemonic from this file [default: twelve times `all`]")
                 .value_parser(value_parser!(PathBuf)),
-            flag("empty", "A device without seed").conflicts_with("mnemonic"),
-            value("label", "TEXT", "The device's label"),
-            value("pin", "DIGITS", "The PIN of a Model One, one to nine digits 1 to 9").value_parser(pin),
-            flag("passphrase", "Have the device ask for a passphrase"),
-            value("passphrase-source", "WHERE", "Where a Model T of the era has it typed: ask, device or host")
-                .default_value("ask")
-                .value_parser(["ask", "device", "host"]),
-            value("approve", "HOW", "Who decides at the device: always, never, or the debug link alone (asked)")
-                .default_value("always")
-                .value_parser(["always", "never", "asked"]),
-            value("time-scale", "FACTOR", "What waiting after wrong PINs is multiplied by")
+            flag("empty", "Start as a device without a seed").conflicts_with("mnemonic"),
+            value("label", "TEXT", "Label of the device"),
+            value("pin", "DIGITS", "PIN of a Model One: one to nine digits from 1 to 9").value_parser(pin),
+            flag("passphrase", "Let the device ask for a passphrase"),
+            value(
+                "passphrase-source",
+                "WHERE",
+                "Where the passphrase of an old Model T is entered: ask, device or \
+                host",
+            )
+            .default_value("ask")
+            .value_parser(["ask", "device", "host"]),
+            value(
+                "approve",
+                "HOW",
+                "How the device answers prompts: always (confirm), never, or asked (by the debug \
+                link)",
+            )
+            .default_value("always")
+            .value_parser(["always", "never", "asked"]),
+            value("time-scale", "FACTOR", "Factor for the waiting time after wrong PINs")
                 .default_value("1")
                 .value_parser(time_scale),
             value(
                 "fault",
                 "FAULT",
-                "A fault, as NAME or NAME@N: in the first message of the device, or after N sound ones",
+                "A fault to simulate, as NAME or NAME@N: in the first message of the device, or after N correct ones",
             )
             .value_parser(|text: &str| text.parse::<FaultPlan>().map_err(|error| error.to_string())),
-            flag("length-bug", "Lose the first digit of a message's length 10, 100 or 1000, as firmware 1.8.1 does"),
+            flag("length-bug", "Drop the first digit of a message's length 10, 100 or 1000, as firmware 1.8.1 does"),
         ])
 }
 
 fn pin(text: &str) -> Result<String, String> {
     let is_sound = (1..=9).contains(&text.len()) && text.bytes().all(|digit| matches!(digit, b'1'..=b'9'));
-    if is_sound { Ok(text.to_owned()) } else { Err("a PIN is one to nine digits 1 to 9".into()) }
+    if is_sound { Ok(text.to_owned()) } else { Err("a PIN has one to nine digits from 1 to 9".into()) }
 }
 
 fn time_scale(text: &str) -> Result<f64, String> {
@@ -89,7 +107,7 @@ fn settings(matches: &ArgMatches) -> Result<SimulatorSettings, Stop> {
     settings.pin = text("pin").map(|pin| Zeroizing::new(pin.to_owned()));
     if settings.pin.is_some() && !model.has_keypad() {
         return Err(Stop::Usage(format!(
-            "--pin is for the models one and one-later: on {model} a person types the PIN on the device itself"
+            "--pin is only for the models one and one-later: on {model} the PIN is entered on the device itself"
         )));
     }
     settings.has_passphrase_protection = matches.get_flag("passphrase");
@@ -112,7 +130,7 @@ pub(super) async fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let settings = settings(matches)?;
     let port = matches.get_one::<u16>("port").copied().unwrap_or(DEFAULT_PORT);
     let sockets = Sockets::bind(port).await.map_err(|error| {
-        Stop::failure(format!("UDP port {port} and the next of 127.0.0.1: {error}; --port 0 takes free ones"))
+        Stop::failure(format!("UDP port {port} and the next of 127.0.0.1: {error}; --port 0 chooses free ones"))
     })?;
     let address = sockets.address().map_err(Stop::failure)?;
     let model = settings.model;

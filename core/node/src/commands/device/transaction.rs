@@ -36,7 +36,7 @@ struct Item {
 /// Reads a transaction, and its sender if given. The error names the wrong member.
 pub(crate) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
     let members: Members = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} takes 64 bits at most"));
+    let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} has more than 64 bits"));
     let chain_id = members.chain_id.map(|id| small("chainId", id)).transpose()?;
     let (nonce, gas_limit) = (small("nonce", members.nonce)?, small("gas", members.gas)?);
     let data = match (members.data, members.input) {
@@ -55,11 +55,11 @@ pub(crate) fn read(text: &str) -> Result<(Transaction, Option<Address>), String>
             let access_list = members.access_list.unwrap_or_default().into_iter().map(item).collect();
             Fees::FeeMarket { max_fee, max_priority_fee, access_list }
         }
-        (false, ..) => return Err("type 0 takes gasPrice, and neither maxFeePerGas nor accessList".into()),
-        (true, ..) => return Err("type 2 takes maxFeePerGas and maxPriorityFeePerGas, and no gasPrice".into()),
+        (false, ..) => return Err("type 0 needs gasPrice, and has neither maxFeePerGas nor accessList".into()),
+        (true, ..) => return Err("type 2 needs maxFeePerGas and maxPriorityFeePerGas, and has no gasPrice".into()),
     };
     if named && chain_id.is_none() {
-        return Err("type 2 takes a chainId".into());
+        return Err("type 2 needs a chainId".into());
     }
     let transaction = Transaction { chain_id, nonce, gas_limit, to: members.to, value: members.value, data, fees };
     Ok((transaction, members.from))
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn names_the_wrong_member() {
         for (text, expected) in [
-            (r#"{"nonce":0,"gas":1}"#, "type 0 takes gasPrice"),
-            (r#"{"nonce":0,"gas":1,"gasPrice":1,"maxFeePerGas":1}"#, "type 2 takes maxFeePerGas"),
+            (r#"{"nonce":0,"gas":1}"#, "type 0 needs gasPrice"),
+            (r#"{"nonce":0,"gas":1,"gasPrice":1,"maxFeePerGas":1}"#, "type 2 needs maxFeePerGas"),
             (r#"{"nonce":0,"gas":1,"gasPrice":1,"type":1}"#, "transaction type not supported"),
             (r#"{"nonce":0,"gas":1,"gasPrice":1,"amount":1}"#, "unknown field `amount`"),
-            (r#"{"nonce":0,"gas":"0x10000000000000000","gasPrice":1}"#, "gas takes 64 bits at most"),
+            (r#"{"nonce":0,"gas":"0x10000000000000000","gasPrice":1}"#, "gas has more than 64 bits"),
             (r#"{"nonce":0,"gas":1,"gasPrice":1,"data":"0x01","input":"0x02"}"#, "data and input differ"),
             ("[", "EOF"),
         ] {

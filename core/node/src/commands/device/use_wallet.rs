@@ -25,11 +25,11 @@ pub(super) fn path_argument() -> Arg {
         .long("path")
         .value_name("PATH")
         .value_parser(|text: &str| text.parse::<DerivationPath>().map_err(|error| error.to_string()))
-        .help("The way to the key; a relative one goes on from m/44'/60'/0'/0 [default: m/44'/60'/0'/0/0]")
+        .help("Derivation path of the key; a relative one continues m/44'/60'/0'/0 [default: m/44'/60'/0'/0/0]")
 }
 
 pub(super) fn open() -> Command {
-    with_wallet(Command::new("open").about("Have PIN and passphrase entered, and print what the device is"))
+    with_wallet(Command::new("open").about("Enter PIN and passphrase, and print the features of the device"))
 }
 
 pub(super) fn accounts() -> Command {
@@ -38,12 +38,12 @@ pub(super) fn accounts() -> Command {
         .value_name("NUMBER")
         .default_value("1")
         .value_parser(value_parser!(u64).range(1..=MAX_COUNT))
-        .help("How many addresses");
+        .help("Number of addresses");
     with_wallet(Command::new("accounts").about("Print the first addresses, with their paths")).arg(count)
 }
 
 pub(super) fn show_address() -> Command {
-    let about = "Show an address on the device and print it, once a person confirmed that it is the same";
+    let about = "Show an address on the device, and print it after confirmation there";
     with_wallet(Command::new("show-address").about(about)).arg(path_argument())
 }
 
@@ -86,7 +86,7 @@ pub(super) fn interrupted() -> BoxFuture<'static, ()> {
 /// Converts a device's error to the end of the command.
 pub(super) fn stop(error: DeviceError) -> Stop {
     match error {
-        DeviceError::Cancelled => Stop::Interrupted("cancelled; the device was told".into()),
+        DeviceError::Cancelled => Stop::Interrupted("cancelled, on the device too".into()),
         error => Stop::failure(error),
     }
 }

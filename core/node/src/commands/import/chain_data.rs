@@ -50,7 +50,7 @@ impl ChainData {
             return Ok(());
         }
         Err(Stop::DataFolder(format!(
-            "{} holds {}, not {}; name the genesis of that chain (--network or --genesis), and another --datadir",
+            "{} has {}, not {}; give the genesis of that chain (--network or --genesis), and another --datadir",
             self.chain.path().display(),
             described(found),
             described(wanted)

@@ -34,7 +34,7 @@ impl ChainFile {
         let file = File::open(name).map_err(|error| Stop::Usage(format!("{name}: {error}")))?;
         let details = file.metadata().map_err(|error| Stop::Usage(format!("{name}: {error}")))?;
         if details.is_dir() {
-            return Err(Stop::Usage(format!("{name} is a folder; name the files in it")));
+            return Err(Stop::Usage(format!("{name} is a folder; give the files in it")));
         }
         let length = details.is_file().then_some(details.len());
         Ok(Self { name: name.to_owned(), file: Some(file), length })

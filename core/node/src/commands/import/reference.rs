@@ -68,11 +68,11 @@ fn is_socket(path: &Path) -> bool {
 
 /// Host with port, and path of a URL.
 fn http_address(url: &str) -> Result<(String, String), String> {
-    let uri: Uri = url.parse().map_err(|error| format!("this is no URL: {error}"))?;
+    let uri: Uri = url.parse().map_err(|error| format!("not a URL: {error}"))?;
     if uri.scheme_str() != Some("http") {
-        return Err("a node is asked over http:// or its socket; for others, forward a local port".to_owned());
+        return Err("only http:// addresses and sockets are supported; for others, forward a local port".to_owned());
     }
-    let host = uri.host().ok_or("the URL names no host")?;
+    let host = uri.host().ok_or("the URL has no host")?;
     Ok((format!("{host}:{}", uri.port_u16().unwrap_or(80)), uri.path().to_owned()))
 }
 

@@ -15,7 +15,7 @@ pub(super) fn permissions(module: &Value) -> String {
     let rows = [
         ("build", text(module, "trust").to_owned()),
         ("runs", text(module, "isolation").to_owned()),
-        ("asks for", names(module, "wanted")),
+        ("requests", names(module, "wanted")),
         ("granted", names(module, "granted")),
     ];
     let line = |(key, value): &(&str, String)| {
@@ -42,7 +42,7 @@ pub(super) fn time(seconds: u64) -> String {
 fn end(module: &Value) -> Option<(&'static str, String)> {
     let until = module["until"].as_u64()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Some(("ends after", time(until.saturating_sub(now))))
+    Some(("disabled in", time(until.saturating_sub(now))))
 }
 
 /// The reports of the changed modules, the failures, and the changes that need a restart.
@@ -115,7 +115,7 @@ pub(crate) fn table(modules: &Value) -> String {
             let (wanted, granted) = (names(module, "wanted"), names(module, "granted"));
             let nothing = |names: String| if names.is_empty() { "nothing".to_owned() } else { names };
             let (wanted, granted) = (nothing(wanted), nothing(granted));
-            let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; asks for {wanted}", text(module, "name"));
+            let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; requests {wanted}", text(module, "name"));
         }
     }
     aligned(&rows) + &reasons
@@ -178,7 +178,7 @@ fn faults(module: &Value) -> Vec<(&'static str, String)> {
         ("failedCalls", "failed"),
         ("panics", "panics"),
         ("refusedCalls", "refused"),
-        ("omittedLines", "lines cut"),
+        ("omittedLines", "lines omitted"),
     ];
     let number = |key: &str| faults[key].as_u64().unwrap_or_default();
     let mut rows: Vec<_> = counts
@@ -187,7 +187,7 @@ fn faults(module: &Value) -> Vec<(&'static str, String)> {
         .map(|(key, word)| (word, number(key).to_string()))
         .collect();
     if let Some(end) = faults["lastEnd"].as_str() {
-        rows.push(("last end", end.to_owned()));
+        rows.push(("last exit", end.to_owned()));
     }
     rows.extend(
         module["warnings"]
@@ -205,10 +205,10 @@ fn limits(module: &Value) -> String {
     let number = |key: &str| limits[key].as_u64();
     let parts = [
         number("memory").map(|bytes| format!("memory {} MiB", bytes >> 20)),
-        number("callMillis").map(|millis| format!("{millis} ms of processor time a call")),
-        number("calls").map(|calls| format!("{calls} calls at a time")),
-        number("restarts").map(|restarts| format!("{restarts} restarts a minute")),
-        number("logLines").map(|lines| format!("{lines} log lines a second")),
+        number("callMillis").map(|millis| format!("{millis} ms of processor time per call")),
+        number("calls").map(|calls| format!("{calls} concurrent calls")),
+        number("restarts").map(|restarts| format!("{restarts} restarts per minute")),
+        number("logLines").map(|lines| format!("{lines} log lines per second")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -251,7 +251,7 @@ pub(super) fn facts(module: &Value) -> String {
         ("build", text(module, "trust").to_owned()),
         ("isolation", text(module, "isolation").to_owned()),
         ("required", if module["isRequired"] == true { "yes" } else { "no" }.to_owned()),
-        ("asks for", list("wanted")),
+        ("requests", list("wanted")),
         ("granted", list("granted")),
         ("needs", list("needs")),
         ("needed by", list("neededBy")),
@@ -302,14 +302,17 @@ pub(super) fn report(report: &Value) -> String {
     };
     if number("runningCalls") > 0 {
         let (cancelled, abandoned) = (number("cancelledCalls"), number("abandonedCalls"));
-        add("calls", format!("{} ran, {cancelled} cancelled, {abandoned} still there", number("runningCalls")));
+        add(
+            "calls",
+            format!("{} were running, {cancelled} cancelled, {abandoned} still running", number("runningCalls")),
+        );
     }
     let (kept, closed) = (number("keptSubscriptions"), number("closedSubscriptions"));
     if kept + closed > 0 {
-        add("subscriptions", format!("{kept} went on, {closed} closed with a notice"));
+        add("subscriptions", format!("{kept} kept, {closed} closed with a notice"));
     }
     if report["isDraining"] == true {
-        add("drain", "goes on in the background".to_owned());
+        add("drain", "continues in the background".to_owned());
     } else if number("drainMicros") > 0 {
         add("drain", milliseconds("drainMicros"));
     }
@@ -363,9 +366,9 @@ mine: it fell over
 
         let list = table(&json!([eth, mine]));
 
-        assert!(list.ends_with("\nmine: foreign; granted ReadChain; asks for ReadChain, Sign\n"), "{list}");
+        assert!(list.ends_with("\nmine: foreign; granted ReadChain; requests ReadChain, Sign\n"), "{list}");
         assert!(!list.contains("eth: "), "{list}");
-        let expected = "  build          foreign\n  runs           process\n  asks for       ReadChain, Sign\n  \
+        let expected = "  build          foreign\n  runs           process\n  requests       ReadChain, Sign\n  \
             granted        ReadChain\n  more with      --grant NAMES, or capabilities in its section of the settings\n";
         assert_eq!((permissions(&mine).as_str(), permissions(&eth).as_str()), (expected, ""));
     }

@@ -19,27 +19,27 @@ Examples:
 
 pub(super) fn definition() -> Command {
     let folder = Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf));
-    let folder = folder.help("The folder of the log, as `log` in the settings names it");
+    let folder = folder.help("Folder of the log (`log` in the settings)");
     let key = Arg::new("key").long("key").value_name("PUBLIC_KEY").value_parser(public_key);
-    let key = key.help("The log's public key (33 bytes, hexadecimal), where audit.key is not in the folder");
+    let key = key.help("Public key of the log (33 bytes, hexadecimal), if audit.key is not in the folder");
     let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(value_parser!(u64));
     Command::new("audit")
-        .about("The log of what was asked, decided and signed")
+        .about("The log of requests, decisions and signatures")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([
             Command::new("verify")
-                .about("Check every line, the chain of hashes and the checkpoint; exit code 1 if something was changed")
+                .about("Check every line, the chain of hashes and the checkpoint; exit code 1 if anything was changed")
                 .args([folder.clone(), key.clone()]),
             Command::new("show")
-                .about("Print the entries, one a line")
+                .about("Print the entries, one per line")
                 .args([folder.clone(), key.clone()])
-                .arg(request.help("Only those of this request")),
+                .arg(request.help("Only the entries of this request")),
             Command::new("export")
-                .about("Print the lines of all files as they are, after a check")
+                .about("Check the log, and print the lines of all its files unchanged")
                 .args([folder, key])
-                .arg(Arg::new("checked").long("no-check").action(ArgAction::SetFalse).help("Print without a check")),
+                .arg(Arg::new("checked").long("no-check").action(ArgAction::SetFalse).help("Print without checking")),
         ])
 }
 
@@ -48,7 +48,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("verify", matches)) => check(matches),
         Some(("show", matches)) => show(matches),
         Some(("export", matches)) => export(matches),
-        _ => Err(Stop::Usage("tenon signer audit: which command?".into())),
+        _ => Err(Stop::Usage("tenon signer audit: no command given; `tenon signer audit --help` lists them".into())),
     }
 }
 
@@ -85,7 +85,7 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
         hex::encode_prefixed(report.last_hash)
     );
     if let Some(key) = &report.key {
-        text.push_str(&format!("its checkpoint is signed with the key {key}\n"));
+        text.push_str(&format!("the checkpoint is signed with the key {key}\n"));
     }
     if report.torn_bytes > 0 {
         text.push_str(

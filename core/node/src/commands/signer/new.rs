@@ -16,7 +16,7 @@ const POLICY: &str = include_str!("new/policy.toml");
 pub(super) fn definition() -> Command {
     let folder = Arg::new("folder").value_name("FOLDER").required(true).value_parser(value_parser!(PathBuf));
     Command::new("new")
-        .about("Make a folder with settings and a policy that asks about every transaction")
+        .about("Create a folder with settings, and a policy that requires approval for every transaction")
         .arg(folder.help("The folder, which must not exist yet"))
 }
 
@@ -25,7 +25,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let failed = |path: &Path, error: std::io::Error| Stop::Usage(format!("{}: {error}", path.display()));
     fs::DirBuilder::new().mode(0o700).create(folder).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Stop::Usage(format!("{} exists already; `tenon signer new` makes a folder of its own", folder.display()))
+            Stop::Usage(format!("{} already exists; `tenon signer new` creates a new folder", folder.display()))
         }
         _ => failed(folder, error),
     })?;

@@ -30,35 +30,36 @@ Examples:
 
 pub(super) fn definition() -> Command {
     let policy = Arg::new("policy").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
-    let policy = policy.help("The policy (TOML); its interfaces stand beside it");
+    let policy = policy.help("The policy (TOML), with its contract interfaces in the same folder");
     let file = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
     };
     let explain = Command::new("explain")
-        .about("What the policy decides about a request that nothing came before, why, and what a person would read")
+        .about(
+            "Print what the policy decides about a request if no request came before it, why, and the text for \
+            the approver",
+        )
         .arg(policy.clone())
-        .arg(Arg::new("client").long("client").value_name("NAME").required(true).help("Who asks"))
+        .arg(Arg::new("client").long("client").value_name("NAME").required(true).help("Client that sends the request"))
         .arg(
             Arg::new("account")
                 .long("account")
                 .value_name("ADDRESS")
                 .required(true)
                 .value_parser(value_parser!(Address))
-                .help("Whose key would sign"),
+                .help("Account whose key would sign"),
         )
         .arg(file("transaction", "A transaction as JSON, with the members of eth_signTransaction"))
         .arg(Arg::new("message").long("message").value_name("TEXT").help("A message (EIP-191)"))
         .arg(file("typed-data", "Typed data as JSON (EIP-712)"))
-        .arg(file("raw", "A file of bytes whose meaning is not known"))
+        .arg(file("raw", "A file of bytes of unknown meaning"))
         .group(ArgGroup::new("what").args(["transaction", "message", "typed-data", "raw"]).required(true));
     Command::new("policy")
-        .about("The operator's rules for signing")
+        .about("Check, explain or replace the rules for signing")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(
-            Command::new("check").about("Read a policy, and print its hash or what is wrong with it").arg(policy),
-        )
+        .subcommand(Command::new("check").about("Check a policy, and print its hash or its errors").arg(policy))
         .subcommand(explain)
         .subcommand(apply_definition())
 }
@@ -69,10 +70,15 @@ fn apply_definition() -> Command {
         argument.help(help)
     };
     Command::new("apply")
-        .about("Put a policy in the place of the service's one, if it can be used, and have the service read it")
-        .arg(path("policy", "FILE", "The new policy; its interfaces stand where those of the old one do"))
-        .arg(path("settings", "FILE", "The service's settings").long("settings"))
-        .arg(path("socket", "PATH", "An approver's socket").long("socket").env(SOCKET_VARIABLE))
+        .about("Check a policy, replace the policy of the service by it, and let the service read it")
+        .arg(path(
+            "policy",
+            "FILE",
+            "The new policy; its contract interfaces are in the folder of the service's \
+            policy",
+        ))
+        .arg(path("settings", "FILE", "Settings file of the service").long("settings"))
+        .arg(path("socket", "PATH", "Socket of an approver").long("socket").env(SOCKET_VARIABLE))
 }
 
 pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
@@ -80,7 +86,7 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("check", matches)) => check(matches),
         Some(("explain", matches)) => explain(matches),
         Some(("apply", matches)) => apply(matches),
-        _ => Err(Stop::Usage("tenon signer policy: which command?".into())),
+        _ => Err(Stop::Usage("tenon signer policy: no command given; `tenon signer policy --help` lists them".into())),
     }
 }
 
@@ -99,7 +105,7 @@ fn check(matches: &ArgMatches) -> Result<(), Stop> {
         text.push_str("without a rule every request is denied\n");
     }
     if policy.signs_raw() {
-        text.push_str("careful: a rule signs bytes whose meaning is not known\n");
+        text.push_str("warning: a rule signs bytes of unknown meaning\n");
     }
     print(text.as_bytes())
 }
@@ -118,7 +124,7 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     written.map_err(|error| Stop::failure(format!("{}: {error}", beside.path().display())))?;
     let policy = Policy::read(beside.path()).map_err(|error| wrong(path("policy"), &error.to_string()))?;
     for (rule, client) in policy.unknown_clients(|name| settings.clients.contains_key(name)) {
-        log_output::say(&format!("rule \"{rule}\" names the client \"{client}\", which the settings do not have"));
+        log_output::say(&format!("rule \"{rule}\" names the client \"{client}\", which is not in the settings"));
     }
     let mut client = requests::connect(path("socket"))?;
     beside
@@ -163,7 +169,7 @@ fn explanation(shown: &Presentation, explained: &Explained) -> String {
         let _ = writeln!(text, "  {}: {reason}", ShownText::new(name));
     }
     if explained.rules.is_empty() {
-        text.push_str("  none is about such a request\n");
+        text.push_str("  no rule is about such a request\n");
     }
     let word = match explained.decision.outcome {
         Outcome::Allow => "allow",

@@ -19,20 +19,20 @@ pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
 pub(super) fn definitions() -> [Command; 6] {
     let number = || {
         let number = Arg::new("number").value_name("NUMBER").required(true).value_parser(value_parser!(u64));
-        number.help("The request's number")
+        number.help("Number of the request")
     };
     let hash = Arg::new("hash").long("hash").value_name("HASH");
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of lines");
     [
-        Command::new("requests").about("List the requests that wait for an approval").arg(json()),
+        Command::new("requests").about("List the requests that wait for approval").arg(json()),
         Command::new("show").about("Show what a request would sign").arg(number()).arg(json()),
         Command::new("approve")
-            .about("Approve a request, once it was shown")
+            .about("Show a request and approve it")
             .arg(number())
-            .arg(hash.help("Approve without a question if the request is of this hash")),
+            .arg(hash.help("Approve without asking if the request has this hash")),
         Command::new("deny").about("Refuse a request").arg(number()),
-        Command::new("login").about("Print an address that opens the page for approvals, once, within two minutes"),
-        Command::new("reload").about("Read the policy again; the one in force stays if it can't be used"),
+        Command::new("login").about("Print a URL of the page for approvals; it works once, within two minutes"),
+        Command::new("reload").about("Read the policy again; if it is not valid, the current one stays in force"),
     ]
     .map(with_socket)
 }
@@ -46,7 +46,7 @@ pub(super) fn with_socket(command: Command) -> Command {
             .required(true)
             .env(SOCKET_VARIABLE)
             .value_parser(value_parser!(PathBuf))
-            .help("The approver's socket, as the settings name it"),
+            .help("Socket of the approver, as named in the settings"),
     )
 }
 
@@ -82,10 +82,10 @@ pub(super) fn connect(path: &Path) -> Result<SocketClient, Stop> {
     SocketClient::open(path).map_err(|error| {
         let reason = match error.kind() {
             ErrorKind::NotFound => {
-                "there is no such socket; `tenon signer run` makes it where the settings say".to_owned()
+                "there is no such socket; `tenon signer run` creates the one named in its settings".to_owned()
             }
-            ErrorKind::ConnectionRefused => "no signing service listens there; start `tenon signer run`".to_owned(),
-            ErrorKind::PermissionDenied => "the socket is another user's".to_owned(),
+            ErrorKind::ConnectionRefused => "no signing service listens on it; start `tenon signer run`".to_owned(),
+            ErrorKind::PermissionDenied => "the socket belongs to another user".to_owned(),
             _ => error.to_string(),
         };
         Stop::Failure(format!("{}: {reason}", path.display()))
@@ -118,7 +118,7 @@ fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
         ),
     };
     if all.is_empty() && !is_json {
-        return print(b"no request waits\n");
+        return print(b"no request is waiting\n");
     }
     print(all.iter().map(line).collect::<String>().as_bytes())
 }
@@ -163,7 +163,9 @@ fn approve(client: &mut SocketClient, number: u64, hash: Option<&str>) -> Result
 /// Asks at the terminal: only `yes` approves.
 fn is_confirmed() -> Result<bool, Stop> {
     if !std::io::stdin().is_terminal() {
-        return Err(Stop::Usage("there is no terminal to ask at: look with `show`, and give --hash".to_owned()));
+        return Err(Stop::Usage(
+            "there is no terminal to ask at: look at the request with `show`, then give its --hash".to_owned(),
+        ));
     }
     log_output::say("Type yes to approve.");
     let mut answer = String::new();

@@ -47,7 +47,7 @@ pub(super) fn definition() -> Command {
     let settings = Arg::new("settings").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
     Command::new("run")
         .about("Run the signing service")
-        .arg(settings.help("Its settings (TOML); `tenon signer new` writes a first one"))
+        .arg(settings.help("Settings file (TOML); `tenon signer new` creates one"))
 }
 
 /// The command that the service starts to run an approving program.
@@ -80,9 +80,9 @@ pub(super) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let keys = Keys::open(&settings)?;
     let opened = Service::open(&settings, keys.directory.clone(), program);
     let (service, opened) = opened.map_err(|error| stop(&settings, error))?;
-    tracing::info!(entries = opened.report.entries, policy = %service.policy().hash(), "the log is whole");
+    tracing::info!(entries = opened.report.entries, policy = %service.policy().hash(), "the log is intact");
     for (rule, client) in service.policy().unknown_clients(|name| settings.clients.contains_key(name)) {
-        tracing::warn!(rule, client, "the settings have no such client: the rule never matches its requests");
+        tracing::warn!(rule, client, "the settings have no such client: the rule never matches");
     }
     if service.policy().is_empty() {
         tracing::warn!("the policy has no rule: every request is denied");
@@ -144,9 +144,10 @@ impl Keys {
 fn check_private(path: &Path) -> Result<(), Stop> {
     use std::os::unix::fs::PermissionsExt as _;
     match std::fs::metadata(path) {
-        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
-            Err(Stop::Usage(format!("passwords: {}: others can read it: chmod 600", path.display())))
-        }
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Err(Stop::Usage(format!(
+            "passwords: {}: others can read it; change its mode with chmod 600",
+            path.display()
+        ))),
         _ => Ok(()),
     }
 }
@@ -157,7 +158,7 @@ async fn unlock(settings: &Settings, directory: &WalletDirectory) -> Result<(), 
             check_private(path)?;
             Passwords::from_file("passwords", path)?
         }
-        None => Passwords::Terminal { otherwise: "name a file with `passwords` in the settings" },
+        None => Passwords::Terminal { otherwise: "give a file with `passwords` in the settings" },
     };
     for account in &settings.unlock {
         let password = passwords.next(&format!("Password of {account}: "))?;
@@ -210,7 +211,7 @@ async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Byte
             Signal::End => break,
             Signal::Reload => match service.reload().await {
                 Ok(hash) => tracing::info!(policy = %hash, "the policy was read"),
-                Err(error) => tracing::error!(%error, "the policy stays as it was"),
+                Err(error) => tracing::error!(%error, "the policy was not changed"),
             },
         }
     }
@@ -267,7 +268,7 @@ fn open_socket<S: RpcService>(
 /// Gives up the rights that the service does not need. Must run before any other thread starts.
 fn give_up(settings: &Settings) -> Result<(), Stop> {
     if !settings.confined {
-        tracing::warn!("`confined = false`: the service keeps every right of its user");
+        tracing::warn!("`confined = false`: the service keeps all rights of its user");
         return Ok(());
     }
     let folder = settings.policy.parent().map(Path::to_path_buf);
@@ -281,7 +282,7 @@ fn give_up(settings: &Settings) -> Result<(), Stop> {
             Gap::Newer(words) => tracing::info!("{words}"),
             Gap::Required(words) => {
                 return Err(Stop::Failure(format!(
-                    "the service can't be confined: {words}; `confined = false` in the settings goes without"
+                    "the service can't be confined: {words}; `confined = false` in the settings turns confinement off"
                 )));
             }
         }

@@ -22,10 +22,13 @@ const MAX_QUESTIONS: usize = 8;
 pub(super) fn definitions() -> [Command; 3] {
     let url =
         || Arg::new("url").value_name("URL").required(true).help("The wallet, as `tenon signer wallets` lists it");
-    let path = Arg::new("path").value_name("PATH").required(true).help("The account, such as m/44'/60'/0'/0/1");
+    let path = Arg::new("path").value_name("PATH").required(true).help(
+        "Derivation path of the account, such as \
+        m/44'/60'/0'/0/1",
+    );
     [
-        Command::new("wallets").about("List the wallets of the service, and how they stand"),
-        Command::new("open").about("Open a hardware wallet: PIN and passphrase are asked for").arg(url()),
+        Command::new("wallets").about("List the wallets of the service and their states"),
+        Command::new("open").about("Open a hardware wallet; asks for PIN and passphrase").arg(url()),
         Command::new("derive").about("Add an account of a hardware wallet").args([url(), path]),
     ]
     .map(super::requests::with_socket)
@@ -54,7 +57,7 @@ fn list(wallets: &Value) -> Result<(), Stop> {
         }
     }
     if text.is_empty() {
-        text += "no wallets: `keystore`, `devices` and `udp` in the service's settings say where they are\n";
+        text += "no wallets; set `keystore`, `devices` or `udp` in the settings of the service\n";
     }
     print(text.as_bytes())
 }
@@ -74,7 +77,7 @@ fn open(socket: &Path, url: &str) -> Result<(), Stop> {
         if question.starts_with("PIN") {
             log_output::say(KEYPAD.trim_end());
         }
-        secret = Passwords::Terminal { otherwise: "run this command in one" }.next(question)?;
+        secret = Passwords::Terminal { otherwise: "run this command in a terminal" }.next(question)?;
     }
-    Err(Stop::Failure("the device asks again and again".to_owned()))
+    Err(Stop::Failure("the device keeps asking".to_owned()))
 }

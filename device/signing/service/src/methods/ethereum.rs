@@ -31,7 +31,7 @@ pub(super) fn data(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
         "text/plain" => Ok(Ask { account, subject: Subject::Message(arguments.bytes(2)?), typed_data: None }),
         "data/typed" => typed_data(account, arguments.structure(2)?),
         other => Err(Failure::invalid_params(format!(
-            "data of kind {other:?} are not signed here: \"text/plain\" and \"data/typed\" are"
+            "data of kind {other:?} are not supported, only \"text/plain\" and \"data/typed\""
         ))),
     }
 }

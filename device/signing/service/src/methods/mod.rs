@@ -116,7 +116,7 @@ pub(crate) fn only_reads(method: &str) -> bool {
 pub(crate) fn unknown_method(method: &str) -> Failure {
     match method.split_once('_') {
         Some(("approvals" | "policy" | "wallets", _)) => {
-            no_method(method, "is for approvers, who have sockets of their own")
+            no_method(method, "is only for approvers, on their own sockets")
         }
         _ => no_method(method, UNKNOWN),
     }
@@ -125,9 +125,7 @@ pub(crate) fn unknown_method(method: &str) -> Failure {
 /// The failure for a method that approvers don't have.
 pub(crate) fn unknown_to_approvers(method: &str) -> Failure {
     match method.split_once('_') {
-        Some(("eth" | "account" | "consensus", _)) => {
-            no_method(method, "is for clients, which have sockets of their own")
-        }
+        Some(("eth" | "account" | "consensus", _)) => no_method(method, "is only for clients, on their own sockets"),
         _ => no_method(method, UNKNOWN),
     }
 }

@@ -75,10 +75,10 @@ pub(super) fn list(approver: &str, token: &str, waiting: &[WaitingRequest]) -> S
     );
     if waiting.is_empty() {
         body.push_str(
-            "<section><p>Nothing waits for an approval. This page looks again every 5 seconds.</p></section>",
+            "<section><p>No request is waiting for approval. This page is updated every 5 seconds.</p></section>",
         );
     } else {
-        body.push_str("<p><a href=\"./\">Look again</a></p>");
+        body.push_str("<p><a href=\"./\">Update</a></p>");
     }
     waiting.iter().for_each(|request| add_request(&mut body, approver, token, request));
     page("Requests to sign", waiting.is_empty(), &body)
@@ -99,7 +99,7 @@ fn add_request(body: &mut String, approver: &str, token: &str, request: &Waiting
         request.needed,
     );
     for mark in &shown.marks {
-        let _ = write!(body, "<p class=\"mark\">Careful: {}</p>", escaped(&mark.to_string()));
+        let _ = write!(body, "<p class=\"mark\">Warning: {}</p>", escaped(&mark.to_string()));
     }
     body.push_str("<table>");
     for line in &shown.lines {

@@ -76,7 +76,7 @@ impl Page {
             let (stream, from) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection to the page failed");
+                    tracing::warn!(%error, "a connection to the page could not be accepted");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -120,7 +120,7 @@ impl Page {
     fn log_in(&self, request: &Request<Incoming>) -> Answer {
         let code = request.uri().query().and_then(|query| query.strip_prefix("code=")).unwrap_or_default();
         let Some(LoggedIn { key, folder }) = self.sessions.log_in(code) else {
-            return message(StatusCode::FORBIDDEN, "This login was used before, or its time is over.");
+            return message(StatusCode::FORBIDDEN, "This login was already used or has expired.");
         };
         let cookie = format!("{COOKIE}={key}; HttpOnly; SameSite=Strict; Path={SESSIONS}{folder}");
         let mut answer = moved_to(&format!("{SESSIONS}{folder}/"));
@@ -156,16 +156,16 @@ impl Page {
         let is_own = of_header(&request, header::ORIGIN) == Some(&own)
             && request.headers().get("sec-fetch-site").is_none_or(|site| site == "same-origin");
         if !is_own {
-            return message(StatusCode::FORBIDDEN, "Another page sent this form; nothing was done.");
+            return message(StatusCode::FORBIDDEN, "Another page sent this form; it was ignored.");
         }
         let reading = Limited::new(request.into_body(), MAX_FORM).collect();
         let Ok(Ok(body)) = tokio::time::timeout(READ_TIMEOUT, reading).await else {
-            return message(StatusCode::BAD_REQUEST, "The form did not arrive.");
+            return message(StatusCode::BAD_REQUEST, "The form could not be read.");
         };
         let body = body.to_bytes();
         let form = Form::read(&body);
         if form.token != Some(&session.form_token) {
-            return message(StatusCode::FORBIDDEN, "The form is of another login; nothing was done.");
+            return message(StatusCode::FORBIDDEN, "The form belongs to another login; it was ignored.");
         }
         if page == "logout" {
             self.sessions.log_out(&session.approver);

@@ -36,7 +36,7 @@ impl Service {
         drop(policy);
         let place = self.inner.approvals.wait(waiting.clone());
         let mut place: Place =
-            place.ok_or(ServiceError::TooMany("as many requests as possible wait for an approval"))?;
+            place.ok_or(ServiceError::TooMany("the maximum number of requests is waiting for approval"))?;
         // The question to the program is withdrawn when the request stops waiting.
         let asking = async {
             if let Some(program) = &self.inner.program {
@@ -53,7 +53,7 @@ impl Service {
             Ok(Ok(Answer::Approved)) => Ok(()),
             Ok(Ok(Answer::Refused { by })) => Err(ServiceError::Denied(format!("{by} refused it"))),
             Ok(Err(_)) => Err(ServiceError::Stopping),
-            Err(_) => Err(ServiceError::Denied("its time for an approval is over".to_owned())),
+            Err(_) => Err(ServiceError::Denied("it was not approved in time".to_owned())),
         }
     }
 
@@ -66,7 +66,7 @@ impl Service {
             None => return,
         };
         if let Err(error) = answered {
-            tracing::info!(number, %error, "what the program answered does not count");
+            tracing::info!(number, %error, "the answer of the approving program was ignored");
         }
     }
 
@@ -128,7 +128,7 @@ impl Drop for Unfinished {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_armed {
             let (service, request) = (self.service.clone(), self.number);
-            let step = Step::Failed { request, reason: "the client left, or its time was over".to_owned() };
+            let step = Step::Failed { request, reason: "the client disconnected, or its time limit passed".to_owned() };
             runtime.spawn(async move { service.with_log(move |log| Ok(log.append(step, now())?)).await });
         }
     }

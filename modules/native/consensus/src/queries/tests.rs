@@ -166,7 +166,7 @@ fn a_supplied_header_gets_its_round_or_an_error() {
 }
 
 #[test]
-fn without_a_committed_block_a_query_for_it_finds_none() {
+fn a_query_for_the_committed_block_finds_nothing_if_there_is_none() {
     let queries = queries("local");
     assert_eq!(queries.chain.head().finalized, None, "the chain in memory has no finalized block");
 

@@ -168,7 +168,7 @@ fn candidates_of_another_branch_or_of_a_damaged_record_are_ignored() {
 }
 
 #[test]
-fn a_reader_uses_records_and_writes_none() {
+fn a_reader_uses_records_without_writing_any() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
     started(&chain, &records).v2().remember_candidates(chain.chain.at(630), &chain).unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn penalties(
     if number < heights.tip_signing {
         return silent_by_contract(context, parent, state);
     }
-    let trail = Trail::walk(context, parent)?;
+    let trail = DescendingBlocks::walk(context, parent)?;
     let failed_returns = failed_returns(context, parent, candidates, &trail)?;
     if number < heights.tip_randomize {
         return Ok(failed_returns);
@@ -86,14 +86,14 @@ fn masternodes_of_ending_epoch(context: Context<'_>, parent: &SealedHeader) -> R
 }
 
 /// The blocks of an epoch, in descending order.
-struct Trail {
+struct DescendingBlocks {
     /// Hashes from the last block of the epoch down to its checkpoint.
     hashes: Vec<B256>,
     /// Their makers, without the checkpoint's.
     creators: HashSet<Address>,
 }
 
-impl Trail {
+impl DescendingBlocks {
     /// Walks from the parent of a checkpoint back to the previous checkpoint (2.7, "A").
     fn walk(context: Context<'_>, parent: &SealedHeader) -> Result<Self, V1Error> {
         let mut trail = Self { hashes: vec![parent.hash()], creators: HashSet::new() };
@@ -109,7 +109,7 @@ impl Trail {
 }
 
 /// A: masternodes of the ending epoch that made none of its blocks, not counting its checkpoint.
-fn idle(context: Context<'_>, parent: &SealedHeader, trail: &Trail) -> Result<Vec<Address>, V1Error> {
+fn idle(context: Context<'_>, parent: &SealedHeader, trail: &DescendingBlocks) -> Result<Vec<Address>, V1Error> {
     let mut idle = masternodes_of_ending_epoch(context, parent)?;
     idle.retain(|masternode| !trail.creators.contains(masternode));
     Ok(idle)
@@ -120,7 +120,7 @@ fn failed_returns(
     context: Context<'_>,
     parent: &SealedHeader,
     candidates: &[Address],
-    trail: &Trail,
+    trail: &DescendingBlocks,
 ) -> Result<Vec<Address>, V1Error> {
     let number = parent.number + 1;
     let distance = (LIMIT_PENALTY_EPOCH + 1) * context.epoch();

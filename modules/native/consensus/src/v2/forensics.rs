@@ -190,13 +190,13 @@ struct Divergence {
 }
 
 /// One side of a search for the common ancestor.
-struct Climber {
+struct SearchSide {
     hash: B256,
     number: u64,
     passed: Vec<B256>,
 }
 
-impl Climber {
+impl SearchSide {
     fn at(block: &BlockInfo) -> Self {
         Self { hash: block.hash, number: block.number, passed: vec![block.hash] }
     }
@@ -218,7 +218,7 @@ impl Climber {
 }
 
 fn divergence(first: &BlockInfo, second: &BlockInfo, chain: &dyn ChainReader) -> Result<Divergence, ForensicsError> {
-    let (mut left, mut right) = (Climber::at(first), Climber::at(second));
+    let (mut left, mut right) = (SearchSide::at(first), SearchSide::at(second));
     while left.hash != right.hash {
         let (left_number, right_number) = (left.number, right.number);
         if left_number >= right_number {
@@ -372,7 +372,7 @@ impl V2Engine {
 
 /// Returns whether a block is this ancestor or a descendant of it.
 fn descends(block: &BlockInfo, ancestor: &BlockInfo, chain: &dyn ChainReader) -> Result<bool, ForensicsError> {
-    let mut climber = Climber::at(block);
+    let mut climber = SearchSide::at(block);
     while climber.number > ancestor.number {
         climber.climb(chain)?;
     }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_has_its_last_price_and_the_one_of_the_epoch_before() {
+    fn a_pair_has_its_last_price_and_that_of_the_previous_epoch() {
         let mut dirty = pair(TOKEN, NATIVE);
         (dirty[0], dirty[43]) = (9, 9);
         let cases = [

@@ -150,7 +150,7 @@ impl Running {
     pub(super) fn import(&mut self, block: Block) {
         let Some(Ok(())) = self.importing else { return };
         let (number, hash) = (BlockNumber(block.header.number), block.hash());
-        let mut nobody = Nobody;
+        let mut nobody = NoObserver;
         let outcome = self.blocks.import(Box::new(std::iter::once(block)), &mut nobody);
         if outcome.is_ok() {
             self.sync.imported(hash);
@@ -159,9 +159,9 @@ impl Running {
     }
 }
 
-struct Nobody;
+struct NoObserver;
 
-impl tenon_api::BatchObserver for Nobody {
+impl tenon_api::BatchObserver for NoObserver {
     fn passed(&mut self, _: BlockNumber, _: B256) {}
 
     fn is_cancelled(&self) -> bool {

@@ -23,7 +23,7 @@ use crate::actor::Input;
 use crate::timing::Timing;
 
 /// An output of the actor.
-pub(super) enum Said {
+pub(super) enum ActorOutput {
     Round(RoundMessage),
     /// To all peers, including those that have it.
     Again(RoundMessage),
@@ -35,29 +35,29 @@ pub(super) enum Said {
 
 /// Outputs of the actor that the world has not processed yet, in order.
 #[derive(Clone, Default)]
-pub(super) struct Outbox(Arc<Mutex<Vec<Said>>>);
+pub(super) struct Outbox(Arc<Mutex<Vec<ActorOutput>>>);
 
 impl Outbox {
-    fn push(&self, said: Said) {
+    fn push(&self, said: ActorOutput) {
         self.0.lock().push(said);
     }
 
-    pub(super) fn take(&self) -> Vec<Said> {
+    pub(super) fn take(&self) -> Vec<ActorOutput> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
 impl RoundNetwork for Outbox {
     fn broadcast(&self, message: RoundMessage) {
-        self.push(Said::Round(message));
+        self.push(ActorOutput::Round(message));
     }
 
     fn repeat(&self, message: RoundMessage) {
-        self.push(Said::Again(message));
+        self.push(ActorOutput::Again(message));
     }
 
     fn announce(&self, block: Arc<Block>, total_difficulty: U256) {
-        self.push(Said::Block(block, total_difficulty));
+        self.push(ActorOutput::Block(block, total_difficulty));
     }
 }
 
@@ -88,7 +88,7 @@ impl Timing for VirtualTiming {
     }
 
     fn later(&self, wait: Duration, input: Input) {
-        self.1.push(Said::Later(wait, input));
+        self.1.push(ActorOutput::Later(wait, input));
     }
 }
 
@@ -132,7 +132,7 @@ impl BlockSigner for LateSigner {
         };
         if let Some((is_asked, wait)) = begin {
             asked.insert(digest, (is_asked, now + wait, wait));
-            self.outbox.push(Said::Later(Duration::from_millis(wait), Input::SignerReady));
+            self.outbox.push(ActorOutput::Later(Duration::from_millis(wait), Input::SignerReady));
         }
         let is_pending = begin.or(known.map(|(is_asked, ..)| (is_asked, 0))).is_some_and(|(is_asked, _)| is_asked);
         Err(CannotSign { address: self.key.address(), reason: "not yet".to_owned(), is_pending })
@@ -344,7 +344,7 @@ impl PeerTransactions for Pool {
     fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
         self.add(raw);
         self.own.fetch_add(1, Ordering::Relaxed);
-        self.outbox.push(Said::Transaction(Bytes::copy_from_slice(raw)));
+        self.outbox.push(ActorOutput::Transaction(Bytes::copy_from_slice(raw)));
         Ok(())
     }
 

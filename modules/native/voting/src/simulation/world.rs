@@ -17,7 +17,7 @@ use super::lies;
 use super::links::{Link, Message, Split};
 use super::node::{self, Network, Node, known_as, since_start};
 use super::observer::{Observer, round_of};
-use super::ports::Said;
+use super::ports::ActorOutput;
 use crate::actor::Input;
 
 /// Unix time at which a world begins, milliseconds.
@@ -434,27 +434,27 @@ impl World {
         }
     }
 
-    fn carry(&mut self, who: usize, said: Said) {
+    fn carry(&mut self, who: usize, said: ActorOutput) {
         match said {
-            Said::Later(wait, input) => {
+            ActorOutput::Later(wait, input) => {
                 let wait = u64::try_from(wait.as_millis()).unwrap();
                 self.at(self.now + wait, who, Event::ToItself(input));
             }
-            Said::Round(message) => {
+            ActorOutput::Round(message) => {
                 self.observer.sent(&message);
                 self.broadcast(who, &message);
             }
-            Said::Again(message) => {
+            ActorOutput::Again(message) => {
                 self.observer.sent(&message);
                 for peer in self.peers_of(who) {
                     self.send(who, peer, Message::Round(message.clone()));
                 }
             }
-            Said::Transaction(raw) => self.pass_on(who, &raw),
-            Said::Block(block, total_difficulty) if self.is_liar(who) => {
+            ActorOutput::Transaction(raw) => self.pass_on(who, &raw),
+            ActorOutput::Block(block, total_difficulty) if self.is_liar(who) => {
                 self.propose_twice(who, &block, total_difficulty)
             }
-            Said::Block(block, total_difficulty) => {
+            ActorOutput::Block(block, total_difficulty) => {
                 self.observer.made(&block);
                 if let Some(running) = &mut self.nodes[who].running {
                     running.sync.relay(block, total_difficulty);

@@ -148,7 +148,7 @@ fn a_static_node_is_dialed_and_a_removed_one_cut() {
 
 /// What can happen to the switchboard, with few nodes and connections so that they meet often.
 #[derive(Clone, Debug)]
-enum Happening {
+enum SwitchboardInput {
     Begin { connection: u64, address: u8, dialed: Option<u8> },
     Authenticated { connection: u64, node: u8 },
     Greeted { connection: u64, node: u8 },
@@ -158,7 +158,7 @@ enum Happening {
     Schedule { wait: u64 },
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = SwitchboardInput> {
     let (connection, node) = (0_u64..12, 0_u8..5);
     let fault = prop_oneof![Just(Fault::NoAnswer), Just(Fault::Malformed), Just(Fault::InvalidBlock)];
     let change = prop_oneof![
@@ -169,13 +169,15 @@ fn happening() -> impl Strategy<Value = Happening> {
     ];
     prop_oneof![
         (connection.clone(), node.clone(), proptest::option::of(node.clone()))
-            .prop_map(|(connection, address, dialed)| Happening::Begin { connection, address, dialed }),
-        (connection.clone(), node.clone()).prop_map(|(connection, node)| Happening::Authenticated { connection, node }),
-        (connection.clone(), node.clone()).prop_map(|(connection, node)| Happening::Greeted { connection, node }),
-        (connection.clone(), fault).prop_map(|(connection, fault)| Happening::Fault { connection, fault }),
-        connection.prop_map(|connection| Happening::Ended { connection }),
-        (node, change).prop_map(|(node, change)| Happening::Change { node, change }),
-        (0_u64..40).prop_map(|wait| Happening::Schedule { wait }),
+            .prop_map(|(connection, address, dialed)| SwitchboardInput::Begin { connection, address, dialed }),
+        (connection.clone(), node.clone())
+            .prop_map(|(connection, node)| SwitchboardInput::Authenticated { connection, node }),
+        (connection.clone(), node.clone())
+            .prop_map(|(connection, node)| SwitchboardInput::Greeted { connection, node }),
+        (connection.clone(), fault).prop_map(|(connection, fault)| SwitchboardInput::Fault { connection, fault }),
+        connection.prop_map(|connection| SwitchboardInput::Ended { connection }),
+        (node, change).prop_map(|(node, change)| SwitchboardInput::Change { node, change }),
+        (0_u64..40).prop_map(|wait| SwitchboardInput::Schedule { wait }),
     ]
 }
 
@@ -187,27 +189,27 @@ proptest! {
         for happening in happenings {
             match happening {
                 // Numbers are given once.
-                Happening::Begin { connection, address, dialed } => if begun.insert(connection) {
+                SwitchboardInput::Begin { connection, address, dialed } => if begun.insert(connection) {
                     board.begin(connection, at(address), dialed.map(id));
                 },
-                Happening::Authenticated { connection, node } => {
+                SwitchboardInput::Authenticated { connection, node } => {
                     let is_new = board.rows.get(&connection).is_some_and(|row| row.node.is_none());
                     if is_new {
                         let _ = board.authenticated(connection, id(node), None, clock);
                     }
                 }
-                Happening::Greeted { connection, node } => {
+                SwitchboardInput::Greeted { connection, node } => {
                     let is_new = board.rows.get(&connection).is_some_and(|row| row.greeting.is_none());
                     if is_new {
                         let _ = board.greeted(connection, hello(id(node)));
                     }
                 }
-                Happening::Fault { connection, fault } => board.fault(connection, fault, clock),
-                Happening::Ended { connection } => board.ended(connection, ""),
-                Happening::Change { node, change } => {
+                SwitchboardInput::Fault { connection, fault } => board.fault(connection, fault, clock),
+                SwitchboardInput::Ended { connection } => board.ended(connection, ""),
+                SwitchboardInput::Change { node, change } => {
                     prop_assert_eq!(board.change(&Enode { id: id(node), endpoint: None }, change, clock), Ok(()));
                 }
-                Happening::Schedule { wait } => {
+                SwitchboardInput::Schedule { wait } => {
                     clock.now += Duration::from_secs(wait);
                     clock.unix += wait;
                     board.schedule(clock);

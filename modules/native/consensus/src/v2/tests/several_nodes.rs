@@ -66,7 +66,7 @@ struct Node {
 }
 
 /// Events by time and node; simultaneous events in order of creation.
-type Agenda = BinaryHeap<Reverse<(u64, u64, usize)>>;
+type EventQueue = BinaryHeap<Reverse<(u64, u64, usize)>>;
 
 struct World {
     random: StdRng,
@@ -74,7 +74,7 @@ struct World {
     /// Number of nodes, from the first, that vote and propose twice.
     liars: usize,
     now: u64,
-    agenda: Agenda,
+    agenda: EventQueue,
     events: HashMap<u64, Event>,
     made: u64,
     /// Every committed block, by height.
@@ -120,7 +120,7 @@ impl World {
             nodes,
             liars,
             now: 0,
-            agenda: Agenda::new(),
+            agenda: EventQueue::new(),
             events: HashMap::new(),
             made: 0,
             committed: BTreeMap::new(),

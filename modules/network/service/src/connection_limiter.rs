@@ -1,4 +1,5 @@
-//! Who may begin a handshake (`docs/spec/p2p.md` 10): so many at a time, so many of one address, and not again and again.
+//! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): concurrent ones in all and of one address, and how
+//! often an address connects.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,7 +9,7 @@ use tenon_network_discovery::Networks;
 
 /// Bounds on handshakes that peers begin.
 #[derive(Clone, Debug)]
-pub(crate) struct DoorkeeperSettings {
+pub(crate) struct ConnectionLimiterSettings {
     /// Handshakes at a time.
     pub(crate) max_pending: usize,
     /// Handshakes at a time of one address (IPv6: of one /64).
@@ -23,7 +24,7 @@ pub(crate) struct DoorkeeperSettings {
     pub(crate) restrict: Option<Networks>,
 }
 
-impl DoorkeeperSettings {
+impl ConnectionLimiterSettings {
     /// The reference's 50 handshakes at a time; a fifth of them for one address. A reference node that was refused may dial
     /// hundreds of times a second (`docs/spec/p2p.md` 11): two a second are enough for everybody.
     pub(crate) fn new(max_pending: usize, restrict: Option<Networks>) -> Self {
@@ -40,7 +41,7 @@ impl DoorkeeperSettings {
 
 /// Why a connection is closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TurnedAway {
+pub(crate) enum RefusedConnection {
     /// Its address lies outside the networks of `--netrestrict`.
     #[error("address outside the permitted networks")]
     Restricted,
@@ -64,32 +65,32 @@ struct Address {
 
 /// Counts handshakes and attempts.
 #[derive(Debug)]
-pub(crate) struct Doorkeeper {
-    settings: DoorkeeperSettings,
+pub(crate) struct ConnectionLimiter {
+    settings: ConnectionLimiterSettings,
     pending: usize,
     addresses: HashMap<IpAddr, Address>,
 }
 
-impl Doorkeeper {
-    pub(crate) fn new(settings: DoorkeeperSettings) -> Self {
+impl ConnectionLimiter {
+    pub(crate) fn new(settings: ConnectionLimiterSettings) -> Self {
         Self { settings, pending: 0, addresses: HashMap::new() }
     }
 
-    /// A connection has arrived; unless it is turned away, [`Doorkeeper::leave`] follows.
+    /// A connection has arrived; unless it is refused, [`ConnectionLimiter::leave`] follows.
     ///
     /// # Errors
-    /// [`TurnedAway`].
-    pub(crate) fn enter(&mut self, ip: IpAddr, now: Duration) -> Result<(), TurnedAway> {
+    /// [`RefusedConnection`].
+    pub(crate) fn enter(&mut self, ip: IpAddr, now: Duration) -> Result<(), RefusedConnection> {
         let ip = ip.to_canonical();
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(ip)) {
-            return Err(TurnedAway::Restricted);
+            return Err(RefusedConnection::Restricted);
         }
         let settings = self.settings.clone();
         let key = subject(ip);
         if !self.addresses.contains_key(&key) && self.addresses.len() >= settings.max_addresses {
             self.forget(now);
             if self.addresses.len() >= settings.max_addresses {
-                return Err(TurnedAway::Busy);
+                return Err(RefusedConnection::Busy);
             }
         }
         let address = self.addresses.entry(key).or_insert(Address { pending: 0, attempts: 0, window_began: now });
@@ -98,13 +99,13 @@ impl Doorkeeper {
         }
         address.attempts = address.attempts.saturating_add(1);
         if address.attempts > settings.max_attempts {
-            return Err(TurnedAway::TooOften);
+            return Err(RefusedConnection::TooOften);
         }
         if address.pending >= settings.max_pending_of_address {
-            return Err(TurnedAway::BusyAddress);
+            return Err(RefusedConnection::BusyAddress);
         }
         if self.pending >= settings.max_pending {
-            return Err(TurnedAway::Busy);
+            return Err(RefusedConnection::Busy);
         }
         address.pending += 1;
         self.pending += 1;
@@ -143,60 +144,60 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn doorkeeper() -> Doorkeeper {
-        Doorkeeper::new(DoorkeeperSettings::new(50, None))
+    fn connection_limiter() -> ConnectionLimiter {
+        ConnectionLimiter::new(ConnectionLimiterSettings::new(50, None))
     }
 
     #[test]
     fn one_address_has_a_fifth_of_the_handshakes_and_all_together_have_their_limit() {
-        let mut door = doorkeeper();
+        let mut limiter = connection_limiter();
         for _ in 0..10 {
-            door.enter(ip(1), NOW).unwrap();
+            limiter.enter(ip(1), NOW).unwrap();
         }
-        assert_eq!(door.enter(ip(1), NOW), Err(TurnedAway::BusyAddress));
-        (0..40).for_each(|number| door.enter(ip(2 + number / 10), NOW).unwrap());
-        assert_eq!(door.enter(ip(99), NOW), Err(TurnedAway::Busy));
-        door.leave(ip(1));
-        assert_eq!(door.enter(ip(99), NOW), Ok(()));
+        assert_eq!(limiter.enter(ip(1), NOW), Err(RefusedConnection::BusyAddress));
+        (0..40).for_each(|number| limiter.enter(ip(2 + number / 10), NOW).unwrap());
+        assert_eq!(limiter.enter(ip(99), NOW), Err(RefusedConnection::Busy));
+        limiter.leave(ip(1));
+        assert_eq!(limiter.enter(ip(99), NOW), Ok(()));
     }
 
     #[test]
     fn an_address_that_connects_again_and_again_waits_for_the_next_window() {
-        let mut door = doorkeeper();
+        let mut limiter = connection_limiter();
         for _ in 0..60 {
-            door.enter(ip(1), NOW).unwrap();
-            door.leave(ip(1));
+            limiter.enter(ip(1), NOW).unwrap();
+            limiter.leave(ip(1));
         }
-        assert_eq!(door.enter(ip(1), NOW), Err(TurnedAway::TooOften));
-        assert_eq!(door.enter(ip(2), NOW), Ok(()));
-        assert_eq!(door.enter(ip(1), NOW + Duration::from_secs(30)), Ok(()));
+        assert_eq!(limiter.enter(ip(1), NOW), Err(RefusedConnection::TooOften));
+        assert_eq!(limiter.enter(ip(2), NOW), Ok(()));
+        assert_eq!(limiter.enter(ip(1), NOW + Duration::from_secs(30)), Ok(()));
     }
 
     #[test]
     fn a_network_of_ipv6_counts_as_one_address_and_mapped_addresses_as_those_of_ipv4() {
-        let mut door = doorkeeper();
+        let mut limiter = connection_limiter();
         for last in 0..10 {
-            door.enter(format!("2001:db8::{last}").parse().unwrap(), NOW).unwrap();
+            limiter.enter(format!("2001:db8::{last}").parse().unwrap(), NOW).unwrap();
         }
-        assert_eq!(door.enter("2001:db8::ff".parse().unwrap(), NOW), Err(TurnedAway::BusyAddress));
-        assert_eq!(door.enter("2001:db8:0:1::1".parse().unwrap(), NOW), Ok(()));
+        assert_eq!(limiter.enter("2001:db8::ff".parse().unwrap(), NOW), Err(RefusedConnection::BusyAddress));
+        assert_eq!(limiter.enter("2001:db8:0:1::1".parse().unwrap(), NOW), Ok(()));
 
         let restrict = Some("10.0.0.0/24".parse().unwrap());
-        let mut door = Doorkeeper::new(DoorkeeperSettings::new(50, restrict));
-        assert_eq!(door.enter("::ffff:10.0.0.1".parse().unwrap(), NOW), Ok(()));
-        assert_eq!(door.enter(IpAddr::from([10, 0, 1, 1]), NOW), Err(TurnedAway::Restricted));
+        let mut limiter = ConnectionLimiter::new(ConnectionLimiterSettings::new(50, restrict));
+        assert_eq!(limiter.enter("::ffff:10.0.0.1".parse().unwrap(), NOW), Ok(()));
+        assert_eq!(limiter.enter(IpAddr::from([10, 0, 1, 1]), NOW), Err(RefusedConnection::Restricted));
     }
 
     #[test]
     fn the_memory_of_addresses_is_bounded() {
-        let mut door = doorkeeper();
-        door.settings.max_addresses = 3;
+        let mut limiter = connection_limiter();
+        limiter.settings.max_addresses = 3;
         for last in 0..3 {
-            door.enter(ip(last), NOW).unwrap();
-            door.leave(ip(last));
+            limiter.enter(ip(last), NOW).unwrap();
+            limiter.leave(ip(last));
         }
-        assert_eq!(door.enter(ip(9), NOW), Err(TurnedAway::Busy));
-        assert_eq!(door.enter(ip(9), NOW + Duration::from_secs(30)), Ok(()));
-        assert_eq!(door.addresses.len(), 1);
+        assert_eq!(limiter.enter(ip(9), NOW), Err(RefusedConnection::Busy));
+        assert_eq!(limiter.enter(ip(9), NOW + Duration::from_secs(30)), Ok(()));
+        assert_eq!(limiter.addresses.len(), 1);
     }
 }
