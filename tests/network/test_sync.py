@@ -34,7 +34,7 @@ def recorded():
     return RecordedChain(chains.CHAINS / "local.rlp.gz")
 
 
-@pytest.mark.parametrize("name", ["staged", "v1switch"])
+@pytest.mark.parametrize("name", ["staged", "v1switch", "upgrade"])
 def test_a_fresh_node_syncs_from_a_peer_and_continues_after_a_kill(name, tmp_path):
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(chains.prepared(name))

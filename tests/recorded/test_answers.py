@@ -11,6 +11,7 @@ FILES = {
     "local": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS", "protocol-http"),
     "staged": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
     "v1switch": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
+    "upgrade": ("eth", "debug", "XDPoS"),
     "wide": ("eth", "debug"),
     "wide-old": ("eth", "debug"),
     "reorg": ("answers",),

@@ -145,6 +145,26 @@ fn finds_errors_of_a_genesis_file_and_their_places() {
     );
 }
 
+/// A genesis of the reference's development branch, whose file names every height (`docs/spec/upgrades.md` 2.3).
+#[test]
+fn shows_the_heights_of_a_recorded_chain_with_the_upgrade_inside() {
+    let (_folder, path) = file("genesis.json", &unpacked("native/chains/upgrade.genesis.json.gz"));
+
+    let verified = run_well(&["genesis", "verify", &path]);
+
+    for (rule, height) in [
+        ("tip2019", 0),
+        ("cancun", 0),
+        ("prague", 90),
+        ("dynamicGasLimit", 130),
+        ("tipUpgradeReward", 175),
+        ("tipUpgradePenalty", 215),
+    ] {
+        let line = format!("ok     rule          {rule} from block {height}: genesis file");
+        assert!(verified.contains(&line), "{line}: {verified}");
+    }
+}
+
 /// Each rule of a native chain with its first block and the origin of that number; a rule that this release does not
 /// know is refused by name.
 #[test]

@@ -89,6 +89,18 @@ fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
     ));
 }
 
+/// Every rule of the upgrade begins at its own height inside the chain (`docs/spec/upgrades.md` 1): Prague with set-code
+/// transactions, the floor of the price of data and the history contract, stepped gas limits, the new rewards with their
+/// supply record, the new penalties.
+#[test]
+fn every_block_of_a_chain_with_the_upgrade_inside_has_its_recorded_roots() {
+    let _ = replay(&RecordedChain::read(
+        "native/chains/upgrade.genesis.json.gz",
+        "native/chains/upgrade.rlp.gz",
+        Some("native/chains/upgrade.blocks.jsonl.gz"),
+    ));
+}
+
 /// Accounts of up to 2^257 wei and more pay, receive, call, create, sponsor and die; gas prices above 2^128; the owner of the
 /// masternode is such an account (`docs/spec/chain.md` 8.1).
 #[test]

@@ -60,6 +60,13 @@ fn a_chain_that_switches_engines_is_imported_in_one_call() {
     import("chain/native-genesis-v1switch.json.gz", "v1switch");
 }
 
+/// Headers are verified too: penalties with a sentence of two epochs and parole, and masternodes by the entries of three
+/// rounds (`docs/spec/upgrades.md` 5).
+#[test]
+fn a_chain_with_the_upgrade_inside_is_imported_in_one_call() {
+    import("native/chains/upgrade.genesis.json.gz", "upgrade");
+}
+
 #[test]
 fn the_longer_branch_wins() {
     let read = |branch: &str| RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None);

@@ -126,7 +126,9 @@ impl PlacedReceipt<'_> {
         json.key("to").optional_data(transaction.to);
         json.key("transactionHash").data(transaction.hash);
         json.key("transactionIndex").quantity(self.index);
-        json.key("type").quantity(receipt.transaction_type as u64);
+        // The transaction's type: an intercepted native transaction of any type has an untyped receipt
+        // (`docs/spec/upgrades.md` 7.2).
+        json.key("type").quantity(transaction.transaction_type() as u64);
         json.end_object();
     }
 
@@ -151,7 +153,57 @@ impl PlacedReceipt<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use alloy_primitives::Bytes;
+    use tenon_api::{
+        Header, RecoveredTransaction, TransactionPayload, TransactionSignature, TransactionType,
+        messages::LocatedTransaction,
+    };
+
     use super::*;
+
+    /// Blocks 170 and 185 of the recorded chain `upgrade` have such transactions.
+    #[test]
+    fn an_untyped_receipt_of_a_typed_transaction_shows_the_transactions_type() {
+        let transaction = Transaction {
+            hash: B256::ZERO,
+            chain_id: Some(5152),
+            nonce: 0,
+            gas_limit: 200_000,
+            to: Some(Address::with_last_byte(0x89)),
+            value: U256::ZERO,
+            input: Bytes::new(),
+            payload: TransactionPayload::SetCode {
+                max_fee_per_gas: U256::ZERO,
+                max_priority_fee_per_gas: U256::ZERO,
+                access_list: Vec::new(),
+                authorization_list: Vec::new(),
+            },
+            signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
+        };
+        let located = LocatedReceipt {
+            transaction: LocatedTransaction {
+                transaction: RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::ZERO },
+                header: Arc::new(SealedHeader::new_unchecked(Header::default(), B256::ZERO)),
+                index: 0,
+            },
+            receipt: Receipt {
+                transaction_type: TransactionType::Legacy,
+                outcome: ReceiptOutcome::Status(true),
+                cumulative_gas_used: 0,
+                gas_used: 0,
+                logs: Vec::new(),
+            },
+            first_log_index: 0,
+            blob_gas_price: None,
+        };
+
+        let written = receipt_json(Profile::Native, &located).into_bytes();
+
+        let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        assert_eq!(written["type"], "0x4");
+    }
 
     #[test]
     fn the_bloom_of_a_receipt_covers_its_own_logs_only() {
