@@ -57,7 +57,7 @@ impl Node {
     }
 
     async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
-        self.bus.call(request, &CallContext::new()).await
+        Ok(self.bus.call(request, &CallContext::new()).await?)
     }
 
     async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, Failure> {

@@ -266,7 +266,10 @@ async fn ranges_of_storage_answer_as_recorded() {
             let Some(request) = storage_request(&line["params"]) else { continue };
             let found = match node.bus.call(request, &CallContext::new()).await {
                 Ok(range) => storage_json(&range),
-                Err(failure) => serde_json::json!({"code": failure.code.0, "message": failure.message}),
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    serde_json::json!({"code": failure.code.0, "message": failure.message})
+                }
             };
             let response = &line["response"];
             let recorded = response.get("result").or(response.get("error")).unwrap();
@@ -372,7 +375,7 @@ async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0
 
             let refused = node.bus.call(call, &CallContext::new()).await.unwrap_err();
 
-            assert_eq!(refused.message, *expected, "{block:?}");
+            assert_eq!(refused.to_string(), *expected, "{block:?}");
         }
     }
 }

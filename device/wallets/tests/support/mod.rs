@@ -150,7 +150,7 @@ impl Node {
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
         let context = CallContext::with_timeout(STEP_TIMEOUT);
-        self.bus.call(request, &context).await.map_err(|failure: Failure| failure.message)
+        self.bus.call(request, &context).await.map_err(|error| error.to_string())
     }
 
     pub(crate) async fn wallets(&self) -> Vec<Wallet> {
