@@ -81,9 +81,37 @@ pub enum BusError {
     /// The handler panicked; the cause is in the log.
     #[error("method handler crashed")]
     HandlerCrashed,
+    /// The actor behind the handler takes no message.
+    #[error(transparent)]
+    Actor(#[from] ActorError),
     /// The module's own error.
     #[error(transparent)]
     Module(#[from] Failure),
+}
+
+/// Why an actor takes no message. The message is lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActorError {
+    /// Its mailbox is full; it may have room later.
+    #[error("{actor} is busy: its mailbox is full")]
+    MailboxFull {
+        /// The actor's name.
+        actor: &'static str,
+    },
+    /// It has failed for good.
+    #[error("{actor} has failed: {reason}")]
+    Failed {
+        /// The actor's name.
+        actor: &'static str,
+        /// Its last panic, or why it could not be built again.
+        reason: String,
+    },
+    /// It was stopped.
+    #[error("{actor} has been stopped")]
+    Stopped {
+        /// The actor's name.
+        actor: &'static str,
+    },
 }
 
 /// Why a pool of threads takes no further job.

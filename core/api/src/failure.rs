@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BusError,
+    ActorError, BusError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
@@ -95,7 +95,10 @@ impl From<BusError> for Failure {
         match error {
             BusError::Module(failure) => failure,
             BusError::HandlerCrashed => Self::crashed(FailureCode::CALLEE_CRASHED),
-            BusError::Busy(_) | BusError::TimedOut | BusError::OutOfTime => Self::limit(error.to_string()),
+            BusError::Busy(_)
+            | BusError::TimedOut
+            | BusError::OutOfTime
+            | BusError::Actor(ActorError::MailboxFull { .. }) => Self::limit(error.to_string()),
             BusError::MalformedRequest { request, error } => malformed(request, error),
             BusError::NoHandler { .. }
             | BusError::UnknownTopic { .. }
@@ -104,8 +107,17 @@ impl From<BusError> for Failure {
             | BusError::WrongEventSchema { .. }
             | BusError::UnsendableReply { .. }
             | BusError::Suspended { .. }
-            | BusError::ShuttingDown => Self::server(error.to_string()),
+            | BusError::ShuttingDown
+            | BusError::Actor(ActorError::Failed { .. } | ActorError::Stopped { .. }) => {
+                Self::server(error.to_string())
+            }
         }
+    }
+}
+
+impl From<ActorError> for Failure {
+    fn from(error: ActorError) -> Self {
+        BusError::Actor(error).into()
     }
 }
 
@@ -172,6 +184,8 @@ mod tests {
                 -32000,
                 "module pool is stopped; it can be enabled again",
             ),
+            (ActorError::MailboxFull { actor: "chain" }.into(), -32005, "chain is busy: its mailbox is full"),
+            (ActorError::Stopped { actor: "chain" }.into(), -32000, "chain has been stopped"),
             (BusError::HandlerCrashed, -32000, "method handler crashed"),
             (Failure::invalid_params("no").into(), -32602, "no"),
         ];

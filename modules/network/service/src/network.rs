@@ -275,9 +275,9 @@ impl Network {
     fn tell(&self, input: Input) {
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
         if let Some(mailbox) = mailbox
-            && let Err(failure) = mailbox.try_send(input)
+            && let Err(reason) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message for the peers is not sent");
+            tracing::debug!(%reason, "a message for the peers is not sent");
         }
     }
 }
