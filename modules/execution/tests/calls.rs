@@ -13,12 +13,13 @@ use tenon_api::{
     BlockId, Failure, FailureCode, Request, codec,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
-        GetNextBlockFees, SuggestTip, Trace, TraceTarget,
+        GetNextBlockFees, Profile, SuggestTip, Trace, TraceTarget,
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::Genesis;
 use tenon_execution::{CallResources, ExecutionLimits};
+use tenon_sdk::shapes::trace_options;
 
 fn call(request: CallRequest) -> Call {
     Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
@@ -82,7 +83,7 @@ fn trace(request: CallRequest, options: &str) -> Trace {
         state_overrides: vec![],
         block_overrides: Box::default(),
     };
-    Trace { target, options: options.to_owned() }
+    Trace { target, options: trace_options(options, Profile::Ethereum).unwrap() }
 }
 
 const CALL_TRACER: &str = r#"{"tracer":"callTracer"}"#;

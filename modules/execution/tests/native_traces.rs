@@ -14,11 +14,14 @@ use support::{
 };
 use tenon_api::{
     BlockId, ChainReader, ChainWriter, Failure, FailureCode, ReceiptOutcome,
-    messages::{AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, StorageRange, Trace, TraceTarget},
+    messages::{
+        AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, Profile, StorageRange, Trace, TraceTarget,
+    },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Executor, Importer, register};
 use tenon_native_execution::family_of;
+use tenon_sdk::shapes::trace_options;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 /// A recorded chain behind the handlers of this crate.
@@ -60,7 +63,8 @@ impl NativeNode {
     }
 
     async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure> {
-        let reply = self.bus.call(Trace { target, options: options.to_owned() }, caller).await?;
+        let options = trace_options(options, Profile::Native)?;
+        let reply = self.bus.call(Trace { target, options }, caller).await?;
         Ok(serde_json::from_str(&reply.json).unwrap())
     }
 }
