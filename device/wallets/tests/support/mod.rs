@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenon_accounts::{WalletDirectory, register};
 use tenon_api::messages::*;
-use tenon_api::{Account, Address, B256, Bytes, Failure, SecretText, Transaction, U256, WholeBalance, split_balance};
+use tenon_api::{Account, Address, B256, Bytes, SecretText, Transaction, U256, WholeBalance, split_balance};
 use tenon_bus::{Bus, CallContext, Delivery, Subscription};
 use tenon_device_framing::{Packets, Reader};
 use tenon_device_session::{Hub, Timeouts};
