@@ -16,7 +16,12 @@ import tomllib
 
 MAY_ASK = ("modules/native/", "core/node/", "config/", "modules/chain/src/genesis/", "benches/", "fuzz/", "tests/")
 # What a namespace or a shape answers by family: the only files of plugins and SDK that ask.
-TABLES = ("plugins/eth/src/dialect.rs", "plugins/sdk/src/shapes/family_members.rs", "plugins/consensus/src/family.rs")
+TABLES = (
+    "plugins/eth/src/dialect.rs",
+    "plugins/sdk/src/shapes/family_members.rs",
+    "plugins/sdk/src/shapes/tracers/mod.rs",
+    "plugins/consensus/src/family.rs",
+)
 # A family that is named without being compared with is a value, not a question.
 QUESTION = re.compile(
     r"[=!]=\s*Profile::|Profile::\w+\s*(?:=>|if\b|\|)|\{\s*Profile::|matches!\(.*Profile::"

@@ -90,16 +90,13 @@ impl<Json: AsRef<[u8]> + Send + 'static> Notifications for NoNotifications<Json>
     }
 }
 
+/// A failure that marks whose panic it was loses the mark here.
 impl RpcService for tenon_host::Router {
     type Json = tenon_host::JsonBytes;
     type Notifications = tenon_host::PluginStream;
 
-    fn serve_call(
-        &self,
-        call: &mut RawCall<'_>,
-        caller: &Caller,
-    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
-        self.call_raw(call, caller)
+    async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<Self::Json, Failure> {
+        self.call_raw(call, caller).await.map_err(Failure::for_client)
     }
 
     fn only_reads(&self, method: &str) -> bool {
@@ -122,21 +119,21 @@ impl RpcService for tenon_host::Router {
         self.call_ahead(method, params, caller)
     }
 
-    fn subscribe(
+    async fn subscribe(
         &self,
         namespace: &str,
         kind: &str,
         params: Option<&str>,
         caller: &Caller,
-    ) -> impl Future<Output = Result<Self::Notifications, Failure>> + Send {
-        self.subscribe(namespace, kind, params, caller)
+    ) -> Result<Self::Notifications, Failure> {
+        Self::subscribe(self, namespace, kind, params, caller).await.map_err(Failure::for_client)
     }
 }
 
 impl Notifications for tenon_host::PluginStream {
     type Json = tenon_host::JsonBytes;
 
-    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Json, Failure>>> + Send {
-        self.next()
+    async fn next(&mut self) -> Option<Result<Self::Json, Failure>> {
+        Some(Self::next(self).await?.map_err(Failure::for_client))
     }
 }

@@ -21,6 +21,7 @@ static const struct Asked {
     {TEXT("eth_noSuchMethod"), TEXT("[]"), 0},
     {TEXT("web3_sha3"), TEXT("\xff"), 0},
     {TEXT("caller_ownAgain"), TEXT(""), 1},
+    {TEXT("bad_panic"), TEXT("[]"), 0},
 };
 
 static TenonReply nothing(void) {
@@ -64,7 +65,7 @@ static void stop(void *instance) { (void)instance; }
 
 static const TenonMethod methods[] = {
     METHOD("version"), METHOD("ownVersion"), METHOD("hash"), METHOD("again"), METHOD("cut"), METHOD("missing"), METHOD("binary"),
-    METHOD("ownAgain"),
+    METHOD("ownAgain"), METHOD("panic"),
 };
 
 static const TenonPlugin plugin = {

@@ -24,7 +24,8 @@ pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// Minor number. A plugin that needs functions of a newer minor number says so in `needs_minor`.
 ///
 /// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`]. 3: [`TenonHost::call_json`].
-pub const ABI_MINOR: u16 = 3;
+/// 4: [`CODE_CRASHED`] and [`CODE_CALLEE_CRASHED`].
+pub const ABI_MINOR: u16 = 4;
 
 /// Borrowed bytes, valid for the duration of the call that they are passed to, or forever in static tables.
 #[repr(C)]
@@ -52,17 +53,25 @@ pub struct TenonBuffer {
 }
 
 /// The answer of a call. `code` 0: `body` is complete JSON (from a plugin) or a reply frame (from the host). Otherwise
-/// a JSON-RPC error code: `body` is the message in UTF-8, `data` the JSON text of `data` or empty.
+/// a JSON-RPC error code, [`CODE_CRASHED`] or [`CODE_CALLEE_CRASHED`]: `body` is the message in UTF-8, `data` the JSON
+/// text of `data` or empty.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TenonReply {
-    /// 0, or a JSON-RPC error code.
+    /// 0, or the code of a failure.
     pub code: i32,
     /// Result or message.
     pub body: TenonBuffer,
     /// Error data.
     pub data: TenonBuffer,
 }
+
+/// Code of a [`TenonReply`] of a plugin: its code panicked. The host counts the panic and sends the client -32000. Since
+/// minor number 4; to an older host a plugin sends -32000.
+pub const CODE_CRASHED: i32 = i32::MIN;
+/// Code of a [`TenonReply`] of the host: what the plugin called panicked. A plugin that passes the failure on leaves the
+/// code as it is, so that the panic is not counted as its own; the client receives -32000. Since minor number 4.
+pub const CODE_CALLEE_CRASHED: i32 = i32::MIN + 1;
 
 /// Not ready: the waker will be called.
 pub const POLL_PENDING: i32 = 0;

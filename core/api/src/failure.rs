@@ -1,6 +1,15 @@
-//! The one error type that handlers return to their callers.
+//! The error of a method, as its client receives it: a code and a text.
 
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    ActorError, BusError,
+    abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
+    codec::{CodecError, MAX_REQUEST_ITEMS},
+};
+
+/// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
+const CRASHED_TEXT: &str = "method handler crashed";
 
 /// JSON-RPC error codes that clients of this chain family know (`docs/spec/rpc-eth.md` 3.3).
 ///
@@ -23,6 +32,10 @@ impl FailureCode {
     pub const LIMIT_EXCEEDED: Self = Self(-32005);
     /// Execution reverted with return data, which travels in `data`: `3`.
     pub const REVERTED: Self = Self(3);
+    /// The plugin's own code panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
+    pub const CRASHED: Self = Self(CODE_CRASHED);
+    /// What the plugin called panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
+    pub const CALLEE_CRASHED: Self = Self(CODE_CALLEE_CRASHED);
 }
 
 /// Why a call failed, with the text and code that the JSON-RPC client receives.
@@ -53,11 +66,73 @@ impl Failure {
         Self { code: FailureCode::LIMIT_EXCEEDED, message: message.into(), data: None }
     }
 
+    /// A panic of the code that was called, marked with whose it was by the code: [`FailureCode::CRASHED`] or
+    /// [`FailureCode::CALLEE_CRASHED`].
+    pub fn crashed(code: FailureCode) -> Self {
+        Self { code, message: CRASHED_TEXT.to_owned(), data: None }
+    }
+
+    /// The failure as a client receives it: without the codes that only plugin and host know.
+    #[must_use]
+    pub fn for_client(mut self) -> Self {
+        if matches!(self.code, FailureCode::CRASHED | FailureCode::CALLEE_CRASHED) {
+            self.code = FailureCode::SERVER;
+        }
+        self
+    }
+
     /// Adds the JSON text that becomes the `data` member.
     #[must_use]
     pub fn with_data(mut self, json: impl Into<String>) -> Self {
         self.data = Some(json.into());
         self
+    }
+}
+
+/// The code and the text of each error of the bus.
+impl From<BusError> for Failure {
+    fn from(error: BusError) -> Self {
+        match error {
+            BusError::Module(failure) => failure,
+            BusError::HandlerCrashed => Self::crashed(FailureCode::CALLEE_CRASHED),
+            BusError::Busy(_)
+            | BusError::TimedOut
+            | BusError::OutOfTime
+            | BusError::Actor(ActorError::MailboxFull { .. }) => Self::limit(error.to_string()),
+            BusError::MalformedRequest { request, error } => malformed(request, error),
+            BusError::NoHandler { .. }
+            | BusError::UnknownTopic { .. }
+            | BusError::UnknownEvent { .. }
+            | BusError::WrongSchema { .. }
+            | BusError::WrongEventSchema { .. }
+            | BusError::UnsendableReply { .. }
+            | BusError::Suspended { .. }
+            | BusError::ShuttingDown
+            | BusError::Actor(ActorError::Failed { .. } | ActorError::Stopped { .. }) => {
+                Self::server(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<ActorError> for Failure {
+    fn from(error: ActorError) -> Self {
+        BusError::Actor(error).into()
+    }
+}
+
+/// A request that is too large has parameters of its caller in it: the caller is told.
+fn malformed(request: &str, error: CodecError) -> Failure {
+    match error {
+        CodecError::TooManyItems => Failure::invalid_params(format!(
+            "too many values in the parameters: one request may have {MAX_REQUEST_ITEMS} in all"
+        )),
+        CodecError::TooDeep => Failure::invalid_params("the parameters are nested too deeply"),
+        // Without the codec's name of the type, which is one of Rust.
+        CodecError::Decode { reason, length, .. } => {
+            Failure::server(format!("malformed {request} request of {length} bytes: {reason}"))
+        }
+        CodecError::Encode { reason, .. } => Failure::server(format!("malformed {request} request: {reason}")),
     }
 }
 
@@ -67,6 +142,67 @@ impl From<crate::StoreError> for Failure {
             crate::StoreError::OutOfMemory { reason } => Self::limit(reason),
             crate::StoreError::Stopped => Self::limit(error.to_string()),
             error => Self::server(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PoolBusy, Topic};
+
+    #[test]
+    fn errors_of_the_bus_have_the_codes_and_texts_that_clients_know() {
+        let decode = |reason: &str| CodecError::Decode { type_name: "Rust", length: 2, reason: reason.to_owned() };
+        let request = "GetHead";
+        let cases = [
+            (BusError::NoHandler { request }, -32000, "this node has no module that answers GetHead"),
+            (BusError::UnknownTopic { topic: Topic(0x7fff) }, -32000, "no handler for topic 0x7fff"),
+            (
+                BusError::WrongSchema { request, known: 1, sent: 2 },
+                -32000,
+                "GetHead has schema 1, the frame has schema 2",
+            ),
+            (
+                BusError::MalformedRequest { request, error: decode("short") },
+                -32000,
+                "malformed GetHead request of 2 bytes: short",
+            ),
+            (
+                BusError::MalformedRequest { request, error: CodecError::TooManyItems },
+                -32602,
+                "too many values in the parameters: one request takes 262144 in all",
+            ),
+            (BusError::TimedOut, -32005, "request timed out"),
+            (
+                BusError::Busy(PoolBusy::ClientFull { pool: "calls", waiting: 3 }),
+                -32005,
+                "the calls pool is busy: 3 of your requests wait already",
+            ),
+            (
+                BusError::Suspended { module: "pool".to_owned() },
+                -32000,
+                "module pool is stopped; it can be enabled again",
+            ),
+            (ActorError::MailboxFull { actor: "chain" }.into(), -32005, "chain is busy: its mailbox is full"),
+            (ActorError::Stopped { actor: "chain" }.into(), -32000, "chain has been stopped"),
+            (BusError::HandlerCrashed, -32000, "method handler crashed"),
+            (Failure::invalid_params("no").into(), -32602, "no"),
+        ];
+        for (error, code, text) in cases {
+            let failure = Failure::from(error.clone()).for_client();
+
+            assert_eq!((failure.code.0, failure.message.as_str()), (code, text), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn whose_panic_it_was_is_told_to_the_host_and_not_to_the_client() {
+        for code in [FailureCode::CRASHED, FailureCode::CALLEE_CRASHED] {
+            let failure = Failure::crashed(code);
+
+            assert_eq!(failure.code, code);
+            assert_eq!(failure.for_client(), Failure::server("method handler crashed"));
         }
     }
 }

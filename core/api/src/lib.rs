@@ -12,6 +12,7 @@
 
 pub mod abi;
 mod allowance;
+mod bus_error;
 pub mod codec;
 mod database_condition;
 mod durations;
@@ -25,6 +26,7 @@ mod schema;
 mod space;
 
 pub use allowance::{Allowance, Unlimited};
+pub use bus_error::{ActorError, BusError, PoolBusy};
 pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};

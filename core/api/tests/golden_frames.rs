@@ -285,7 +285,8 @@ fn evm_frames(frames: &mut Frames) {
         state_overrides: vec![],
         block_overrides: Box::new(block_overrides),
     };
-    frames.request(Trace { target, options: "{}".to_owned() }, TraceReply { json: "[]".to_owned() });
+    let options = TraceOptions { tracer: Tracer::default(), timeout: Some(std::time::Duration::from_millis(1500)) };
+    frames.request(Trace { target, options }, TraceReply { json: "[]".to_owned() });
 }
 
 fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrides) {

@@ -14,7 +14,7 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use futures_util::{FutureExt, future::BoxFuture};
-use tenon_api::{Failure, Request, Topic, codec};
+use tenon_api::{BusError, Failure, Request, Topic, codec};
 
 use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered, spans};
 
@@ -31,11 +31,13 @@ pub enum RegisterError {
     },
 }
 
-type ReadFunction<R> = Box<dyn Fn(R, &CallContext) -> Result<<R as Request>::Reply, Failure> + Send + Sync>;
-type AsyncFunction<R> =
-    Box<dyn Fn(R, CallContext) -> BoxFuture<'static, Result<<R as Request>::Reply, Failure>> + Send + Sync>;
+/// Outcome of a call: the reply, or why there is none.
+type Answer<R> = Result<<R as Request>::Reply, BusError>;
 
-type AttemptFunction<R> = Box<dyn Fn(&R, &CallContext) -> Option<Result<<R as Request>::Reply, Failure>> + Send + Sync>;
+type ReadFunction<R> = Box<dyn Fn(R, &CallContext) -> Answer<R> + Send + Sync>;
+type AsyncFunction<R> = Box<dyn Fn(R, CallContext) -> BoxFuture<'static, Answer<R>> + Send + Sync>;
+
+type AttemptFunction<R> = Box<dyn Fn(&R, &CallContext) -> Option<Answer<R>> + Send + Sync>;
 
 enum Handler<R: Request> {
     Read(ReadFunction<R>),
@@ -45,7 +47,7 @@ enum Handler<R: Request> {
 }
 
 impl<R: Request> Handler<R> {
-    async fn run(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+    async fn run(&self, request: R, context: &CallContext) -> Answer<R> {
         match self {
             Self::Read(function) => read(function, request, context),
             Self::Attempt(attempt, function) => match attempted(attempt, &request, context) {
@@ -57,7 +59,7 @@ impl<R: Request> Handler<R> {
     }
 
     /// Like [`Handler::run`], for a caller that has already tried [`AnyHandler::try_read_frame`].
-    async fn run_unattempted(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+    async fn run_unattempted(&self, request: R, context: &CallContext) -> Answer<R> {
         match self {
             Self::Attempt(_, function) => wait_for::<R>(function, request, context).await,
             Self::Read(_) | Self::Async(_) => self.run(request, context).await,
@@ -65,7 +67,7 @@ impl<R: Request> Handler<R> {
     }
 }
 
-fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContext) -> Answer<R> {
     guarded(R::NAME, || {
         let _span = spans::span("read", R::NAME);
         panic_if_ordered("read", R::NAME);
@@ -73,11 +75,7 @@ fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContex
     })
 }
 
-fn attempted<R: Request>(
-    attempt: &AttemptFunction<R>,
-    request: &R,
-    context: &CallContext,
-) -> Option<Result<R::Reply, Failure>> {
+fn attempted<R: Request>(attempt: &AttemptFunction<R>, request: &R, context: &CallContext) -> Option<Answer<R>> {
     // A panic is returned as an error; the request is not retried elsewhere.
     let attempt = || {
         let _span = spans::span("read", R::NAME);
@@ -87,11 +85,7 @@ fn attempted<R: Request>(
     catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
 }
 
-async fn wait_for<R: Request>(
-    function: &AsyncFunction<R>,
-    request: R,
-    context: &CallContext,
-) -> Result<R::Reply, Failure> {
+async fn wait_for<R: Request>(function: &AsyncFunction<R>, request: R, context: &CallContext) -> Answer<R> {
     let guard = context.cancel_on_drop();
     let work = AssertUnwindSafe(async {
         panic_if_ordered("task", R::NAME);
@@ -102,7 +96,7 @@ async fn wait_for<R: Request>(
         Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
             Ok(outcome) => outcome,
             // The guard cancels what still runs.
-            Err(_) => return Err(Failure::limit("request timed out")),
+            Err(_) => return Err(BusError::TimedOut),
         },
         None => work.await,
     };
@@ -115,8 +109,8 @@ trait AnyHandler: Send + Sync {
     fn name(&self) -> &'static str;
     fn schema(&self) -> u16;
     fn as_any(&self) -> &dyn Any;
-    fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>>;
-    fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, Failure>>;
+    fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, BusError>>;
+    fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, BusError>>;
     /// The entry that replaces this handler while its module is stopped.
     fn suspended(&self) -> Option<&Suspended> {
         None
@@ -127,7 +121,14 @@ trait AnyHandler: Send + Sync {
 /// detect it at no extra cost.
 struct Suspended {
     handler: Arc<dyn AnyHandler>,
-    refusal: Failure,
+    /// The module's name.
+    module: String,
+}
+
+impl Suspended {
+    fn refusal(&self) -> BusError {
+        BusError::Suspended { module: self.module.clone() }
+    }
 }
 
 impl AnyHandler for Suspended {
@@ -143,12 +144,12 @@ impl AnyHandler for Suspended {
         self
     }
 
-    fn call_frame<'a>(&'a self, _: &'a [u8], _: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
-        std::future::ready(Err(self.refusal.clone())).boxed()
+    fn call_frame<'a>(&'a self, _: &'a [u8], _: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, BusError>> {
+        std::future::ready(Err(self.refusal())).boxed()
     }
 
-    fn try_read_frame(&self, _: &[u8], _: &CallContext) -> Option<Result<Vec<u8>, Failure>> {
-        Some(Err(self.refusal.clone()))
+    fn try_read_frame(&self, _: &[u8], _: &CallContext) -> Option<Result<Vec<u8>, BusError>> {
+        Some(Err(self.refusal()))
     }
 
     fn suspended(&self) -> Option<&Suspended> {
@@ -169,7 +170,7 @@ impl<R: Request> AnyHandler for Handler<R> {
         self
     }
 
-    fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
+    fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, BusError>> {
         async move {
             let request = codec::decode_request::<R>(frame).map_err(malformed::<R>)?;
             encode_reply::<R>(&self.run_unattempted(request, context).await?)
@@ -177,12 +178,12 @@ impl<R: Request> AnyHandler for Handler<R> {
         .boxed()
     }
 
-    fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, Failure>> {
+    fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, BusError>> {
         if matches!(self, Self::Async(_)) {
             return None;
         }
         let answer = match (self, codec::decode_request::<R>(frame).map_err(malformed::<R>)) {
-            (_, Err(failure)) => Err(failure),
+            (_, Err(error)) => Err(error),
             (Self::Read(function), Ok(request)) => read(function, request, context),
             (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
             (Self::Async(_), Ok(_)) => return None,
@@ -191,24 +192,12 @@ impl<R: Request> AnyHandler for Handler<R> {
     }
 }
 
-/// Why a request of a plugin is refused. One that is too large has parameters of its caller in it: the caller is told.
-fn malformed<R: Request>(error: codec::CodecError) -> Failure {
-    use codec::CodecError::{Decode, Encode, TooDeep, TooManyItems};
-    match error {
-        TooManyItems => Failure::invalid_params(format!(
-            "too many values in the parameters: one request may have {} in all",
-            codec::MAX_REQUEST_ITEMS
-        )),
-        TooDeep => Failure::invalid_params("the parameters are nested too deeply"),
-        Decode { reason, length, .. } => {
-            Failure::server(format!("malformed {} request of {length} bytes: {reason}", R::NAME))
-        }
-        Encode { reason, .. } => Failure::server(format!("malformed {} request: {reason}", R::NAME)),
-    }
+fn malformed<R: Request>(error: codec::CodecError) -> BusError {
+    BusError::MalformedRequest { request: R::NAME, error }
 }
 
-fn encode_reply<R: Request>(reply: &R::Reply) -> Result<Vec<u8>, Failure> {
-    codec::encode(reply).map_err(|error| Failure::server(format!("cannot send the answer of {}: {error}", R::NAME)))
+fn encode_reply<R: Request>(reply: &R::Reply) -> Result<Vec<u8>, BusError> {
+    codec::encode(reply).map_err(|error| BusError::UnsendableReply { request: R::NAME, error })
 }
 
 /// Topics are chosen by the project, never by a client, so a predictable hash is safe.
@@ -252,6 +241,7 @@ impl Bus {
         &self,
         function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
+        let function = move |request, context: &CallContext| function(request, context).map_err(BusError::Module);
         self.register(Handler::<R>::Read(Box::new(function)))
     }
 
@@ -259,13 +249,15 @@ impl Bus {
     ///
     /// # Errors
     /// [`RegisterError::AlreadyHandled`].
-    pub fn handle<R, F, Answer>(&self, function: F) -> Result<(), RegisterError>
+    pub fn handle<R, F, Reply>(&self, function: F) -> Result<(), RegisterError>
     where
         R: Request,
-        F: Fn(R, CallContext) -> Answer + Send + Sync + 'static,
-        Answer: Future<Output = Result<R::Reply, Failure>> + Send + 'static,
+        F: Fn(R, CallContext) -> Reply + Send + Sync + 'static,
+        Reply: Future<Output = Result<R::Reply, Failure>> + Send + 'static,
     {
-        self.register(Handler::<R>::Async(Box::new(move |request, context| function(request, context).boxed())))
+        self.register(Handler::<R>::Async(Box::new(move |request, context| {
+            function(request, context).map(|answer| answer.map_err(BusError::Module)).boxed()
+        })))
     }
 
     /// Registers long work: every call is one job on `pool`. The function checks [`CallContext::is_cancelled`] from
@@ -294,7 +286,9 @@ impl Bus {
         function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
         let own = pool.clone();
-        let attempt = move |request: &R, context: &CallContext| own.attempt(context, || attempt(request, context));
+        let attempt = move |request: &R, context: &CallContext| {
+            own.attempt(context, || Some(attempt(request, context)?.map_err(BusError::Module)))
+        };
         self.register(Handler::<R>::Attempt(Box::new(attempt), on_pool(pool, function)))
     }
 
@@ -315,16 +309,16 @@ impl Bus {
         Ok(())
     }
 
-    /// Answers these requests with `refusal` until [`Bus::resume`], because their module is stopped. Running calls are
-    /// not affected. Topics without a handler are ignored.
-    pub fn suspend(&self, topics: &[Topic], refusal: &Failure) {
+    /// Answers these requests with [`BusError::Suspended`] until [`Bus::resume`], because `module` is stopped. Running
+    /// calls are not affected. Topics without a handler are ignored.
+    pub fn suspend(&self, topics: &[Topic], module: &str) {
         self.inner.handlers.rcu(|table| {
             let mut table = HandlerTable::clone(table);
             for topic in topics {
                 if let Some(handler) = table.get_mut(topic) {
                     let inner =
                         handler.suspended().map_or_else(|| Arc::clone(handler), |known| Arc::clone(&known.handler));
-                    *handler = Arc::new(Suspended { handler: inner, refusal: refusal.clone() });
+                    *handler = Arc::new(Suspended { handler: inner, module: module.to_owned() });
                 }
             }
             table
@@ -357,9 +351,10 @@ impl Bus {
     /// Calls the handler and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
-    /// What the handler answers; `-32601` when the request has no handler; `-32005` at the deadline; `-32000`
-    /// `method handler crashed` when the handler panicked.
-    pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+    /// [`BusError::Module`] with what the handler answers; [`BusError::NoHandler`] or [`BusError::Suspended`] when there
+    /// is none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also what
+    /// [`WorkPool::run`] reports.
+    pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, BusError> {
         let handler = self.find(R::TOPIC).ok_or_else(|| no_handler(R::NAME))?;
         match handler.as_any().downcast_ref::<Handler<R>>() {
             Some(handler) => handler.run(request, context).await,
@@ -368,7 +363,7 @@ impl Bus {
     }
 
     /// Calls a read handler synchronously; `None` if the request has no read handler.
-    pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
+    pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, BusError>> {
         // Uses the current table without cloning the handler's `Arc`: that would cost two atomic operations.
         let handlers = self.inner.handlers.load();
         let handler = handlers.get(&R::TOPIC)?;
@@ -390,7 +385,7 @@ impl Bus {
         schema: u16,
         frame: &[u8],
         context: &CallContext,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, BusError> {
         let handler = Arc::clone(for_frame(&self.inner.handlers.load(), topic, schema)?);
         handler.call_frame(frame, context).await
     }
@@ -405,11 +400,11 @@ impl Bus {
         schema: u16,
         frame: &[u8],
         context: &CallContext,
-    ) -> Option<Result<Vec<u8>, Failure>> {
+    ) -> Option<Result<Vec<u8>, BusError>> {
         // Borrows the table, as in `try_read`.
         match for_frame(&self.inner.handlers.load(), topic, schema) {
             Ok(handler) => handler.try_read_frame(frame, context),
-            Err(failure) => Some(Err(failure)),
+            Err(error) => Some(Err(error)),
         }
     }
 
@@ -423,15 +418,11 @@ impl Bus {
 }
 
 /// Finds the handler of a frame.
-fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<dyn AnyHandler>, Failure> {
-    let handler = handlers.get(&topic);
-    let handler = handler.ok_or_else(|| Failure::server(format!("no handler for topic {:#06x}", topic.0)))?;
+fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<dyn AnyHandler>, BusError> {
+    let handler = handlers.get(&topic).ok_or(BusError::UnknownTopic { topic })?;
     if handler.schema() != schema {
-        return Err(Failure::server(format!(
-            "{} has schema {}, the frame has schema {schema}",
-            handler.name(),
-            handler.schema()
-        )));
+        let (request, known) = (handler.name(), handler.schema());
+        return Err(BusError::WrongSchema { request, known, sent: schema });
     }
     Ok(handler)
 }
@@ -451,23 +442,23 @@ fn on_pool<R: Request>(
             guarded(R::NAME, || {
                 let _span = spans::span("job", R::NAME);
                 panic_if_ordered("pool", R::NAME);
-                function(request, context)
+                function(request, context).map_err(BusError::Module)
             })
         };
         async move { pool.run(&context, job).await }.boxed()
     })
 }
 
-fn no_handler(name: &'static str) -> Failure {
-    Failure::server(format!("this node has no module that answers {name}"))
+fn no_handler(request: &'static str) -> BusError {
+    BusError::NoHandler { request }
 }
 
 /// The error when the handler in the table is not of the request's type.
-fn refusal<R: Request>(handler: &dyn AnyHandler) -> Failure {
-    handler.suspended().map_or_else(|| no_handler(R::NAME), |suspended| suspended.refusal.clone())
+fn refusal<R: Request>(handler: &dyn AnyHandler) -> BusError {
+    handler.suspended().map_or_else(|| no_handler(R::NAME), Suspended::refusal)
 }
 
-fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, BusError>) -> Result<T, BusError> {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|panic| Err(crashed(name, &*panic)))
 }
 
@@ -486,8 +477,8 @@ pub fn handler_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
-/// The error of a panicked handler, with the reference's text (`docs/spec/rpc-eth.md` 3.3). The cause is logged.
-pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failure {
+/// Counts and logs the panic of a handler, and returns its error.
+pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> BusError {
     let cause = panic
         .downcast_ref::<&str>()
         .copied()
@@ -496,7 +487,7 @@ pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failur
     PANICS.fetch_add(1, Ordering::Relaxed);
     *panics_by_name().entry(handler).or_default() += 1;
     tracing::error!(handler, cause, "handler panicked");
-    Failure::server("method handler crashed")
+    BusError::HandlerCrashed
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 
 use crate::{Origin, Reservation, clients_heard, fair::Turn};
 
@@ -287,12 +287,12 @@ impl CallContext {
     }
 
     /// # Errors
-    /// `-32005` when the computing time of the message is used up.
-    pub(crate) fn require_time(&self) -> Result<(), Failure> {
+    /// [`BusError::OutOfTime`] when the computing time of the message is used up.
+    pub(crate) fn require_time(&self) -> Result<(), BusError> {
         if self.state.message().time_left.load(Ordering::Relaxed) > 0 {
             return Ok(());
         }
-        Err(Failure::limit("the computing time of this message is used up; request less in one message"))
+        Err(BusError::OutOfTime)
     }
 
     /// Marks the caller as gone.

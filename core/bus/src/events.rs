@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
-use tenon_api::{Event, Failure, Topic, codec, schema_entries};
+use tenon_api::{BusError, Event, Topic, codec, schema_entries};
 use tokio::sync::broadcast;
 
 use crate::Bus;
@@ -84,16 +84,14 @@ impl Bus {
     ///
     /// # Errors
     /// When no event of this build has that topic and schema number.
-    pub fn subscribe_frames(&self, topic: Topic, schema: u16) -> Result<FrameSubscription, Failure> {
+    pub fn subscribe_frames(&self, topic: Topic, schema: u16) -> Result<FrameSubscription, BusError> {
         let known = schema_entries().iter().find(|entry| entry.topic == topic && entry.topic.0 >= 0x8000);
         match known {
             Some(entry) if entry.schema == schema => {
                 Ok(FrameSubscription { receiver: self.events().channel(topic).subscribe() })
             }
-            Some(entry) => {
-                Err(Failure::server(format!("event {} has schema {}, not schema {schema}", entry.name, entry.schema)))
-            }
-            None => Err(Failure::server(format!("there is no event with topic {:#06x}", topic.0))),
+            Some(entry) => Err(BusError::WrongEventSchema { event: entry.name, known: entry.schema, sent: schema }),
+            None => Err(BusError::UnknownEvent { topic }),
         }
     }
 }
@@ -226,6 +224,6 @@ mod tests {
     fn unknown_event_topics_are_refused_by_number() {
         let refused = Bus::new().subscribe_frames(Topic(0x0100), 1).unwrap_err();
 
-        assert_eq!(refused.message, "there is no event with topic 0x0100");
+        assert_eq!(refused, BusError::UnknownEvent { topic: Topic(0x0100) });
     }
 }

@@ -50,4 +50,5 @@ pub use memory::{
 #[doc(hidden)]
 pub use ordered_panic::panic_if_ordered;
 pub use origin::{ClientId, Origin, PluginId, Transport};
+pub use tenon_api::{BusError, PoolBusy};
 pub use work::WorkPool;

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use tenon_api::Failure;
+use tenon_api::{BusError, PoolBusy};
 
 use crate::{
     CallContext,
@@ -55,19 +55,20 @@ impl WorkPool {
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
     /// # Errors
-    /// Code `-32005` at once if the queue is full, if the deadline passes before the job begins, or if the computing
-    /// time of its message is used up; otherwise the job's own error. A panic in the job is `-32000`.
+    /// [`BusError::Busy`] at once if the queue is full, or if the deadline passes before the job begins;
+    /// [`BusError::OutOfTime`] if the computing time of its message is used up; [`BusError::HandlerCrashed`] if it
+    /// panicked; otherwise the job's own error.
     pub async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
-        job: impl FnOnce(&CallContext) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        job: impl FnOnce(&CallContext) -> Result<T, BusError> + Send + 'static,
+    ) -> Result<T, BusError> {
         context.require_time()?;
         let place = self.enter(context).await?;
         let guard = context.cancel_on_drop();
         let context = context.on_turn(place.turn());
         let worker = tokio::task::spawn_blocking(move || run_job(place, &context, job));
-        let answer = worker.await.unwrap_or_else(|_| Err(Failure::server("the node is shutting down")));
+        let answer = worker.await.unwrap_or_else(|_| Err(BusError::ShuttingDown));
         guard.disarm();
         answer
     }
@@ -90,22 +91,15 @@ impl WorkPool {
         answer
     }
 
-    async fn enter(&self, context: &CallContext) -> Result<Place, Failure> {
+    async fn enter(&self, context: &CallContext) -> Result<Place, BusError> {
         let entered = self.queue.enter(Share::from(context.origin()), context.deadline()).await;
         entered.map_err(|reason| {
-            let (name, FairLimits { queue, client_queue, .. }) = (self.name, self.queue.limits());
-            Failure::limit(match reason {
-                NoPlace::QueueFull => format!("the {name} pool is busy: {queue} requests are waiting"),
-                NoPlace::ClientFull => {
-                    format!("the {name} pool is busy: {client_queue} of your requests are waiting")
-                }
-                NoPlace::Displaced => {
-                    format!(
-                        "the {name} pool is busy: too many of your requests are waiting, and other clients need \
-                        the places"
-                    )
-                }
-                NoPlace::Late => format!("no thread of the {name} pool was free in time"),
+            let (pool, FairLimits { queue, client_queue, .. }) = (self.name, self.queue.limits());
+            BusError::Busy(match reason {
+                NoPlace::QueueFull => PoolBusy::QueueFull { pool, waiting: queue },
+                NoPlace::ClientFull => PoolBusy::ClientFull { pool, waiting: client_queue },
+                NoPlace::Displaced => PoolBusy::Displaced { pool },
+                NoPlace::Late => PoolBusy::Late { pool },
             })
         })
     }
@@ -115,17 +109,17 @@ impl WorkPool {
 fn run_job<T>(
     place: Place,
     context: &CallContext,
-    job: impl FnOnce(&CallContext) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    job: impl FnOnce(&CallContext) -> Result<T, BusError>,
+) -> Result<T, BusError> {
     context.require_time()?;
     if context.is_cancelled() {
-        return Err(Failure::limit("request timed out"));
+        return Err(BusError::TimedOut);
     }
     let answer = catch_unwind(AssertUnwindSafe(|| job(context))).unwrap_or_else(|panic| Err(crashed("work", &*panic)));
     context.end_turn();
     drop(place);
     // A job that was stopped for lack of time may return any error; the lack of time is the cause to report.
-    answer.or_else(|failure| context.require_time().and(Err(failure)))
+    answer.or_else(|error| context.require_time().and(Err(error)))
 }
 
 #[cfg(test)]
@@ -149,7 +143,7 @@ mod tests {
         let refused = pool.run(&CallContext::new(), |_| Ok(())).await;
         let jobs = pool.jobs();
 
-        assert_eq!(refused, Err(Failure::limit("the test pool is busy: 0 requests are waiting")));
+        assert_eq!(refused, Err(BusError::Busy(PoolBusy::QueueFull { pool: "test", waiting: 0 })));
         assert_eq!(jobs, (1, 0, 0));
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));
@@ -185,9 +179,9 @@ mod tests {
     async fn a_panic_returns_an_error_to_its_caller() {
         let pool = WorkPool::new("test", 1, 0);
 
-        let answer: Result<(), Failure> = pool.run(&CallContext::new(), |_| panic!("on purpose")).await;
+        let answer: Result<(), BusError> = pool.run(&CallContext::new(), |_| panic!("on purpose")).await;
 
-        assert_eq!(answer, Err(Failure::server("method handler crashed")));
+        assert_eq!(answer, Err(BusError::HandlerCrashed));
         assert_eq!(pool.run(&CallContext::new(), |_| Ok(1)).await, Ok(1));
     }
 }

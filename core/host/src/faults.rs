@@ -8,17 +8,10 @@ use tenon_api::{Failure, FailureCode};
 pub(crate) const NO_RESULT: &str = "the plugin gave no result";
 /// Message for a result that cannot go into a response.
 pub const NOT_JSON: &str = "the plugin gave a result that is not JSON";
-/// Message of a panic, which the plugin's side of the boundary catches.
-const CRASHED: &str = "method handler crashed";
 /// Message of a call that timed out.
 const LATE: &str = "request timed out";
 /// Part of every failure of a plugin whose process has ended.
 pub const PROCESS_ENDED: &str = ": its process has ended";
-
-/// Whether a failure reports a panic.
-pub(crate) fn is_crash(failure: &Failure) -> bool {
-    failure.code == FailureCode::SERVER && failure.message == CRASHED
-}
 
 /// Classifies a failure as a plugin's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +22,7 @@ pub(crate) enum Fault {
     Panic,
     /// It timed out.
     Late,
-    /// Its process ended, or it gave no valid result.
+    /// Its process ended, it gave no valid result, or it did not handle the panic of what it called.
     Other,
 }
 
@@ -39,7 +32,8 @@ impl Fault {
         let is_none = [NO_RESULT, NOT_JSON].contains(&message.as_str());
         let has_ended = message.starts_with("plugin ") && message.contains(PROCESS_ENDED);
         match *code {
-            FailureCode::SERVER if is_crash(failure) => Self::Panic,
+            FailureCode::CRASHED => Self::Panic,
+            FailureCode::CALLEE_CRASHED => Self::Other,
             FailureCode::SERVER if is_none || has_ended => Self::Other,
             FailureCode::LIMIT_EXCEEDED if message == LATE => Self::Late,
             _ => Self::None,
@@ -103,13 +97,15 @@ mod tests {
     fn answers_are_no_faults() {
         let faults = Faults::default();
         let cases = [
-            (Failure::server(CRASHED), 1),
+            (Failure::crashed(FailureCode::CRASHED), 1),
             (Failure::server(NOT_JSON), 2),
             (Failure::server("plugin bad: its process has ended: signal 9, killed"), 3),
             (Failure::server("insufficient funds"), 3),
-            (Failure::invalid_params(CRASHED), 3),
+            // A plugin may use the text of a panic for something else.
+            (Failure::server("method handler crashed"), 3),
             (Failure::limit("query returned more than 10000 results"), 3),
             (Failure::limit(LATE), 4),
+            (Failure::crashed(FailureCode::CALLEE_CRASHED), 5),
         ];
         for (failure, count) in cases {
             faults.note(&failure);

@@ -133,10 +133,6 @@ impl<B: Backend> Backend for Journaled<B> {
     fn stop(&self) {
         self.backend.stop();
     }
-
-    fn crashes(&self) -> u64 {
-        self.backend.crashes()
-    }
 }
 
 #[cfg(test)]

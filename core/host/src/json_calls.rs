@@ -17,7 +17,7 @@ use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryUse, Origin, PluginId
 use tenon_sdk::boundary::ExportedFuture;
 use zeroize::Zeroizing;
 
-use crate::{Caller, Exposure, Router, router::WeakRouter};
+use crate::{Caller, Exposure, router::WeakRouter};
 
 /// Maximum length of a method's name, bytes.
 pub const MAX_METHOD: usize = 256;
@@ -88,7 +88,12 @@ impl JsonCalls {
         ExportedFuture::new(async move {
             let _held = held;
             let params = (!params.is_empty()).then_some(params.as_str());
-            let answer = Router::call_method(&router, &method, params, &Caller::new(Exposure::all(), context)).await?;
+            let answer = router.call_method(&method, params, &Caller::new(Exposure::all(), context)).await;
+            let answer = answer.map_err(|failure| match failure.code {
+                // Of the called plugin; not of the one that calls.
+                FailureCode::CRASHED => Failure { code: FailureCode::CALLEE_CRASHED, ..failure },
+                _ => failure,
+            })?;
             let json = answer.as_ref();
             // The answer, and its copy for the plugin, until that is handed over.
             let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2))?;

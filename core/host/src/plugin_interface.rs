@@ -99,11 +99,6 @@ pub trait PluginInstance: Send + Sync {
     fn held_bytes(&self) -> usize {
         0
     }
-
-    /// Number of panics that the node's own answers reported to it, which it may have passed on.
-    fn bus_crashes(&self) -> u64 {
-        0
-    }
 }
 
 /// The client of a call, as encoded on the boundary, the wire and in the memory budget: 0 means none.

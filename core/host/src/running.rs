@@ -143,8 +143,7 @@ impl RunningPlugin {
     pub fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             failed_calls: self.faults.failed(),
-            // Panics reported to it by the node are the node's own.
-            panics: self.faults.panics().saturating_sub(self.instance.bus_crashes()),
+            panics: self.faults.panics(),
             refused_calls: self.faults.refused(),
             ..self.instance.faults()
         }

@@ -276,10 +276,6 @@ impl PluginInstance for ProcessInstance {
             State::Down(_) => 0,
         }
     }
-
-    fn bus_crashes(&self) -> u64 {
-        self.shared.backend.crashes()
-    }
 }
 
 impl Drop for ProcessInstance {

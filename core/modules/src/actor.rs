@@ -138,9 +138,4 @@ impl KnownActor {
             details: ModuleDetails::Actor(ActorDetails { summary: self.module.summary.to_owned(), fixed }),
         }
     }
-
-    /// Error for requests while it is stopped.
-    pub(crate) fn stopped(&self) -> Failure {
-        Failure::server(format!("module {} is stopped; it can be enabled again", self.name()))
-    }
 }

@@ -47,7 +47,7 @@ impl ModuleRegister {
             let is_wanted = choices.wants(actor.name(), actor.module.is_wanted);
             let end = choices.end_of(actor.name(), Some(actor.module.is_wanted)).filter(|_| is_wanted);
             if !is_wanted || end.is_some_and(|end| end <= now()) {
-                self.bus.suspend(actor.module.answers, &actor.stopped());
+                self.bus.suspend(actor.module.answers, actor.name());
                 if actor.module.is_wanted {
                     tracing::warn!(
                         module = actor.name(),
@@ -106,7 +106,7 @@ impl ModuleRegister {
                 return Err(wrong("is disabled already"));
             }
             // Refuse requests first, so that none waits for a module that stops.
-            self.bus.suspend(actor.module.answers, &actor.stopped());
+            self.bus.suspend(actor.module.answers, actor.name());
             *actor.standing() = Standing::Disabled;
             if let Err(failure) = switch.stop().await {
                 tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");

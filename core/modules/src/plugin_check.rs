@@ -11,7 +11,7 @@ use std::{
 };
 
 use tenon_api::{
-    Capability, Failure,
+    Capability, Failure, FailureCode,
     messages::{LibraryDetails, ModuleInfo},
 };
 use tenon_bus::{Bus, CallContext};
@@ -142,14 +142,18 @@ fn caller() -> Caller {
     Caller::new(Exposure::all(), CallContext::with_timeout(CALL_TIME))
 }
 
+/// Index in the list of faults for calls that panicked.
+const PANICKED: usize = 0;
 /// Index in the list of faults for calls that ended the process.
 const ENDED: usize = 1;
 
 /// The fault that a failure reports, if it is the plugin's: the index of the fault, and the text.
 fn fault(failure: &Failure) -> Option<(usize, String)> {
     let Failure { message, .. } = failure;
-    let faults: [(usize, &[&str]); 4] = [
-        (0, &["method handler crashed"]),
+    if failure.code == FailureCode::CRASHED {
+        return Some((PANICKED, message.clone()));
+    }
+    let faults: [(usize, &[&str]); 3] = [
         (ENDED, &["its process has ended"]),
         (
             2,

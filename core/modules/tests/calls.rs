@@ -62,7 +62,7 @@ async fn parameters_are_refused_in_the_reference_words() {
 async fn panics_cost_their_caller_one_error() {
     let test = TestModules::with_misbehaving();
     let router = test.modules.router();
-    let crashed = Err(Failure::server("method handler crashed"));
+    let crashed = Err(Failure::crashed(FailureCode::CRASHED));
 
     for _ in 0..3 {
         assert_eq!(call(&router, "bad_panic", "[]").await, crashed);

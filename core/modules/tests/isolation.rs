@@ -115,7 +115,7 @@ async fn a_library_that_is_refused_is_refused_by_the_same_words() {
     let no = test.modules.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"refuse"}"#)]);
     let panic = test.modules.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"panic"}"#)]);
 
-    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.3"), "{refused}");
+    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.4"), "{refused}");
     assert!(no.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     assert!(panic.unwrap_err().to_string().ends_with("did not start: the plugin crashed at start"));
 }
@@ -175,7 +175,7 @@ async fn subscriptions_follow_events_and_end() {
     }
     assert!(counted.next().await.is_none());
     assert_eq!(refused, Failure::invalid_params("not today"));
-    assert_eq!(panics.next().await.unwrap().unwrap_err(), Failure::server("method handler crashed"));
+    assert_eq!(panics.next().await.unwrap().unwrap_err(), Failure::crashed(FailureCode::CRASHED));
     for _ in 0..100 {
         assert_eq!(flood.next().await.unwrap().map(text).as_deref(), Ok("\"water\""));
     }

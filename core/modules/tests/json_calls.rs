@@ -6,7 +6,7 @@ mod support;
 
 use support::{TestModules, c_plugin, cpp_plugin, rust_plugin, text};
 use tenon_api::{
-    Account, B256, BlockNumber, Capability, U256,
+    Account, B256, BlockNumber, Capability, Failure, FailureCode, U256,
     messages::{ChainInfo, GetAccount, GetChainInfo, GetHeadNumber, Profile},
 };
 use tenon_bus::CallContext;
@@ -85,6 +85,22 @@ async fn calls_that_have_no_end_or_no_sense_are_refused() {
         let refused = ask(&test, "caller_hash", &long).await;
         assert!(refused.starts_with("-32005: ") && refused.contains("5242880"), "{refused}");
         assert_eq!(ask(&test, "caller_version", "[]").await, "\"Tenon/test\"", "it goes on, {isolation:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_plugin_that_is_called_is_counted_there_only() {
+    for isolation in BOTH {
+        let test = host(isolation, &[]);
+        let bad =
+            PluginPlan { isolation: Some(isolation), ..PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving")) };
+        test.modules.start(&[bad]).unwrap();
+        let panics = |name| test.modules.info(name).unwrap().faults.panics;
+
+        let refused = test.modules.router().call_method("caller_panic", None, &Caller::local()).await.unwrap_err();
+
+        assert_eq!(refused, Failure::crashed(FailureCode::CALLEE_CRASHED), "{isolation:?}");
+        assert_eq!((panics("bad"), panics("caller")), (1, 0), "{isolation:?}");
     }
 }
 

@@ -622,6 +622,6 @@ async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
         let Some(Delivery::Event(ModuleChanged { report })) = changes.next().await else { panic!("an event") };
         assert_eq!((report.module.as_str(), report.operation), ("bad", operation));
     }
-    let unknown = test.bus.call(GetModule { name: "bad".to_owned() }, &context).await.unwrap_err();
-    assert!(unknown.message.starts_with("there is no module \"bad\""), "{}", unknown.message);
+    let unknown = test.bus.call(GetModule { name: "bad".to_owned() }, &context).await.unwrap_err().to_string();
+    assert!(unknown.starts_with("there is no module \"bad\""), "{unknown}");
 }

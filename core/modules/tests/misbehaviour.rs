@@ -18,7 +18,7 @@ use support::{
 };
 use support::{plugin_of, process_of};
 use tenon_api::{
-    Failure, Request,
+    Failure, FailureCode, Request,
     messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
 };
 use tenon_bus::CallContext;
@@ -131,10 +131,10 @@ async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs()
         let caller = Caller::local();
 
         for method in ["bad_panic", "bad_panicLater"] {
-            assert_eq!(call(&router, method, "[]").await.unwrap_err().message, "method handler crashed");
+            assert_eq!(call(&router, method, "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
         }
         let mut stream = router.subscribe("bad", "panic", None, &caller).await.unwrap();
-        assert_eq!(stream.next().await.unwrap().unwrap_err().message, "method handler crashed");
+        assert_eq!(stream.next().await.unwrap().unwrap_err(), Failure::crashed(FailureCode::CRASHED));
         assert!(call(&router, "bad_greedy", "[]").await.is_err());
         assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
 
@@ -153,8 +153,9 @@ async fn a_panic_of_the_nodes_own_costs_one_error_and_is_not_the_plugins_that_as
         let (router, before) = (test.modules.router(), test.bus.panics(&[GetClientVersion::TOPIC]));
 
         let failure = call(&router, "bad_version", "[]").await.unwrap_err();
-        assert_eq!((failure.code.0, failure.message.as_str()), (-32000, "method handler crashed"));
-        assert_eq!(call(&router, "bad_panic", "[]").await.unwrap_err().message, "method handler crashed");
+        assert_eq!(failure, Failure::crashed(FailureCode::CALLEE_CRASHED));
+        assert_eq!(failure.for_client(), Failure::server("method handler crashed"));
+        assert_eq!(call(&router, "bad_panic", "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
         assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
 
         assert_eq!(test.bus.panics(&[GetClientVersion::TOPIC]) - before, 1, "{isolation:?}");
@@ -215,7 +216,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
 
         let refused = call(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
 
-        assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED);
+        assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
         let words = "plugin bad has the maximum number of calls (2); try again later";
         assert_eq!(refused.message, words);
         assert_eq!(faults(&test).refused_calls, 1);

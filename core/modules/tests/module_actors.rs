@@ -106,7 +106,7 @@ fn states(test: &TestModules) -> Vec<String> {
 }
 
 async fn version(test: &TestModules) -> Result<String, Failure> {
-    test.bus.call(GetClientVersion, &CallContext::new()).await
+    Ok(test.bus.call(GetClientVersion, &CallContext::new()).await?)
 }
 
 #[tokio::test]

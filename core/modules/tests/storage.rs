@@ -217,7 +217,7 @@ async fn storage_is_removed_on_request_only_and_not_under_an_enabled_plugin() {
     let context = CallContext::new();
     let purge = || test.bus.call(PurgeSpace { module: "mine".to_owned() }, &context);
 
-    let refused = purge().await.unwrap_err().message;
+    let refused = purge().await.unwrap_err().to_string();
     test.modules.change("mine", ModuleChange::Unload, true).await.unwrap();
     let kept = spaces.usage("mine").unwrap();
     let purged = purge().await.unwrap();

@@ -63,7 +63,7 @@ async fn a_panic_ends_the_stream_with_an_error() {
     let test = TestModules::with_misbehaving();
     let mut stream = open(&test, "panic", "[]").await.unwrap();
 
-    assert_eq!(item(&mut stream).await, Some(Err(Failure::server("method handler crashed"))));
+    assert_eq!(item(&mut stream).await, Some(Err(Failure::crashed(FailureCode::CRASHED))));
     assert_eq!(item(&mut stream).await, None);
 }
 

@@ -72,6 +72,12 @@ impl From<tenon_api::Failure> for Stop {
     }
 }
 
+impl From<tenon_supervisor::SpawnError> for Stop {
+    fn from(error: tenon_supervisor::SpawnError) -> Self {
+        Self::Failure(error.to_string())
+    }
+}
+
 impl From<tenon_bus::RegisterError> for Stop {
     fn from(error: tenon_bus::RegisterError) -> Self {
         Self::Failure(error.to_string())

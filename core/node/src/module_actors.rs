@@ -262,7 +262,8 @@ impl ActorSwitch for Sealing {
         async {
             let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
             let (options, ports) = (self.options.clone(), self.ports.clone());
-            let waker = spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand)?;
+            let waker = spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand)
+                .map_err(|error| Failure::server(error.to_string()))?;
             *lock(&self.waker) = Some(tokio::spawn(waker.run()));
             Ok(())
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use actix::Recipient;
-use tenon_api::Failure;
+use tenon_api::ActorError;
 
 use crate::guarded::Envelope;
 
@@ -139,23 +139,22 @@ impl<M: Send + 'static> Mailbox<M> {
     /// Puts a message into the mailbox.
     ///
     /// # Errors
-    /// At once, with the message lost: code `-32005` when the mailbox is full, `-32000` when the actor has failed
-    /// for good or was stopped.
-    pub fn try_send(&self, message: M) -> Result<(), Failure> {
+    /// [`ActorError`], at once: the mailbox is full, or the actor has failed for good or was stopped.
+    pub fn try_send(&self, message: M) -> Result<(), ActorError> {
         if matches!(self.health.get().state, ActorState::Failed { .. } | ActorState::Stopped) {
             return Err(self.gone());
         }
         self.recipient.try_send(Envelope::Message(message, tenon_bus::waits::wait_began())).map_err(|error| match error
         {
-            actix::dev::SendError::Full(_) => Failure::limit(format!("{} is busy: its mailbox is full", self.name)),
+            actix::dev::SendError::Full(_) => ActorError::MailboxFull { actor: self.name },
             actix::dev::SendError::Closed(_) => self.gone(),
         })
     }
 
-    fn gone(&self) -> Failure {
+    fn gone(&self) -> ActorError {
         match self.health.get().state {
-            ActorState::Failed { reason } => Failure::server(format!("{} has failed: {reason}", self.name)),
-            _ => Failure::server(format!("{} has been stopped", self.name)),
+            ActorState::Failed { reason } => ActorError::Failed { actor: self.name, reason },
+            _ => ActorError::Stopped { actor: self.name },
         }
     }
 }

@@ -8,14 +8,16 @@ use std::{
 };
 
 use actix::{ActorContext, Context, Handler, Supervised};
-use tenon_api::Failure;
 use tenon_bus::{
     spans,
     waits::{self, WaitPlace},
 };
 use tokio::sync::oneshot;
 
-use crate::actor::{Actor, ActorOptions, ActorState, HealthCell};
+use crate::{
+    MakeError,
+    actor::{Actor, ActorOptions, ActorState, HealthCell},
+};
 
 /// An item of a mailbox.
 pub(crate) enum Envelope<M> {
@@ -47,7 +49,7 @@ impl StopFlag {
     }
 }
 
-pub(crate) type Make<A> = Box<dyn FnMut() -> Result<A, Failure> + Send>;
+pub(crate) type Make<A> = Box<dyn FnMut() -> Result<A, MakeError> + Send>;
 
 /// An actor with what is needed to rebuild it.
 pub(crate) struct Guarded<A: Actor> {
@@ -134,7 +136,7 @@ impl<A: Actor> Guarded<A> {
                         return;
                     }
                 }
-                Ok(Err(failure)) => reason = failure.message,
+                Ok(Err(error)) => reason = error.to_string(),
                 Err(panic) => reason = panic_text(&*panic).to_owned(),
             }
         }

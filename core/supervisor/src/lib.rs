@@ -13,8 +13,10 @@
 mod actor;
 mod guarded;
 mod signals;
+mod spawn_error;
 mod supervisor;
 
 pub use actor::{Actor, ActorHealth, ActorOptions, ActorState, Mailbox, RestartPolicy};
 pub use signals::{Signal, Signals};
+pub use spawn_error::{MakeError, SpawnError};
 pub use supervisor::Supervisor;

@@ -9,10 +9,10 @@ use std::{
 };
 
 use actix_rt::{Arbiter, System};
-use tenon_api::Failure;
 use tokio::sync::oneshot;
 
 use crate::{
+    MakeError, SpawnError,
     actor::{Actor, ActorHealth, ActorOptions, ActorState, HealthCell, Mailbox},
     guarded::{Envelope, Guarded, Make, StopFlag},
 };
@@ -42,7 +42,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// If the operating system refuses a thread.
-    pub fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, SpawnError> {
         let (send, receive) = mpsc::channel();
         let run = move || {
             let runner = System::new();
@@ -52,11 +52,8 @@ impl Supervisor {
                 tracing::error!(%error, "actor system ended");
             }
         };
-        let system_thread = thread::Builder::new()
-            .name("actors".to_owned())
-            .spawn(run)
-            .map_err(|error| Failure::server(format!("cannot start the actor system: {error}")))?;
-        let system = receive.recv().map_err(|_| Failure::server("the actor system ended while it was starting"))?;
+        let system_thread = thread::Builder::new().name("actors".to_owned()).spawn(run).map_err(SpawnError::System)?;
+        let system = receive.recv().map_err(|_| SpawnError::SystemEnded)?;
         Ok(Self {
             system,
             system_thread: Some(system_thread),
@@ -74,17 +71,18 @@ impl Supervisor {
         &self,
         name: &'static str,
         options: ActorOptions,
-        mut make: impl FnMut() -> Result<A, Failure> + Send + 'static,
-    ) -> Result<Mailbox<A::Message>, Failure> {
+        mut make: impl FnMut() -> Result<A, MakeError> + Send + 'static,
+    ) -> Result<Mailbox<A::Message>, SpawnError> {
         let inner = catch_unwind(AssertUnwindSafe(&mut make))
-            .unwrap_or_else(|_| Err(Failure::server(format!("{name} panicked while it was being built"))))?;
+            .map_err(|_| SpawnError::Panicked { actor: name })?
+            .map_err(SpawnError::NotBuilt)?;
         let arbiter = self.new_arbiter(name)?;
         let health = HealthCell::new(name);
         let make: Make<A> = Box::new(make);
         let (ready, is_ready) = mpsc::channel();
         let guarded = Guarded::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
         let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| guarded);
-        is_ready.recv().map_err(|_| Failure::server(format!("cannot start {name}: the actor system has ended")))?;
+        is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
         let mailbox = Mailbox { name, recipient: address.recipient(), health: health.clone() };
 
         let recipient = mailbox.recipient.clone();
@@ -102,7 +100,7 @@ impl Supervisor {
     }
 
     /// A thread with an event loop. Must be created on the system's own thread, where actix looks for its system.
-    fn new_arbiter(&self, name: &'static str) -> Result<Arbiter, Failure> {
+    fn new_arbiter(&self, name: &'static str) -> Result<Arbiter, SpawnError> {
         let (send, receive) = mpsc::channel();
         self.system.arbiter().spawn_fn(move || {
             // Cannot fail: the receiver waits below.
@@ -110,8 +108,8 @@ impl Supervisor {
         });
         match receive.recv() {
             Ok(Ok(arbiter)) => Ok(arbiter),
-            Ok(Err(error)) => Err(Failure::server(format!("cannot start a thread for {name}: {error}"))),
-            Err(_) => Err(Failure::server(format!("cannot start {name}: the actor system has ended"))),
+            Ok(Err(error)) => Err(SpawnError::NoThread { actor: name, error }),
+            Err(_) => Err(SpawnError::NoSystem { actor: name }),
         }
     }
 
@@ -172,6 +170,8 @@ mod tests {
         Arc,
         atomic::{AtomicU32, Ordering},
     };
+
+    use tenon_api::ActorError;
 
     use super::*;
     use crate::RestartPolicy;
@@ -269,7 +269,7 @@ mod tests {
         assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await);
         assert!(!supervisor.stop_one("counter", Duration::from_secs(10)).await, "it is not there any more");
         assert_eq!(stopped.load(Ordering::SeqCst), 5050);
-        assert_eq!(first.try_send(Order::Add(1)).unwrap_err().message, "counter has been stopped");
+        assert_eq!(first.try_send(Order::Add(1)), Err(ActorError::Stopped { actor: "counter" }));
         assert_eq!(ask(&other).await, 0);
         let (again, _) = counter(&supervisor, ActorOptions::default());
         assert_eq!(ask(&again).await, 0);
@@ -291,7 +291,8 @@ mod tests {
         }
 
         let (answer, answered) = oneshot::channel();
-        assert_eq!(mailbox.try_send(Order::Ask(answer)).unwrap_err().message, "counter has failed: on purpose");
+        let failed = ActorError::Failed { actor: "counter", reason: "on purpose".to_owned() };
+        assert_eq!(mailbox.try_send(Order::Ask(answer)), Err(failed));
         assert!(answered.await.is_err());
         supervisor.stop(Duration::from_secs(10)).await;
     }
@@ -307,7 +308,7 @@ mod tests {
 
         let refused = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take(10).find_map(Result::err);
 
-        assert_eq!(refused.unwrap().message, "counter is busy: its mailbox is full");
+        assert_eq!(refused, Some(ActorError::MailboxFull { actor: "counter" }));
         release.send(()).unwrap();
         supervisor.stop(Duration::from_secs(10)).await;
     }
@@ -316,10 +317,9 @@ mod tests {
     async fn an_actor_that_cannot_be_built_fails_the_start() {
         let supervisor = Supervisor::new().unwrap();
 
-        let refused =
-            supervisor.spawn::<Counter>("counter", ActorOptions::default(), || Err(Failure::server("no key")));
+        let refused = supervisor.spawn::<Counter>("counter", ActorOptions::default(), || Err("no key".into()));
 
-        assert_eq!(refused.unwrap_err().message, "no key");
+        assert_eq!(refused.unwrap_err().to_string(), "no key");
         assert!(supervisor.health().is_empty());
         supervisor.stop(Duration::from_secs(10)).await;
     }

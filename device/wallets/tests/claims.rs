@@ -82,7 +82,7 @@ async fn until(bus: &Bus, url: &str, wanted: Option<usize>) {
 async fn sign(bus: &Bus) -> Result<(), String> {
     let request = SignMessage { address: address(FIRST), message: Bytes::from_static(b"hello"), password: None };
     let signed = bus.call(request, &CallContext::with_timeout(Duration::from_secs(30))).await;
-    signed.map(drop).map_err(|failure| failure.message)
+    signed.map(drop).map_err(|failure| failure.to_string())
 }
 
 /// Makes the first device sign with a wrong key; returns the error that the caller receives.
@@ -93,7 +93,7 @@ async fn sign_wrongly(bus: &Bus, first: &Simulator) -> String {
         let request = SignTransaction { request: measured(), password: None };
         let signed = bus.call(request, &CallContext::with_timeout(Duration::from_secs(30))).await;
         if let Err(failure) = signed {
-            return failure.message;
+            return failure.to_string();
         }
     }
     panic!("the fault never happens");

@@ -336,7 +336,7 @@ async fn stopping_cancels_pending_prompts() {
 
     devices.stop().await;
 
-    let ended = signing.await.unwrap().map_err(|failure| failure.message);
+    let ended = signing.await.unwrap().map_err(|failure| failure.to_string());
     assert_eq!(ended, Err("wallet closed".into()));
     assert_eq!(node.simulator.observed().signatures, 0);
 }

@@ -1,6 +1,7 @@
 //! Input of the execution: proofs for the native contracts, options of traces, orders of the historic exchange.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use tenon_api::messages::Profile;
 
 /// The first byte selects the contract, the rest is its input.
 pub(crate) fn proofs(input: &[u8]) {
@@ -16,10 +17,12 @@ pub(crate) fn proofs(input: &[u8]) {
 /// The options object of a trace, parsed for both profiles.
 pub(crate) fn trace_options(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let problems = tenon_execution::fuzzing::trace_options(text);
-    assert!(problems.iter().all(|problem| !problem.is_empty()));
-    if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        assert_eq!(problems.len(), 2, "what is no JSON is no options object");
+    for profile in [Profile::Ethereum, Profile::Native] {
+        let read = tenon_sdk::shapes::trace_options(text, profile);
+        assert!(read.as_ref().err().is_none_or(|failure| !failure.message.is_empty()));
+        if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+            assert!(read.is_err(), "what is no JSON is no options object");
+        }
     }
 }
 

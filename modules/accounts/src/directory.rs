@@ -196,7 +196,7 @@ impl WalletDirectory {
             self.signed_last().put(transaction.hash, sender);
         }
         let raw = tenon_chain::encode_transaction(&transaction).into();
-        self.inner.bus.call(SubmitTransaction { raw }, context).await
+        Ok(self.inner.bus.call(SubmitTransaction { raw }, context).await?)
     }
 
     fn check_fee(&self, transaction: &Transaction) -> Result<(), AccountsError> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tenon_api::{Failure, U256};
+use tenon_api::{BusError, Failure, U256};
 
 use crate::keystore::{KeyFileError, KeyFolderError};
 
@@ -87,9 +87,9 @@ pub enum AccountsError {
     /// A key file could not be read, written or opened.
     #[error(transparent)]
     Folder(#[from] KeyFolderError),
-    /// The maximum number of key derivations is already running and queued.
+    /// The key was not derived: too many derivations wait, or the caller's time is over.
     #[error(transparent)]
-    Busy(Failure),
+    Busy(BusError),
     /// A member of the transaction is missing.
     #[error("{0}")]
     Incomplete(&'static str),
@@ -114,7 +114,7 @@ fn ether(wei: U256) -> f64 {
 impl From<AccountsError> for Failure {
     fn from(error: AccountsError) -> Self {
         match error {
-            AccountsError::Busy(failure) => failure,
+            AccountsError::Busy(error) => error.into(),
             // Clients match this text without the file's name.
             AccountsError::Folder(KeyFolderError::File { source: source @ KeyFileError::WrongPassword, .. }) => {
                 Self::server(source.to_string())

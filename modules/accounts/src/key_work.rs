@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::Failure;
+use tenon_api::{BusError, Failure};
 use tenon_bus::{CallContext, WorkPool};
 
 use crate::{AccountsError, key::scrub_stack};
@@ -72,25 +72,21 @@ impl KeyWork {
         let gate = Arc::clone(&self.gate);
         let guarded = move |context: &CallContext| {
             let _taken = gate.take(memory, context)?;
-            at_lowest_priority(job).map_err(|error| {
-                Failure::server(format!(
-                    "no thread could be started to derive a \
-                key: {error}"
-                ))
-            })
+            at_lowest_priority(job)
+                .map_err(|error| Failure::server(format!("no thread could be started to derive a key: {error}")).into())
         };
         self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
     }
 }
 
 impl Gate {
-    fn take(&self, memory: u64, context: &CallContext) -> Result<Permit<'_>, Failure> {
+    fn take(&self, memory: u64, context: &CallContext) -> Result<Permit<'_>, BusError> {
         // Files above the budget were refused before: the limits of key files equal it.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while free.places == 0 || free.memory < memory {
             if context.is_cancelled() {
-                return Err(Failure::limit("request timed out"));
+                return Err(BusError::TimedOut);
             }
             free = self.changed.wait_timeout(free, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
         }

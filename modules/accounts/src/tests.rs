@@ -45,13 +45,13 @@ impl Node {
 
     async fn unlock(&self, password: &str, seconds: u64, context: &CallContext) -> Result<(), Failure> {
         let password = SecretText::from(password);
-        self.bus.call(UnlockAccount { address: self.account, password, seconds }, context).await
+        Ok(self.bus.call(UnlockAccount { address: self.account, password, seconds }, context).await?)
     }
 
     async fn sign(&self, password: Option<&str>, context: &CallContext) -> Result<Bytes, Failure> {
         let password = password.map(SecretText::from);
         let message = Bytes::from_static(b"hello world");
-        self.bus.call(SignMessage { address: self.account, message, password }, context).await
+        Ok(self.bus.call(SignMessage { address: self.account, message, password }, context).await?)
     }
 }
 
@@ -85,8 +85,8 @@ fn socket() -> CallContext {
     over(Transport::Socket, false)
 }
 
-fn words<T: std::fmt::Debug>(answer: Result<T, Failure>) -> String {
-    answer.unwrap_err().message
+fn words<T: std::fmt::Debug>(answer: Result<T, impl Into<Failure>>) -> String {
+    answer.map_err(Into::into).unwrap_err().message
 }
 
 fn signer_of(signature: &[u8]) -> Address {

@@ -20,7 +20,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
-use tenon_supervisor::{Actor, ActorOptions, Supervisor};
+use tenon_supervisor::{Actor, ActorOptions, SpawnError, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
 use demand::{Progress, SealTrigger};
@@ -342,7 +342,7 @@ pub fn spawn_sealer(
     options: SealerOptions,
     ports: SealerPorts,
     on_demand: &SealingOnDemand,
-) -> Result<SealerWaker, Failure> {
+) -> Result<SealerWaker, SpawnError> {
     let pending = bus.subscribe::<TransactionPending>();
     let (mode, begins_at_once) = (options.mode, options.begins_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));

@@ -13,12 +13,13 @@ use tenon_api::{
     BlockId, Failure, FailureCode, Request, codec,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
-        GetNextBlockFees, SuggestTip, Trace, TraceTarget,
+        GetNextBlockFees, Profile, SuggestTip, Trace, TraceTarget,
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::Genesis;
 use tenon_execution::{CallResources, ExecutionLimits};
+use tenon_sdk::shapes::trace_options;
 
 fn call(request: CallRequest) -> Call {
     Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
@@ -67,7 +68,7 @@ async fn tried_and_worked<R: Request>(
     let decoded = |answer: Vec<u8>| codec::decode::<R::Reply>(&answer).unwrap();
     let tried = node.bus.try_read_frame(R::TOPIC, R::SCHEMA, &frame, &context);
     let worked = node.bus.call_frame(R::TOPIC, R::SCHEMA, &frame, &context).await;
-    (tried.map(|answer| answer.map(decoded)), worked.map(decoded))
+    (tried.map(|answer| Ok(decoded(answer?))), worked.map(decoded).map_err(Failure::from))
 }
 
 fn access_list(request: CallRequest) -> CreateAccessList {
@@ -82,7 +83,7 @@ fn trace(request: CallRequest, options: &str) -> Trace {
         state_overrides: vec![],
         block_overrides: Box::default(),
     };
-    Trace { target, options: options.to_owned() }
+    Trace { target, options: trace_options(options, Profile::Ethereum).unwrap() }
 }
 
 const CALL_TRACER: &str = r#"{"tracer":"callTracer"}"#;
@@ -302,7 +303,7 @@ async fn a_call_stops_when_its_caller_is_gone() {
 
     let stopped = node.bus.call(with_code(ENDLESS), &caller).await.unwrap_err();
 
-    assert_eq!(stopped.message, "request timed out");
+    assert_eq!(stopped.to_string(), "request timed out");
 }
 
 #[tokio::test]
@@ -460,7 +461,7 @@ async fn a_large_answer_is_charged_until_its_message_is_answered() {
         let answered = node.bus.call(asked.clone(), &first).await;
         assert!(held() >= 4 * MIB, "{} for {answered:?}", held());
         let refused = node.bus.call(asked.clone(), &second).await.unwrap_err();
-        assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{refused}");
+        assert_eq!(Failure::from(refused).code, FailureCode::LIMIT_EXCEEDED);
 
         drop((first, second));
         // The job's thread may still have a share of the message.

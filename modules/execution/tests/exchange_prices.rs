@@ -14,7 +14,10 @@ use support::{
 };
 use tenon_api::{
     BlockId, ChainReader, EMPTY_ROOT_HASH, Failure, Request,
-    messages::{BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetStorageRange, Trace, TraceTarget},
+    messages::{
+        BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetStorageRange, Trace, TraceOptions,
+        TraceTarget,
+    },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
@@ -57,7 +60,7 @@ impl Node {
     }
 
     async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
-        self.bus.call(request, &CallContext::new()).await
+        Ok(self.bus.call(request, &CallContext::new()).await?)
     }
 
     async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, Failure> {
@@ -65,7 +68,7 @@ impl Node {
     }
 
     async fn trace(&self, target: TraceTarget) -> Value {
-        let trace = Trace { target, options: r#"{"disableMemory":true}"#.to_owned() };
+        let trace = Trace { target, options: TraceOptions::default() };
         serde_json::from_str(&self.ask(trace).await.unwrap().json).unwrap()
     }
 

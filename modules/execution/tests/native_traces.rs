@@ -14,11 +14,14 @@ use support::{
 };
 use tenon_api::{
     BlockId, ChainReader, ChainWriter, Failure, FailureCode, ReceiptOutcome,
-    messages::{AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, StorageRange, Trace, TraceTarget},
+    messages::{
+        AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, Profile, StorageRange, Trace, TraceTarget,
+    },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Executor, Importer, register};
 use tenon_native_execution::family_of;
+use tenon_sdk::shapes::trace_options;
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 /// A recorded chain behind the handlers of this crate.
@@ -60,7 +63,8 @@ impl NativeNode {
     }
 
     async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure> {
-        let reply = self.bus.call(Trace { target, options: options.to_owned() }, caller).await?;
+        let options = trace_options(options, Profile::Native)?;
+        let reply = self.bus.call(Trace { target, options }, caller).await?;
         Ok(serde_json::from_str(&reply.json).unwrap())
     }
 }
@@ -266,7 +270,10 @@ async fn ranges_of_storage_answer_as_recorded() {
             let Some(request) = storage_request(&line["params"]) else { continue };
             let found = match node.bus.call(request, &CallContext::new()).await {
                 Ok(range) => storage_json(&range),
-                Err(failure) => serde_json::json!({"code": failure.code.0, "message": failure.message}),
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    serde_json::json!({"code": failure.code.0, "message": failure.message})
+                }
             };
             let response = &line["response"];
             let recorded = response.get("result").or(response.get("error")).unwrap();
@@ -372,7 +379,7 @@ async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0
 
             let refused = node.bus.call(call, &CallContext::new()).await.unwrap_err();
 
-            assert_eq!(refused.message, *expected, "{block:?}");
+            assert_eq!(refused.to_string(), *expected, "{block:?}");
         }
     }
 }

@@ -9,17 +9,19 @@ use serde_json::{Value, json};
 use support::{TestNode, conformance_blocks};
 use tenon_api::{
     BlockId, Failure, FailureCode,
-    messages::{AccountOverride, CallRequest, Trace, TraceTarget},
+    messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_execution::{CallResources, ExecutionLimits, ScriptOptions};
+use tenon_sdk::shapes::trace_options;
 
 async fn trace(node: &TestNode, target: TraceTarget, script: &str) -> Result<Value, Failure> {
     trace_with(node, target, json!({ "tracer": script })).await
 }
 
 async fn trace_with(node: &TestNode, target: TraceTarget, options: Value) -> Result<Value, Failure> {
-    let reply = node.ask(Trace { target, options: options.to_string() }).await?;
+    let options = trace_options(&options.to_string(), Profile::Ethereum)?;
+    let reply = node.ask(Trace { target, options }).await?;
     Ok(serde_json::from_str(&reply.json).unwrap())
 }
 

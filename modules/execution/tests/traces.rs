@@ -9,13 +9,15 @@ use serde_json::Value;
 use support::{TestNode, conformance_blocks, recorded_cases};
 use tenon_api::{
     BlockId, Failure, FailureCode,
-    messages::{AccountOverride, CallRequest, Trace, TraceTarget},
+    messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_execution::{CallResources, ExecutionLimits};
+use tenon_sdk::shapes::trace_options;
 
 async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
-    let reply = node.ask(Trace { target, options: options.to_owned() }).await?;
+    let options = trace_options(options, Profile::Ethereum)?;
+    let reply = node.ask(Trace { target, options }).await?;
     Ok(serde_json::from_str(&reply.json).unwrap())
 }
 
@@ -218,6 +220,7 @@ async fn the_deepest_call_tree_can_be_traced() {
 
     for tracer in ["callTracer", "flatCallTracer", "prestateTracer", "4byteTracer"] {
         let options = format!("{{\"tracer\":\"{tracer}\"}}");
+        let options = trace_options(&options, Profile::Ethereum).unwrap();
         let result = node.ask(Trace { target: call_of(RECURSION, 1 << 40), options }).await;
 
         assert!(result.is_ok(), "{tracer}: {result:?}");

@@ -9,7 +9,7 @@ use tenon_sdk::{
 use crate::{
     DebugContext,
     state::{Integer, digits, stored_value},
-    trace::TraceOptions,
+    trace::TraceArgument,
 };
 
 /// Maximum number of accounts in one answer, as in go-ethereum.
@@ -20,7 +20,7 @@ const MAX_ACCOUNTS: u64 = 256;
 pub(crate) async fn intermediate_roots(
     context: DebugContext,
     block: B256,
-    _options: Option<TraceOptions>,
+    _options: Option<TraceArgument>,
 ) -> Result<Vec<B256>, Failure> {
     context.call(GetIntermediateRoots { block }).await
 }

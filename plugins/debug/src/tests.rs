@@ -70,39 +70,53 @@ fn raw_getters_return_data_or_name_the_missing_object() {
     }
 }
 
+fn chain_info(profile: Profile) -> Arc<ChainInfo> {
+    Arc::new(ChainInfo { chain_id: 1, network_id: 1, genesis_hash: B256::ZERO, profile })
+}
+
 /// Answers a trace with a description of its request.
 fn tracing_host() -> FakeHost {
-    FakeHost::new().answer(|request: Trace| {
-        let target = match request.target {
-            TraceTarget::Transaction(_) => "transaction".to_owned(),
-            TraceTarget::Block(id) => format!("{id:?}"),
-            TraceTarget::RawBlock(bytes) => format!("raw {bytes}"),
-            TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } => format!(
-                "call gas {:?} at {block:?} index {transaction_index:?} overrides {} {}",
-                request.gas,
-                state_overrides.len(),
-                *block_overrides != BlockOverrides::default()
-            ),
-        };
-        Ok(TraceReply { json: json!({"target": target, "options": request.options}).to_string() })
-    })
+    FakeHost::new()
+        .answer(|request: Trace| {
+            let target = match request.target {
+                TraceTarget::Transaction(_) => "transaction".to_owned(),
+                TraceTarget::Block(id) => format!("{id:?}"),
+                TraceTarget::RawBlock(bytes) => format!("raw {bytes}"),
+                TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } => format!(
+                    "call gas {:?} at {block:?} index {transaction_index:?} overrides {} {}",
+                    request.gas,
+                    state_overrides.len(),
+                    *block_overrides != BlockOverrides::default()
+                ),
+            };
+            let options = format!("{:?}", request.options);
+            Ok(TraceReply { json: json!({"target": target, "options": options}).to_string() })
+        })
+        .answer(|_: GetChainInfo| Ok(chain_info(Profile::Ethereum)))
+}
+
+/// The options of a call tracer as [`tracing_host`] describes them.
+fn call_tracer() -> String {
+    let tracer = Tracer::Calls(CallTracerOptions::default());
+    format!("{:?}", TraceOptions { tracer, timeout: None })
 }
 
 #[test]
 fn traces_pass_their_target_and_options_on() {
     let hash = B256::ZERO;
     let options = r#"{"tracer": "callTracer"}"#;
+    let none = format!("{:?}", TraceOptions::default());
     let cases = [
-        ("debug_traceTransaction", format!("[\"{hash}\"]"), "transaction".to_owned(), "{}"),
-        ("debug_traceTransaction", format!("[\"{hash}\",{options}]"), "transaction".to_owned(), options),
-        ("debug_traceBlockByNumber", r#"["latest",null]"#.to_owned(), format!("{:?}", BlockId::LATEST), "{}"),
-        ("debug_traceBlockByHash", format!("[\"{hash}\"]"), format!("{:?}", BlockId::hash(hash)), "{}"),
-        ("debug_traceBlock", r#"["0xf901"]"#.to_owned(), "raw 0xf901".to_owned(), "{}"),
+        ("debug_traceTransaction", format!("[\"{hash}\"]"), "transaction".to_owned(), &none),
+        ("debug_traceTransaction", format!("[\"{hash}\",{options}]"), "transaction".to_owned(), &call_tracer()),
+        ("debug_traceBlockByNumber", r#"["latest",null]"#.to_owned(), format!("{:?}", BlockId::LATEST), &none),
+        ("debug_traceBlockByHash", format!("[\"{hash}\"]"), format!("{:?}", BlockId::hash(hash)), &none),
+        ("debug_traceBlock", r#"["0xf901"]"#.to_owned(), "raw 0xf901".to_owned(), &none),
         (
             "debug_traceCall",
             r#"[{"gas":"0x5"},"0x2"]"#.to_owned(),
             format!("call gas Some(5) at {:?} index None overrides 0 false", BlockId::number(2)),
-            "{}",
+            &none,
         ),
     ];
 
@@ -110,6 +124,19 @@ fn traces_pass_their_target_and_options_on() {
         let answer = call(&tracing_host(), method, &params);
         assert_eq!(answer, Ok(json!({"target": target, "options": options})), "{method} {params}");
     }
+}
+
+#[test]
+fn options_are_read_as_the_chains_family_reads_them() {
+    let params = format!("[\"{}\",{{\"Tracer\":\"noSuchTracer\"}}]", B256::ZERO);
+    let on = |profile| {
+        let host = tracing_host().answer(move |_: GetChainInfo| Ok(chain_info(profile)));
+        call(&host, "debug_traceTransaction", &params).expect("a trace")["options"].to_string()
+    };
+
+    assert!(on(Profile::Native).contains("is not available: there are callTracer, callTracerLegacy"));
+    // Another spelling is another member there.
+    assert!(on(Profile::Ethereum).contains("StructLogger"));
 }
 
 #[test]
@@ -122,7 +149,7 @@ fn a_traced_call_may_have_overrides_and_start_inside_a_block() {
     let answer = call(&tracing_host(), "debug_traceCall", &format!(r#"[{{}},"latest",{options}]"#)).expect("a trace");
 
     let target = format!("call gas None at {:?} index Some(1) overrides 1 true", BlockId::LATEST);
-    assert_eq!(answer, json!({"target": target, "options": options}));
+    assert_eq!(answer, json!({"target": target, "options": format!("{:?}", TraceOptions::default())}));
 }
 
 #[test]
@@ -399,7 +426,7 @@ fn a_block_in_a_file_is_traced_like_a_block_in_the_parameters() {
 
     let traced = call(&host, "debug_traceBlockFromFile", r#"["block.rlp",{"tracer":"callTracer"}]"#);
 
-    assert_eq!(traced, Ok(json!({"target": "raw 0xf901", "options": r#"{"tracer":"callTracer"}"#})));
+    assert_eq!(traced, Ok(json!({"target": "raw 0xf901", "options": call_tracer()})));
     let refused = call(&host, "debug_traceBlockFromFile", r#"["/etc/passwd"]"#);
     assert_eq!(refused, Err(Failure::server("/etc/passwd: elsewhere")));
 }

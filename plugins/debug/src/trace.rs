@@ -1,29 +1,35 @@
-//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module only selects their subject.
+//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, and reads their options.
 
 use tenon_sdk::{
     param::ParamDescription,
     prelude::*,
-    shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument},
+    shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, trace_options},
 };
 
 use crate::{DebugContext, base64::decode_base64};
 
-/// The options object unchanged: the node decodes it, because tracers have their own options.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TraceOptions {
+/// The options object, with members of the right types. How it is read depends on the chain's family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TraceArgument {
+    /// The object's JSON text; empty without one.
     json: String,
 }
 
-impl TraceOptions {
-    /// The text to pass on.
-    pub(crate) fn text(options: Option<Self>) -> String {
-        options.map_or_else(|| "{}".to_owned(), |options| options.json)
+impl TraceArgument {
+    /// The options.
+    ///
+    /// # Errors
+    /// Those of [`trace_options`].
+    pub(crate) async fn options(&self, context: &DebugContext) -> Result<TraceOptions, Failure> {
+        if self.json.is_empty() {
+            return Ok(TraceOptions::default());
+        }
+        trace_options(&self.json, context.call(GetChainInfo).await?.profile)
     }
 }
 
-impl Param for TraceOptions {
+impl Param for TraceArgument {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        // Types are checked here; the node checks the values.
         check_types(&Object::decode(raw, "eth.TraceConfig")?, "TraceConfig")?;
         Ok(Self { json: raw.as_str().to_owned() })
     }
@@ -81,7 +87,7 @@ fn check_types(options: &Object<'_>, structure: &str) -> Result<(), ArgumentErro
 /// Options of a call's trace: those of a trace, and overrides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallTraceOptions {
-    json: String,
+    trace: TraceArgument,
     state_overrides: StateOverridesArgument,
     block_overrides: BlockOverridesArgument,
     transaction_index: Option<u64>,
@@ -92,7 +98,7 @@ impl Param for CallTraceOptions {
         let object = Object::decode(raw, "eth.TraceCallConfig")?;
         check_types(&object, "TraceCallConfig.TraceConfig")?;
         Ok(Self {
-            json: raw.as_str().to_owned(),
+            trace: TraceArgument { json: raw.as_str().to_owned() },
             state_overrides: object.optional("stateOverrides")?.unwrap_or_default(),
             block_overrides: object.optional("blockOverrides")?.unwrap_or_default(),
             transaction_index: object.optional::<Index>("txIndex")?.map(|index| index.0),
@@ -100,7 +106,7 @@ impl Param for CallTraceOptions {
     }
 
     fn description() -> ParamDescription {
-        TraceOptions::description()
+        TraceArgument::description()
     }
 }
 
@@ -154,33 +160,33 @@ fn not_a_byte(value: RawArgument<'_>) -> ArgumentError {
 pub(crate) async fn transaction(
     context: DebugContext,
     hash: B256,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
-    trace(&context, TraceTarget::Transaction(hash), TraceOptions::text(options)).await
+    trace(&context, TraceTarget::Transaction(hash), options.unwrap_or_default()).await
 }
 
 pub(crate) async fn block_by_hash(
     context: DebugContext,
     hash: B256,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
-    trace(&context, TraceTarget::Block(BlockId::hash(hash)), TraceOptions::text(options)).await
+    trace(&context, TraceTarget::Block(BlockId::hash(hash)), options.unwrap_or_default()).await
 }
 
 pub(crate) async fn block_by_number(
     context: DebugContext,
     block: BlockNumberParam,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
-    trace(&context, TraceTarget::Block(block.0), TraceOptions::text(options)).await
+    trace(&context, TraceTarget::Block(block.0), options.unwrap_or_default()).await
 }
 
 pub(crate) async fn raw_block(
     context: DebugContext,
     block: BlockBytes,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
-    trace(&context, TraceTarget::RawBlock(block.0), TraceOptions::text(options)).await
+    trace(&context, TraceTarget::RawBlock(block.0), options.unwrap_or_default()).await
 }
 
 /// Maximum length of a file with a block, in bytes: several times the longest block.
@@ -191,14 +197,14 @@ const MAX_BLOCK_FILE: u64 = 32 << 20;
 pub(crate) async fn block_from_file(
     context: DebugContext,
     file: String,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
     // Reserved during unpacking, because its buffer doubles.
     let reading = context.hold(2 * MAX_BLOCK_FILE as usize)?;
     let block = context.call(ReadRequestFile { name: file, limit: MAX_BLOCK_FILE }).await?;
     drop(reading);
     let _memory = context.hold(block.len())?;
-    trace(&context, TraceTarget::RawBlock(block), TraceOptions::text(options)).await
+    trace(&context, TraceTarget::RawBlock(block), options.unwrap_or_default()).await
 }
 
 /// The block is required, as in the seed, the reference and go-ethereum.
@@ -209,7 +215,7 @@ pub(crate) async fn call(
     options: Option<CallTraceOptions>,
 ) -> Result<JsonWriter, Failure> {
     let block = block.id()?;
-    let options = options.unwrap_or_else(|| CallTraceOptions { json: "{}".to_owned(), ..Default::default() });
+    let options = options.unwrap_or_default();
     let target = TraceTarget::Call {
         request: Box::new(arguments.into_unchecked_request()),
         block,
@@ -217,10 +223,11 @@ pub(crate) async fn call(
         state_overrides: options.state_overrides.as_written(),
         block_overrides: Box::new(options.block_overrides.0),
     };
-    trace(&context, target, options.json).await
+    trace(&context, target, options.trace).await
 }
 
-async fn trace(context: &DebugContext, target: TraceTarget, options: String) -> Result<JsonWriter, Failure> {
+async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgument) -> Result<JsonWriter, Failure> {
+    let options = argument.options(context).await?;
     let reply = context.call(Trace { target, options }).await?;
     Ok(JsonWriter::from_json(reply.json))
 }
@@ -283,7 +290,7 @@ mod tests {
             (r#"[]"#, "array into Go value of type eth.TraceConfig"),
         ];
         for (json, expected) in cases {
-            let refused = TraceOptions::decode(RawArgument::new(json)).err().map(|error| error.to_string());
+            let refused = TraceArgument::decode(RawArgument::new(json)).err().map(|error| error.to_string());
             assert_eq!(refused, Some(format!("json: cannot unmarshal {expected}")), "{json}");
         }
         let refused = CallTraceOptions::decode(RawArgument::new(r#"{"tracer": true}"#)).err();

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 use tenon_sdk::prelude::*;
 
-use crate::{DebugContext, trace::TraceOptions};
+use crate::{DebugContext, trace::TraceArgument};
 
 /// The notification of a block. After a transaction that cannot be traced, the rest of its block is `null`.
 #[derive(Debug, Serialize)]
@@ -20,14 +20,14 @@ pub(crate) async fn subscription(
     sink: Sink,
     start: BlockNumberParam,
     end: BlockNumberParam,
-    options: Option<TraceOptions>,
+    options: Option<TraceArgument>,
 ) -> Result<(), Failure> {
     let first = height(&context, start.0, "start").await?;
     let last = height(&context, end.0, "end").await?;
     if first >= last {
         return Err(Failure::server(format!("wrong parameter order: start({first}) >= end({last})")));
     }
-    let options = TraceOptions::text(options);
+    let options = options.unwrap_or_default().options(&context).await?;
     sink.accept().await;
     for number in first + 1..=last {
         let block = BlockId::number(number);

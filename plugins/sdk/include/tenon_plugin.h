@@ -1,4 +1,4 @@
-/* The boundary between Tenon and its plugins, version 1.3.
+/* The boundary between Tenon and its plugins, version 1.4.
  *
  * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
  *
@@ -25,7 +25,9 @@ extern "C" {
 
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 3 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json */
+/* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json; 4: TENON_CODE_CRASHED,
+ * TENON_CODE_CALLEE_CRASHED. */
+#define TENON_ABI_MINOR 4
 /* Feature bit: subscriptions depend only on their arguments, the chain and the events, so that the host may
  * reopen them in the instance that replaces this one. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
@@ -46,12 +48,19 @@ typedef struct TenonBuffer {
 } TenonBuffer;
 
 /* The answer of a call. code 0: body is finished JSON (from a plugin) or a reply frame (from the host).
- * Otherwise a JSON-RPC error code: body is the message in UTF-8, data the JSON text of `data` or empty. */
+ * Otherwise a JSON-RPC error code, or one of the codes below: body is the message in UTF-8, data the JSON text of `data`
+ * or empty. */
 typedef struct TenonReply {
     int32_t code;
     TenonBuffer body;
     TenonBuffer data;
 } TenonReply;
+
+/* From a plugin, since minor number 4: its code panicked. The host counts the panic and sends the client -32000. */
+#define TENON_CODE_CRASHED INT32_MIN
+/* From the host, since minor number 4: what the plugin called panicked. Passed on with this code, the panic is not counted
+ * as the plugin's own; the client receives -32000. */
+#define TENON_CODE_CALLEE_CRASHED (INT32_MIN + 1)
 
 #define TENON_POLL_PENDING 0 /* the waker will be woken */
 #define TENON_POLL_READY 1   /* the reply has been written */

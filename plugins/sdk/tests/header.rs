@@ -54,6 +54,9 @@ fn expectations() -> Expectations {
         ("TENON_PLUGIN_MAGIC", PLUGIN_MAGIC),
         ("TENON_ABI_MAJOR", u64::from(ABI_MAJOR)),
         ("TENON_ABI_MINOR", u64::from(ABI_MINOR)),
+        // Widened to 64 bits with its sign, as in C.
+        ("TENON_CODE_CRASHED", i64::from(CODE_CRASHED) as u64),
+        ("TENON_CODE_CALLEE_CRASHED", i64::from(CODE_CALLEE_CRASHED) as u64),
         ("TENON_POLL_PENDING", POLL_PENDING as u64),
         ("TENON_POLL_READY", POLL_READY as u64),
         ("TENON_POLL_END", POLL_END as u64),

@@ -5,7 +5,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use tenon_api::{
     BlockId, BlockNumber, ChainReader as _, LogFilter, Receipt, ReceiptOutcome,
-    messages::{Trace, TraceTarget},
+    messages::{CallTracerOptions, StructLogOptions, Trace, TraceOptions, TraceTarget, Tracer},
 };
 
 use crate::{Dice, Node};
@@ -92,8 +92,9 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
     let mut traced = 0;
     for number in numbers {
         let receipts = receipts_of(node, number);
-        let calls = trace(node, number, r#"{"tracer":"callTracer","tracerConfig":{"withLog":true}}"#);
-        let steps = trace(node, number, r#"{"disableStack":true,"disableStorage":true}"#);
+        let calls = trace(node, number, Tracer::Calls(CallTracerOptions { only_top_call: false, with_logs: true }));
+        let few = StructLogOptions { with_stack: false, with_storage: false, ..StructLogOptions::default() };
+        let steps = trace(node, number, Tracer::StructLogger(few));
         assert_eq!((calls.len(), steps.len()), (receipts.len(), receipts.len()), "block {number}");
         for (index, receipt) in receipts.iter().enumerate() {
             let place = format!("transaction {index} of block {number}");
@@ -147,9 +148,9 @@ impl Call {
     }
 }
 
-fn trace(node: &Node, number: u64, options: &str) -> Vec<Traced> {
+fn trace(node: &Node, number: u64, tracer: Tracer) -> Vec<Traced> {
     let target = TraceTarget::Block(BlockId::number(number));
-    let reply = node.ask(Trace { target, options: options.to_owned() });
+    let reply = node.ask(Trace { target, options: TraceOptions { tracer, timeout: None } });
     let reply = reply.unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
     serde_json::from_str(&reply.json).unwrap()
 }

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, U256, address};
 use serde_json::Value;
 use tenon_api::{
     FailureCode, Receipt, ReceiptOutcome, Transaction,
-    messages::{Trace, TraceTarget},
+    messages::{CallTracerOptions, StructLogOptions, Trace, TraceOptions, TraceTarget, Tracer},
 };
 
 use crate::{Dice, Node, compare::receipts_of};
@@ -24,7 +24,7 @@ const INTERCEPTED: [Address; 5] = [
 ];
 
 /// The steps show the inner calls, which may be a thousand deep.
-const OUTERMOST_CALL: &str = r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#;
+const OUTERMOST_CALL: Tracer = Tracer::Calls(CallTracerOptions { only_top_call: true, with_logs: false });
 
 /// Numbers of compared transactions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,9 +94,13 @@ fn is_intercepted(transaction: &Transaction, receipt: &Receipt, place: &str) {
     assert_eq!(logs, [(receiver, 0, 0)], "{place}");
 }
 
+fn traced_by(tracer: Tracer) -> TraceOptions {
+    TraceOptions { tracer, timeout: None }
+}
+
 fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str, compared: &mut Compared) {
     let target = || TraceTarget::Transaction(transaction.hash);
-    let calls = Trace { target: target(), options: OUTERMOST_CALL.to_owned() };
+    let calls = Trace { target: target(), options: traced_by(OUTERMOST_CALL) };
     let calls = node.ask(calls).unwrap_or_else(|failure| panic!("{place}: {failure:?}"));
     let call: Value = serde_json::from_str(&calls.json).unwrap();
     let has_failed = !call["error"].is_null();
@@ -113,7 +117,8 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
     compared.failed += u64::from(has_failed);
     compared.created += u64::from(transaction.to.is_none() && !has_failed);
 
-    let steps = Trace { target: target(), options: r#"{"disableStorage":true}"#.to_owned() };
+    let without_storage = StructLogOptions { with_storage: false, ..StructLogOptions::default() };
+    let steps = Trace { target: target(), options: traced_by(Tracer::StructLogger(without_storage)) };
     let steps = match node.ask(steps) {
         Ok(steps) => serde_json::from_str::<Value>(&steps.json).unwrap(),
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return compared.too_long += 1,

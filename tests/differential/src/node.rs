@@ -81,7 +81,7 @@ impl Node {
     /// # Errors
     /// The handler's error.
     pub fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
-        self.runtime.block_on(self.bus.call(request, &CallContext::new()))
+        Ok(self.runtime.block_on(self.bus.call(request, &CallContext::new()))?)
     }
 
     /// Imports many blocks in one call.

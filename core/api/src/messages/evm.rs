@@ -1,4 +1,4 @@
-//! Execution without making a block: calls, estimates, access lists, traces. Topics `0x0300..`.
+//! Execution without making a block: calls, estimates, access lists. Topics `0x0300..`.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -129,45 +129,4 @@ pub struct AccessListReply {
     pub gas_used: u64,
     /// Why the call failed, if it did.
     pub error: Option<String>,
-}
-
-/// Which transactions to trace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TraceTarget {
-    /// One transaction of the chain: a single result.
-    Transaction(B256),
-    /// All transactions of a block: a list of results.
-    Block(BlockId),
-    /// All transactions of a block given as RLP, whose parent must be known: a list of results.
-    RawBlock(Bytes),
-    /// A call that is not on the chain: a single result.
-    Call {
-        /// The call.
-        request: Box<CallRequest>,
-        /// The block after which it runs.
-        block: BlockId,
-        /// Runs it before this transaction of the block instead of after the whole block.
-        transaction_index: Option<u64>,
-        /// Overrides of accounts.
-        state_overrides: Vec<(Address, AccountOverride)>,
-        /// Overrides of the block.
-        block_overrides: Box<BlockOverrides>,
-    },
-}
-
-/// Traces transactions (`debug_trace*`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
-    /// What to trace.
-    pub target: TraceTarget,
-    /// The JSON text of the options object (`tracer`, `tracerConfig`, `disableStack`, `timeout` …), `{}` if absent.
-    pub options: String,
-}
-request!(Trace => TraceReply, topic 0x0303, CallEvm);
-
-/// A trace as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceReply {
-    /// JSON text of the result.
-    pub json: String,
 }

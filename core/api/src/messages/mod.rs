@@ -18,6 +18,7 @@ mod sealing;
 mod simulation;
 mod space;
 mod state;
+mod tracing;
 
 pub use accounts::*;
 pub use chain::*;
@@ -34,6 +35,7 @@ pub use sealing::*;
 pub use simulation::*;
 pub use space::*;
 pub use state::*;
+pub use tracing::*;
 
 /// Implements [`Request`](crate::Request) for a type.
 macro_rules! request {

@@ -61,15 +61,15 @@ fn a_second_handler_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_suspended_request_is_refused_with_the_given_text_until_it_is_resumed() {
+async fn a_suspended_request_is_refused_with_its_modules_name_until_it_is_resumed() {
     let bus = bus_with_version();
     bus.handle(|_: GetSyncStatus, _| async { Ok(None) }).unwrap();
-    let (context, stopped) = (CallContext::new(), Failure::server("module node is stopped"));
+    let (context, stopped) = (CallContext::new(), BusError::Suspended { module: "node".to_owned() });
     let frame = codec::encode(&GetClientVersion).unwrap();
     let topics = [GetClientVersion::TOPIC, GetSyncStatus::TOPIC, Topic(0x7fff)];
 
     for _ in 0..2 {
-        bus.suspend(&topics, &stopped);
+        bus.suspend(&topics, "node");
     }
     assert_eq!(bus.call(GetClientVersion, &context).await, Err(stopped.clone()));
     assert_eq!(bus.call(GetSyncStatus, &context).await, Err(stopped.clone()));
@@ -86,7 +86,7 @@ async fn a_suspended_request_is_refused_with_the_given_text_until_it_is_resumed(
 }
 
 #[tokio::test]
-async fn a_request_with_too_many_values_is_refused_as_its_callers_in_plain_words() {
+async fn a_request_with_too_many_values_is_refused_as_that() {
     let bus = Bus::new();
     bus.handle_read(|_: SetLogModules, _: &CallContext| Ok(())).unwrap();
     let modules = vec![(String::new(), 0_u8); codec::MAX_REQUEST_ITEMS + 1];
@@ -97,10 +97,8 @@ async fn a_request_with_too_many_values_is_refused_as_its_callers_in_plain_words
     let called = bus.call_frame(SetLogModules::TOPIC, SetLogModules::SCHEMA, &frame, &context).await.unwrap_err();
 
     for refused in [read, called] {
-        assert_eq!(
-            refused,
-            Failure::invalid_params("too many values in the parameters: one request may have 262144 in all")
-        );
+        let error = codec::CodecError::TooManyItems;
+        assert_eq!(refused, BusError::MalformedRequest { request: SetLogModules::NAME, error });
     }
 }
 
@@ -114,11 +112,12 @@ async fn unknown_topics_and_schemas_are_named() {
     let newer = bus.call_frame(GetClientVersion::TOPIC, 2, &[], &context).await.unwrap_err();
     let malformed = bus.call_frame(GetClientVersion::TOPIC, 1, &[1], &context).await.unwrap_err();
 
-    assert_eq!(unhandled.message, "this node has no module that answers GetSyncStatus");
-    assert_eq!(unknown.message, "no handler for topic 0x7fff");
-    assert_eq!(newer.message, "GetClientVersion has schema 1, the frame has schema 2");
-    assert!(malformed.message.starts_with("malformed GetClientVersion request"), "{malformed}");
-    assert!(!malformed.message.contains("tenon_api"), "{malformed}");
+    assert_eq!(unhandled, BusError::NoHandler { request: "GetSyncStatus" });
+    assert_eq!(unknown, BusError::UnknownTopic { topic: Topic(0x7fff) });
+    assert_eq!(newer, BusError::WrongSchema { request: "GetClientVersion", known: 1, sent: 2 });
+    let told = Failure::from(malformed).message;
+    assert!(told.starts_with("malformed GetClientVersion request"), "{told}");
+    assert!(!told.contains("tenon_api"), "{told}");
 }
 
 #[tokio::test]
@@ -129,7 +128,7 @@ async fn a_panic_returns_an_error_to_its_caller_only() {
     let context = CallContext::new();
 
     let before = handler_panics();
-    let crashed = Failure::server("method handler crashed");
+    let crashed = BusError::HandlerCrashed;
     let changes = GetChainChanges { since: B256::ZERO, limit: 1 };
 
     assert_eq!(bus.call(GetSyncStatus, &context).await, Err(crashed.clone()));
@@ -153,11 +152,11 @@ async fn panics_are_counted_for_each_request_on_every_path() {
     bus.try_read_frame(GetDataFolder::TOPIC, 1, &frame, &context).unwrap().unwrap_err();
     let job = bus.call(ListNamespaces, &context).await;
 
-    assert_eq!(job, Err(Failure::server("method handler crashed")));
+    assert_eq!(job, Err(BusError::HandlerCrashed));
     assert_eq!(bus.panics(&[GetDataFolder::TOPIC]), 3);
     assert_eq!(bus.panics(&[GetDataFolder::TOPIC, ListNamespaces::TOPIC, Topic(0x7fff)]), 4);
     assert_eq!(bus.panics(&[GetClientVersion::TOPIC]), 0);
-    bus.suspend(&[GetDataFolder::TOPIC], &Failure::server("stopped"));
+    bus.suspend(&[GetDataFolder::TOPIC], "node");
     assert_eq!(bus.panics(&[GetDataFolder::TOPIC]), 3, "also while it is stopped");
 }
 
@@ -176,7 +175,7 @@ async fn a_call_ends_at_its_deadline_and_cancels_its_work() {
 
     let answer = bus.call(GetSyncStatus, &CallContext::with_timeout(Duration::from_secs(5))).await;
 
-    assert_eq!(answer, Err(Failure::limit("request timed out")));
+    assert_eq!(answer, Err(BusError::TimedOut));
     assert!(told.recv().unwrap().is_cancelled());
 }
 
@@ -237,7 +236,7 @@ async fn an_attempt_answers_on_the_callers_task_or_leaves_it_to_the_pool() {
     assert_eq!(bus.call(asked(1), &context).await.map(height), Ok(1));
     assert_eq!(bus.call(asked(2), &context).await.map(height), Ok(2));
     assert_eq!(bus.try_read(asked(1), &context), None);
-    assert_eq!(bus.call(asked(7), &context).await, Err(Failure::server("method handler crashed")));
+    assert_eq!(bus.call(asked(7), &context).await, Err(BusError::HandlerCrashed));
 
     let (topic, schema) = (GetChainChanges::TOPIC, GetChainChanges::SCHEMA);
     let frame = |limit| codec::encode(&asked(limit)).unwrap();
@@ -246,5 +245,5 @@ async fn an_attempt_answers_on_the_callers_task_or_leaves_it_to_the_pool() {
     assert_eq!(bus.try_read_frame(topic, schema, &frame(2), &context), None);
     assert_eq!(bus.call_frame(topic, schema, &frame(1), &context).await.map(decoded), Ok(2));
     let malformed = bus.try_read_frame(topic, schema, &[1], &context).unwrap().unwrap_err();
-    assert!(malformed.message.starts_with("malformed GetChainChanges request"), "{malformed}");
+    assert!(matches!(malformed, BusError::MalformedRequest { request: "GetChainChanges", .. }), "{malformed:?}");
 }

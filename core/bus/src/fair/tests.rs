@@ -131,18 +131,17 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
     let endless = |context: CallContext| {
         let pool = pool.clone();
         async move {
-            let job = |context: &CallContext| -> Result<(), tenon_api::Failure> {
+            let job = |context: &CallContext| -> Result<(), tenon_api::BusError> {
                 while !context.should_stop() {
                     std::hint::spin_loop();
                 }
-                Err(tenon_api::Failure::server("stopped in the middle"))
+                Err(tenon_api::Failure::server("stopped in the middle").into())
             };
             pool.run(&context, job).await
         }
     };
     let message = context(1).within_computing_time(Duration::from_millis(1));
-    let used_up =
-        Err(tenon_api::Failure::limit("the computing time of this message is used up; request less in one message"));
+    let used_up = Err(tenon_api::BusError::OutOfTime);
 
     assert_eq!(endless(message.question()).await, used_up, "stopped in the middle");
     assert_eq!(pool.run(&message.question(), |_| Ok(())).await, used_up, "not begun");

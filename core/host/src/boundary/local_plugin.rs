@@ -175,10 +175,6 @@ impl PluginInstance for LocalInstance {
         let omitted_lines = self.journal.as_ref().map_or(0, |journal| journal.omitted());
         ModuleFaults { omitted_lines, ..ModuleFaults::default() }
     }
-
-    fn bus_crashes(&self) -> u64 {
-        self.services.with(Backend::crashes).unwrap_or_default()
-    }
 }
 
 /// Dropping the last owner stops the plugin: calls and streams own a share of it, so none is left.

@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -25,7 +25,6 @@ use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
 
 use crate::{
-    faults::is_crash,
     json_calls::JsonCalls,
     long_polls::{LARGE_REPLY, reply_length},
     router::WeakRouter,
@@ -70,11 +69,6 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Fails every later request.
     fn stop(&self);
-
-    /// Number of its answers that reported a panic. The plugin did not cause those.
-    fn crashes(&self) -> u64 {
-        0
-    }
 }
 
 /// The services of one instance, as passed over the boundary, with the table that points to them.
@@ -171,40 +165,17 @@ pub struct BusBackend {
     kept: Mutex<HashMap<u64, Reservation>>,
     /// Becomes true to end its event subscriptions.
     events_end: watch::Sender<bool>,
-    /// Answers that reported a panic.
-    crashes: Arc<AtomicU64>,
-}
-
-/// Counts an answer that reports a panic of the node's own code.
-fn note_crash(crashes: &AtomicU64, answer: &Result<Vec<u8>, Failure>) {
-    if answer.as_ref().is_err_and(is_crash) {
-        crashes.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl BusBackend {
     /// Services without a budget and without other namespaces. `plugin` is its name in the log.
     pub fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
-        let crashes = Arc::default();
         let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
         let is_stopped = AtomicBool::new(false);
         let id = PluginId::of_name(&plugin);
         let json_calls = None;
-        Self {
-            plugin,
-            id,
-            bus,
-            granted,
-            json_calls,
-            sends_frames,
-            is_stopped,
-            space,
-            memory,
-            kept,
-            events_end,
-            crashes,
-        }
+        Self { plugin, id, bus, granted, json_calls, sends_frames, is_stopped, space, memory, kept, events_end }
     }
 
     /// The same, with memory counted in this budget.
@@ -285,8 +256,7 @@ impl Backend for BusBackend {
             }
         };
         if let Some(answer) = answer {
-            note_crash(&self.crashes, &answer);
-            return ExportedFuture::ready(answer);
+            return ExportedFuture::ready(answer.map_err(Failure::from));
         }
         // A context of its own: a plugin that drops this request must not cancel the others. When the caller leaves,
         // all of them are dropped with its call.
@@ -305,12 +275,11 @@ impl Backend for BusBackend {
             _ => None,
         };
         // Wiped, because it may hold a password. Immediate answers need no copy.
-        let (bus, frame, crashes) = (self.bus.clone(), Zeroizing::new(frame.to_vec()), Arc::clone(&self.crashes));
+        let (bus, frame) = (self.bus.clone(), Zeroizing::new(frame.to_vec()));
         let budget = self.memory.clone();
         ExportedFuture::new(async move {
-            let answer = bus.call_frame(topic, schema, &frame, &context).await;
+            let answer = bus.call_frame(topic, schema, &frame, &context).await.map_err(Failure::from);
             drop(memory);
-            note_crash(&crashes, &answer);
             let length = reply_length(&answer);
             if length < LARGE_REPLY {
                 return answer;
@@ -325,7 +294,7 @@ impl Backend for BusBackend {
 
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
-        let opened = self.check(topic).and_then(|_| self.bus.subscribe_frames(topic, schema));
+        let opened = self.check(topic).and_then(|_| self.bus.subscribe_frames(topic, schema).map_err(Failure::from));
         let subscription = match opened {
             Ok(subscription) => subscription,
             Err(failure) => return ExportedStream::refused(failure),
@@ -409,10 +378,6 @@ impl Backend for BusBackend {
         self.is_stopped.store(true, Ordering::Release);
         self.kept().clear();
         self.end_events();
-    }
-
-    fn crashes(&self) -> u64 {
-        self.crashes.load(Ordering::Relaxed)
     }
 }
 

@@ -8,8 +8,10 @@ mod abi;
 mod console;
 mod revert;
 
+use std::time::Duration;
+
 use serde::Deserialize;
-use tenon_api::messages::{BlockCommitted, Trace, TraceTarget};
+use tenon_api::messages::{BlockCommitted, CallTracerOptions, Trace, TraceOptions, TraceTarget, Tracer};
 use tenon_api::{Address, BlockCommit, Bytes, Receipt, Transaction};
 use tenon_bus::{Bus, CallContext, Delivery};
 
@@ -25,7 +27,7 @@ const MAX_TRACED_BLOCK_GAS: u64 = 2_000_000;
 /// Maximum number of lines of the contracts in one transaction.
 const MAX_CONSOLE_LINES: usize = 32;
 /// Time limit for running one transaction again.
-const TRACE_OPTIONS: &str = r#"{"tracer":"callTracer","timeout":"2s"}"#;
+const TRACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Gas of a transaction that runs no code and has no data.
 const PLAIN_GAS: u64 = 21_000;
 
@@ -88,7 +90,9 @@ fn may_have_run_code(transaction: &Transaction, receipt: &Receipt) -> bool {
 }
 
 async fn run_again(bus: &Bus, transaction: &Transaction) -> Option<Frame> {
-    let trace = Trace { target: TraceTarget::Transaction(transaction.hash), options: TRACE_OPTIONS.to_owned() };
+    let tracer = Tracer::Calls(CallTracerOptions::default());
+    let options = TraceOptions { tracer, timeout: Some(TRACE_TIMEOUT) };
+    let trace = Trace { target: TraceTarget::Transaction(transaction.hash), options };
     let reply = bus.call(trace, &CallContext::new()).await.ok()?;
     serde_json::from_str(&reply.json).ok()
 }

@@ -31,7 +31,7 @@ async fn fixture() -> Fixture {
 
 impl Fixture {
     async fn step(&self, step: ProfileStep) -> Result<(), String> {
-        self.bus.call(RecordProfile { step }, &CallContext::new()).await.map_err(|failure| failure.message)
+        self.bus.call(RecordProfile { step }, &CallContext::new()).await.map_err(|error| error.to_string())
     }
 
     fn content(&self, name: &str) -> Vec<u8> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tenon_accounts::{WalletDirectory, register};
 use tenon_api::messages::*;
-use tenon_api::{Account, Address, B256, Bytes, Failure, SecretText, Transaction, U256, WholeBalance, split_balance};
+use tenon_api::{Account, Address, B256, Bytes, SecretText, Transaction, U256, WholeBalance, split_balance};
 use tenon_bus::{Bus, CallContext, Delivery, Subscription};
 use tenon_device_framing::{Packets, Reader};
 use tenon_device_session::{Hub, Timeouts};
@@ -150,7 +150,7 @@ impl Node {
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
         let context = CallContext::with_timeout(STEP_TIMEOUT);
-        self.bus.call(request, &context).await.map_err(|failure: Failure| failure.message)
+        self.bus.call(request, &context).await.map_err(|error| error.to_string())
     }
 
     pub(crate) async fn wallets(&self) -> Vec<Wallet> {

@@ -8,7 +8,7 @@ use tenon_api::{Block, BlockId, Failure, RecoveredBlock, messages::TraceTarget};
 use tenon_javascript::Dialect;
 
 use super::{
-    TraceInspector, TraceOptions,
+    EthereumOptions, TraceInspector,
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     interruptible_json::write_json,
     recording::{TraceShare, text_bytes},
@@ -29,7 +29,7 @@ use crate::{
 /// A trace request for go-ethereum's tracers.
 pub(super) struct EthereumTracing<'a> {
     replay: Replay<'a>,
-    options: TraceOptions,
+    options: EthereumOptions,
     answer: RefCell<AnswerMemory>,
 }
 
@@ -142,7 +142,7 @@ impl TraceDialect for EthereumTracing<'_> {
 }
 
 impl<'a> EthereumTracing<'a> {
-    pub(super) fn new(replay: Replay<'a>, options: TraceOptions) -> Self {
+    pub(super) fn new(replay: Replay<'a>, options: EthereumOptions) -> Self {
         let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&replay.memory), before: 0 });
         Self { replay, options, answer }
     }

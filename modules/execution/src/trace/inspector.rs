@@ -16,7 +16,7 @@ use revm_inspectors::tracing::DebugInspector;
 use tenon_api::Failure;
 
 use super::{
-    TraceOptions,
+    EthereumOptions,
     frame_failures::FrameFailures,
     recording::{Recording, TraceMemory},
     reference::Watch,
@@ -80,7 +80,7 @@ impl EthereumTracer {
 
 impl TraceInspector {
     /// Traces the next transaction with go-ethereum's tracer.
-    pub(super) fn begin_ethereum(&mut self, options: &TraceOptions, most_steps: u64) -> Result<(), Failure> {
+    pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, most_steps: u64) -> Result<(), Failure> {
         let inner = options.inspector()?;
         let struct_log = matches!(inner, DebugInspector::Default(..)).then_some(&options.geth.config);
         self.recording.restart(struct_log, most_steps);

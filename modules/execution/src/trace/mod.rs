@@ -24,15 +24,4 @@ pub(crate) use recording::{RecordingMemory, TraceShare};
 pub(crate) use reference::KeptStep;
 
 use inspector::TraceInspector;
-use options::TraceOptions;
-
-#[cfg(feature = "fuzzing")]
-use crate::ExecutionLimits;
-
-#[cfg(feature = "fuzzing")]
-/// Errors of each dialect in the JSON text of a trace's options.
-pub(crate) fn options_problems(json: &str, limits: &ExecutionLimits) -> Vec<String> {
-    let ethereum = TraceOptions::parse(json, limits).map(drop);
-    let native = reference::ReferenceOptions::parse(json).and_then(|options| options.timeout(limits).map(drop));
-    [ethereum, native].into_iter().filter_map(Result::err).map(|failure| failure.message).collect()
-}
+use options::EthereumOptions;

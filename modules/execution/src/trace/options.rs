@@ -1,44 +1,48 @@
-//! The options object of a trace.
+//! The options of a trace with go-ethereum's tracers.
 
 use std::time::Duration;
 
-use alloy_rpc_types_trace::geth::{GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions};
+use alloy_rpc_types_trace::geth::{
+    CallConfig, FlatCallConfig, GethDebugBuiltInTracerType, GethDebugTracerConfig, GethDebugTracerType,
+    GethDebugTracingOptions, GethDefaultTracingOptions, PreStateConfig, erc7562::Erc7562Config, mux::MuxConfig,
+};
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
-use tenon_api::Failure;
+use tenon_api::{
+    Failure,
+    messages::{
+        CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
+        Tracer,
+    },
+};
 
-use super::scripts::{ScriptSource, is_name, unknown_name};
+use super::scripts::ScriptSource;
 use crate::ExecutionLimits;
 
 /// Validated options.
 #[derive(Debug)]
-pub(crate) struct TraceOptions {
+pub(crate) struct EthereumOptions {
+    /// Those of the library that records.
     pub(super) geth: GethDebugTracingOptions,
     /// Maximum time of one traced transaction.
     pub(super) timeout: Duration,
-    /// JSON text of the configuration, for scripts.
-    script_config: String,
+    /// Source and configuration of a script.
+    script: Option<(String, String)>,
 }
 
-impl TraceOptions {
-    /// Parses the JSON text of an options object; `null` means none.
+impl EthereumOptions {
+    /// The same options as the library that records has them.
     ///
     /// # Errors
-    /// Code `-32602` if it is not such an object, `-32000` for an invalid duration or an unknown tracer.
-    pub(crate) fn parse(json: &str, limits: &ExecutionLimits) -> Result<Self, Failure> {
-        let geth: Option<GethDebugTracingOptions> = serde_json::from_str(json)
-            .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;
-        let geth = geth.unwrap_or_default();
-        let timeout = match &geth.timeout {
-            Some(text) => parse_go_duration(text).map_err(Failure::server)?.min(limits.trace_timeout_max),
-            None => limits.trace_timeout,
+    /// Code `-32000` for a tracer that there is not.
+    pub(crate) fn new(options: &TraceOptions, limits: &ExecutionLimits) -> Result<Self, Failure> {
+        let timeout = timeout_of(options, limits);
+        let script = match &options.tracer {
+            Tracer::Script { source, config } => Some((source.clone(), config.clone())),
+            _ => None,
         };
-        let config = &geth.tracer_config.0;
-        let script_config = if config.is_null() { "{}".to_owned() } else { config.to_string() };
-        let options = Self { geth, timeout, script_config };
-        match options.script() {
-            Some(script) if is_name(script.source) => return Err(unknown_name(script.source, &BUILT_IN_TRACERS)),
-            Some(_) => {}
-            None => drop(options.inspector()?),
+        let options = Self { geth: library_options(&options.tracer)?, timeout, script };
+        if options.script.is_none() {
+            drop(options.inspector()?);
         }
         Ok(options)
     }
@@ -50,10 +54,7 @@ impl TraceOptions {
 
     /// The script, if the tracer is one.
     pub(super) fn script(&self) -> Option<ScriptSource<'_>> {
-        match &self.geth.tracer {
-            Some(GethDebugTracerType::JsTracer(source)) => Some(ScriptSource { source, config: &self.script_config }),
-            _ => None,
-        }
+        self.script.as_ref().map(|(source, config)| ScriptSource { source, config })
     }
 
     /// A new inspector for these options. Scripts have none.
@@ -65,129 +66,141 @@ impl TraceOptions {
     }
 }
 
-/// The tracers by name; a test checks completeness.
-const BUILT_IN_TRACERS: [&str; 8] = [
-    "callTracer",
-    "prestateTracer",
-    "4byteTracer",
-    "flatCallTracer",
-    "muxTracer",
-    "noopTracer",
-    "erc7562Tracer",
-    "stateGasTracer",
-];
+/// Time limit of a traced transaction.
+pub(super) fn timeout_of(options: &TraceOptions, limits: &ExecutionLimits) -> Duration {
+    options.timeout.map_or(limits.trace_timeout, |timeout| timeout.min(limits.trace_timeout_max))
+}
 
-/// Parses a duration in Go's format: `5s`, `300ms`, `1m30s`, `1.5h`.
-pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Ok(Duration::ZERO);
+/// A tracer as the library has it. A script has none there.
+fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> {
+    use GethDebugBuiltInTracerType as BuiltIn;
+    Ok(match tracer {
+        Tracer::StructLogger(options) => {
+            GethDebugTracingOptions { config: struct_log_options(options), ..GethDebugTracingOptions::default() }
+        }
+        Tracer::Calls(options) => GethDebugTracingOptions::call_tracer(call_config(options)),
+        Tracer::Prestate(options) => GethDebugTracingOptions::prestate_tracer(prestate_config(options)),
+        Tracer::FlatCalls(options) => GethDebugTracingOptions::flat_call_tracer(flat_call_config(options)),
+        Tracer::Mux(tracers) => GethDebugTracingOptions::mux_tracer(MuxConfig(tracers.iter().map(muxed).collect())),
+        Tracer::Erc7562(options) => GethDebugTracingOptions::erc7562_tracer(Erc7562Config {
+            stack_top_items_size: options.stack_items,
+            ignored_opcodes: options.ignored_opcodes.clone(),
+            with_log: Some(options.with_logs),
+        }),
+        Tracer::Selectors => GethDebugTracingOptions::new_tracer(BuiltIn::FourByteTracer),
+        Tracer::Noop => GethDebugTracingOptions::new_tracer(BuiltIn::NoopTracer),
+        Tracer::StateGas => GethDebugTracingOptions::new_tracer(BuiltIn::StateGasTracer),
+        Tracer::Script { .. } => GethDebugTracingOptions::default(),
+        Tracer::Unusable { reason } => return Err(Failure::server(reason.as_str())),
+        Tracer::CallsLegacy
+        | Tracer::SelectorsLegacy
+        | Tracer::Contracts { .. }
+        | Tracer::Disassembly
+        | Tracer::InstructionCount
+        | Tracer::Sequences(_) => return Err(no_such_tracer()),
+    })
+}
+
+/// The error of a tracer that the chain's family has not.
+pub(super) fn no_such_tracer() -> Failure {
+    Failure::server("the chain has no such tracer")
+}
+
+fn struct_log_options(options: &StructLogOptions) -> GethDefaultTracingOptions {
+    GethDefaultTracingOptions {
+        enable_memory: Some(options.with_memory),
+        disable_stack: Some(!options.with_stack),
+        disable_storage: Some(!options.with_storage),
+        enable_return_data: Some(options.with_return_data),
+        limit: u64::try_from(options.limit).ok(),
+        ..GethDefaultTracingOptions::default()
     }
-    if rest.is_empty() {
-        return Err(invalid());
+}
+
+const fn call_config(options: &CallTracerOptions) -> CallConfig {
+    CallConfig { only_top_call: Some(options.only_top_call), with_log: Some(options.with_logs) }
+}
+
+const fn prestate_config(options: &PrestateTracerOptions) -> PreStateConfig {
+    PreStateConfig {
+        diff_mode: Some(options.is_difference),
+        disable_code: Some(options.without_code),
+        disable_storage: Some(options.without_storage),
     }
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let unit_at = rest.find(|character: char| !character.is_ascii_digit() && character != '.');
-        let (number, tail) = rest.split_at(unit_at.unwrap_or(rest.len()));
-        let number: f64 = number.parse().map_err(|_| invalid())?;
-        let unit_end = tail.find(|character: char| character.is_ascii_digit() || character == '.');
-        let (unit, tail) = tail.split_at(unit_end.unwrap_or(tail.len()));
-        let seconds = match unit {
-            "" => return Err(format!("time: missing unit in duration {text:?}")),
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            unit => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
-        };
-        total += number * seconds;
-        rest = tail;
+}
+
+const fn flat_call_config(options: &FlatCallTracerOptions) -> FlatCallConfig {
+    FlatCallConfig {
+        convert_parity_errors: Some(options.converts_errors),
+        include_precompiles: Some(options.with_precompiles),
     }
-    Duration::try_from_secs_f64(total).map_err(|_| invalid())
+}
+
+fn muxed(tracer: &MuxedTracer) -> (GethDebugTracerType, Option<GethDebugTracerConfig>) {
+    use GethDebugBuiltInTracerType as BuiltIn;
+    let (tracer, config): (_, Option<GethDebugTracerConfig>) = match tracer {
+        MuxedTracer::Calls(options) => (BuiltIn::CallTracer, Some(call_config(options).into())),
+        MuxedTracer::Prestate(options) => (BuiltIn::PreStateTracer, Some(prestate_config(options).into())),
+        MuxedTracer::FlatCalls(options) => (BuiltIn::FlatCallTracer, Some(flat_call_config(options).into())),
+        MuxedTracer::Selectors => (BuiltIn::FourByteTracer, None),
+        MuxedTracer::Noop => (BuiltIn::NoopTracer, None),
+        MuxedTracer::StateGas => (BuiltIn::StateGasTracer, None),
+    };
+    (tracer.into(), config)
 }
 
 #[cfg(test)]
 mod tests {
-    use alloy_rpc_types_trace::geth::GethDebugBuiltInTracerType as Tracer;
+    use tenon_api::messages::{Erc7562Options, SequenceLength};
 
     use super::*;
 
-    /// Does not compile if a tracer is added that is not named here.
-    fn name(tracer: Tracer) -> &'static str {
-        match tracer {
-            Tracer::CallTracer => "callTracer",
-            Tracer::PreStateTracer => "prestateTracer",
-            Tracer::FourByteTracer => "4byteTracer",
-            Tracer::FlatCallTracer => "flatCallTracer",
-            Tracer::MuxTracer => "muxTracer",
-            Tracer::NoopTracer => "noopTracer",
-            Tracer::Erc7562Tracer => "erc7562Tracer",
-            Tracer::StateGasTracer => "stateGasTracer",
-        }
+    fn options(tracer: Tracer) -> Result<EthereumOptions, Failure> {
+        EthereumOptions::new(&TraceOptions { tracer, timeout: None }, &ExecutionLimits::default())
     }
 
     #[test]
-    fn an_unknown_tracer_is_refused_with_the_names_of_all_that_exist() {
-        for listed in BUILT_IN_TRACERS {
-            let tracer: Tracer = serde_json::from_value(listed.into()).unwrap();
-            assert_eq!(name(tracer), listed);
-        }
-
-        let refused = TraceOptions::parse(r#"{"tracer":"noSuchTracer"}"#, &ExecutionLimits::default()).unwrap_err();
-
-        let wanted = "tracer \"noSuchTracer\" is not available: there are callTracer, prestateTracer, 4byteTracer, \
-                      flatCallTracer, muxTracer, noopTracer, erc7562Tracer, stateGasTracer, the struct logger, and \
-                      tracers written in JavaScript";
-        assert_eq!(refused.message, wanted);
-    }
-
-    #[test]
-    fn go_durations_are_parsed() {
-        let cases = [("5s", 5000), ("300ms", 300), ("1m30s", 90_000), ("1.5s", 1500), ("0", 0), ("1h", 3_600_000)];
-        for (text, millis) in cases {
-            assert_eq!(parse_go_duration(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-    }
-
-    #[test]
-    fn invalid_durations_are_refused_with_gos_texts() {
-        let cases = [
-            ("10", "time: missing unit in duration \"10\""),
-            ("abc", "time: invalid duration \"abc\""),
-            ("", "time: invalid duration \"\""),
-            ("-5s", "time: invalid duration \"-5s\""),
-            ("1x", "time: unknown unit \"x\" in duration \"1x\""),
+    fn the_library_has_every_tracer_of_the_family() {
+        let all = [
+            Tracer::default(),
+            Tracer::Calls(CallTracerOptions { only_top_call: true, with_logs: true }),
+            Tracer::Prestate(PrestateTracerOptions { is_difference: true, without_code: true, without_storage: true }),
+            Tracer::FlatCalls(FlatCallTracerOptions { converts_errors: true, with_precompiles: true }),
+            Tracer::Mux(vec![
+                MuxedTracer::Calls(CallTracerOptions::default()),
+                MuxedTracer::Prestate(PrestateTracerOptions::default()),
+                MuxedTracer::FlatCalls(FlatCallTracerOptions::default()),
+                MuxedTracer::Selectors,
+                MuxedTracer::Noop,
+                MuxedTracer::StateGas,
+            ]),
+            Tracer::Selectors,
+            Tracer::Noop,
+            Tracer::Erc7562(Erc7562Options { stack_items: Some(1), ignored_opcodes: vec![1], with_logs: true }),
+            Tracer::StateGas,
         ];
-        for (text, expected) in cases {
-            assert_eq!(parse_go_duration(text), Err(expected.to_owned()));
+        for tracer in all {
+            let made = options(tracer.clone()).map(|options| options.script().is_none());
+            assert_eq!(made, Ok(true), "{tracer:?}");
         }
     }
 
     #[test]
-    fn scripts_keep_their_configuration_as_text() {
-        let limits = ExecutionLimits::default();
-        let cases = [
-            (r#"{"tracer":"{a: 1}"}"#, "{}"),
-            (r#"{"tracer":"{a: 1}","tracerConfig":null}"#, "{}"),
-            (r#"{"tracer":"{a: 1}","tracerConfig":{"b":[2]}}"#, r#"{"b":[2]}"#),
-        ];
-        for (options, config) in cases {
-            let options = TraceOptions::parse(options, &limits).unwrap();
-            let script = options.script().unwrap();
-            assert_eq!((script.source, script.config), ("{a: 1}", config));
-        }
+    fn tracers_of_the_other_family_and_unusable_ones_are_refused() {
+        let refused = options(Tracer::Sequences(SequenceLength::One)).unwrap_err();
+        assert_eq!(refused.message, "the chain has no such tracer");
+
+        let refused = options(Tracer::Unusable { reason: "because".to_owned() }).unwrap_err();
+        assert_eq!(refused.message, "because");
     }
 
     #[test]
     fn a_timeout_is_reduced_to_the_maximum() {
         let limits = ExecutionLimits::default();
+        let timeout = |timeout| timeout_of(&TraceOptions { timeout, ..TraceOptions::default() }, &limits);
 
-        let options = TraceOptions::parse(r#"{"timeout":"100h"}"#, &limits).unwrap();
-
-        assert_eq!(options.timeout, limits.trace_timeout_max);
+        assert_eq!(timeout(None), limits.trace_timeout);
+        assert_eq!(timeout(Some(Duration::from_millis(1))), Duration::from_millis(1));
+        assert_eq!(timeout(Some(Duration::MAX)), limits.trace_timeout_max);
     }
 }

@@ -10,14 +10,18 @@ use revm::context::{
     TxEnv,
     result::{EVMError, InvalidTransaction},
 };
-use tenon_api::{Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction, messages::TraceTarget};
+use tenon_api::{
+    Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
+    messages::{TraceOptions, TraceTarget, Tracer},
+};
 use tenon_javascript::Dialect;
 
 use super::{
     TraceInspector,
     inspector::{TOO_LARGE_MARK, TRACER_FAILED_MARK},
+    options::timeout_of,
     recording::{TraceShare, text_bytes},
-    reference::{ReferenceOptions, Watch},
+    reference::{Watch, watch_of},
     replay::{
         Replay, TraceDialect, block_not_found, check_size, failure_of_tracer, not_attempted, run_failure, too_large,
     },
@@ -33,7 +37,7 @@ use crate::{
 /// A trace request for the reference's tracers.
 pub(super) struct ReferenceTracing<'a> {
     replay: Replay<'a>,
-    options: ReferenceOptions,
+    options: &'a TraceOptions,
 }
 
 /// Result of a message under a tracer.
@@ -75,7 +79,7 @@ impl TraceDialect for ReferenceTracing<'_> {
     }
 
     fn records_calls_only(&self) -> bool {
-        self.options.records_calls_only()
+        matches!(self.options.tracer, Tracer::Calls(_))
     }
 
     /// Only the header is checked, as in the reference.
@@ -169,8 +173,8 @@ impl TraceDialect for ReferenceTracing<'_> {
 }
 
 impl<'a> ReferenceTracing<'a> {
-    pub(super) fn new(replay: Replay<'a>, options: &str) -> Result<Self, Failure> {
-        Ok(Self { replay, options: ReferenceOptions::parse(options)? })
+    pub(super) const fn new(replay: Replay<'a>, options: &'a TraceOptions) -> Self {
+        Self { replay, options }
     }
 
     /// Traces a transaction of a block, and applies its effects for the later ones.
@@ -233,10 +237,10 @@ impl<'a> ReferenceTracing<'a> {
 
     /// A new tracer.
     fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, Failure> {
-        let timeout = self.options.timeout(&self.replay.calls.limits)?;
+        let timeout = timeout_of(self.options, &self.replay.calls.limits);
         let scripts =
             |source: ScriptSource<'_>| self.replay.scripts.watch(source, Dialect::Native, precompiles, place, timeout);
-        self.options.watch(precompiles, scripts)
+        watch_of(&self.options.tracer, precompiles, scripts)
     }
 
     /// Runs a message without a tracer.
@@ -260,7 +264,7 @@ impl<'a> ReferenceTracing<'a> {
         fees: &Fees,
         watch: Watch,
     ) -> Result<Traced, NoOutcome> {
-        let timeout = self.options.timeout(&self.replay.calls.limits)?;
+        let timeout = timeout_of(self.options, &self.replay.calls.limits);
         evm.inspector = TraceInspector::reference(watch, &self.replay.memory);
         evm.ctx.chain = self.replay.interrupt(Instant::now().checked_add(timeout));
         let prices = evm.precompiles.set_records(None);

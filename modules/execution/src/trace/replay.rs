@@ -10,12 +10,12 @@ use alloy_primitives::{Address, B256};
 use revm::context::TxEnv;
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, Transaction,
-    messages::{Trace, TraceReply, TraceTarget},
+    messages::{Trace, TraceOptions, TraceReply, TraceTarget},
 };
 use tenon_bus::CallContext;
 
 use super::{
-    TraceInspector, TraceOptions,
+    EthereumOptions, TraceInspector,
     ethereum_replay::EthereumTracing,
     inspector::ActiveTracer,
     recording::TraceMemory,
@@ -82,15 +82,15 @@ pub(super) trait TraceDialect {
 /// The tracers of a chain's dialect, for one request.
 fn dialect_of<'a>(
     calls: &'a Calls,
-    options: &str,
+    options: &'a TraceOptions,
     caller: &'a CallContext,
     attempt_ends: Option<Instant>,
 ) -> Result<Box<dyn TraceDialect + 'a>, Failure> {
     let replay = |words| Replay::new(calls, caller, attempt_ends, words);
     let dialect: Box<dyn TraceDialect + 'a> = match calls.executor.family().tracer_dialect() {
-        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayWords::REFERENCE), options)?),
+        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayWords::REFERENCE), options)),
         TracerDialect::Ethereum => {
-            let options = TraceOptions::parse(options, &calls.limits)?;
+            let options = EthereumOptions::new(options, &calls.limits)?;
             Box::new(EthereumTracing::new(replay(&ReplayWords::ETHEREUM), options))
         }
     };
@@ -131,7 +131,7 @@ impl Calls {
         index: u64,
         caller: &CallContext,
     ) -> Result<BlockState, Failure> {
-        dialect_of(self, "{}", caller, None)?.replay().state_before(block, index)
+        dialect_of(self, &TraceOptions::default(), caller, None)?.replay().state_before(block, index)
     }
 }
 

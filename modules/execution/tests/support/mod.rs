@@ -396,6 +396,6 @@ impl TestNode {
     }
 
     pub async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
-        self.bus.call(request, &CallContext::new()).await
+        Ok(self.bus.call(request, &CallContext::new()).await?)
     }
 }

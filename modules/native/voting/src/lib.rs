@@ -93,7 +93,7 @@ impl Voting {
             Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts)))
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
-        let sender = supervisor.spawn(ACTOR, options, make)?;
+        let sender = supervisor.spawn(ACTOR, options, make).map_err(|error| Failure::server(error.to_string()))?;
         if let Some(key) = key {
             let mailbox = sender.clone();
             // A full mailbox has many other reasons to look at the round.
@@ -123,9 +123,9 @@ impl Voting {
 
     fn send(&self, input: Input) {
         if let Some(mailbox) = self.mailbox.get()
-            && let Err(failure) = mailbox.try_send(input)
+            && let Err(reason) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message to the voting was dropped");
+            tracing::debug!(%reason, "a message to the voting was dropped");
         }
     }
 }

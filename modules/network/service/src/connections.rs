@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use tenon_api::{ChainReader, FailureCode};
+use tenon_api::{ActorError, ChainReader};
 use tenon_network_connection::{
     Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Handled, Priority, ReceiveBudget, drive,
 };
@@ -204,7 +204,7 @@ pub(crate) async fn run(
 async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Input>) {
     loop {
         match mailbox.try_send(Input::Ended { connection, reason: reason.clone() }) {
-            Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => sleep(REPORT_PAUSE).await,
+            Err(ActorError::MailboxFull { .. }) => sleep(REPORT_PAUSE).await,
             // An actor that is gone has no slots.
             Ok(()) | Err(_) => return,
         }
@@ -436,9 +436,9 @@ impl Talk<'_> {
         question: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
     ) -> Result<(), EndReason> {
         let (answer, answered) = oneshot::channel();
-        if let Err(failure) = self.mailbox.try_send(question(answer)) {
+        if let Err(error) = self.mailbox.try_send(question(answer)) {
             let over = self.refuse(DisconnectReason::TOO_MANY_PEERS).await;
-            return Err(EndReason { reason: failure.message, ..over });
+            return Err(EndReason { reason: error.to_string(), ..over });
         }
         match answered.await {
             Ok(Ok(())) => Ok(()),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use tenon_api::{BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, FailedBlock, FailureCode};
+use tenon_api::{ActorError, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, FailedBlock};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 
@@ -102,11 +102,8 @@ pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbo
 
 /// Tells the actor what it must learn, on a thread that may block.
 fn tell(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
-    while let Err(failure) = mailbox.try_send(input()) {
-        // An actor that is gone has nothing to learn.
-        if failure.code != FailureCode::LIMIT_EXCEEDED {
-            return;
-        }
+    // An actor that is gone has nothing to learn.
+    while let Err(ActorError::MailboxFull { .. }) = mailbox.try_send(input()) {
         std::thread::sleep(TELL_PAUSE);
     }
 }

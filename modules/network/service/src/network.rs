@@ -278,9 +278,9 @@ impl Network {
     fn tell(&self, input: Input) {
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
         if let Some(mailbox) = mailbox
-            && let Err(failure) = mailbox.try_send(input)
+            && let Err(reason) = mailbox.try_send(input)
         {
-            tracing::debug!(reason = %failure.message, "a message to the peers was not sent");
+            tracing::debug!(%reason, "a message to the peers was not sent");
         }
     }
 }

@@ -77,5 +77,5 @@ pub enum StartError {
     },
     /// The actor was not started.
     #[error("{0}")]
-    Actor(tenon_api::Failure),
+    Actor(tenon_supervisor::SpawnError),
 }

@@ -163,7 +163,7 @@ impl Node {
 
     async fn change(&self, url: &str, change: PeerChange) -> Result<bool, String> {
         let request = ChangePeer { url: url.to_owned(), change };
-        self.bus.call(request, &CallContext::new()).await.map_err(|failure| failure.message)
+        self.bus.call(request, &CallContext::new()).await.map_err(|error| error.to_string())
     }
 
     /// Waits until the peers are as wanted.

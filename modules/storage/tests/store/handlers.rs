@@ -48,7 +48,7 @@ fn chain() -> Maker {
 }
 
 pub(crate) async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, Failure> {
-    bus.call(request, &CallContext::new()).await
+    Ok(bus.call(request, &CallContext::new()).await?)
 }
 
 fn failure<T: std::fmt::Debug>(answer: Result<T, Failure>) -> (FailureCode, String) {

@@ -9,10 +9,9 @@ use std::{
 
 use alloy_primitives::{Address, B256};
 use tenon_api::{
-    Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, ChainWriter, FailureCode, StoreError, Unlimited,
-    messages::GetProof,
+    Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, ChainWriter, StoreError, Unlimited, messages::GetProof,
 };
-use tenon_bus::CallContext;
+use tenon_bus::{BusError, CallContext, PoolBusy};
 use tenon_chain::{TrieError, prove};
 use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
 
@@ -388,7 +387,7 @@ async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over
         assert_eq!(ask(&bus, request(number)).await, Ok(wanted), "block {number}");
     }
     let refused = bus.call(request(40), &CallContext::with_timeout(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{refused:?}");
+    assert_eq!(refused, BusError::Busy(PoolBusy::Late { pool: "storage" }));
 }
 
 /// Allows so much and no more.

@@ -21,7 +21,7 @@ use tenon_api::{
     schema_hash,
 };
 
-use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, borrow, crashed, reply, slice};
+use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, be_plugin, borrow, crashed, reply, slice};
 use crate::{
     Context, Exported, Host, LogLevel, Plugin, Table,
     context::{Asker, HostPort, Served},
@@ -226,6 +226,9 @@ unsafe impl Send for HostTable {}
 // SAFETY: as above.
 unsafe impl Sync for HostTable {}
 
+/// The host's minor number since which it tells panics by their code.
+const TELLS_PANICS: u16 = 4;
+
 /// Target of the panic hook: the host of the instance that started last.
 static PANIC_HOST: AtomicPtr<TenonHost> = AtomicPtr::new(ptr::null_mut());
 
@@ -237,6 +240,8 @@ impl HostTable {
         if host.is_null() || unsafe { (*host).size } < offset_of!(TenonHost, hold) {
             return Err(Failure::server("the host's table of functions is older than this plugin"));
         }
+        // SAFETY: `abi_minor` follows `size` in every version.
+        be_plugin(unsafe { (*host).abi_minor } >= TELLS_PANICS);
         if PANIC_HOST.swap(host.cast_mut(), Ordering::AcqRel).is_null() {
             std::panic::set_hook(Box::new(report_panic));
         }

@@ -17,6 +17,7 @@ mod pooled;
 mod receipt;
 pub mod schema;
 mod simulation;
+mod tracers;
 mod transaction;
 mod writer;
 
@@ -27,5 +28,6 @@ pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use pooled::{pooled_bytes, pooled_json_bytes};
 pub use receipt::{block_receipts_json, receipt_json};
 pub use simulation::{SimulationArgument, simulated_blocks_json};
+pub use tracers::trace_options;
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;

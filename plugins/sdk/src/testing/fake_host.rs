@@ -210,7 +210,7 @@ impl FakeHost {
         let found = table.methods.iter().find(|candidate| candidate.name == method);
         let found = found.ok_or_else(|| no_method(method))?;
         let future = (found.call)(self.context_of(plugin.clone()), params.as_bytes());
-        self.run(ForeignFuture::from(future)).map(text)
+        self.run(ForeignFuture::from(future)).map(text).map_err(Failure::for_client)
     }
 
     /// Opens a subscription through the table and collects its items until it ends or waits for something that never
@@ -232,7 +232,7 @@ impl FakeHost {
             Poll::Ready(item) => item,
             Poll::Pending => None,
         })
-        .map(|item| item.map(text))
+        .map(|item| item.map(text).map_err(Failure::for_client))
         .collect()
     }
 

@@ -122,7 +122,7 @@ impl<P: Exported> Started<P> {
             data: None,
         })?;
         let future = (found.call)(self.context(), params.as_bytes());
-        self.chain.run(ForeignFuture::from(future)).map(text)
+        self.chain.run(ForeignFuture::from(future)).map(text).map_err(Failure::for_client)
     }
 
     /// Opens a subscription of the plugin.
@@ -178,6 +178,6 @@ impl TestSubscription {
             Poll::Ready(item) => item,
             Poll::Pending => None,
         };
-        std::iter::from_fn(next).map(|item| item.map(text)).collect()
+        std::iter::from_fn(next).map(|item| item.map(text).map_err(Failure::for_client)).collect()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write};
 
+use tenon_api::messages::SequenceLength;
+
 use super::{
     accounts::Accounts,
     tracer::{Run, Step, Tracer, TracerFailure},
@@ -65,14 +67,6 @@ pub(super) struct SequenceTracer {
     before: Cow<'static, str>,
     before_that: Cow<'static, str>,
     depth: usize,
-}
-
-/// Length of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SequenceLength {
-    One,
-    Two,
-    Three,
 }
 
 impl SequenceTracer {

@@ -22,7 +22,7 @@ mod tracer;
 mod watch;
 
 pub(crate) use failed_step::KeptStep;
-pub(super) use options::ReferenceOptions;
+pub(super) use options::watch_of;
 pub(super) use script::ScriptRun;
 pub(super) use tracer::TracerFailure;
 pub(super) use watch::{RunGas, Watch};

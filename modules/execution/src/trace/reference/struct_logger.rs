@@ -8,6 +8,7 @@ use std::{
 
 use alloy_primitives::{Address, U256, hex};
 use revm::bytecode::opcode::{SLOAD, SSTORE};
+use tenon_api::messages::StructLogOptions;
 
 use super::{
     accounts::Accounts,
@@ -15,20 +16,10 @@ use super::{
 };
 use crate::{block::StateError, instructions::instruction_name, trace::recording::text_bytes};
 
-/// Options of the recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct StructLoggerOptions {
-    pub(super) with_memory: bool,
-    pub(super) without_stack: bool,
-    pub(super) without_storage: bool,
-    /// Number of instructions; zero means all, negative means none.
-    pub(super) limit: i64,
-}
-
 /// Writes its answer during the run: an instruction's cost is known only after it ran, so the text after the cost waits
 /// in `rest`.
 pub(super) struct StructLogger {
-    options: StructLoggerOptions,
+    options: StructLogOptions,
     steps: String,
     recorded: i64,
     is_step_recorded: bool,
@@ -40,7 +31,7 @@ pub(super) struct StructLogger {
 }
 
 impl StructLogger {
-    pub(super) fn new(options: StructLoggerOptions) -> Self {
+    pub(super) fn new(options: StructLogOptions) -> Self {
         Self {
             options,
             steps: String::new(),
@@ -105,13 +96,13 @@ impl Tracer for StructLogger {
         );
         self.depth = step.depth;
         self.rest.clear();
-        if !self.options.without_stack {
+        if self.options.with_stack {
             self.write_stack(step.stack);
         }
         if self.options.with_memory {
             self.write_memory(step.memory);
         }
-        if !self.options.without_storage {
+        if self.options.with_storage {
             self.write_storage(step, accounts)?;
         }
         Ok(())

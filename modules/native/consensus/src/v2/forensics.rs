@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde::Serialize;
 use tenon_api::{Address, B256, Bytes, ChainReader};
 
 use super::{V2Engine, V2Error, extra_of, stored_header};
@@ -27,125 +25,67 @@ pub enum ForensicsError {
     /// The branches fork too far back.
     #[error("forensics: no common ancestor within {MAX_STEPS} blocks of {0:#x}")]
     TooDeep(B256),
-    /// The proof could not be encoded as JSON.
-    #[error("forensics: the proof could not be written: {0}")]
-    Json(String),
 }
 
-/// The kind of misbehaviour that a proof shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum ForensicsType {
+/// A proof of misbehaviour. The one of the lower round comes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForensicProof {
     /// Two certificates on diverging branches.
-    #[serde(rename = "QC")]
-    Certificates,
+    Certificates(CertificateConflict),
     /// Two votes of one signer.
-    Vote,
+    Votes(VoteConflict),
 }
 
-/// A proof in the form in which the reference would send it to a statistics service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ForensicProof {
-    /// `<diverging hash>:<lower round's hash>:<higher round's hash>`, or `<signer without prefix>:<round>:<round>`.
-    pub id: String,
-    /// Its type.
-    pub forensics_type: ForensicsType,
-    /// The details as JSON text.
-    pub content: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CertificateContent {
-    diverging_block_number: u64,
-    diverging_block_hash: String,
-    across_epoch: bool,
-    smaller_round_info: BranchJson,
-    larger_round_info: BranchJson,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BranchJson {
-    hash_path: Vec<String>,
-    quorum_cert: CertificateJson,
-    signer_addresses: Vec<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CertificateJson {
-    proposed_block_info: BlockJson,
-    signatures: Vec<String>,
-    gap_number: u64,
-}
-
-#[derive(Serialize)]
-struct BlockJson {
-    hash: String,
-    round: u64,
-    number: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct VoteContent {
-    smaller_round_vote: VoteJson,
-    larger_round_vote: VoteJson,
-    signer: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct VoteJson {
-    proposed_block_info: BlockJson,
-    signature: String,
-    gap_number: u64,
-}
-
-impl From<&BlockInfo> for BlockJson {
-    fn from(block: &BlockInfo) -> Self {
-        Self { hash: hash_text(block.hash), round: block.round, number: block.number }
-    }
-}
-
-impl From<&QuorumCertificate> for CertificateJson {
-    fn from(certificate: &QuorumCertificate) -> Self {
-        Self {
-            proposed_block_info: (&certificate.block).into(),
-            signatures: certificate.signatures.iter().map(signature_text).collect(),
-            gap_number: certificate.gap_number,
+impl ForensicProof {
+    /// The reference's name of the proof: `<diverging hash>:<lower round's hash>:<higher round's hash>`, or `<signer
+    /// without prefix>:<round>:<round>`.
+    pub fn id(&self) -> String {
+        match self {
+            Self::Certificates(CertificateConflict { diverging, smaller, larger, .. }) => {
+                let (smaller, larger) = (smaller.certificate.block.hash, larger.certificate.block.hash);
+                format!("{:#x}:{smaller:#x}:{larger:#x}", diverging.1)
+            }
+            Self::Votes(VoteConflict { smaller, larger, signer }) => {
+                let signer = alloy_primitives::hex::encode(signer);
+                format!("{signer}:{}:{}", smaller.block.round, larger.block.round)
+            }
         }
     }
 }
 
-impl From<&Vote> for VoteJson {
-    fn from(vote: &Vote) -> Self {
-        Self {
-            proposed_block_info: (&vote.block).into(),
-            signature: signature_text(&vote.signature),
-            gap_number: vote.gap_number,
-        }
-    }
+/// Two certificates on diverging branches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateConflict {
+    /// Height and hash of the last common block.
+    pub diverging: (u64, B256),
+    /// Whether the certified blocks are in different epochs.
+    pub is_across_epochs: bool,
+    /// The certificate of the lower round.
+    pub smaller: BranchEvidence,
+    /// The other one.
+    pub larger: BranchEvidence,
 }
 
-fn hash_text(hash: B256) -> String {
-    format!("{hash:#x}")
+/// A certificate and the branch that it certifies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchEvidence {
+    /// Hashes from the last common block to the certified one, both included.
+    pub path: Vec<B256>,
+    /// The certificate.
+    pub certificate: QuorumCertificate,
+    /// Who signed it, in the order of the signatures.
+    pub signers: Vec<Address>,
 }
 
-/// Go's JSON encodes byte strings as base64 unless their type has a text form of its own.
-fn signature_text(signature: &Bytes) -> String {
-    STANDARD.encode(signature)
-}
-
-/// Checksummed, with the network's prefix.
-fn signer_text(signer: &Address) -> String {
-    let checksummed = signer.to_checksum(None);
-    format!("xdc{}", checksummed.trim_start_matches("0x"))
-}
-
-fn json_text(content: &impl Serialize) -> Result<String, ForensicsError> {
-    serde_json::to_string(content).map_err(|error| ForensicsError::Json(error.to_string()))
+/// Two votes of one signer of which an honest one casts only one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VoteConflict {
+    /// The vote of the lower round.
+    pub smaller: Vote,
+    /// The other one.
+    pub larger: Vote,
+    /// Who cast both.
+    pub signer: Address,
 }
 
 /// Three certificates of one branch, each for the parent of the next one's block: the basis of a commit.
@@ -314,28 +254,19 @@ impl V2Engine {
             let header = stored_header(chain, block.hash, block.number)?;
             Ok(self.epoch_info(&header, chain)?.switch.hash)
         };
-        let content = CertificateContent {
-            diverging_block_number: ancestor.number,
-            diverging_block_hash: hash_text(ancestor.hash),
-            across_epoch: epoch_of(&smaller.block)? != epoch_of(&larger.block)?,
-            smaller_round_info: self.branch(smaller, to_first)?,
-            larger_round_info: self.branch(larger, to_second)?,
-        };
-        Ok(ForensicProof {
-            id: format!("{:#x}:{:#x}:{:#x}", ancestor.hash, smaller.block.hash, larger.block.hash),
-            forensics_type: ForensicsType::Certificates,
-            content: json_text(&content)?,
-        })
+        Ok(ForensicProof::Certificates(CertificateConflict {
+            diverging: (ancestor.number, ancestor.hash),
+            is_across_epochs: epoch_of(&smaller.block)? != epoch_of(&larger.block)?,
+            smaller: self.branch(smaller, to_first)?,
+            larger: self.branch(larger, to_second)?,
+        }))
     }
 
-    fn branch(&self, certificate: &QuorumCertificate, path: Vec<B256>) -> Result<BranchJson, V2Error> {
+    fn branch(&self, certificate: &QuorumCertificate, path: Vec<B256>) -> Result<BranchEvidence, V2Error> {
         let digest = certificate.digest();
         let signers = certificate.signatures.iter().map(|signature| self.signers.recover(digest, signature));
-        Ok(BranchJson {
-            hash_path: path.into_iter().map(hash_text).collect(),
-            quorum_cert: certificate.into(),
-            signer_addresses: signers.map(|signer| Ok(signer_text(&signer?))).collect::<Result<_, V2Error>>()?,
-        })
+        let signers = signers.map(|signer| signer.map_err(V2Error::from)).collect::<Result<_, _>>()?;
+        Ok(BranchEvidence { path, certificate: certificate.clone(), signers })
     }
 
     /// The proof that a vote contradicts the committed blocks; `None` if it is older, extends the first of the
@@ -363,7 +294,7 @@ impl V2Engine {
         for signature in &last.signatures {
             if recover(last.digest(), signature)? == signer {
                 let counted = Vote { block: last.block, signature: signature.clone(), gap_number: last.gap_number };
-                return vote_proof(vote, &counted, signer).map(Some);
+                return Ok(Some(vote_proof(vote, &counted, signer)));
             }
         }
         Ok(None)
@@ -380,21 +311,9 @@ fn descends(block: &BlockInfo, ancestor: &BlockInfo, chain: &dyn ChainReader) ->
 }
 
 /// The proof that one signer cast both votes. For votes of one round, the first argument comes first.
-///
-/// # Errors
-/// [`ForensicsError::Json`].
-pub fn vote_proof(one: &Vote, other: &Vote, signer: Address) -> Result<ForensicProof, ForensicsError> {
+pub fn vote_proof(one: &Vote, other: &Vote, signer: Address) -> ForensicProof {
     let (smaller, larger) = if one.block.round > other.block.round { (other, one) } else { (one, other) };
-    let content = VoteContent {
-        smaller_round_vote: smaller.into(),
-        larger_round_vote: larger.into(),
-        signer: format!("0x{}", alloy_primitives::hex::encode(signer)),
-    };
-    Ok(ForensicProof {
-        id: format!("{}:{}:{}", alloy_primitives::hex::encode(signer), smaller.block.round, larger.block.round),
-        forensics_type: ForensicsType::Vote,
-        content: json_text(&content)?,
-    })
+    ForensicProof::Votes(VoteConflict { smaller: smaller.clone(), larger: larger.clone(), signer })
 }
 
 /// Detects signers that vote for two blocks in one round. Records only the first vote of each signer and round, so that
@@ -408,24 +327,21 @@ pub struct VoteWatch {
 impl VoteWatch {
     /// Records a vote whose signer is known, and returns the proof if it is the signer's second one in the round, for
     /// another block. Records nothing new when it is full.
-    ///
-    /// # Errors
-    /// [`ForensicsError::Json`].
-    pub fn observe(&mut self, vote: &Vote, signer: Address) -> Result<Option<ForensicProof>, ForensicsError> {
+    pub fn observe(&mut self, vote: &Vote, signer: Address) -> Option<ForensicProof> {
         let is_full = self.first.len() >= MAX_WATCHED;
         match self.first.entry((vote.block.round, signer)) {
             Entry::Vacant(entry) if !is_full => {
                 entry.insert(Some(vote.clone()));
-                Ok(None)
+                None
             }
-            Entry::Vacant(_) => Ok(None),
+            Entry::Vacant(_) => None,
             Entry::Occupied(mut entry) => match entry.get() {
                 Some(first) if first.block.hash != vote.block.hash => {
-                    let proof = vote_proof(vote, first, signer)?;
+                    let proof = vote_proof(vote, first, signer);
                     entry.insert(None);
-                    Ok(Some(proof))
+                    Some(proof)
                 }
-                _ => Ok(None),
+                _ => None,
             },
         }
     }

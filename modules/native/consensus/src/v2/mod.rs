@@ -26,7 +26,10 @@ pub use certificate::reaches_threshold;
 pub(crate) use epoch::opens_epoch;
 pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
 pub use error::V2Error;
-pub use forensics::{CertificateChain, ForensicProof, ForensicsError, ForensicsType, VoteWatch, vote_proof};
+pub use forensics::{
+    BranchEvidence, CertificateChain, CertificateConflict, ForensicProof, ForensicsError, VoteConflict, VoteWatch,
+    vote_proof,
+};
 pub use penalty::EpochLists;
 pub use replica::{Action, Replica, VotingState};
 pub use sampling::{VERIFIED_AGE, VERIFIED_EVERY};

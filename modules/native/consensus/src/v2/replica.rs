@@ -261,12 +261,12 @@ impl Replica {
         self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)
     }
 
-    /// Reports a signer that voted for another block in this round. Failures here must not affect the voting.
+    /// Reports a signer that voted for another block in this round.
     fn watch_for_equivocation(&mut self, vote: &Vote, actions: &mut Vec<Action>) {
         let digest = vote_digest(&vote.block, vote.gap_number);
         let Ok(signer) = self.engine.signers.recover_low_s(digest, &vote.signature) else { return };
         self.watch.forget_before(self.state.round);
-        if let Ok(Some(proof)) = self.watch.observe(vote, signer) {
+        if let Some(proof) = self.watch.observe(vote, signer) {
             actions.push(Action::Report(proof));
         }
     }

@@ -1,7 +1,6 @@
 //! Conflicts of certificates on recorded and on forged branches, and contradictory votes.
 
-use serde_json::{Value, json};
-use tenon_api::SealedHeader;
+use tenon_api::{Address, B256, SealedHeader};
 
 use super::{Listed, NoState, engine};
 use crate::{
@@ -10,7 +9,10 @@ use crate::{
     recorded_chain::{RecordedChain, address_of, key, resealed, sign},
     v2::{
         extra_of,
-        forensics::{CertificateChain, ForensicProof, ForensicsError, ForensicsType, VoteWatch},
+        forensics::{
+            BranchEvidence, CertificateChain, CertificateConflict, ForensicProof, ForensicsError, VoteConflict,
+            VoteWatch,
+        },
     },
 };
 
@@ -49,8 +51,18 @@ fn branch(chain: &RecordedChain, parent: u64, later: u64) -> Vec<SealedHeader> {
     headers.split_off(1)
 }
 
-fn content(proof: &ForensicProof) -> Value {
-    serde_json::from_str(&proof.content).unwrap()
+fn of_certificates(proof: &ForensicProof) -> &CertificateConflict {
+    match proof {
+        ForensicProof::Certificates(conflict) => conflict,
+        ForensicProof::Votes(conflict) => panic!("votes: {conflict:?}"),
+    }
+}
+
+fn of_votes(proof: &ForensicProof) -> &VoteConflict {
+    match proof {
+        ForensicProof::Votes(conflict) => conflict,
+        ForensicProof::Certificates(conflict) => panic!("certificates: {conflict:?}"),
+    }
 }
 
 #[test]
@@ -65,32 +77,23 @@ fn the_branches_of_the_recorded_reorganisation_contradict_each_other() {
 
     let proof = engine.certificate_conflict(&committed, incoming, &*chain).unwrap().unwrap();
 
-    assert_eq!(proof.forensics_type, ForensicsType::Certificates);
-    let content = content(&proof);
-    assert_eq!(content["divergingBlockNumber"], parted);
-    assert_eq!(content["divergingBlockHash"], json!(chain.at(parted).hash()));
-    let [smaller, larger] = ["smallerRoundInfo", "largerRoundInfo"].map(|name| &content[name]);
-    let round = |side: &Value| side["quorumCert"]["proposedBlockInfo"]["round"].as_u64().unwrap();
-    assert!(round(smaller) <= round(larger));
+    let CertificateConflict { diverging, smaller, larger, .. } = of_certificates(&proof);
+    assert_eq!(*diverging, (parted, chain.at(parted).hash()));
+    assert!(smaller.certificate.block.round <= larger.certificate.block.round);
     for side in [smaller, larger] {
-        let number = side["quorumCert"]["proposedBlockInfo"]["number"].as_u64().unwrap();
-        let path = |chain: &RecordedChain| -> Value {
-            (parted..=number).filter_map(|number| chain.blocks.get(number as usize)).map(|b| json!(b.hash())).collect()
+        let number = side.certificate.block.number;
+        let path = |chain: &RecordedChain| -> Vec<B256> {
+            (parted..=number).filter_map(|number| chain.blocks.get(number as usize)).map(|b| b.hash()).collect()
         };
-        assert!([path(&chain), path(&other)].contains(&side["hashPath"]), "{side}");
-        let signers = side["signerAddresses"].as_array().unwrap();
-        let known: Vec<String> =
-            (0..30).map(|n| address_of(&key(n)).to_checksum(None).replacen("0x", "xdc", 1)).collect();
-        assert!(!signers.is_empty());
-        assert_eq!(signers.len(), side["quorumCert"]["signatures"].as_array().unwrap().len());
-        assert!(signers.iter().all(|signer| known.contains(&signer.as_str().unwrap().to_owned())), "{side}");
+        assert!([path(&chain), path(&other)].contains(&side.path), "{side:?}");
+        let known: Vec<Address> = (0..30).map(|n| address_of(&key(n))).collect();
+        assert!(!side.signers.is_empty());
+        assert_eq!(side.signers.len(), side.certificate.signatures.len());
+        assert!(side.signers.iter().all(|signer| known.contains(signer)), "{side:?}");
     }
-    let hash = |side: &Value| side["quorumCert"]["proposedBlockInfo"]["hash"].as_str().unwrap().to_owned();
-    let id = format!("{:#x}:{}:{}", chain.at(parted).hash(), hash(smaller), hash(larger));
-    assert_eq!(
-        serde_json::to_value(&proof).unwrap(),
-        json!({"id": id, "forensicsType": "QC", "content": proof.content})
-    );
+    let hash = |side: &BranchEvidence| side.certificate.block.hash;
+    let id = format!("{:#x}:{:#x}:{:#x}", chain.at(parted).hash(), hash(smaller), hash(larger));
+    assert_eq!(proof.id(), id);
 }
 
 #[test]
@@ -114,15 +117,12 @@ fn certificates_of_one_round_are_reported_with_their_epochs() {
         let known = committed(&chain, parent + 4);
         let proof = engine.certificate_conflict(&known, certificate(&side[2]), &*chain).unwrap().unwrap();
 
-        let content = content(&proof);
-        assert_eq!(content["acrossEpoch"], across, "{parent}");
-        assert_eq!(content["divergingBlockNumber"], parent);
+        let conflict = of_certificates(&proof);
         let hash = |number| chain.at(number).hash();
-        assert_eq!(content["smallerRoundInfo"]["hashPath"], json!([hash(parent), hash(parent + 1)]));
-        assert_eq!(content["largerRoundInfo"]["hashPath"], json!([hash(parent), side[0].hash()]));
-        let signers: Vec<String> =
-            (0..3).map(|n| format!("xdc{}", &address_of(&key(n)).to_checksum(None)[2..])).collect();
-        assert_eq!(content["largerRoundInfo"]["signerAddresses"], json!(signers));
+        assert_eq!((conflict.is_across_epochs, conflict.diverging), (across, (parent, hash(parent))));
+        assert_eq!(conflict.smaller.path, [hash(parent), hash(parent + 1)]);
+        assert_eq!(conflict.larger.path, [hash(parent), side[0].hash()]);
+        assert_eq!(conflict.larger.signers, [0, 1, 2].map(|n| address_of(&key(n))));
     }
 }
 
@@ -139,9 +139,9 @@ fn certificates_of_different_rounds_are_found_through_their_ancestors() {
     assert_eq!(engine.certificate_conflict(&known, incoming, &*chain).unwrap().unwrap(), proof);
 
     let hashes = [chain.at(20).hash(), chain.at(23).hash(), side[0].hash()];
-    assert_eq!(proof.id, format!("{:#x}:{:#x}:{:#x}", hashes[0], hashes[1], hashes[2]));
-    let path: Value = (20..=23).map(|number| json!(chain.at(number).hash())).collect();
-    assert_eq!(content(&proof)["smallerRoundInfo"]["hashPath"], path);
+    assert_eq!(proof.id(), format!("{:#x}:{:#x}:{:#x}", hashes[0], hashes[1], hashes[2]));
+    let path: Vec<B256> = (20..=23).map(|number| chain.at(number).hash()).collect();
+    assert_eq!(of_certificates(&proof).smaller.path, path);
 }
 
 #[test]
@@ -167,15 +167,14 @@ fn a_vote_against_a_committed_block_is_reported_if_its_signer_committed_it() {
     let proof = detect(&vote(info(&side[0]), 2)).unwrap();
 
     let (smaller, larger) = (info(chain.at(23)).round, info(&side[0]).round);
-    assert_eq!(proof.forensics_type, ForensicsType::Vote);
-    assert_eq!(proof.id, format!("{}:{smaller}:{larger}", alloy_primitives::hex::encode(address_of(&key(2)))));
-    assert_eq!(content(&proof)["smallerRoundVote"]["proposedBlockInfo"]["hash"], json!(chain.at(23).hash()));
+    assert_eq!(proof.id(), format!("{}:{smaller}:{larger}", alloy_primitives::hex::encode(address_of(&key(2)))));
+    assert_eq!(of_votes(&proof).smaller.block.hash, chain.at(23).hash());
     assert_eq!(detect(&vote(info(&side[0]), 3)), None, "did not sign the committed one");
     assert_eq!(detect(&vote(info(chain.at(24)), 2)), None, "extends the committed one");
     assert_eq!(detect(&vote(info(chain.at(21)), 2)), None, "is older");
     // This vote is based on a certificate that is itself in conflict.
     let by_certificate = detect(&vote(info(&side[3]), 2)).unwrap();
-    assert_eq!(by_certificate.forensics_type, ForensicsType::Certificates);
+    assert!(matches!(by_certificate, ForensicProof::Certificates(_)));
 }
 
 #[test]
@@ -184,7 +183,7 @@ fn two_votes_of_one_signer_in_one_round_are_reported_once() {
     let signer = address_of(&key(1));
     let (first, second) = (vote(block(1, 9), 1), vote(block(2, 9), 1));
     let mut watch = VoteWatch::default();
-    let mut observe = |vote: &Vote, signer| watch.observe(vote, signer).unwrap();
+    let mut observe = |vote: &Vote, signer| watch.observe(vote, signer);
 
     assert_eq!(observe(&first, signer), None);
     assert_eq!(observe(&first, signer), None, "a repeated vote");
@@ -193,18 +192,9 @@ fn two_votes_of_one_signer_in_one_round_are_reported_once() {
     let proof = observe(&second, signer).unwrap();
     assert_eq!(observe(&vote(block(3, 9), 1), signer), None, "proven already");
 
-    assert_eq!(proof.id, format!("{}:9:9", alloy_primitives::hex::encode(signer)));
-    let text = |vote: &Vote| {
-        use base64::Engine as _;
-        json!({
-            "proposedBlockInfo": {"hash": vote.block.hash, "round": 9, "number": 5},
-            "signature": base64::engine::general_purpose::STANDARD.encode(&vote.signature),
-            "gapNumber": 0,
-        })
-    };
-    let wanted = json!({"smallerRoundVote": text(&second), "largerRoundVote": text(&first), "signer": signer});
-    assert_eq!(content(&proof), wanted);
+    assert_eq!(proof.id(), format!("{}:9:9", alloy_primitives::hex::encode(signer)));
+    assert_eq!(*of_votes(&proof), VoteConflict { smaller: second.clone(), larger: first, signer });
     watch.forget_before(10);
-    assert_eq!(watch.observe(&second, signer).unwrap(), None, "round 9 is forgotten");
-    assert!(watch.observe(&vote(block(3, 10), 1), signer).unwrap().is_some(), "round 10 is not");
+    assert_eq!(watch.observe(&second, signer), None, "round 9 is forgotten");
+    assert!(watch.observe(&vote(block(3, 10), 1), signer).is_some(), "round 10 is not");
 }

@@ -307,9 +307,9 @@ fn a_second_vote_in_one_round_is_detected_and_still_counted() {
 
     replica.on_vote(Vote { block, signature, gap_number: 0 }, &*chain, &mut actions).unwrap_err();
 
-    let reports: Vec<&str> = actions
+    let reports: Vec<String> = actions
         .iter()
-        .filter_map(|action| if let Action::Report(proof) = action { Some(proof.id.as_str()) } else { None })
+        .filter_map(|action| if let Action::Report(proof) = action { Some(proof.id()) } else { None })
         .collect();
     assert_eq!(reports, [format!("{}:12:12", alloy_primitives::hex::encode(masternode(1).address()))]);
     for n in [0, 2] {

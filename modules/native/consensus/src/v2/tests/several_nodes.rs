@@ -463,7 +463,8 @@ fn play(count: u64, liars: usize) {
         let liar_names: Vec<String> = world.nodes[..liars].iter().map(|liar| hex::encode(liar.key.address())).collect();
         let reports: Vec<&ForensicProof> = world.nodes[liars..].iter().flat_map(|node| &node.reports).collect();
         for report in &reports {
-            assert!(liar_names.iter().any(|name| report.id.starts_with(name)), "{} of an honest one", report.id);
+            let id = report.id();
+            assert!(liar_names.iter().any(|name| id.starts_with(name)), "{id} of an honest one");
         }
         proven += reports.len();
         println!(

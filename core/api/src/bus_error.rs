@@ -1,0 +1,148 @@
+//! Why a call of the bus has no answer.
+
+use crate::{Failure, Topic, codec::CodecError};
+
+/// Why a call of the bus has no answer. Each variant is something that a caller can tell apart; the code and the text
+/// that a client receives are made from it by `From<BusError> for Failure`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BusError {
+    /// No module of this node answers the request.
+    #[error("this node has no module that answers {request}")]
+    NoHandler {
+        /// The request's name.
+        request: &'static str,
+    },
+    /// No module of this node answers requests with this topic.
+    #[error("no handler for topic {:#06x}", topic.0)]
+    UnknownTopic {
+        /// The topic of the frame.
+        topic: Topic,
+    },
+    /// This build has no event with this topic.
+    #[error("there is no event with topic {:#06x}", topic.0)]
+    UnknownEvent {
+        /// The topic that was subscribed to.
+        topic: Topic,
+    },
+    /// The frame was made for another form of the request.
+    #[error("{request} has schema {known}, the frame has schema {sent}")]
+    WrongSchema {
+        /// The request's name.
+        request: &'static str,
+        /// Its schema number here.
+        known: u16,
+        /// The schema number of the frame.
+        sent: u16,
+    },
+    /// The subscription was made for another form of the event.
+    #[error("event {event} has schema {known}, not schema {sent}")]
+    WrongEventSchema {
+        /// The event's name.
+        event: &'static str,
+        /// Its schema number here.
+        known: u16,
+        /// The schema number that was subscribed to.
+        sent: u16,
+    },
+    /// The frame is not an encoding of the request, or holds more than a request may.
+    #[error("malformed {request} request: {error}")]
+    MalformedRequest {
+        /// The request's name.
+        request: &'static str,
+        /// What the codec reports.
+        error: CodecError,
+    },
+    /// The answer cannot be encoded.
+    #[error("cannot send the answer of {request}: {error}")]
+    UnsendableReply {
+        /// The request's name.
+        request: &'static str,
+        /// What the codec reports.
+        error: CodecError,
+    },
+    /// The module that answers the request is stopped.
+    #[error("module {module} is stopped; it can be enabled again")]
+    Suspended {
+        /// The module's name.
+        module: String,
+    },
+    /// A pool of threads takes no further job.
+    #[error("{0}")]
+    Busy(PoolBusy),
+    /// The deadline passed, or the caller left, before there was an answer.
+    #[error("request timed out")]
+    TimedOut,
+    /// The computing time of the client's message is used up.
+    #[error("the computing time of this message is used up; request less in one message")]
+    OutOfTime,
+    /// The node stops.
+    #[error("the node is shutting down")]
+    ShuttingDown,
+    /// The handler panicked; the cause is in the log.
+    #[error("method handler crashed")]
+    HandlerCrashed,
+    /// The actor behind the handler takes no message.
+    #[error(transparent)]
+    Actor(#[from] ActorError),
+    /// The module's own error.
+    #[error(transparent)]
+    Module(#[from] Failure),
+}
+
+/// Why an actor takes no message. The message is lost.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActorError {
+    /// Its mailbox is full; it may have room later.
+    #[error("{actor} is busy: its mailbox is full")]
+    MailboxFull {
+        /// The actor's name.
+        actor: &'static str,
+    },
+    /// It has failed for good.
+    #[error("{actor} has failed: {reason}")]
+    Failed {
+        /// The actor's name.
+        actor: &'static str,
+        /// Its last panic, or why it could not be built again.
+        reason: String,
+    },
+    /// It was stopped.
+    #[error("{actor} has been stopped")]
+    Stopped {
+        /// The actor's name.
+        actor: &'static str,
+    },
+}
+
+/// Why a pool of threads takes no further job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolBusy {
+    /// Its queue is full.
+    #[error("the {pool} pool is busy: {waiting} requests are waiting")]
+    QueueFull {
+        /// The pool's name.
+        pool: &'static str,
+        /// Jobs that wait.
+        waiting: usize,
+    },
+    /// The client has its share of the queue.
+    #[error("the {pool} pool is busy: {waiting} of your requests are waiting")]
+    ClientFull {
+        /// The pool's name.
+        pool: &'static str,
+        /// Jobs of the client that wait.
+        waiting: usize,
+    },
+    /// A waiting job gave up its place to a client with fewer of them.
+    #[error("the {pool} pool is busy: too many of your requests are waiting, and other clients need the places")]
+    Displaced {
+        /// The pool's name.
+        pool: &'static str,
+    },
+    /// The job did not begin before its deadline.
+    #[error("no thread of the {pool} pool was free in time")]
+    Late {
+        /// The pool's name.
+        pool: &'static str,
+    },
+}

@@ -1,0 +1,83 @@
+//! The options object of a trace: JSON of a client in, the typed options of the bus out.
+//!
+//! Each family of chains has tracers of its own, and reads the object in its own way: on the Ethereum profile like
+//! go-ethereum, on the native profile like the reference (`docs/spec/rpc-node.md` 4.2). The two tables of names and their
+//! words are here; what a tracer records is decided by the node.
+
+mod durations;
+mod ethereum;
+mod reference;
+
+use tenon_api::{
+    Failure,
+    messages::{Profile, TraceOptions},
+};
+
+/// Reads the JSON text of an options object; `null` means none.
+///
+/// # Errors
+/// Code `-32602` if it is not such an object. On the Ethereum profile also `-32000` for an invalid duration, an unknown
+/// tracer or a wrong configuration; the native profile reports these for each transaction, so that they are part of the
+/// options there.
+pub fn trace_options(json: &str, profile: Profile) -> Result<TraceOptions, Failure> {
+    match profile {
+        Profile::Ethereum => ethereum::options(json),
+        Profile::Native => reference::options(json),
+    }
+}
+
+/// Returns whether an unknown tracer is a name rather than a script: one word that is no value of the language.
+fn is_name(source: &str) -> bool {
+    const VALUES: [&str; 7] = ["null", "undefined", "true", "false", "NaN", "Infinity", "this"];
+    let is_word = source.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'));
+    is_word && !source.is_empty() && !VALUES.contains(&source) && !is_number(source)
+}
+
+/// Returns whether a text is a number literal.
+fn is_number(text: &str) -> bool {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => text.starts_with(|first: char| first.is_ascii_digit()) && text.parse::<f64>().is_ok(),
+    }
+}
+
+/// The error's text for an unknown name.
+fn unknown_name(name: &str, known: &[&str]) -> String {
+    const MAX_LENGTH: usize = 40;
+    let start: String = name.chars().take(MAX_LENGTH).collect();
+    let dots = if name.chars().count() > MAX_LENGTH { "…" } else { "" };
+    format!(
+        "tracer {start:?}{dots} is not available: there are {}, the struct logger, and tracers written in JavaScript",
+        known.join(", ")
+    )
+}
+
+/// The error of a text that is not an options object.
+fn invalid(problem: &dyn std::fmt::Display) -> Failure {
+    Failure::invalid_params(format!("invalid trace options: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_names_and_everything_else_is_a_script() {
+        for name in ["noSuchTracer", "muxTracer", "4byteTracers", "safe", "a-b", "$x"] {
+            assert!(is_name(name), "{name}");
+        }
+        for script in ["", "{}", "{", "1", "0x10", "1e30", "null", "undefined", "this", "a.b", "(a)", "f()", " a"] {
+            assert!(!is_name(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn no_options_are_those_of_the_struct_logger() {
+        for profile in [Profile::Ethereum, Profile::Native] {
+            for json in ["null", "{}"] {
+                assert_eq!(trace_options(json, profile), Ok(TraceOptions::default()), "{json}");
+            }
+        }
+    }
+}
