@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin consensus personal miner
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
+.PHONY: help dev build test mutants abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ conformance: build conformance-rpc ## run every case of the public suites; ARGS=
 conformance-rpc: build ## run the public JSON-RPC cases over every transport; RPC_ARGS="--filter TEXT" or "--data DIR"
 	@scripts/setup.sh test
 	$(CACHE)/python/bin/python tests/conformance/run.py $(RPC_ARGS)
+
+mutants: setup ## break each rule of the chain on purpose and run its test, which must fail (half an hour); ARGS="prague reward" for some
+	tests/mutants/run.py $(ARGS)
 
 # Panics to order need debug assertions, figures of time a release: both are built.
 abuse: build ## kills, full disks, damaged files, rude clients, panics, in the long form, each against its bound; ARGS="kills clients" for a part
@@ -66,11 +69,12 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-modules --bench plugin_hop --bench process_hop
 
-lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family
+lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family, mutants that fit
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
 	scripts/check-citations.py
 	scripts/check-family.py
+	tests/mutants/run.py --check
 
 format: ## format the code
 	$(CARGO) fmt --all

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Abuses the node in the long form: 300 kills, 300 more in reorganisations, 1,000 damaged databases, 10,000 damaged files,
-# 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow batches, clients that make the node keep things, a
-# panic in every kind of handler. Ends with a table of every figure beside its bound, and fails when a test does, when a bound is
-# missed, or when something was done less often than that. Figures of time are held too: leave the machine alone meanwhile.
-#   abuse.sh [PART...]    some of: kills database disk files clients spoiled fairness endless memory panics folders plugins secrets accounts
+# Abuses the node in the long form: 300 kills, 300 more in reorganisations, 100 of each command that moves or migrates a chain,
+# 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow
+# batches, clients that make the node keep things, a panic in every kind of handler. Ends with a table of every figure beside its
+# bound, and fails when a test does, when a bound is missed, or when something was done less often than that. Figures of time are
+# held too: leave the machine alone meanwhile.
+#   abuse.sh [PART...]    some of: kills commands database disk files clients spoiled fairness endless memory panics folders plugins
+#                         secrets accounts
 #                         and, by name only, signatures: 100,000,000 recovered twice, which takes an hour
 # ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
 set -eu
@@ -12,7 +14,7 @@ cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 debug="${CARGO_TARGET_DIR:-$cache/target}/debug"
 release="${TENON_BIN:-$root/dist/tenon}"
-every="kills database disk files clients spoiled fairness endless memory panics folders plugins secrets accounts"
+every="kills commands database disk files clients spoiled fairness endless memory panics folders plugins secrets accounts"
 parts="${*:-$every}"
 share="${ABUSE_SHARE:-100}"
 report="${TENON_ABUSE_REPORT:-$cache/abuse.json}"
@@ -46,6 +48,12 @@ for part in $parts; do
             TENON_KILLS=$(part_of 300) faults "$release" tests/faults/test_signing_service.py -k kill
             TENON_KILLS=$(part_of 300) faults "$release" tests/network/test_kill_voting.py
             TENON_KILLS=$(part_of 300) rust -p tenon-storage --test store -- killed --nocapture
+            ;;
+        # A hundred of each command: of three databases, and of both forms of a snapshot.
+        commands)
+            TENON_KILLS=$(part_of 34) faults "$release" tests/faults/test_kill_migrate.py
+            TENON_KILLS=$(part_of 50) faults "$release" tests/faults/test_snapshots.py -k killed
+            TENON_KILLS=$(part_of 100) faults "$release" tests/faults/test_chaindata.py -k killed
             ;;
         database)
             TENON_DAMAGED_COPIES=$(part_of 1000) TENON_TORN_LOGS=$(part_of 100) \

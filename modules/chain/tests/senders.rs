@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, uint};
-use tenon_api::{Transaction, TransactionPayload, TransactionSignature, TransactionType};
+use tenon_api::{SignedAuthorization, Transaction, TransactionPayload, TransactionSignature, TransactionType};
 use tenon_chain::{
-    Activation, ChainSpec, Fork, HighS, RecoverError, SignerRules, decode_transaction, recover_sender,
-    recover_sender_with, signing_hash,
+    Activation, ChainSpec, Fork, HighS, RecoverError, SignerRules, authorization_signing_hash, decode_transaction,
+    recover_authorities, recover_sender, recover_sender_with, signing_hash,
 };
 
 /// Order of the group of the curve.
@@ -108,4 +108,25 @@ fn the_rules_of_a_height_determine_the_valid_transactions() {
     assert_eq!(rules(40).highest_type, TransactionType::DynamicFee);
     assert_eq!(ChainSpec::ethereum_at(1, Fork::Cancun).signer_rules(0, 0).highest_type, TransactionType::Blob);
     assert_eq!(ChainSpec::ethereum_at(1, Fork::Prague).signer_rules(0, 0).highest_type, TransactionType::SetCode);
+}
+
+/// Hash and signature made by another program (`docs/spec/upgrades.md` 7.2). A high `s` is refused.
+#[test]
+fn an_authorization_has_its_signing_hash_and_authority() {
+    let authorization = SignedAuthorization {
+        chain_id: U256::from(5151),
+        address: Address::repeat_byte(0x7a),
+        nonce: 3,
+        y_parity: 0,
+        r: uint!(0xcb7f96c7a1564984909a482149e557ef69e62aac206b3356f6d2c45767231d40_U256),
+        s: uint!(0x4365abd6047e98bdaab2d98bc2f03189c465ed428c45f3f87b40060576273e27_U256),
+    };
+    let high_s = SignedAuthorization { y_parity: 1, s: ORDER - authorization.s, ..authorization.clone() };
+
+    let hash = b256!("3b0c8b41b60d1b3da0d9a7f76c188162f17a292bd32ffb4052c63ea1fe2558f4");
+    assert_eq!(authorization_signing_hash(&authorization), hash);
+    assert_eq!(
+        recover_authorities(&[authorization, high_s]),
+        [Ok(address!("d41c057fd1c78805aac12b0a94a405c0461a6fbb")), Err(RecoverError::InvalidSignature)]
+    );
 }

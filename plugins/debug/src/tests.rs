@@ -218,7 +218,8 @@ fn a_state_is_dumped_page_by_page_without_prefixes() {
         account: Account {
             nonce: 1,
             balance: U256::from(20),
-            balance_high: 0,
+            // The second has more than 256 bits (`docs/spec/chain.md` 8.1).
+            balance_high: u64::from(byte == 2),
             code_hash: B256::ZERO,
             storage_root: B256::ZERO,
         },
@@ -245,6 +246,8 @@ fn a_state_is_dumped_page_by_page_without_prefixes() {
     let first = &dump["accounts"]["01".repeat(20)];
     assert_eq!((&first["balance"], &first["nonce"], &first["code"]), (&json!("20"), &json!(1), &json!("6001")));
     assert_eq!(first["storage"], json!({ "0".repeat(63) + "3": "8180" }));
+    let whole = "115792089237316195423570985008687907853269984665640564039457584007913129639956";
+    assert_eq!(dump["accounts"]["02".repeat(20)]["balance"], whole);
 }
 
 #[test]

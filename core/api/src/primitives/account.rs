@@ -122,3 +122,19 @@ pub struct StorageProof {
     /// RLP of the trie nodes from the storage root down.
     pub proof: Vec<Bytes>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `docs/spec/chain.md` 8.1.
+    #[test]
+    fn an_account_of_2_to_the_256_is_not_empty_and_can_pay_any_amount() {
+        assert!(Account::default().is_empty());
+        let rich = Account { balance_high: 1, ..Account::default() };
+        assert!(!rich.is_empty());
+        assert_eq!(rich.spendable(), U256::MAX);
+        let poorer = Account { balance: U256::from(7), ..Account::default() };
+        assert_eq!(poorer.spendable(), U256::from(7));
+    }
+}

@@ -364,3 +364,31 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `docs/spec/upgrades.md` 7.4.
+    #[test]
+    fn a_call_has_a_floor_from_prague_on() {
+        let terms = |is_prague| NativeTerms {
+            price: U256::ZERO,
+            fee_cap: U256::ZERO,
+            tip_cap: U256::ZERO,
+            base_fee: Some(12_500_000_000),
+            is_homestead: true,
+            is_prague,
+            payer: Payer::None,
+        };
+        let message = |gas_limit| TxEnv { gas_limit, data: Bytes::from_static(&[0; 100]), ..TxEnv::default() };
+
+        let before = terms(false).admit(&message(21_999)).unwrap();
+        assert_eq!((before.initial_regular_gas, before.floor_gas), (21_400, 0));
+        let refused = terms(true).admit(&message(21_999));
+        let lacking = InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor: 22_000, gas_limit: 21_999 };
+        assert!(matches!(refused, Err(RunFailure::Message(reason)) if reason == lacking));
+        let after = terms(true).admit(&message(22_000)).unwrap();
+        assert_eq!((after.initial_regular_gas, after.floor_gas), (21_400, 22_000));
+    }
+}

@@ -17,8 +17,8 @@ use tenon_execution::{
     family::{BlockExecution, BlockOrigin, HISTORY_STORAGE_ADDRESS, Interrupt},
 };
 
-const PRAGUE: u64 = 10;
-const SENDER: Address = Address::repeat_byte(0x51);
+pub(super) const PRAGUE: u64 = 10;
+pub(super) const SENDER: Address = Address::repeat_byte(0x51);
 const TARGET: Address = Address::repeat_byte(0x7a);
 const AUTHOR: Address = Address::repeat_byte(0xa0);
 const GWEI_12_5: u64 = 12_500_000_000;
@@ -36,7 +36,7 @@ const HISTORY: [u8; 83] = hex!(
 
 /// Accounts with code and slots.
 #[derive(Clone, Default)]
-struct State {
+pub(super) struct State {
     accounts: HashMap<Address, Account>,
     codes: HashMap<B256, Bytes>,
     slots: HashMap<(Address, B256), U256>,
@@ -47,7 +47,7 @@ impl State {
         Self::default().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &[])
     }
 
-    fn with(mut self, address: Address, nonce: u64, balance: U256, code: &[u8]) -> Self {
+    pub(super) fn with(mut self, address: Address, nonce: u64, balance: U256, code: &[u8]) -> Self {
         let code_hash = if code.is_empty() { EMPTY_CODE_HASH } else { keccak256(code) };
         self.codes.insert(code_hash, Bytes::copy_from_slice(code));
         self.accounts.insert(address, Account { nonce, balance, code_hash, ..Account::default() });
@@ -74,7 +74,7 @@ impl StateReader for State {
 }
 
 /// A chain on which everything up to Cancun is active from the start, and Prague from block 10 on.
-fn spec() -> Arc<ChainSpec> {
+pub(super) fn spec() -> Arc<ChainSpec> {
     chain(5151, &format!("\"pragueBlock\":{PRAGUE},"))
 }
 
@@ -92,7 +92,7 @@ fn parent_hash(number: u64) -> B256 {
     keccak256(number.to_be_bytes())
 }
 
-fn open(executor: &Executor, number: u64, state: &State) -> Result<BlockExecution<()>, ExecutionError> {
+pub(super) fn open(executor: &Executor, number: u64, state: &State) -> Result<BlockExecution<()>, ExecutionError> {
     let spec = executor.family().spec();
     let header = Header {
         number,
@@ -147,7 +147,7 @@ fn refusal(number: u64, transaction: &Transaction) -> String {
     execution.run_transaction(transaction, SENDER).unwrap_err().to_string()
 }
 
-fn transaction(nonce: u64, to: Option<Address>, input: &[u8]) -> Transaction {
+pub(super) fn transaction(nonce: u64, to: Option<Address>, input: &[u8]) -> Transaction {
     Transaction {
         hash: B256::ZERO,
         chain_id: None,

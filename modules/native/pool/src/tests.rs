@@ -18,8 +18,13 @@ const PRICE: u64 = 12_500_000_000;
 
 /// Rules of this network id; 5151 has every fork at block 0.
 fn spec(chain_id: u64) -> Arc<ChainSpec> {
+    spec_with(chain_id, "")
+}
+
+/// The same with these members in `config`.
+fn spec_with(chain_id: u64, members: &str) -> Arc<ChainSpec> {
     let text = format!(
-        r#"{{"config":{{"chainId":{chain_id},"homesteadBlock":0,"eip155Block":0,"XDPoS":{{"period":2,"epoch":30,"gap":15,
+        r#"{{"config":{{"chainId":{chain_id},"homesteadBlock":0,"eip155Block":0,{members}"XDPoS":{{"period":2,"epoch":30,"gap":15,
         "v2":{{"switchBlock":0,"allConfigs":{{"0":{{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667}}}}}}}}}},
         "difficulty":"0x1","gasLimit":"0x1c9c380","alloc":{{}}}}"#
     );
@@ -175,6 +180,14 @@ fn checks_the_balance_against_all_pending_transactions_together() {
     }
 }
 
+/// `docs/spec/chain.md` 8.1.
+#[test]
+fn an_account_with_nothing_in_its_low_256_bits_pays() {
+    let chain = chain();
+    chain.change_account(address(2), |account| (account.balance, account.balance_high) = (U256::ZERO, 1));
+    assert_eq!(answer(&open(&chain), &signed(2, legacy(0, PRICE)), Source::Operator), "taken");
+}
+
 #[test]
 fn a_masternodes_transactions_cost_nothing_and_are_never_replaced() {
     let pool = open(&chain());
@@ -259,6 +272,44 @@ fn types_and_prices_come_with_their_forks() {
     let min_tip = U256::from(7);
     assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), min_tip), Err(NativeProblem::Underpriced));
     assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), min_tip), Ok(()));
+}
+
+/// The rules are those of the block after the head (`docs/spec/upgrades.md` 7.2, 7.4).
+#[test]
+fn type_4_and_the_floor_come_with_prague() {
+    let rules = NativePolicy::of(&spec_with(CHAIN, "\"pragueBlock\":10,")).unwrap();
+    let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
+    let data = |gas_limit| sign(0, Transaction { input: vec![0; 100].into(), gas_limit, ..legacy(0, PRICE) });
+    assert_eq!(rules.check_gas(&data(21_999), &head(8)), Ok(()));
+    let refusal = rules.check_gas(&data(21_999), &head(9)).unwrap_err().to_string();
+    assert_eq!(refusal, "insufficient gas for floor data gas cost: have 21999, want 22000");
+    assert_eq!(rules.check_gas(&data(22_000), &head(9)), Ok(()));
+
+    let set_code = |authorization_list| {
+        let (max_fee_per_gas, max_priority_fee_per_gas) = (U256::from(PRICE), U256::ZERO);
+        let payload = TransactionPayload::SetCode {
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            access_list: Vec::new(),
+            authorization_list,
+        };
+        sign(0, Transaction { payload, ..legacy(0, PRICE) })
+    };
+    let one = tenon_api::SignedAuthorization {
+        chain_id: U256::from(CHAIN),
+        address: address(1),
+        nonce: 0,
+        y_parity: 0,
+        r: U256::ONE,
+        s: U256::ONE,
+    };
+    let form = |transaction: &Transaction, number| {
+        rules.check_form(transaction, 100, &head(number), &Senders::default()).map_err(|problem| problem.to_string())
+    };
+    let early = "transaction type not supported: type 4 rejected, pool not yet in Prague";
+    assert_eq!(form(&set_code(vec![one.clone()]), 8), Err(early.to_owned()));
+    assert_eq!(form(&set_code(vec![one]), 9), Ok(()));
+    assert!(form(&set_code(Vec::new()), 9).is_err());
 }
 
 /// Slots by contract; no accounts.

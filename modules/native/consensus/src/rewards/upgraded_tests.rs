@@ -215,6 +215,20 @@ fn pays_only_members_that_signed_a_counted_block_and_no_replacements() {
     assert_eq!(members(&upgraded(&rewards).observers.signers), [7]);
 }
 
+// 3.1 step 5.
+#[test]
+fn the_number_of_signed_blocks_does_not_change_the_amount() {
+    let (genesis, mut settings) = network(0, 0, RATES);
+    // Twice as long: blocks 45, 60 and 75 are counted.
+    settings.consensus.epoch = 2 * EPOCH;
+    let chain = chain(&genesis, 120, &ALL);
+
+    let rewards = rewards(&chain, &settings, 120, &State::of(&CANDIDATES));
+
+    let [reward, ..] = amounts(["63420000000000001704", "50270000000000003128", "25129999999999999006"]);
+    assert_eq!(rewards.signers[&node(1)], SignerReward { signed: 3, reward });
+}
+
 /// The roles are those of the block's own round, not of the epoch that is paid.
 #[test]
 fn the_parameters_are_those_of_the_paying_blocks_round() {

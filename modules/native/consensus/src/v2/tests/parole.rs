@@ -58,6 +58,10 @@ fn lists(height: u64, epochs: u64) -> EpochLists {
             "period": 1, "epoch": EPOCH, "gap": 10, "v2": { "switchBlock": 0, "allConfigs": { "0": {
                 "maxMasternodes": 3, "minePeriod": 1, "certificateThreshold": 0.667, "minimumMinerBlockPerEpoch": 3,
                 "limitPenaltyEpoch": epochs, "minimumSigningTx": 2,
+            }, "60": {
+                // The parameters are those of block 59, not of the epoch switch.
+                "maxMasternodes": 3, "minePeriod": 1, "certificateThreshold": 0.667, "minimumMinerBlockPerEpoch": 9,
+                "limitPenaltyEpoch": 4, "minimumSigningTx": 9,
             } } } } },
         "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
     });
