@@ -171,13 +171,13 @@ mod tests {
             (
                 BusError::MalformedRequest { request, error: CodecError::TooManyItems },
                 -32602,
-                "too many values in the parameters: one request takes 262144 in all",
+                "too many values in the parameters: one request may have 262144 in all",
             ),
             (BusError::TimedOut, -32005, "request timed out"),
             (
                 BusError::Busy(PoolBusy::ClientFull { pool: "calls", waiting: 3 }),
                 -32005,
-                "the calls pool is busy: 3 of your requests wait already",
+                "the calls pool is busy: 3 of your requests are waiting",
             ),
             (
                 BusError::Suspended { module: "pool".to_owned() },
