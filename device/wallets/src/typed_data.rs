@@ -296,8 +296,8 @@ mod tests {
         for (text, expected) in [
             ("{", "EOF"),
             ("{}", "primaryType is missing"),
-            (&MAIL.replace("int8", "int7"), "the type of Mail.score is none"),
-            (&MAIL.replace("\"bytes4\"", "\"bytes33\""), "the type of Mail.tag is none"),
+            (&MAIL.replace("int8", "int7"), "the type of Mail.score is not valid"),
+            (&MAIL.replace("\"bytes4\"", "\"bytes33\""), "the type of Mail.tag is not valid"),
             (&MAIL.replace("-1", "-1000"), "the value of Mail.score is not of its type"),
             (&MAIL.replace("\"tag\": \"0x", "\"tagg\": \"0x"), "Mail.tag is missing"),
             (&MAIL.replace("\"primaryType\": \"Mail\"", "\"primaryType\": \"Post\""), "there is no structure Post"),

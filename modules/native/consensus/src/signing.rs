@@ -18,8 +18,9 @@ pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 const INPUT_BYTES: usize = 68;
 /// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
-/// Blocks of which something is cached: somewhat more than the two epochs that one reward needs.
-const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
+/// Blocks of which something is cached: the two epochs of 900 blocks that one reward needs and the one that is imported
+/// until the next reward, with room for late epoch switches.
+const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// A signing transaction, reduced to what consensus uses. The number in its data is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +68,9 @@ type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 
 /// Caches the signing transactions of recent blocks and what walks need of their headers, so that an epoch switch need
 /// not read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
+///
+/// Look-ups peek, so that what was cached first is dropped first. Walks go from new to old blocks: with the order of
+/// last use, the newest blocks, which the next walk needs, would be dropped before old ones.
 pub struct SigningIndex {
     /// Locked for a look-up or an insertion only, never while a block is read.
     remembered: Mutex<Remembered>,
@@ -95,7 +99,7 @@ impl SigningIndex {
     /// # Errors
     /// [`StoreError`]
     pub(crate) fn link(&self, hash: B256, chain: &dyn ChainReader) -> Result<Option<HeaderLink>, StoreError> {
-        if let Some(link) = self.links.lock().get(&hash) {
+        if let Some(link) = self.links.lock().peek(&hash) {
             return Ok(Some(link.clone()));
         }
         let Some(header) = chain.header(hash)? else { return Ok(None) };
@@ -115,7 +119,7 @@ impl SigningIndex {
         chain: &dyn ChainReader,
     ) -> Result<Arc<[SigningTransaction]>, StoreError> {
         let key = (hash, counted);
-        if let Some(found) = self.remembered.lock().get(&key) {
+        if let Some(found) = self.remembered.lock().peek(&key) {
             return Ok(Arc::clone(found));
         }
         let unknown = |what: &str| StoreError::UnknownBlock { what: format!("{what}{hash}") };
