@@ -146,7 +146,7 @@ mod tests {
         let error = appender(&folder.path().join("node"), LogRotation::Daily, 2).unwrap_err().to_string();
         appender(&folder.path().join("node"), LogRotation::Daily, 0).unwrap();
 
-        assert!(error.contains("log.keep would delete node.toml beside it"), "{error}");
+        assert!(error.contains("log.keep would delete node.toml, because"), "{error}");
     }
 
     #[test]

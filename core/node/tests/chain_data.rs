@@ -240,7 +240,7 @@ fn a_backup_is_not_written_into_the_copied_folder() {
         let refused = run(&["db", "backup", target.to_str().unwrap(), "--datadir", &chain.datadir()]);
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{place}: {said}");
-        assert!(said.contains(" belongs to "), "{place}: {said}");
+        assert!(said.contains(" is used by "), "{place}: {said}");
     }
     assert!(!chain.path("data/db/backup").exists());
 }
@@ -323,7 +323,7 @@ fn a_genesis_file_that_contradicts_the_backup_is_refused_even_if_its_hash_is_lis
     let refused = restore();
     let said = text(&refused.stderr);
     assert!(
-        !refused.status.success() && said.contains("genesis.json makes chain 3503995874084926 with genesis 0x"),
+        !refused.status.success() && said.contains("genesis.json is for chain 3503995874084926 with genesis 0x"),
         "{said}"
     );
     assert!(said.contains("backup.json says chain 3503995874084926 with genesis 0x"), "{said}");

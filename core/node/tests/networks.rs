@@ -54,7 +54,7 @@ fn starts_a_public_chain_by_its_name_or_the_references_and_names_and_refuses_ano
         let message = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(3), "{message}");
         assert!(
-            message.contains(&format!("holds {name} (chain ")) && message.contains(&format!("not {other} (")),
+            message.contains(&format!(" has {name} (chain ")) && message.contains(&format!("not {other} (chain ")),
             "{message}"
         );
         assert_eq!(genesis_hash_of(datadir), hash, "the folder is as it was");

@@ -127,5 +127,5 @@ fn the_pools_journal_refuses_and_keeps_a_file_that_is_not_a_journal() {
     assert!(journal(&path("pipe")).contains("it is a pipe; choose a regular file"));
     assert!(fs::symlink_metadata(path("pipe")).unwrap().file_type().is_fifo());
     let taken = refused_dev(&["--txpool.journal", "jwt.hex"]);
-    assert!(taken.contains("`txpool.journal`: ") && taken.contains(" belongs to `auth.jwtsecret`"), "{taken}");
+    assert!(taken.contains("`txpool.journal`: ") && taken.contains(" is used by `auth.jwtsecret`"), "{taken}");
 }

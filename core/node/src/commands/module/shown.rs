@@ -429,8 +429,8 @@ After a restart:
 
         let expected = "\
 eth          replace  enabled   1.0 1.0aaaaaaaaa → 1.1 1.1aaaaaaaaa
-  calls          3 ran, 1 cancelled, 0 still there
-  subscriptions  2 went on, 0 closed with a notice
+  calls          3 were running, 1 cancelled, 0 still running
+  subscriptions  2 kept, 0 closed with a notice
   drain          1.500 ms
   took           12.345 ms
 ";
