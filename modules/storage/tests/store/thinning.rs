@@ -387,7 +387,9 @@ async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over
         assert_eq!(ask(&bus, request(number)).await, Ok(wanted), "block {number}");
     }
     let refused = bus.call(request(40), &CallContext::with_timeout(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(refused, BusError::Busy(PoolBusy::Late { pool: "storage" }));
+    // The pool or the caller notices first.
+    let late = BusError::Busy(PoolBusy::Late { pool: "storage" });
+    assert!(refused == BusError::TimedOut || refused == late, "{refused:?}");
 }
 
 /// Allows so much and no more.
