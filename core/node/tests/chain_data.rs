@@ -326,7 +326,7 @@ fn a_genesis_file_that_contradicts_the_backup_is_refused_even_if_its_hash_is_lis
         !refused.status.success() && said.contains("genesis.json is for chain 3503995874084926 with genesis 0x"),
         "{said}"
     );
-    assert!(said.contains("backup.json says chain 3503995874084926 with genesis 0x"), "{said}");
+    assert!(said.contains("backup.json lists chain 3503995874084926 with genesis 0x"), "{said}");
 
     let rules = chain.with_rules(&[("berlinBlock", json!(25))]);
     with_genesis(&fs::read(rules).unwrap());
