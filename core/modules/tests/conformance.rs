@@ -58,7 +58,11 @@ async fn the_check_names_leftovers_of_an_unloaded_plugin() {
         (&["-DLEAVES_A_THREAD=1"], "leaves no thread behind", "threads were left after 100 stops"),
         // By which signal depends on what is mapped there when the thread wakes.
         (&["-DLEAVES_A_THREAD_THAT_WAKES=1"], "can be loaded", "its process ended before it was ready (signal"),
-        (&["-DCRASHES_AT_UNLOAD=1"], "can be loaded", "at load number 1: its process ended before it was ready (signal 11"),
+        (
+            &["-DCRASHES_AT_UNLOAD=1"],
+            "can be loaded",
+            "at load number 1: its process ended before it was ready (signal 11",
+        ),
     ];
     for (flags, statement, words) in cases {
         let library = c_library(&folder.path().join("leaving.so"), "tests/plugins/leaving.c", flags);

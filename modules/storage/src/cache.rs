@@ -42,6 +42,11 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         self.shard(key)?.lock().entries.get(key).map(|(value, _)| look(value))
     }
 
+    /// Returns `look(value)` and leaves the order of use as it is.
+    pub(crate) fn peek<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
+        self.shard(key)?.lock().entries.peek(key).map(|(value, _)| look(value))
+    }
+
     /// Inserts a value that takes `bytes` of memory beside its own size; a value larger than a shard is not kept.
     pub(crate) fn insert(&self, key: K, value: V, bytes: usize) {
         if let Some(shard) = self.shard(&key) {

@@ -58,6 +58,10 @@ pub struct StoreOptions {
     /// Number of blocks below the head whose tries are kept whole in archive mode; of older ones only checkpoints are.
     /// Has no effect in pruned mode, which keeps the tries of all its states. At least 1. Default: 1 024.
     pub trie_window: u64,
+    /// The same, at most, while the head is older than a day: the chain does not turn so far below the head of its
+    /// network, and in a short window most nodes are superseded and removed before they leave the memory tables.
+    /// Default: 128.
+    pub old_trie_window: u64,
     /// The distance of checkpoints in a new folder, blocks; a folder keeps its own. At least 1. Default: 4 096.
     pub trie_checkpoint_every: u64,
     /// When to fsync. Default: every 64 blocks or every second.
@@ -107,6 +111,7 @@ impl Default for StoreOptions {
         Self {
             mode: Mode::Archive,
             trie_window: 1_024,
+            old_trie_window: 128,
             trie_checkpoint_every: 4_096,
             durability: Durability::default(),
             cache_bytes: 512 << 20,

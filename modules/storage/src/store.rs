@@ -19,6 +19,7 @@ use crate::{
     read::shared::{Kept, Shared, corrupt, cursor_status},
     space::Writers,
     table_list,
+    write::created::CreatedNodes,
 };
 
 /// The chain database of one node. See the crate's documentation.
@@ -30,6 +31,8 @@ pub struct Store {
     pub(crate) durability: Durability,
     /// Number of blocks below the head whose tries are kept whole.
     pub(crate) trie_window: u64,
+    /// The same, at most, while the head is old.
+    pub(crate) old_trie_window: u64,
     /// The format that the folder had before it was opened.
     format_found: u32,
     /// Held by a writer from its first read to the publication of the head; readers never take it.
@@ -44,6 +47,7 @@ pub(crate) struct Writer {
     pub(crate) identity: Option<Identity>,
     pub(crate) blocks_since_sync: u64,
     pub(crate) last_sync: Instant,
+    pub(crate) created_nodes: CreatedNodes,
 }
 
 impl std::fmt::Debug for Store {
@@ -84,12 +88,18 @@ impl Store {
             shared.head.store(Arc::new(Head { header: Arc::new(header), total_difficulty, finalized, safe }));
             check_last_blocks(&shared, number)?;
         }
-        let writer = Writer { identity, blocks_since_sync: 0, last_sync: Instant::now() };
+        let writer = Writer {
+            identity,
+            blocks_since_sync: 0,
+            last_sync: Instant::now(),
+            created_nodes: CreatedNodes::default(),
+        };
         let store = Self {
             shared: Arc::new(shared),
             mode: options.mode,
             durability: options.durability,
             trie_window: options.trie_window,
+            old_trie_window: options.old_trie_window,
             format_found,
             writer: Mutex::new(writer),
             spaces: Writers::default(),

@@ -26,12 +26,13 @@ impl Store {
     /// not show; removing it would need reference counts. The cost is disk space only, for the few side blocks that are
     /// executed.
     pub(crate) fn keep_side_state_of(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         let shared = &self.shared;
         let (number, hash) = (commit.block.number().0, commit.block.hash());
         if shared.canonical(number)?.is_some_and(|(canonical, _)| canonical == hash) {
             return Ok(());
         }
+        writer.created_nodes.forget();
         let mut batch = shared.database.batch();
         for (hash, code) in &commit.codes {
             batch.put(Column::Codes, hash, code)?;

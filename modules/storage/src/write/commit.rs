@@ -28,16 +28,16 @@ impl Store {
             return Err(StoreError::NotNext { number: genesis.block.number(), head: BlockNumber::GENESIS });
         }
         let head = head_after(genesis, &self.shared.head.load());
-        let (mut batch, changes) = block_batch(&self.shared, genesis, &head)?;
+        let (mut batch, applied) = block_batch(&self.shared, genesis, &head)?;
         meta::set_identity(&mut batch, identity)?;
-        self.write_state(batch, &changes, true)?;
+        self.write_state(batch, &applied.changes, true)?;
         self.publish(genesis, head);
         Ok(())
     }
 
     /// Applies a block on top of the head.
     pub(crate) fn commit_next(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock();
+        let writer = &mut *self.writer.lock();
         let parent = self.shared.head.load_full();
         let header = &commit.block.header;
         let is_next = header.number == parent.header.number + 1 && header.parent_hash == parent.header.hash();
@@ -48,17 +48,18 @@ impl Store {
         // Only after an unwind that could not do it.
         self.make_head_whole()?;
         let head = head_after(commit, &parent);
-        let (batch, changes) = block_batch(&self.shared, commit, &head)?;
-        let is_sync_due = self.is_sync_due(&writer);
-        self.write_state(batch, &changes, is_sync_due)?;
+        let (batch, applied) = block_batch(&self.shared, commit, &head)?;
+        let is_sync_due = self.is_sync_due(writer);
+        self.write_state(batch, &applied.changes, is_sync_due).inspect_err(|_| writer.created_nodes.forget())?;
         writer.count_block(is_sync_due);
+        self.list_created(&mut writer.created_nodes, header.number, &applied.nodes);
         self.publish(commit, head);
 
         // The block is committed even if this fails; pruning continues after the next block.
         if let Err(error) = self.prune_to_window() {
             tracing::warn!(number = header.number, %error, "could not prune old states");
         }
-        if let Err(error) = self.thin_to_window() {
+        if let Err(error) = self.thin_to_window(&mut writer.created_nodes) {
             tracing::warn!(number = header.number, %error, "could not remove old tries");
         }
         Ok(())
@@ -109,12 +110,19 @@ pub(crate) fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     }
 }
 
+/// What a block's batch changes.
+pub(crate) struct Applied {
+    pub(crate) changes: Changes,
+    /// Keys of the trie nodes that it writes.
+    pub(crate) nodes: Vec<Vec<u8>>,
+}
+
 /// All changes of a block as one batch, and the list of them.
-fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<(Batch<'a>, Changes), StoreError> {
+fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<(Batch<'a>, Applied), StoreError> {
     let mut batch = shared.database.batch();
-    let changes = put_block_on_chain(shared, &mut batch, &mut Pending::of_one_block(), commit)?;
+    let applied = put_block_on_chain(shared, &mut batch, &mut Pending::of_one_block(), commit)?;
     meta::set_head(&mut batch, head)?;
-    Ok((batch, changes))
+    Ok((batch, applied))
 }
 
 /// All changes of a block except the head; returns the list of them.
@@ -123,7 +131,7 @@ pub(crate) fn put_block_on_chain(
     batch: &mut Batch<'_>,
     pending: &mut Pending,
     commit: &BlockCommit,
-) -> Result<Changes, StoreError> {
+) -> Result<Applied, StoreError> {
     let block = &commit.block;
     if block.transactions.len() != commit.receipts.len() {
         let (transactions, receipts) = (block.transactions.len(), commit.receipts.len());
@@ -144,10 +152,10 @@ pub(crate) fn put_block_on_chain(
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;
     }
-    let superseded = put_trie(batch, commit)?;
+    let (nodes, superseded) = put_trie(batch, commit)?;
     let changes = Changes { accounts, slots, superseded };
     batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
-    Ok(changes)
+    Ok(Applied { changes, nodes })
 }
 
 /// Header and body, as for a block of any branch.
@@ -306,8 +314,8 @@ fn put_version(
     batch.put(history, keys::version(key, number), value)
 }
 
-/// Writes the new trie nodes; returns the keys of the superseded ones.
-fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<Vec<Vec<u8>>, StoreError> {
+/// Writes the new trie nodes; returns their keys and those of the superseded ones.
+fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), StoreError> {
     let number = commit.block.number().0;
     let mut nodes: Vec<(Vec<u8>, &Bytes)> =
         commit.trie_nodes.iter().map(|node| (keys::trie_position(&node.position, node.hash), &node.rlp)).collect();
@@ -320,5 +328,6 @@ fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<Vec<Vec<u8>>,
     let superseded = commit.superseded_trie_nodes.iter().map(|(position, hash)| keys::trie_position(position, *hash));
     // A node that a block removes and adds again is not superseded; pruning it would corrupt the state.
     let is_written = |key: &Vec<u8>| nodes.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
-    Ok(superseded.filter(|key| !is_written(key)).collect())
+    let superseded = superseded.filter(|key| !is_written(key)).collect();
+    Ok((nodes.into_iter().map(|(key, _)| key).collect(), superseded))
 }

@@ -3,6 +3,7 @@
 
 mod aside;
 pub(crate) mod commit;
+pub(crate) mod created;
 mod engine;
 mod pending;
 mod prune;

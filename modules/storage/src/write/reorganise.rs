@@ -28,6 +28,7 @@ impl Store {
         let old = shared.head.load_full();
         let base = self.head_of(ancestor, &old)?;
         let Some(newest) = follows(&base, branch)? else { return Ok(()) };
+        writer.created_nodes.forget();
         let has_left = ancestor.0 < shared.trie_extent().whole_from;
         if has_left {
             store_trie(shared, ancestor.0)?;

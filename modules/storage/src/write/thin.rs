@@ -6,7 +6,8 @@
 //! the whole trie of every checkpoint stays without a copy ever being made, and once its nodes have moved, nothing that
 //! happens to the newest states concerns it.
 //!
-//! A node's record bears the block that created it, which decides whether it was there at the checkpoint. Two cases
+//! A node's record bears the block that created it, which decides whether it was there at the checkpoint; mostly
+//! [`CreatedNodes`] knows it without reading. Two cases
 //! leave that open, and then the node is taken for the checkpoint's, which costs space only: the node was created again
 //! after the block that superseded it (the record bears that height), or the record bears a height at which a block was
 //! removed from the chain.
@@ -15,9 +16,10 @@ use std::{
     collections::HashSet,
     ops::Range,
     sync::{Arc, atomic::Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{B256, Bytes, keccak256};
 use tenon_api::StoreError;
 
 use crate::{
@@ -30,23 +32,36 @@ use crate::{
     },
     read::shared::{Shared, corrupt},
     store::Store,
-    write::unwind::changes_of,
+    write::{
+        created::{CreatedNodes, Creation},
+        unwind::changes_of,
+    },
 };
 
 /// Maximum number of blocks that one commit thins. At the tip it is one; the backlog of a folder that was larger before
 /// is spread over the following commits.
 const BLOCKS_PER_COMMIT: usize = 8;
 
+/// A head of this age is far below the head of its network.
+const OLD_AGE: Duration = Duration::from_secs(86_400);
+
 /// Blocks between two calls of an observer of [`Store::thin`].
 const BLOCKS_PER_REPORT: u64 = 64;
 
 impl Store {
     /// Thins blocks that have left the window, a few at a time. The caller holds the writer's lock.
-    pub(crate) fn thin_to_window(&self) -> Result<(), StoreError> {
+    pub(crate) fn thin_to_window(&self, created: &mut CreatedNodes) -> Result<(), StoreError> {
         for number in self.blocks_to_thin().take(BLOCKS_PER_COMMIT) {
-            thin_block(&self.shared, number)?;
+            thin_block(&self.shared, number, created)?;
         }
         Ok(())
+    }
+
+    /// Lists the nodes of a committed block, if thinning will ask about them.
+    pub(crate) fn list_created(&self, created: &mut CreatedNodes, number: u64, nodes: &[Vec<u8>]) {
+        if self.mode == Mode::Archive {
+            created.committed(number, self.shared.trie_extent().checkpoint_every, nodes.iter());
+        }
     }
 
     /// Thins every block that has left the window, and then rewrites the columns without what has gone. `progress` gets
@@ -56,7 +71,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; what is done stays done.
     pub fn thin(&self, progress: &mut dyn FnMut(u64, u64), is_cancelled: &dyn Fn() -> bool) -> Result<u64, StoreError> {
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         let blocks = self.blocks_to_thin();
         let all = blocks.end - blocks.start;
         let mut done = 0;
@@ -64,7 +79,7 @@ impl Store {
             if is_cancelled() {
                 return Ok(done);
             }
-            thin_block(&self.shared, number)?;
+            thin_block(&self.shared, number, &mut writer.created_nodes)?;
             done += 1;
             if done.is_multiple_of(BLOCKS_PER_REPORT) || done == all {
                 progress(done, all);
@@ -84,13 +99,17 @@ impl Store {
         if self.mode != Mode::Archive {
             return first..first;
         }
-        let last = self.shared.head.load().header.number.saturating_sub(self.trie_window.max(1));
+        let head = self.shared.head.load();
+        let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(head.header.timestamp));
+        let is_old = age.is_ok_and(|age| age > OLD_AGE);
+        let window = if is_old { self.trie_window.min(self.old_trie_window) } else { self.trie_window };
+        let last = head.header.number.saturating_sub(window.max(1));
         first..last.saturating_add(1).max(first)
     }
 }
 
 /// Thins one block, given that all before it are thinned.
-fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
+fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNodes) -> Result<(), StoreError> {
     let extent = TrieExtent { whole_from: number, ..shared.trie_extent() };
     let missing = || corrupt(format!("changes of block {number}"));
     let mut changes = changes_of(shared, number)?.ok_or_else(missing)?;
@@ -98,6 +117,7 @@ fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
     // Of a checkpoint below the oldest state nothing could be read.
     let is_kept = checkpoint >= shared.oldest_state();
     let removed = meta::removed_heights(&shared.database, checkpoint.saturating_add(1), number)?;
+    created.passed(checkpoint);
     let owners: HashSet<B256> = changes.accounts.iter().map(keccak256).collect();
     // First, so that a reader that misses a node also sees why.
     shared.set_trie_extent(extent);
@@ -105,8 +125,27 @@ fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
     let (mut superseded, others): (Vec<_>, Vec<_>) =
         changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));
     superseded.sort_unstable();
-    let records = shared.database.get_sorted(Column::Trie, &superseded)?;
-    for (key, record) in superseded.iter().zip(records) {
+    let mut undecided = Vec::new();
+    for key in &superseded {
+        match created.creation(key, checkpoint) {
+            Creation::At(height) if (checkpoint + 1..=number).contains(&height) && !removed.contains(&height) => {}
+            Creation::UpToCheckpoint if !is_kept => {}
+            Creation::UpToCheckpoint => match shared.cached_trie_node(key) {
+                Some(rlp) => batch.put(Column::TrieCheckpoints, key, rlp)?,
+                None => {
+                    undecided.push(key);
+                    continue;
+                }
+            },
+            Creation::At(_) | Creation::Unknown => {
+                undecided.push(key);
+                continue;
+            }
+        }
+        batch.delete(Column::Trie, key)?;
+    }
+    let records = shared.database.get_sorted(Column::Trie, undecided.iter().copied())?;
+    for (key, record) in undecided.into_iter().zip(records) {
         let Some(record) = record else { continue };
         let (created, rlp) = records::decode_latest(&record).ok_or_else(|| corrupt("a trie node"))?;
         let is_back = created > number;
@@ -123,7 +162,10 @@ fn thin_block(shared: &Shared, number: u64) -> Result<(), StoreError> {
         meta::forget_removed(&mut batch, checkpoint)?;
     }
     meta::set_trie_extent(&mut batch, extent)?;
-    batch.write(false)
+    batch.write(false).inspect_err(|_| created.forget())?;
+    // A node that was created again after this block stays, and is listed for the block that supersedes it again.
+    superseded.iter().for_each(|key| created.removed(key, number));
+    Ok(())
 }
 
 /// The last checkpoint below a block.
@@ -156,6 +198,12 @@ pub(crate) fn drop_checkpoints(shared: &Shared) -> Result<(), StoreError> {
 }
 
 impl Shared {
+    /// The node of a key of [`Column::Trie`], if it is in memory.
+    fn cached_trie_node(&self, key: &[u8]) -> Option<Bytes> {
+        let hash = key.last_chunk::<32>().map(B256::from)?;
+        self.trie_nodes.peek(&hash, Bytes::clone)
+    }
+
     /// What of the trie is kept.
     pub(crate) fn trie_extent(&self) -> TrieExtent {
         **self.trie_extent.load()

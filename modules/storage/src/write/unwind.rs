@@ -21,7 +21,7 @@ impl Store {
     /// no batch grows with the distance. If the trie of the new head has left the window, it is computed at the end, or
     /// when the database is opened again.
     pub(crate) fn unwind_to(&self, target: BlockNumber) -> Result<(), StoreError> {
-        let _writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         let head = self.shared.head.load_full().number();
         if target > head {
             return Err(StoreError::UnknownBlock { what: target.to_string() });
@@ -34,6 +34,7 @@ impl Store {
             return Ok(());
         }
         require_trie(&self.shared, target.0)?;
+        writer.created_nodes.forget();
         let _unwinding = self.shared.generations.unwind_to(target.0);
         let writing = self.shared.known.write();
         let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.take_off_head(number));

@@ -99,6 +99,8 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
         write_buffer_bytes: 16 << 20,
         trie_cache_bytes: 1 << 20,
         block_cache_bytes: 1 << 20,
+        // The blocks of tests are old.
+        old_trie_window: u64::MAX,
         background_threads: 2,
         ..StoreOptions::default()
     }
@@ -117,6 +119,8 @@ pub(crate) struct Maker {
     pub(crate) mark: u64,
     /// Distinguishes the headers of one branch, so that branches differ even with equal transactions.
     pub(crate) seal: u64,
+    /// Time of the genesis block, seconds.
+    pub(crate) began: u64,
     /// Number of the block whose transactions the next blocks repeat.
     pub(crate) repeats: Option<u64>,
     _folder: TempDir,
@@ -127,8 +131,16 @@ impl Maker {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), Mode::Archive);
-        let mut maker =
-            Self { store, commits: Vec::new(), states: Vec::new(), mark: 0, seal: 0, repeats: None, _folder: folder };
+        let mut maker = Self {
+            store,
+            commits: Vec::new(),
+            states: Vec::new(),
+            mark: 0,
+            seal: 0,
+            began: 0,
+            repeats: None,
+            _folder: folder,
+        };
         let accounts = vec![change(0, 1_000, &[]), change(1, 1_000, &[(1, 1), (2, 2)]), change(2, 7, &[])];
         let genesis = maker.prepare(accounts, &[]);
         maker.store.initialise(&genesis, CHAIN_ID).unwrap();
@@ -189,7 +201,7 @@ impl Maker {
             difficulty: U256::from(2),
             number,
             gas_limit: 30_000_000,
-            timestamp: number * 12,
+            timestamp: self.began + number * 12,
             extra_data: Bytes::from([self.mark.to_be_bytes(), self.seal.to_be_bytes()].concat()),
             ..Header::default()
         };

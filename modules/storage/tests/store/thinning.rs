@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use alloy_primitives::{Address, B256};
@@ -31,8 +31,11 @@ const EVERY: u64 = 16;
 
 /// A store with a small window and near checkpoints, and without a cache in which old nodes would be found.
 fn thinning(path: &Path, mode: Mode) -> Arc<Store> {
-    let options =
-        StoreOptions { trie_window: WINDOW, trie_checkpoint_every: EVERY, trie_cache_bytes: 0, ..options(mode) };
+    thinning_with_cache(path, mode, 0)
+}
+
+fn thinning_with_cache(path: &Path, mode: Mode, trie_cache_bytes: usize) -> Arc<Store> {
+    let options = StoreOptions { trie_window: WINDOW, trie_checkpoint_every: EVERY, trie_cache_bytes, ..options(mode) };
     Store::open(path, options).unwrap()
 }
 
@@ -114,6 +117,52 @@ fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
     }
     let kept: BTreeSet<Vec<u8>> = records["trie"].keys().chain(records["trie_checkpoints"].keys()).cloned().collect();
     assert!(kept == needed, "{} nodes are kept, {} are needed", kept.len(), needed.len());
+}
+
+#[test]
+fn checkpoints_get_the_same_nodes_from_the_cache_and_from_the_database() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 90);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    for (index, folder) in folders.iter().enumerate() {
+        let open = || thinning_with_cache(folder.path(), Mode::Archive, index.min(1) << 20);
+        let mut store = open();
+        store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+        for (number, commit) in (1_u64..).zip(&maker.commits[1..]) {
+            // The heights of nodes are unknown after the start, until the next checkpoint.
+            if index == 2 && number % 9 == 0 {
+                drop(store);
+                store = open();
+            }
+            store.commit(commit).unwrap();
+        }
+    }
+    let kept = |index: usize, column: &str| dump(folders[index].path()).remove(column).unwrap();
+
+    for column in ["trie", "trie_checkpoints"] {
+        let records = kept(0, column);
+        assert!(!records.is_empty());
+        assert!(kept(1, column) == records && kept(2, column) == records, "{column}");
+    }
+}
+
+#[test]
+fn the_window_is_short_while_the_head_is_old() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    for (began, oldest_trie) in [(now - 3_600, 0), (now - 90_000, 14)] {
+        let mut maker = Maker::new();
+        maker.began = began;
+        for fresh in 0..20 {
+            maker.add(vec![change(1, fresh, &[])], &[]);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let options = StoreOptions { old_trie_window: WINDOW, ..options(Mode::Archive) };
+        let store = Store::open(folder.path(), options).unwrap();
+
+        fill(&store, &maker.commits);
+
+        assert_eq!(store.statistics().unwrap().oldest_trie, BlockNumber(oldest_trie));
+    }
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! The heights at which trie nodes were created, of those created since a checkpoint. Thinning decides by them, and would
+//! otherwise read the record of every superseded node.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::BuildHasher,
+};
+
+use foldhash::quality::RandomState;
+
+use crate::write::thin::checkpoint_before;
+
+/// Maximum number of nodes listed: some 12 MB.
+const MAX_NODES: usize = 1 << 18;
+
+/// Heights of nodes that commits have written since a checkpoint, until thinning removes the nodes.
+///
+/// It is exact or says so: whatever writes nodes in another way, or may have failed to write them, calls
+/// [`CreatedNodes::forget`]; the list is complete again from the next checkpoint on.
+#[derive(Default)]
+pub(crate) struct CreatedNodes {
+    /// By the hash of the key, of 128 bits with random seeds: the nodes of two keys are never confused.
+    heights: HashMap<u128, u64>,
+    /// The checkpoint above which every node is listed.
+    complete_above: Option<u64>,
+    seeds: (RandomState, RandomState),
+}
+
+/// When a node of `Trie` was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Creation {
+    /// Last at this height.
+    At(u64),
+    /// At the checkpoint or below it.
+    UpToCheckpoint,
+    /// Only its record says.
+    Unknown,
+}
+
+impl CreatedNodes {
+    /// Lists the nodes of a block that was committed on top of the head.
+    pub(crate) fn committed<'a>(
+        &mut self,
+        number: u64,
+        checkpoint_every: u64,
+        keys: impl Iterator<Item = &'a Vec<u8>>,
+    ) {
+        let checkpoint = checkpoint_before(number, checkpoint_every);
+        if self.complete_above.is_none() {
+            if checkpoint + 1 != number {
+                return;
+            }
+            self.complete_above = Some(checkpoint);
+        }
+        for key in keys {
+            let place = self.place(key);
+            self.heights.insert(place, number);
+        }
+        if self.heights.len() > MAX_NODES {
+            self.forget();
+        }
+    }
+
+    /// When a node was created, for thinning a block whose last checkpoint is `checkpoint`.
+    pub(crate) fn creation(&self, key: &[u8], checkpoint: u64) -> Creation {
+        match self.heights.get(&self.place(key)) {
+            Some(height) => Creation::At(*height),
+            None if self.complete_above.is_some_and(|above| above <= checkpoint) => Creation::UpToCheckpoint,
+            None => Creation::Unknown,
+        }
+    }
+
+    /// Drops a node that thinning of a block removed: unless it was created again after the block.
+    pub(crate) fn removed(&mut self, key: &[u8], number: u64) {
+        if let Entry::Occupied(listed) = self.heights.entry(self.place(key))
+            && *listed.get() <= number
+        {
+            listed.remove();
+        }
+    }
+
+    /// Drops the nodes up to a checkpoint: every block below it is thinned.
+    pub(crate) fn passed(&mut self, checkpoint: u64) {
+        if self.complete_above.is_some_and(|above| above < checkpoint) {
+            self.complete_above = Some(checkpoint);
+            self.heights.retain(|_, height| *height > checkpoint);
+        }
+    }
+
+    /// Drops everything, because nodes are written in another way.
+    pub(crate) fn forget(&mut self) {
+        self.complete_above = None;
+        self.heights = HashMap::new();
+    }
+
+    fn place(&self, key: &[u8]) -> u128 {
+        u128::from(self.seeds.0.hash_one(key)) << 64 | u128::from(self.seeds.1.hash_one(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: u64 = 16;
+
+    fn key(name: u8) -> Vec<u8> {
+        vec![name; 40]
+    }
+
+    #[test]
+    fn nodes_are_listed_from_the_first_checkpoint_on() {
+        let mut nodes = CreatedNodes::default();
+
+        nodes.committed(20, EVERY, [key(1)].iter());
+        assert_eq!(nodes.creation(&key(1), 16), Creation::Unknown);
+        nodes.committed(33, EVERY, [key(2)].iter());
+        nodes.committed(40, EVERY, [key(3)].iter());
+
+        assert_eq!(nodes.creation(&key(1), 16), Creation::Unknown, "of a block before the list began");
+        assert_eq!(nodes.creation(&key(1), 32), Creation::UpToCheckpoint);
+        assert_eq!((nodes.creation(&key(2), 32), nodes.creation(&key(3), 32)), (Creation::At(33), Creation::At(40)));
+        nodes.removed(&key(2), 40);
+        assert_eq!(nodes.creation(&key(2), 32), Creation::UpToCheckpoint);
+    }
+
+    #[test]
+    fn nodes_of_a_passed_checkpoint_are_dropped() {
+        let mut nodes = CreatedNodes::default();
+        nodes.committed(1, EVERY, [key(1)].iter());
+        nodes.committed(17, EVERY, [key(2)].iter());
+
+        nodes.passed(16);
+
+        assert_eq!(nodes.heights.len(), 1);
+        assert_eq!(nodes.creation(&key(1), 16), Creation::UpToCheckpoint);
+        assert_eq!(nodes.creation(&key(2), 16), Creation::At(17));
+    }
+
+    #[test]
+    fn a_full_list_is_dropped_until_the_next_checkpoint() {
+        let mut nodes = CreatedNodes::default();
+        let many: Vec<_> = (0..=MAX_NODES).map(|index| index.to_be_bytes().to_vec()).collect();
+
+        nodes.committed(1, EVERY, many.iter());
+
+        assert_eq!((nodes.heights.len(), nodes.creation(&many[0], 0)), (0, Creation::Unknown));
+        nodes.committed(17, EVERY, [key(2)].iter());
+        assert_eq!(nodes.creation(&key(2), 16), Creation::At(17));
+    }
+}
