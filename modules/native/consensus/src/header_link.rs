@@ -60,3 +60,43 @@ impl HeaderLink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded_chain::RecordedChain;
+
+    /// Numbers of the epoch switches of a chain, by its headers or by their links.
+    fn switches(chain: &RecordedChain, mut is_switch: impl FnMut(&SealedHeader) -> bool) -> Vec<u64> {
+        let first = chain.settings().consensus.switch_block + 1;
+        chain
+            .blocks
+            .iter()
+            .filter(|block| block.header.number >= first && is_switch(&block.header))
+            .map(|block| block.header.number)
+            .collect()
+    }
+
+    #[test]
+    fn links_tell_epoch_switches_as_headers_do_and_keep_no_signatures() {
+        for chain in [RecordedChain::local(), RecordedChain::read("v1switch", "chain/native-genesis-v1switch.json.gz")]
+        {
+            let consensus = chain.settings().consensus;
+
+            let by_header = switches(&chain, |header| is_epoch_switch(&consensus, header).unwrap());
+            let by_link = switches(&chain, |header| {
+                let link = HeaderLink::new(header);
+                assert!(link.extra.as_ref().is_some_and(|extra| extra.quorum.signatures.is_empty()));
+                assert_eq!(
+                    (link.hash, link.number, link.parent_hash),
+                    (header.hash(), header.number, header.parent_hash)
+                );
+                assert_eq!(link.beneficiary, header.beneficiary);
+                link.is_epoch_switch(&consensus, &*chain).unwrap()
+            });
+
+            assert!(by_header.len() > 1, "{by_header:?}");
+            assert_eq!(by_link, by_header);
+        }
+    }
+}

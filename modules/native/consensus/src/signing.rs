@@ -136,3 +136,35 @@ impl SigningIndex {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::Header;
+
+    use super::*;
+    use crate::recorded_chain::RecordedChain;
+
+    #[test]
+    fn a_walk_from_new_to_old_blocks_does_not_drop_the_newest_first() {
+        let chain = RecordedChain::local();
+        let index = SigningIndex::default();
+        let put = |numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                let header = tenon_chain::seal(Header { number: number as u64, ..Header::default() });
+                index.links.lock().put(header.hash(), HeaderLink::new(&header));
+            }
+        };
+        let (room, recorded) = (REMEMBERED_BLOCKS.get(), chain.blocks.len());
+        put(0..room - recorded);
+        chain.blocks.iter().for_each(|block| index.observe(block));
+        for block in chain.blocks.iter().rev() {
+            assert_eq!(index.link(block.hash(), &*chain).unwrap(), Some(HeaderLink::new(&block.header)));
+        }
+
+        put(room..room + (room - recorded) + recorded / 2);
+
+        let nothing = RecordedChain::of_headers(Arc::clone(&chain.spec), Vec::new());
+        let is_cached = |block: &RecoveredBlock| index.link(block.hash(), &*nothing).unwrap().is_some();
+        assert!(is_cached(&chain.blocks[recorded - 1]) && !is_cached(&chain.blocks[0]));
+    }
+}
