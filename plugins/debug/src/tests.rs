@@ -90,7 +90,8 @@ fn tracing_host() -> FakeHost {
                 ),
             };
             let options = format!("{:?}", request.options);
-            Ok(TraceReply { json: json!({"target": target, "options": options}).to_string() })
+            let result = TraceResult::Script(json!({"target": target, "options": options}).to_string());
+            Ok(TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Single(result) })
         })
         .answer(|_: GetChainInfo| Ok(chain_info(Profile::Ethereum)))
 }
@@ -522,12 +523,15 @@ fn chain_host() -> FakeHost {
             let TraceTarget::Block(BlockId::Hash { hash, .. }) = request.target else {
                 return Err(Failure::server("not asked by hash"));
             };
-            let json = match hash[31] {
-                1 => r#"[{"result":{"gas":1}}]"#,
-                2 => "[]",
-                _ => r#"[{"result":{}},{"error":"execution timeout"},{"result":{}}]"#,
+            let traced = |json: &str| Ok(TraceResult::Script(json.to_owned()));
+            let results = match hash[31] {
+                1 => vec![traced(r#"{"gas":1}"#)],
+                2 => vec![],
+                _ => vec![traced("{}"), Err("execution timeout".to_owned()), traced("{}")],
             };
-            Ok(TraceReply { json: json.to_owned() })
+            let trace = |result| TransactionTrace { hash: B256::ZERO, result };
+            let results = TraceResults::Block(results.into_iter().map(trace).collect());
+            Ok(TraceReply { dialect: TracerDialect::Reference, results })
         })
 }
 

@@ -1,18 +1,12 @@
 //! `debug_subscribe traceChain`: the traces of a range of blocks, one notification per block (`docs/spec/rpc-node.md`
 //! 4.2).
 
-use serde_json::value::RawValue;
-use tenon_sdk::prelude::*;
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, write_transaction_trace},
+};
 
 use crate::{DebugContext, trace::TraceArgument};
-
-/// The notification of a block. After a transaction that cannot be traced, the rest of its block is `null`.
-#[derive(Debug, Serialize)]
-struct BlockTraces<'a> {
-    block: String,
-    hash: B256,
-    traces: Vec<Option<&'a RawValue>>,
-}
 
 /// Traces the blocks after `start` up to `end`. Blocks without transactions are skipped, except the last one.
 pub(crate) async fn subscription(
@@ -35,11 +29,12 @@ pub(crate) async fn subscription(
         let header = header.ok_or_else(|| Failure::server(format!("block #{number} not found")))?.header;
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
-        let traced = context.call(Trace { target, options: options.clone() }).await?.json;
-        let traces = until_failure(&traced)?;
+        let reply = context.call(Trace { target, options: options.clone() }).await?;
+        let TraceResults::Block(traces) = reply.results else {
+            return Err(Failure::server("the trace of a block is no list"));
+        };
         if !traces.is_empty() || number == last {
-            let block = format!("{number:#x}");
-            sink.send(&BlockTraces { block, hash: header.hash(), traces }).await?;
+            sink.send_written(&notification(number, header.hash(), reply.dialect, traces)?).await;
         }
     }
     Ok(())
@@ -53,15 +48,29 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
     })
 }
 
-/// The results of a block's trace up to and including the first failure, and `None` for those after it.
-fn until_failure(traced: &str) -> Result<Vec<Option<&RawValue>>, Failure> {
-    let members: Vec<&RawValue> = serde_json::from_str(traced)
-        .map_err(|error| Failure::server(format!("the trace of a block is no list: {error}")))?;
+/// The notification of a block. In the reference's, the rest of the block is `null` after a transaction that cannot be
+/// traced.
+fn notification(
+    number: u64,
+    hash: B256,
+    dialect: TracerDialect,
+    traces: Vec<TransactionTrace>,
+) -> Result<JsonWriter, Failure> {
+    let mut json = JsonWriter::with_capacity(1024);
+    json.begin_object();
+    json.key("block").quantity(number);
+    json.key("hash").data(hash);
+    json.key("traces").begin_list();
     let mut has_failed = false;
-    let kept = members.into_iter().map(|member| {
-        let shown = (!has_failed).then_some(member);
-        has_failed |= member.get().starts_with("{\"error\"");
-        shown
-    });
-    Ok(kept.collect())
+    for trace in traces {
+        if has_failed {
+            json.null();
+            continue;
+        }
+        has_failed = dialect == TracerDialect::Reference && trace.result.is_err();
+        write_transaction_trace(&mut json, dialect, trace)?;
+    }
+    json.end_list();
+    json.end_object();
+    Ok(json)
 }

@@ -5,6 +5,7 @@
 //! they record.
 
 mod ethereum_replay;
+mod ethereum_results;
 mod frame_failures;
 mod inspector;
 mod interruptible_json;

@@ -6,10 +6,11 @@ use std::time::Instant;
 use alloy_primitives::{Address, Bytes, U256, hex};
 use revm::bytecode::opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, REVERT, SELFDESTRUCT, STATICCALL};
 use serde_json::Value;
+use tenon_api::messages::{FrameKind, TraceResult};
 
 use super::{
     accounts::Accounts,
-    tracer::{FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
+    tracer::{FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
     block::{MovedPrecompiles, StateError, saturated},
@@ -282,7 +283,7 @@ impl Tracer for LegacyCallTracer {
         self.held
     }
 
-    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
             return Err(TracerFailure::Worded(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
@@ -307,6 +308,6 @@ impl Tracer for LegacyCallTracer {
         let text = call.text();
         let inner = outermost.map(|call| call.calls.join(",")).filter(|calls| !calls.is_empty());
         let calls = inner.map(|calls| format!(",\"calls\":[{calls}]")).unwrap_or_default();
-        Ok(format!("{},\"time\":\"{time}\"{calls}}}", text.trim_end_matches('}')))
+        Ok(TraceResult::Script(format!("{},\"time\":\"{time}\"{calls}}}", text.trim_end_matches('}'))))
     }
 }

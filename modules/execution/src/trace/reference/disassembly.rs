@@ -2,6 +2,7 @@
 
 use alloy_primitives::U256;
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, JUMPDEST, PUSH0, PUSH32, RETURN, STATICCALL, STOP};
+use tenon_api::messages::TraceResult;
 
 use super::{
     accounts::Accounts,
@@ -152,9 +153,9 @@ impl Tracer for DisassemblyTracer {
         self.held
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         self.close(1);
-        Ok(self.frames.first().map_or_else(|| "[]".to_owned(), Frame::text))
+        Ok(TraceResult::Script(self.frames.first().map_or_else(|| "[]".to_owned(), Frame::text)))
     }
 }
 

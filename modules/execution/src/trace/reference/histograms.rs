@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap, fmt::Write};
 
-use tenon_api::messages::SequenceLength;
+use tenon_api::messages::{SequenceLength, TraceResult};
 
 use super::{
     accounts::Accounts,
@@ -55,8 +55,8 @@ impl Tracer for CountTracer {
         Ok(())
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        Ok(self.count.to_string())
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Script(self.count.to_string()))
     }
 }
 
@@ -112,7 +112,7 @@ impl Tracer for SequenceTracer {
         self.counts.held_bytes()
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        Ok(self.counts.json())
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Script(self.counts.json()))
     }
 }

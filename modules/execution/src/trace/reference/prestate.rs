@@ -7,11 +7,14 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::bytecode::opcode::{
     BALANCE, CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, EXTCODECOPY, EXTCODESIZE, SLOAD, SSTORE, STATICCALL,
 };
-use tenon_api::WholeBalance;
+use tenon_api::{
+    WholeBalance,
+    messages::{FrameKind, TraceResult},
+};
 
 use super::{
     accounts::Accounts,
-    tracer::{FrameKind, Run, Step, Tracer, TracerFailure},
+    tracer::{Run, Step, Tracer, TracerFailure},
 };
 use crate::block::StateError;
 
@@ -154,7 +157,7 @@ impl Tracer for PrestateTracer {
         self.held
     }
 
-    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
             return Err(TracerFailure::Worded(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
@@ -177,7 +180,7 @@ impl Tracer for PrestateTracer {
         sender_account.balance = sender.plus(value).plus(paid);
         sender_account.nonce -= 1;
         let is_creation = start.kind == FrameKind::Create;
-        Ok(self.json(is_creation.then_some(start.to)))
+        Ok(TraceResult::Script(self.json(is_creation.then_some(start.to))))
     }
 }
 

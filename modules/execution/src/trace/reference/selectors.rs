@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, U256, hex};
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, STATICCALL};
+use tenon_api::messages::TraceResult;
 
 use super::{
     accounts::Accounts,
@@ -61,11 +62,11 @@ impl Tracer for SelectorTracer {
         self.counts.held_bytes()
     }
 
-    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         if let Some((selector, data)) = run.frame.and_then(|(start, _)| start.input.split_at_checked(4)) {
             let (selector, length) = (selector.to_vec(), U256::from(data.len()));
             self.count(&selector, length);
         }
-        Ok(self.counts.json())
+        Ok(TraceResult::Script(self.counts.json()))
     }
 }
