@@ -44,8 +44,7 @@ impl Tracer for ContractTracer {
     }
 
     fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
-        let addresses: Vec<String> = self.found.iter().map(|address| format!("\"{address:#x}\"")).collect();
-        Ok(TraceResult::Script(format!("[{}]", addresses.join(","))))
+        Ok(TraceResult::Contracts(std::mem::take(&mut self.found)))
     }
 }
 
@@ -54,6 +53,6 @@ pub(super) struct NoopTracer;
 
 impl Tracer for NoopTracer {
     fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
-        Ok(TraceResult::Script("{}".to_owned()))
+        Ok(TraceResult::Noop)
     }
 }
