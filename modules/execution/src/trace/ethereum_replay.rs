@@ -2,7 +2,6 @@
 
 use std::{cell::RefCell, sync::Arc, time::Instant};
 
-use alloy_rpc_types_trace::geth::GethTrace;
 use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
@@ -13,10 +12,9 @@ use tenon_javascript::Dialect;
 
 use super::{
     EthereumOptions, TraceInspector,
-    ethereum_results::call_frames,
+    ethereum_results::trace_result,
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
-    interruptible_json::write_json,
-    recording::{TraceShare, text_bytes},
+    recording::{TraceShare, growing_bytes},
     replay::{
         Replay, TraceDialect, check_size, failure_of_tracer, genesis_is_not_traceable, not_attempted, run_failure,
         too_large,
@@ -180,7 +178,7 @@ impl<'a> EthereumTracing<'a> {
         if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
             let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(&transaction, None);
             let result = self.replay.take_answer(evm, (&transaction, fees), &outcome, intrinsic.initial_total_gas())?;
-            self.may_go_on(result.size(), result.size())?;
+            self.accept(&result)?;
             return Ok((result, outcome));
         }
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
@@ -193,31 +191,34 @@ impl<'a> EthereumTracing<'a> {
                 TraceResult::StructLog(struct_log(nodes, options, &outcome.result, may_go_on)?)
             }
             other => {
-                // The result contains a copy of the recording.
+                // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.replay.ensure_awaited()?;
-                match result {
-                    GethTrace::CallTracer(frame) => TraceResult::Calls(call_frames(frame)?),
-                    result => TraceResult::Script(write_json(&result, |length, capacity| {
-                        self.hold(recorded.saturating_add(text_bytes(length, capacity)))?;
-                        self.may_go_on(length, capacity)
-                    })?),
-                }
+                let result = trace_result(result)?;
+                self.hold(recorded.saturating_add(result.size() as u64))?;
+                result
             }
         };
         evm.inspector.end();
-        self.may_go_on(result.size(), result.size())?;
+        self.accept(&result)?;
         Ok((result, outcome))
     }
 
     /// Checks that the caller is still waiting, that the result is not too large, and that there is memory for it.
+    fn accept(&self, result: &TraceResult) -> Result<(), Failure> {
+        self.replay.ensure_awaited()?;
+        check_size(result.size(), &self.replay.calls.limits)?;
+        self.hold(result.size() as u64)
+    }
+
+    /// The same for the growing records of a struct log.
     fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
         self.replay.ensure_awaited()?;
         check_size(length, &self.replay.calls.limits)?;
-        self.hold(text_bytes(length, capacity))
+        self.hold(growing_bytes(length, capacity))
     }
 
     /// Reserves memory for a result of this size, beside those of earlier transactions.

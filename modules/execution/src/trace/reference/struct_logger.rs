@@ -11,7 +11,7 @@ use super::{
     accounts::Accounts,
     tracer::{FrameEnd, Run, Step, StepEnd, Tracer, TracerFailure},
 };
-use crate::{block::StateError, instructions::instruction_name, trace::recording::text_bytes};
+use crate::{block::StateError, instructions::instruction_name, trace::recording::growing_bytes};
 
 /// Records steps during the run.
 pub(super) struct StructLogger {
@@ -84,7 +84,7 @@ impl Tracer for StructLogger {
     }
 
     fn held_bytes(&self) -> usize {
-        usize::try_from(text_bytes(self.steps.len(), self.steps.capacity())).unwrap_or(usize::MAX)
+        usize::try_from(growing_bytes(self.steps.len(), self.steps.capacity())).unwrap_or(usize::MAX)
     }
 
     fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
