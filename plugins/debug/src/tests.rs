@@ -128,6 +128,23 @@ fn traces_pass_their_target_and_options_on() {
 }
 
 #[test]
+fn the_memory_of_a_long_trace_is_counted_while_it_is_written() {
+    let host = FakeHost::new().from_client(7).answer(|_: Trace| {
+        let trace = |_| TransactionTrace { hash: B256::ZERO, result: Ok(TraceResult::InstructionCount(1)) };
+        let results = TraceResults::Block((0..10_000).map(trace).collect());
+        Ok(TraceReply { dialect: TracerDialect::Ethereum, results })
+    });
+    let params = r#"["0x1"]"#;
+
+    // Nearly 900 KB of text, in a buffer that doubles.
+    let traced = call(&host.clone().with_memory(4 << 20), "debug_traceBlockByNumber", params);
+    assert_eq!(traced.map(|traces| traces.as_array().map(Vec::len)), Ok(Some(10_000)));
+    let refused = call(&host.clone().with_memory(256 << 10), "debug_traceBlockByNumber", params);
+    assert_eq!(refused.map_err(|failure| failure.code), Err(FailureCode::LIMIT_EXCEEDED));
+    assert_eq!(host.held(7), 0);
+}
+
+#[test]
 fn options_are_read_as_the_chains_family_reads_them() {
     let params = format!("[\"{}\",{{\"Tracer\":\"noSuchTracer\"}}]", B256::ZERO);
     let on = |profile| {

@@ -1,7 +1,7 @@
 //! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, reads their options, and
 //! writes their results.
 
-use std::{future::poll_fn, task::Poll, time::Duration};
+use std::{future::poll_fn, task::Poll};
 
 use tenon_sdk::{
     param::ParamDescription,
@@ -238,11 +238,11 @@ async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgum
 /// Maximum length of an answer, bytes; below the largest frame that crosses the plugin boundary.
 const MAX_ANSWER: usize = 240 << 20;
 
-/// Writes a trace. Between the pieces of a long one, other calls can go on and the caller may leave, and the memory for
-/// the next pieces is counted.
+/// Writes a trace. Between the pieces of a long one the memory for the next ones is counted, other calls go on, and the
+/// host ends the call if its caller has left or its time is over.
 ///
 /// # Errors
-/// The text is too long, there is no memory for it, or the time for the call is over.
+/// The text is too long, or there is no memory for it.
 async fn written(context: &DebugContext, mut text: TraceText) -> Result<JsonWriter, Failure> {
     let mut memory = context.hold(0)?;
     while !text.write_some()? {
@@ -250,9 +250,6 @@ async fn written(context: &DebugContext, mut text: TraceText) -> Result<JsonWrit
             return Err(Failure::limit(format!("the trace is longer than {MAX_ANSWER} bytes")));
         }
         memory.resize(growth(text.len(), text.capacity()))?;
-        if context.time_left() == Some(Duration::ZERO) {
-            return Err(Failure::limit("request timed out"));
-        }
         let mut has_given_way = false;
         poll_fn(|task| {
             if std::mem::replace(&mut has_given_way, true) {
