@@ -416,8 +416,13 @@ fn disassembled_frame() -> DisassembledFrame {
         input: Bytes::from_static(&[4]),
         frame: Some(5),
     };
-    let operation =
-        DisassembledOperation { opcode: 0xf1, depth: 1, results: vec![wei(6)], call: Some(call), pc: Some(7) };
+    let operation = DisassembledOperation {
+        opcode: 0xf1,
+        depth: 1,
+        results: vec![wei(6)],
+        call: Some(Box::new(call)),
+        pc: Some(7),
+    };
     let returned = Some(Bytes::from_static(&[8]));
     DisassembledFrame { operations: vec![operation], returned, error: Some("failed".to_owned()) }
 }

@@ -25,8 +25,8 @@ pub struct DisassembledOperation {
     pub depth: u32,
     /// What it left on the stack.
     pub results: Vec<U256>,
-    /// The call that it made.
-    pub call: Option<DisassembledCall>,
+    /// The call that it made. Boxed because few operations are calls, and a list of them is long.
+    pub call: Option<Box<DisassembledCall>>,
     /// Position in the code, of jump destinations only.
     pub pc: Option<u64>,
 }
@@ -56,8 +56,8 @@ impl DisassembledFrame {
 
 impl DisassembledOperation {
     fn size(&self) -> usize {
-        let input = self.call.as_ref().map_or(0, |call| call.input.len());
+        let call = self.call.as_ref().map_or(0, |call| size_of::<DisassembledCall>() + call.input.len());
         // A word of 32 bytes is encoded with its length.
-        size_of::<Self>() + (size_of::<U256>() + 1) * self.results.len() + input
+        size_of::<Self>() + (size_of::<U256>() + 1) * self.results.len() + call
     }
 }

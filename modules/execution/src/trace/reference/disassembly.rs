@@ -49,18 +49,14 @@ impl DisassemblyTracer {
     }
 
     fn operation(step: &Step<'_>) -> DisassembledOperation {
-        let (first, call) = match step.opcode {
-            CALL | CALLCODE => (3, Some(step.peek(2))),
-            DELEGATECALL | STATICCALL => (2, None),
-            _ => (0, None),
+        let operands = match step.opcode {
+            CALL | CALLCODE => Some((3, Some(step.peek(2)))),
+            DELEGATECALL | STATICCALL => Some((2, None)),
+            _ => None,
         };
-        let input = || Bytes::copy_from_slice(step.memory_slice(step.peek(first), step.peek(first + 1)));
-        let call = (first > 0).then(|| DisassembledCall {
-            gas: step.peek(0),
-            to: step.peek(1),
-            value: call,
-            input: input(),
-            frame: None,
+        let call = operands.map(|(at, value)| {
+            let input = Bytes::copy_from_slice(step.memory_slice(step.peek(at), step.peek(at + 1)));
+            Box::new(DisassembledCall { gas: step.peek(0), to: step.peek(1), value, input, frame: None })
         });
         let pc = (step.opcode == JUMPDEST).then_some(step.pc as u64);
         let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);

@@ -143,7 +143,7 @@ mod tests {
             let value = (opcode == 0xf1).then_some(U256::from(300));
             let input = Bytes::from_static(&[7, 8]);
             let call = DisassembledCall { gas: U256::MAX, to: U256::from(0xab), value, input, frame };
-            DisassembledOperation { call: Some(call), ..operation(opcode, 1) }
+            DisassembledOperation { call: Some(Box::new(call)), ..operation(opcode, 1) }
         };
         let frames = vec![
             DisassembledFrame {
