@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::length_of_bytes;
+use super::{ENCODED_HASH, length_of_bytes};
 use crate::WholeBalance;
 
 /// The accounts that a transaction touched.
@@ -56,6 +56,6 @@ impl Prestate {
 
 impl TracedAccount {
     fn size(&self) -> usize {
-        size_of::<Self>() + length_of_bytes(&self.code) + size_of_val(self.slots.as_slice())
+        size_of::<Self>() + length_of_bytes(&self.code) + 2 * ENCODED_HASH * self.slots.len()
     }
 }

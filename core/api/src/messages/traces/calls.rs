@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{length_of, length_of_bytes};
+use super::{ENCODED_HASH, length_of, length_of_bytes};
 use crate::WholeBalance;
 
 /// A call or creation.
@@ -123,6 +123,6 @@ impl CallFrame {
 
 impl TracedLog {
     pub(super) fn size(&self) -> usize {
-        size_of::<Self>() + size_of::<B256>() * self.topics.len() + self.data.len()
+        size_of::<Self>() + ENCODED_HASH * self.topics.len() + self.data.len()
     }
 }

@@ -157,7 +157,7 @@ impl TraceResult {
                 Self::FlatCalls(calls) => calls.iter().map(FlatCall::size).sum(),
                 Self::Prestate(prestate) => prestate.size(),
                 Self::Selectors(counts) => counts.iter().map(|found| size_of_val(found) + found.selector.len()).sum(),
-                Self::Contracts(found) => size_of_val(found.as_slice()),
+                Self::Contracts(found) => ENCODED_ADDRESS * found.len(),
                 Self::Disassembly(frames) => frames.iter().map(DisassembledFrame::size).sum(),
                 Self::Sequences(counts) => counts.iter().map(|counted| size_of_val(counted) + counted.0.len()).sum(),
                 Self::Validation(frames) => frames.iter().map(ValidationFrame::size).sum(),
@@ -174,6 +174,10 @@ impl StructLog {
     }
 }
 
+/// Length of an encoded address, and of an encoded hash: more than in memory.
+const ENCODED_ADDRESS: usize = size_of::<Address>() + 1;
+const ENCODED_HASH: usize = size_of::<B256>() + 1;
+
 /// Length of an optional text.
 fn length_of(text: &Option<String>) -> usize {
     text.as_ref().map_or(0, String::len)
@@ -182,4 +186,107 @@ fn length_of(text: &Option<String>) -> usize {
 /// Length of optional bytes.
 fn length_of_bytes(bytes: &Option<Bytes>) -> usize {
     bytes.as_ref().map_or(0, |bytes| bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::codec;
+
+    /// Results of many items that are as short as possible in a frame: decoded they take the most memory for its length.
+    fn densest(items: usize) -> Vec<TraceResult> {
+        let call = CallFrame {
+            depth: 0,
+            kind: FrameKind::Call,
+            from: Address::ZERO,
+            to: None,
+            value: None,
+            gas: 0,
+            gas_used: 0,
+            gas_by_kind: None,
+            input: Bytes::new(),
+            output: None,
+            error: None,
+            revert_reason: None,
+            logs: Vec::new(),
+        };
+        let flat = FlatCall {
+            action: FlatAction::Destroy { address: Address::ZERO, receiver: Address::ZERO, balance: U256::ZERO },
+            block_hash: None,
+            block_number: None,
+            error: None,
+            output: None,
+            inner_calls: 0,
+            place: Vec::new(),
+            transaction_hash: None,
+            transaction_index: None,
+        };
+        let account =
+            TracedAccount { address: Address::ZERO, balance: None, nonce: None, code: None, slots: Vec::new() };
+        let selector = SelectorCount { selector: Bytes::new(), data_length: U256::ZERO, count: 0 };
+        let operations = vec![DisassembledOperation::default(); items];
+        let validation = ValidationFrame {
+            depth: 0,
+            kind: FrameKind::Call,
+            from: Address::ZERO,
+            to: None,
+            value: None,
+            gas: 0,
+            gas_used: 0,
+            input: Bytes::new(),
+            output: None,
+            error: None,
+            revert_reason: None,
+            logs: Vec::new(),
+            accessed_slots: AccessedSlots::default(),
+            inspected_code: Vec::new(),
+            opcodes: Vec::new(),
+            contract_sizes: Vec::new(),
+            is_out_of_gas: false,
+            hashed: Vec::new(),
+        };
+        vec![
+            TraceResult::Calls(vec![call; items]),
+            TraceResult::LegacyCalls(LegacyCalls {
+                frames: vec![LegacyCallFrame::default(); items],
+                time: Duration::ZERO,
+            }),
+            TraceResult::FlatCalls(vec![flat; items]),
+            TraceResult::Prestate(Prestate::Before(vec![account; items])),
+            TraceResult::Selectors(vec![selector; items]),
+            TraceResult::Contracts(vec![Address::ZERO; items]),
+            TraceResult::Disassembly(vec![DisassembledFrame { operations, ..DisassembledFrame::default() }]),
+            TraceResult::Disassembly(vec![DisassembledFrame::default(); items]),
+            TraceResult::Sequences(vec![(String::new(), 0); items]),
+            TraceResult::Validation(vec![validation; items]),
+            TraceResult::Mux(vec![TraceResult::Noop; items]),
+        ]
+    }
+
+    fn check(result: TraceResult) -> usize {
+        let reply = TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Single(result) };
+
+        let frame = codec::encode(&reply).unwrap();
+
+        let length = frame.len();
+        assert!(length <= reply.size(), "{length} bytes for {}", reply.size());
+        assert!(codec::decode::<TraceReply>(&frame).as_ref() == Ok(&reply), "a frame of {length} bytes");
+        length
+    }
+
+    // A short frame is decoded within a multiple of its length.
+    #[test]
+    fn the_densest_results_decode_whether_their_frame_is_short_or_long() {
+        const LONGEST_SHORT: usize = 64 << 10;
+        for (place, result) in densest(1000).into_iter().enumerate() {
+            let length = check(result);
+
+            let items = LONGEST_SHORT * 1000 / length;
+            let nearly = check(densest(items).swap_remove(place));
+            assert!((LONGEST_SHORT - 1000..=LONGEST_SHORT).contains(&nearly), "{place}: {nearly} bytes");
+            check(densest(3 * items).swap_remove(place));
+        }
+    }
 }

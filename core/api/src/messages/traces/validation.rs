@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
-use super::{FrameKind, TracedLog, length_of, length_of_bytes};
+use super::{ENCODED_HASH, FrameKind, TracedLog, length_of, length_of_bytes};
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ impl ValidationFrame {
 
 impl AccessedSlots {
     fn size(&self) -> usize {
-        let reads = self.reads.iter().map(|read| size_of_val(read) + size_of_val(read.1.as_slice())).sum::<usize>();
+        let reads = self.reads.iter().map(|read| size_of_val(read) + ENCODED_HASH * read.1.len()).sum::<usize>();
         [&self.writes, &self.transient_reads, &self.transient_writes]
             .into_iter()
             .fold(reads, |size, counts| size + size_of_val(counts.as_slice()))
