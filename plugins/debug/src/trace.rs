@@ -232,18 +232,18 @@ pub(crate) async fn call(
 async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgument) -> Result<JsonWriter, Failure> {
     let options = argument.options(context).await?;
     let reply = context.call(Trace { target, options }).await?;
-    written(context, TraceText::new(reply)).await
+    written(context, TraceText::new(reply)).await.map(|(json, _)| json)
 }
 
 /// Maximum length of an answer, bytes; below the largest frame that crosses the plugin boundary.
 const MAX_ANSWER: usize = 240 << 20;
 
-/// Writes a trace. Between the pieces of a long one the memory for the next ones is counted, other calls go on, and the
-/// host ends the call if its caller has left or its time is over.
+/// Writes a trace; returns it with the memory that is counted for it. Between the pieces of a long one the memory for the
+/// next ones is counted, other calls go on, and the host ends the call if its caller has left or its time is over.
 ///
 /// # Errors
 /// The text is too long, or there is no memory for it.
-async fn written(context: &DebugContext, mut text: TraceText) -> Result<JsonWriter, Failure> {
+pub(crate) async fn written(context: &DebugContext, mut text: TraceText) -> Result<(JsonWriter, HeldMemory), Failure> {
     let mut memory = context.hold(0)?;
     while !text.write_some()? {
         if text.len() > MAX_ANSWER {
@@ -260,7 +260,7 @@ async fn written(context: &DebugContext, mut text: TraceText) -> Result<JsonWrit
         })
         .await;
     }
-    Ok(text.finish())
+    Ok((text.finish(), memory))
 }
 
 /// Memory of a growing text. Before it is full, includes its next allocation of twice the size.

@@ -3,10 +3,13 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, write_transaction_trace},
+    shapes::{JsonWriter, TraceText},
 };
 
-use crate::{DebugContext, trace::TraceArgument};
+use crate::{
+    DebugContext,
+    trace::{TraceArgument, written},
+};
 
 /// Traces the blocks after `start` up to `end`. Blocks without transactions are skipped, except the last one.
 pub(crate) async fn subscription(
@@ -30,11 +33,12 @@ pub(crate) async fn subscription(
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
         let reply = context.call(Trace { target, options: options.clone() }).await?;
-        let TraceResults::Block(traces) = reply.results else {
-            return Err(Failure::server("the trace of a block is no list"));
-        };
-        if !traces.is_empty() || number == last {
-            sink.send_written(&notification(number, header.hash(), reply.dialect, traces)?).await;
+        let (text, is_empty) = until_failure(reply);
+        if !is_empty || number == last {
+            let (traces, mut memory) = written(&context, text).await?;
+            // The notification is a copy.
+            memory.resize(memory.bytes() + 2 * traces.len())?;
+            sink.send_written(&notification(number, header.hash(), traces)).await;
         }
     }
     Ok(())
@@ -48,29 +52,28 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
     })
 }
 
-/// The notification of a block. In the reference's, the rest of the block is `null` after a transaction that cannot be
-/// traced.
-fn notification(
-    number: u64,
-    hash: B256,
-    dialect: TracerDialect,
-    traces: Vec<TransactionTrace>,
-) -> Result<JsonWriter, Failure> {
-    let mut json = JsonWriter::with_capacity(1024);
+/// The traces of a block, and whether there are none. In the reference's, the rest of the block is `null` after a
+/// transaction that cannot be traced.
+fn until_failure(mut reply: TraceReply) -> (TraceText, bool) {
+    let (mut untraced, mut is_empty) = (0, false);
+    if let TraceResults::Block(traces) = &mut reply.results {
+        is_empty = traces.is_empty();
+        let failed = traces.iter().position(|trace| trace.result.is_err());
+        if let Some(failed) = failed.filter(|_| reply.dialect == TracerDialect::Reference) {
+            untraced = traces.len() - failed - 1;
+            traces.truncate(failed + 1);
+        }
+    }
+    (TraceText::new(reply).with_untraced(untraced), is_empty)
+}
+
+/// The notification of a block.
+fn notification(number: u64, hash: B256, traces: JsonWriter) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(traces.len() + 128);
     json.begin_object();
     json.key("block").quantity(number);
     json.key("hash").data(hash);
-    json.key("traces").begin_list();
-    let mut has_failed = false;
-    for trace in traces {
-        if has_failed {
-            json.null();
-            continue;
-        }
-        has_failed = dialect == TracerDialect::Reference && trace.result.is_err();
-        write_transaction_trace(&mut json, dialect, trace)?;
-    }
-    json.end_list();
+    json.key("traces").raw(&traces.into_string());
     json.end_object();
-    Ok(json)
+    json
 }

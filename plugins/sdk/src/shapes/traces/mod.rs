@@ -57,8 +57,8 @@ pub struct TraceText {
 enum State {
     /// The result is the whole text.
     Single(ResultText),
-    /// A list of results: the current one, and those after it.
-    Block(Option<ResultText>, vec::IntoIter<TransactionTrace>),
+    /// A list of results.
+    Block(BlockText),
     Finished,
 }
 
@@ -78,9 +78,18 @@ impl TraceText {
             TraceResults::Block(traces) => {
                 let mut json = JsonWriter::with_capacity(USUAL_BYTES);
                 json.begin_list();
-                Self { json, dialect, state: State::Block(None, traces.into_iter()) }
+                let block = BlockText { current: None, rest: traces.into_iter(), untraced: 0 };
+                Self { json, dialect, state: State::Block(block) }
             }
         }
+    }
+
+    /// Adds `null` for this many transactions after the results of a block.
+    pub fn with_untraced(mut self, transactions: usize) -> Self {
+        if let State::Block(block) = &mut self.state {
+            block.untraced = transactions;
+        }
+        self
     }
 
     /// Writes the next piece. Returns whether the text is complete.
@@ -92,7 +101,7 @@ impl TraceText {
         let is_finished = match &mut self.state {
             State::Finished => true,
             State::Single(result) => result.write(&mut self.json, self.dialect, end)?,
-            State::Block(current, rest) => write_block(&mut self.json, self.dialect, current, rest, end)?,
+            State::Block(block) => block.write(&mut self.json, self.dialect, end)?,
         };
         if is_finished {
             self.state = State::Finished;
@@ -121,46 +130,35 @@ impl TraceText {
     }
 }
 
-/// Writes the trace of one transaction of a block, whole.
-///
-/// # Errors
-/// The result is malformed.
-pub fn write_transaction_trace(
-    json: &mut JsonWriter,
-    dialect: TracerDialect,
-    trace: TransactionTrace,
-) -> Result<(), Failure> {
-    if let Some(mut result) = begin_transaction(json, dialect, trace) {
-        result.write(json, dialect, usize::MAX)?;
-        json.end_object();
-    }
-    Ok(())
+/// The results of a block while they are written.
+struct BlockText {
+    current: Option<ResultText>,
+    rest: vec::IntoIter<TransactionTrace>,
+    /// Number of transactions without a trace after them.
+    untraced: usize,
 }
 
-/// Writes results of a block until the text has `end` bytes. Returns whether the list is complete.
-fn write_block(
-    json: &mut JsonWriter,
-    dialect: TracerDialect,
-    current: &mut Option<ResultText>,
-    rest: &mut vec::IntoIter<TransactionTrace>,
-    end: usize,
-) -> Result<bool, Failure> {
-    loop {
-        if let Some(result) = current {
-            if !result.write(json, dialect, end)? {
+impl BlockText {
+    /// Writes until the text has `end` bytes. Returns whether the list is complete.
+    fn write(&mut self, json: &mut JsonWriter, dialect: TracerDialect, end: usize) -> Result<bool, Failure> {
+        loop {
+            if let Some(result) = &mut self.current {
+                if !result.write(json, dialect, end)? {
+                    return Ok(false);
+                }
+                json.end_object();
+                self.current = None;
+            }
+            if json.len() >= end {
                 return Ok(false);
             }
-            json.end_object();
-            *current = None;
+            let Some(trace) = self.rest.next() else {
+                (0..self.untraced).for_each(|_| json.null());
+                json.end_list();
+                return Ok(true);
+            };
+            self.current = begin_transaction(json, dialect, trace);
         }
-        if json.len() >= end {
-            return Ok(false);
-        }
-        let Some(trace) = rest.next() else {
-            json.end_list();
-            return Ok(true);
-        };
-        *current = begin_transaction(json, dialect, trace);
     }
 }
 
@@ -381,7 +379,9 @@ mod tests {
         assert_eq!(text(TracerDialect::Reference), reference);
         let with_hashes = reference.replace("{\"result\"", &format!("{{{hash}\"result\""));
         assert_eq!(text(TracerDialect::Ethereum), with_hashes.replace("{\"error\"", &format!("{{{hash}\"error\"")));
-        let nothing = TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Block(vec![]) };
-        assert_eq!(whole_text(nothing), "[]");
+        let nothing = || TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Block(vec![]) };
+        assert_eq!(whole_text(nothing()), "[]");
+        let mut untraced = TraceText::new(nothing()).with_untraced(2);
+        assert_eq!((untraced.write_some(), untraced.finish().into_string()), (Ok(true), "[null,null]".to_owned()));
     }
 }
