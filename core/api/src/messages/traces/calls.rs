@@ -15,7 +15,8 @@ pub struct CallFrame {
     pub kind: FrameKind,
     /// The caller.
     pub from: Address,
-    /// The contract called or created, or the receiver of a destroyed contract's balance. `None` if nothing was created.
+    /// The contract called or created, or the receiver of a destroyed contract's balance. `None` if nothing was
+    /// created.
     pub to: Option<Address>,
     /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a destruction moves.
     pub value: Option<WholeBalance>,

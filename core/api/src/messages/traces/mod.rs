@@ -195,7 +195,8 @@ mod tests {
     use super::*;
     use crate::codec;
 
-    /// Results of many items that are as short as possible in a frame: decoded they take the most memory for its length.
+    /// Results of many items that are as short as possible in a frame: decoded they take the most memory for its
+    /// length.
     fn densest(items: usize) -> Vec<TraceResult> {
         let call = CallFrame {
             depth: 0,

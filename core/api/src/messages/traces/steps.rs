@@ -1,8 +1,8 @@
 //! The steps of a struct logger, as compact records in one buffer.
 //!
-//! A trace may have millions of steps. A list of structs would take more memory than their JSON text; a record takes less
-//! than half of it. Numbers are written in groups of seven bits, words without their leading zeros, and bytes as they are.
-//! The reader decodes one step at a time and copies nothing.
+//! A trace may have millions of steps. A list of structs would take more memory than their JSON text; a record takes
+//! less than half of it. Numbers are written in groups of seven bits, words without their leading zeros, and bytes as
+//! they are. The reader decodes one step at a time and copies nothing.
 
 use alloy_primitives::{Bytes, U256};
 use serde::{Deserialize, Serialize};
