@@ -69,11 +69,12 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-modules --bench plugin_hop --bench process_hop
 
-lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family, mutants that fit
+lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family, JSON below the plugins, mutants that fit
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
 	scripts/check-citations.py
 	scripts/check-family.py
+	scripts/check-json.py
 	tests/mutants/run.py --check
 
 format: ## format the code

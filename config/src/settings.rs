@@ -172,7 +172,7 @@ section! {
         trace_timeout: Duration = Duration::from_secs(5), "rpc.tracetimeout", "rpc.tracetimeout";
         /// Maximum number of instructions recorded for one traced transaction.
         trace_steps: u64 = 10_000_000, "rpc.tracesteps", "rpc.tracesteps";
-        /// Maximum memory of all traces together, for recordings and text; 0 means as much as one client may hold. It also
+        /// Maximum memory of all traces together, for recordings and results; 0 means as much as one client may hold. It also
         /// counts towards `rpc.memory`.
         trace_memory: ByteSize = ByteSize(0), "rpc.tracememory", "rpc.tracememory";
         /// Maximum number of JavaScript tracers that run at the same time, each in a sandboxed process of its own; further

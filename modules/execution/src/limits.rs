@@ -23,7 +23,7 @@ pub struct ExecutionLimits {
     pub trace_steps: u64,
     /// Maximum memory of the recordings of all running traces together, bytes.
     pub trace_bytes: u64,
-    /// Maximum length of the answer to one trace request, bytes; below the largest frame that crosses the plugin
+    /// Maximum size of the results of one trace request, bytes; below the largest frame that crosses the plugin
     /// boundary.
     pub trace_answer_bytes: u64,
     /// Maximum number of blocks of one fee history; more are silently cut off.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use serde_json::Value;
 use support::{
-    MemoryChain,
+    MemoryChain, json_of_trace,
     market::{FIRST, Market, Sent, header_on, scenarios_with_prices},
 };
 use tenon_api::{
@@ -69,7 +69,7 @@ impl Node {
 
     async fn trace(&self, target: TraceTarget) -> Value {
         let trace = Trace { target, options: TraceOptions::default() };
-        serde_json::from_str(&self.ask(trace).await.unwrap().json).unwrap()
+        json_of_trace(self.ask(trace).await.unwrap())
     }
 
     /// Value of a contract's slot before a transaction.

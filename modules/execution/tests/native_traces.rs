@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::Value;
 use support::{
-    MemoryChain,
+    MemoryChain, json_of_trace,
     native::{RecordedChain, TrustingEngine},
     test_data,
 };
@@ -65,7 +65,7 @@ impl NativeNode {
     async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure> {
         let options = trace_options(options, Profile::Native)?;
         let reply = self.bus.call(Trace { target, options }, caller).await?;
-        Ok(serde_json::from_str(&reply.json).unwrap())
+        Ok(json_of_trace(reply))
     }
 }
 

@@ -6,7 +6,7 @@ mod support;
 
 use alloy_primitives::{U256, address, hex};
 use serde_json::{Value, json};
-use support::{TestNode, conformance_blocks};
+use support::{TestNode, conformance_blocks, json_of_trace};
 use tenon_api::{
     BlockId, Failure, FailureCode,
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
@@ -22,7 +22,7 @@ async fn trace(node: &TestNode, target: TraceTarget, script: &str) -> Result<Val
 async fn trace_with(node: &TestNode, target: TraceTarget, options: Value) -> Result<Value, Failure> {
     let options = trace_options(&options.to_string(), Profile::Ethereum)?;
     let reply = node.ask(Trace { target, options }).await?;
-    Ok(serde_json::from_str(&reply.json).unwrap())
+    Ok(json_of_trace(reply))
 }
 
 /// A call to code that is placed for it.

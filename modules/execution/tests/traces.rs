@@ -6,7 +6,7 @@ mod support;
 
 use alloy_primitives::{B256, Bytes, U256, address, hex};
 use serde_json::Value;
-use support::{TestNode, conformance_blocks, recorded_cases};
+use support::{TestNode, conformance_blocks, json_of_trace, recorded_cases};
 use tenon_api::{
     BlockId, Failure, FailureCode,
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
@@ -18,7 +18,7 @@ use tenon_sdk::shapes::trace_options;
 async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
     let options = trace_options(options, Profile::Ethereum)?;
     let reply = node.ask(Trace { target, options }).await?;
-    Ok(serde_json::from_str(&reply.json).unwrap())
+    Ok(json_of_trace(reply))
 }
 
 fn options(params: &[Value]) -> String {

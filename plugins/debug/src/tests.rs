@@ -90,7 +90,8 @@ fn tracing_host() -> FakeHost {
                 ),
             };
             let options = format!("{:?}", request.options);
-            Ok(TraceReply { json: json!({"target": target, "options": options}).to_string() })
+            let result = TraceResult::Script(json!({"target": target, "options": options}).to_string());
+            Ok(TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Single(result) })
         })
         .answer(|_: GetChainInfo| Ok(chain_info(Profile::Ethereum)))
 }
@@ -124,6 +125,23 @@ fn traces_pass_their_target_and_options_on() {
         let answer = call(&tracing_host(), method, &params);
         assert_eq!(answer, Ok(json!({"target": target, "options": options})), "{method} {params}");
     }
+}
+
+#[test]
+fn the_memory_of_a_long_trace_is_counted_while_it_is_written() {
+    let host = FakeHost::new().from_client(7).answer(|_: Trace| {
+        let trace = |_| TransactionTrace { hash: B256::ZERO, result: Ok(TraceResult::InstructionCount(1)) };
+        let results = TraceResults::Block((0..10_000).map(trace).collect());
+        Ok(TraceReply { dialect: TracerDialect::Ethereum, results })
+    });
+    let params = r#"["0x1"]"#;
+
+    // Nearly 900 KB of text, in a buffer that doubles.
+    let traced = call(&host.clone().with_memory(4 << 20), "debug_traceBlockByNumber", params);
+    assert_eq!(traced.map(|traces| traces.as_array().map(Vec::len)), Ok(Some(10_000)));
+    let refused = call(&host.clone().with_memory(256 << 10), "debug_traceBlockByNumber", params);
+    assert_eq!(refused.map_err(|failure| failure.code), Err(FailureCode::LIMIT_EXCEEDED));
+    assert_eq!(host.held(7), 0);
 }
 
 #[test]
@@ -522,12 +540,15 @@ fn chain_host() -> FakeHost {
             let TraceTarget::Block(BlockId::Hash { hash, .. }) = request.target else {
                 return Err(Failure::server("not asked by hash"));
             };
-            let json = match hash[31] {
-                1 => r#"[{"result":{"gas":1}}]"#,
-                2 => "[]",
-                _ => r#"[{"result":{}},{"error":"execution timeout"},{"result":{}}]"#,
+            let traced = |json: &str| Ok(TraceResult::Script(json.to_owned()));
+            let results = match hash[31] {
+                1 => vec![traced(r#"{"gas":1}"#)],
+                2 => vec![],
+                _ => vec![traced("{}"), Err("execution timeout".to_owned()), traced("{}")],
             };
-            Ok(TraceReply { json: json.to_owned() })
+            let trace = |result| TransactionTrace { hash: B256::ZERO, result };
+            let results = TraceResults::Block(results.into_iter().map(trace).collect());
+            Ok(TraceReply { dialect: TracerDialect::Reference, results })
         })
 }
 

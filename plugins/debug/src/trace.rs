@@ -1,9 +1,12 @@
-//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, and reads their options.
+//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, reads their options, and
+//! writes their results.
+
+use std::{future::poll_fn, task::Poll};
 
 use tenon_sdk::{
     param::ParamDescription,
     prelude::*,
-    shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, trace_options},
+    shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, TraceText, trace_options},
 };
 
 use crate::{DebugContext, base64::decode_base64};
@@ -229,7 +232,40 @@ pub(crate) async fn call(
 async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgument) -> Result<JsonWriter, Failure> {
     let options = argument.options(context).await?;
     let reply = context.call(Trace { target, options }).await?;
-    Ok(JsonWriter::from_json(reply.json))
+    written(context, TraceText::new(reply)).await.map(|(json, _)| json)
+}
+
+/// Maximum length of an answer, bytes; below the largest frame that crosses the plugin boundary.
+const MAX_ANSWER: usize = 240 << 20;
+
+/// Writes a trace; returns it with the memory that is counted for it. Between the pieces of a long one the memory for the
+/// next ones is counted, other calls go on, and the host ends the call if its caller has left or its time is over.
+///
+/// # Errors
+/// The text is too long, or there is no memory for it.
+pub(crate) async fn written(context: &DebugContext, mut text: TraceText) -> Result<(JsonWriter, HeldMemory), Failure> {
+    let mut memory = context.hold(0)?;
+    while !text.write_some()? {
+        if text.len() > MAX_ANSWER {
+            return Err(Failure::limit(format!("the trace is longer than {MAX_ANSWER} bytes")));
+        }
+        memory.resize(growth(text.len(), text.capacity()))?;
+        let mut has_given_way = false;
+        poll_fn(|task| {
+            if std::mem::replace(&mut has_given_way, true) {
+                return Poll::Ready(());
+            }
+            task.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+    Ok((text.finish(), memory))
+}
+
+/// Memory of a growing text. Before it is full, includes its next allocation of twice the size.
+const fn growth(length: usize, capacity: usize) -> usize {
+    if length > capacity / 4 * 3 { capacity.saturating_mul(3) } else { capacity }
 }
 
 #[cfg(test)]

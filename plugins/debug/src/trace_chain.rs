@@ -1,18 +1,15 @@
 //! `debug_subscribe traceChain`: the traces of a range of blocks, one notification per block (`docs/spec/rpc-node.md`
 //! 4.2).
 
-use serde_json::value::RawValue;
-use tenon_sdk::prelude::*;
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, TraceText},
+};
 
-use crate::{DebugContext, trace::TraceArgument};
-
-/// The notification of a block. After a transaction that cannot be traced, the rest of its block is `null`.
-#[derive(Debug, Serialize)]
-struct BlockTraces<'a> {
-    block: String,
-    hash: B256,
-    traces: Vec<Option<&'a RawValue>>,
-}
+use crate::{
+    DebugContext,
+    trace::{TraceArgument, written},
+};
 
 /// Traces the blocks after `start` up to `end`. Blocks without transactions are skipped, except the last one.
 pub(crate) async fn subscription(
@@ -35,11 +32,13 @@ pub(crate) async fn subscription(
         let header = header.ok_or_else(|| Failure::server(format!("block #{number} not found")))?.header;
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
-        let traced = context.call(Trace { target, options: options.clone() }).await?.json;
-        let traces = until_failure(&traced)?;
-        if !traces.is_empty() || number == last {
-            let block = format!("{number:#x}");
-            sink.send(&BlockTraces { block, hash: header.hash(), traces }).await?;
+        let reply = context.call(Trace { target, options: options.clone() }).await?;
+        let (text, is_empty) = until_failure(reply);
+        if !is_empty || number == last {
+            let (traces, mut memory) = written(&context, text).await?;
+            // The notification is a copy.
+            memory.resize(memory.bytes() + 2 * traces.len())?;
+            sink.send_written(&notification(number, header.hash(), traces)).await;
         }
     }
     Ok(())
@@ -53,15 +52,28 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
     })
 }
 
-/// The results of a block's trace up to and including the first failure, and `None` for those after it.
-fn until_failure(traced: &str) -> Result<Vec<Option<&RawValue>>, Failure> {
-    let members: Vec<&RawValue> = serde_json::from_str(traced)
-        .map_err(|error| Failure::server(format!("the trace of a block is no list: {error}")))?;
-    let mut has_failed = false;
-    let kept = members.into_iter().map(|member| {
-        let shown = (!has_failed).then_some(member);
-        has_failed |= member.get().starts_with("{\"error\"");
-        shown
-    });
-    Ok(kept.collect())
+/// The traces of a block, and whether there are none. In the reference's, the rest of the block is `null` after a
+/// transaction that cannot be traced.
+fn until_failure(mut reply: TraceReply) -> (TraceText, bool) {
+    let (mut untraced, mut is_empty) = (0, false);
+    if let TraceResults::Block(traces) = &mut reply.results {
+        is_empty = traces.is_empty();
+        let failed = traces.iter().position(|trace| trace.result.is_err());
+        if let Some(failed) = failed.filter(|_| reply.dialect == TracerDialect::Reference) {
+            untraced = traces.len() - failed - 1;
+            traces.truncate(failed + 1);
+        }
+    }
+    (TraceText::new(reply).with_untraced(untraced), is_empty)
+}
+
+/// The notification of a block.
+fn notification(number: u64, hash: B256, traces: JsonWriter) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(traces.len() + 128);
+    json.begin_object();
+    json.key("block").quantity(number);
+    json.key("hash").data(hash);
+    json.key("traces").raw(&traces.into_string());
+    json.end_object();
+    json
 }

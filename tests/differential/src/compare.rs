@@ -1,11 +1,12 @@
 //! Comparisons of two ways to compute the same answer.
 
-use alloy_primitives::{Address, B256, U256};
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, value::RawValue};
+use alloy_primitives::{Address, B256};
 use tenon_api::{
     BlockId, BlockNumber, ChainReader as _, LogFilter, Receipt, ReceiptOutcome,
-    messages::{CallTracerOptions, StructLogOptions, Trace, TraceOptions, TraceTarget, Tracer},
+    messages::{
+        CallFrame, CallTracerOptions, StructLogOptions, Trace, TraceOptions, TraceResult, TraceResults, TraceTarget,
+        Tracer,
+    },
 };
 
 use crate::{Dice, Node};
@@ -96,18 +97,18 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
         let few = StructLogOptions { with_stack: false, with_storage: false, ..StructLogOptions::default() };
         let steps = trace(node, number, Tracer::StructLogger(few));
         assert_eq!((calls.len(), steps.len()), (receipts.len(), receipts.len()), "block {number}");
-        for (index, receipt) in receipts.iter().enumerate() {
+        for (index, ((receipt, call), step)) in receipts.iter().zip(&calls).zip(&steps).enumerate() {
             let place = format!("transaction {index} of block {number}");
-            let step: Value = serde_json::from_str(steps[index].result.get()).unwrap();
-            let call = Call::read(&calls[index].result);
-            let gas: U256 = call.gas_used.parse().unwrap();
-            assert_eq!(gas, U256::from(receipt.gas_used), "{place}");
-            assert_eq!(step["gas"], receipt.gas_used, "{place}");
+            let (TraceResult::Calls(frames), TraceResult::StructLog(log)) = (call, step) else {
+                panic!("{place}: {call:?} {step:?}")
+            };
+            let call = &frames[0];
+            assert_eq!((call.gas_used, log.gas), (receipt.gas_used, receipt.gas_used), "{place}");
             let has_failed = receipt.outcome == ReceiptOutcome::Status(false);
             assert_eq!(call.error.is_some(), has_failed, "{place}: {:?}", call.error);
-            assert_eq!(step["failed"], has_failed, "{place}");
+            assert_eq!(log.has_failed, has_failed, "{place}");
             if !has_failed {
-                assert_eq!(call.logs_in_all(), receipt.logs.len(), "{place}");
+                assert_eq!(logs_in_all(frames), receipt.logs.len(), "{place}");
             }
         }
         traced += receipts.len() as u64;
@@ -115,42 +116,28 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
     traced
 }
 
-/// One transaction in the trace of a block.
-#[derive(Deserialize)]
-struct Traced {
-    result: Box<RawValue>,
-}
-
-/// A call with its inner calls, which are parsed one level at a time: random code calls itself deeper than a JSON
-/// parser permits.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Call {
-    gas_used: String,
-    error: Option<String>,
-    #[serde(default)]
-    logs: Vec<IgnoredAny>,
-    #[serde(default)]
-    calls: Vec<Box<RawValue>>,
-}
-
-impl Call {
-    fn read(json: &RawValue) -> Self {
-        serde_json::from_str(json.get()).unwrap_or_else(|error| panic!("{error}: {json}"))
-    }
-
-    /// Number of logs of the call and of its inner calls that did not fail.
-    fn logs_in_all(&self) -> usize {
-        if self.error.is_some() {
-            return 0;
+/// Number of logs of all calls that did not fail and were not made by one that failed.
+fn logs_in_all(frames: &[CallFrame]) -> usize {
+    let (mut logs, mut failed_at) = (0, None);
+    for frame in frames {
+        if failed_at.is_some_and(|depth| frame.depth <= depth) {
+            failed_at = None;
         }
-        self.logs.len() + self.calls.iter().map(|call| Self::read(call).logs_in_all()).sum::<usize>()
+        if failed_at.is_some() {
+            continue;
+        }
+        match frame.error {
+            Some(_) => failed_at = Some(frame.depth),
+            None => logs += frame.logs.len(),
+        }
     }
+    logs
 }
 
-fn trace(node: &Node, number: u64, tracer: Tracer) -> Vec<Traced> {
+fn trace(node: &Node, number: u64, tracer: Tracer) -> Vec<TraceResult> {
     let target = TraceTarget::Block(BlockId::number(number));
     let reply = node.ask(Trace { target, options: TraceOptions { tracer, timeout: None } });
     let reply = reply.unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
-    serde_json::from_str(&reply.json).unwrap()
+    let TraceResults::Block(traces) = reply.results else { panic!("block {number}: {:?}", reply.results) };
+    traces.into_iter().map(|trace| trace.result.unwrap_or_else(|error| panic!("block {number}: {error}"))).collect()
 }

@@ -5,10 +5,12 @@
 //! of the exchange (3.4). Their receipts have a fixed form, which is checked instead.
 
 use alloy_primitives::{Address, B256, U256, address};
-use serde_json::Value;
 use tenon_api::{
     FailureCode, Receipt, ReceiptOutcome, Transaction,
-    messages::{CallTracerOptions, StructLogOptions, Trace, TraceOptions, TraceTarget, Tracer},
+    messages::{
+        CallFrame, CallTracerOptions, FrameKind, StructLog, StructLogOptions, Trace, TraceOptions, TraceResult,
+        TraceResults, TraceTarget, Tracer,
+    },
 };
 
 use crate::{Dice, Node, compare::receipts_of};
@@ -22,6 +24,14 @@ const INTERCEPTED: [Address; 5] = [
     address!("0000000000000000000000000000000000000093"),
     address!("0000000000000000000000000000000000000094"),
 ];
+
+/// Opcodes of the instructions that are looked for.
+const LOG0: u8 = 0xa0;
+const LOG4: u8 = 0xa4;
+const CALL: u8 = 0xf1;
+const CALLCODE: u8 = 0xf2;
+const DELEGATECALL: u8 = 0xf4;
+const STATICCALL: u8 = 0xfa;
 
 /// The steps show the inner calls, which may be a thousand deep.
 const OUTERMOST_CALL: Tracer = Tracer::Calls(CallTracerOptions { only_top_call: true, with_logs: false });
@@ -102,17 +112,18 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
     let target = || TraceTarget::Transaction(transaction.hash);
     let calls = Trace { target: target(), options: traced_by(OUTERMOST_CALL) };
     let calls = node.ask(calls).unwrap_or_else(|failure| panic!("{place}: {failure:?}"));
-    let call: Value = serde_json::from_str(&calls.json).unwrap();
-    let has_failed = !call["error"].is_null();
-    is_gas_of_frame(transaction, receipt, &call, place);
+    let TraceResults::Single(TraceResult::Calls(frames)) = calls.results else { panic!("{place}: {calls:?}") };
+    let call = &frames[0];
+    let has_failed = call.error.is_some();
+    is_gas_of_frame(transaction, receipt, call, place);
     match receipt.outcome {
-        ReceiptOutcome::Status(succeeded) => assert_eq!(has_failed, !succeeded, "{place}: {}", call["error"]),
+        ReceiptOutcome::Status(succeeded) => assert_eq!(has_failed, !succeeded, "{place}: {:?}", call.error),
         ReceiptOutcome::StateRoot(_) => compared.without_status += 1,
     }
     let sender = tenon_chain::recover_sender(transaction).unwrap();
     let contract = transaction.to.unwrap_or_else(|| sender.create(transaction.nonce));
-    assert_eq!(call["type"], if transaction.to.is_some() { "CALL" } else { "CREATE" }, "{place}");
-    assert_eq!(call["to"], format!("{contract:#x}"), "{place}");
+    assert_eq!(call.kind, if transaction.to.is_some() { FrameKind::Call } else { FrameKind::Create }, "{place}");
+    assert_eq!(call.to, Some(contract), "{place}");
     compared.traced += 1;
     compared.failed += u64::from(has_failed);
     compared.created += u64::from(transaction.to.is_none() && !has_failed);
@@ -120,13 +131,14 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
     let without_storage = StructLogOptions { with_storage: false, ..StructLogOptions::default() };
     let steps = Trace { target: target(), options: traced_by(Tracer::StructLogger(without_storage)) };
     let steps = match node.ask(steps) {
-        Ok(steps) => serde_json::from_str::<Value>(&steps.json).unwrap(),
+        Ok(steps) => steps.results,
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return compared.too_long += 1,
         Err(failure) => panic!("{place}: {failure:?}"),
     };
-    assert_eq!(steps["gas"], receipt.gas_used, "{place}");
-    assert_eq!(steps["failed"], has_failed, "{place}");
-    let logged = if has_failed { Vec::new() } else { logs_of(steps["structLogs"].as_array().unwrap(), contract) };
+    let TraceResults::Single(TraceResult::StructLog(steps)) = steps else { panic!("{place}: {steps:?}") };
+    assert_eq!(steps.gas, receipt.gas_used, "{place}");
+    assert_eq!(steps.has_failed, has_failed, "{place}");
+    let logged = if has_failed { Vec::new() } else { logs_of(&steps, contract) };
     let expected: Vec<Logged> = receipt.logs.iter().map(of_receipt).collect();
     assert_eq!(logged, expected, "{place}");
     compared.logs += expected.len() as u64;
@@ -134,12 +146,11 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
 
 /// The reference's `callTracer` shows the outermost frame's gas: without the intrinsic gas, and before refunds, which
 /// are at most half of the total (a fifth since London) and zero after a failure.
-fn is_gas_of_frame(transaction: &Transaction, receipt: &Receipt, call: &Value, place: &str) {
-    let member = |name: &str| call[name].as_str().unwrap_or_else(|| panic!("{place}: {call}")).parse::<U256>().unwrap();
-    let before = U256::from(transaction.gas_limit) - member("gas");
-    let used = before + member("gasUsed");
-    let paid = U256::from(receipt.gas_used);
-    let most_refunded = if call["error"].is_null() { used / U256::from(2) } else { U256::ZERO };
+fn is_gas_of_frame(transaction: &Transaction, receipt: &Receipt, call: &CallFrame, place: &str) {
+    let before = transaction.gas_limit - call.gas;
+    let used = before + call.gas_used;
+    let paid = receipt.gas_used;
+    let most_refunded = if call.error.is_none() { used / 2 } else { 0 };
     assert!(paid <= used && paid >= used - most_refunded, "{place} paid {paid} for {used} of its frame");
 }
 
@@ -151,11 +162,12 @@ fn of_receipt(log: &tenon_api::Log) -> Logged {
 ///
 /// Whether an inner frame failed is what it leaves on its caller's stack: nothing for a failed call or creation, one for
 /// a call, the address for a creation.
-fn logs_of(steps: &[Value], contract: Address) -> Vec<Logged> {
+fn logs_of(log: &StructLog, contract: Address) -> Vec<Logged> {
     let outermost = Frame { depth: 1, contract: Some(contract), logs: Vec::new() };
     let (mut frames, mut before) = (vec![outermost], None);
-    for step in steps {
-        let (depth, stack) = (step["depth"].as_u64().unwrap(), stack_of(step));
+    let mut steps = log.steps.read();
+    while let Some(step) = steps.next_step().unwrap() {
+        let (opcode, depth, stack) = (step.opcode, step.depth, step.stack.unwrap().collect::<Vec<_>>());
         while frames.last().is_some_and(|frame| frame.depth > depth) {
             let ended = frames.pop().unwrap();
             // Of frames that end together only the last one's caller has this stack; the others' callers failed.
@@ -168,31 +180,28 @@ fn logs_of(steps: &[Value], contract: Address) -> Vec<Logged> {
             }
         }
         if frames.last().is_some_and(|frame| frame.depth < depth) {
-            let contract = before.and_then(|(step, stack)| contract_of(step, stack, frames.last().unwrap().contract));
+            let contract =
+                before.and_then(|(opcode, stack)| contract_of(opcode, stack, frames.last().unwrap().contract));
             frames.push(Frame { depth, contract, logs: Vec::new() });
         }
         let frame = frames.last_mut().unwrap();
-        if let Some(count) = step["op"].as_str().and_then(|name| name.strip_prefix("LOG")) {
+        if (LOG0..=LOG4).contains(&opcode) {
             let mut items = stack.iter().rev().skip(1);
             let length = *items.next().unwrap();
-            let topics = items.take(count.parse().unwrap()).map(|topic| B256::from(*topic)).collect();
+            let topics = items.take(usize::from(opcode - LOG0)).map(|topic| B256::from(*topic)).collect();
             frame.logs.push(Logged { address: frame.contract, topics, length });
         }
-        before = Some((step, stack));
+        before = Some((opcode, stack));
     }
     assert_eq!(frames.len(), 1, "a trace ends where it began");
     frames.pop().unwrap().logs
 }
 
-fn stack_of(step: &Value) -> Vec<U256> {
-    step["stack"].as_array().unwrap().iter().map(|item| item.as_str().unwrap().parse().unwrap()).collect()
-}
-
 /// The contract whose logs are written by the frame that this step begins; none for a creation.
-fn contract_of(step: &Value, stack: Vec<U256>, caller: Option<Address>) -> Option<Address> {
-    match step["op"].as_str().unwrap() {
-        "CALL" | "STATICCALL" => Some(Address::from_word(B256::from(stack[stack.len() - 2]))),
-        "DELEGATECALL" | "CALLCODE" => caller,
+fn contract_of(opcode: u8, stack: Vec<U256>, caller: Option<Address>) -> Option<Address> {
+    match opcode {
+        CALL | STATICCALL => Some(Address::from_word(B256::from(stack[stack.len() - 2]))),
+        DELEGATECALL | CALLCODE => caller,
         _ => None,
     }
 }

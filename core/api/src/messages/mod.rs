@@ -18,6 +18,7 @@ mod sealing;
 mod simulation;
 mod space;
 mod state;
+mod traces;
 mod tracing;
 
 pub use accounts::*;
@@ -35,6 +36,7 @@ pub use sealing::*;
 pub use simulation::*;
 pub use space::*;
 pub use state::*;
+pub use traces::*;
 pub use tracing::*;
 
 /// Implements [`Request`](crate::Request) for a type.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{AccountOverride, BlockOverrides, CallRequest, request};
+use super::{AccountOverride, BlockOverrides, CallRequest, TraceReply, request};
 use crate::BlockId;
 
 /// Which transactions to trace.
@@ -40,14 +40,7 @@ pub struct Trace {
     /// How to trace it.
     pub options: TraceOptions,
 }
-request!(Trace => TraceReply, topic 0x0303, schema 2, CallEvm);
-
-/// A trace as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceReply {
-    /// JSON text of the result.
-    pub json: String,
-}
+request!(Trace => TraceReply, topic 0x0303, schema 3, CallEvm);
 
 /// How to trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,9 +10,10 @@ mod revert;
 
 use std::time::Duration;
 
-use serde::Deserialize;
-use tenon_api::messages::{BlockCommitted, CallTracerOptions, Trace, TraceOptions, TraceTarget, Tracer};
-use tenon_api::{Address, BlockCommit, Bytes, Receipt, Transaction};
+use tenon_api::messages::{
+    BlockCommitted, CallFrame, CallTracerOptions, Trace, TraceOptions, TraceResult, TraceResults, TraceTarget, Tracer,
+};
+use tenon_api::{Address, BlockCommit, Receipt, Transaction};
 use tenon_bus::{Bus, CallContext, Delivery};
 
 use self::abi::selector;
@@ -74,10 +75,10 @@ async fn write_transactions(bus: &Bus, commit: &BlockCommit) {
             traced += 1;
             trace = run_again(bus, transaction).await;
         }
-        for line in trace.iter().flat_map(console_messages) {
+        for line in trace.iter().flat_map(|frames| console_messages(frames)) {
             tracing::info!(tx = %transaction.hash, "console.log: {line}");
         }
-        write_transaction(transaction, *sender, receipt, trace.as_ref());
+        write_transaction(transaction, *sender, receipt, trace.as_deref());
     }
     let left_out = block.transactions.len().saturating_sub(MAX_TRANSACTIONS);
     if left_out > 0 {
@@ -89,20 +90,22 @@ fn may_have_run_code(transaction: &Transaction, receipt: &Receipt) -> bool {
     receipt.succeeded() == Some(false) || transaction.to.is_none() || receipt.gas_used > PLAIN_GAS
 }
 
-async fn run_again(bus: &Bus, transaction: &Transaction) -> Option<Frame> {
+async fn run_again(bus: &Bus, transaction: &Transaction) -> Option<Vec<CallFrame>> {
     let tracer = Tracer::Calls(CallTracerOptions::default());
     let options = TraceOptions { tracer, timeout: Some(TRACE_TIMEOUT) };
     let trace = Trace { target: TraceTarget::Transaction(transaction.hash), options };
-    let reply = bus.call(trace, &CallContext::new()).await.ok()?;
-    serde_json::from_str(&reply.json).ok()
+    match bus.call(trace, &CallContext::new()).await.ok()?.results {
+        TraceResults::Single(TraceResult::Calls(frames)) => Some(frames),
+        _ => None,
+    }
 }
 
-fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Receipt, trace: Option<&Frame>) {
+fn write_transaction(transaction: &Transaction, sender: Address, receipt: &Receipt, trace: Option<&[CallFrame]>) {
     let (method, from, gas, hash) = (method(transaction), sender, receipt.gas_used, transaction.hash);
     // A creation has no receiver; its method is shown as `create`.
     let to = transaction.to.map(|to| to.to_string()).unwrap_or_else(|| "-".to_owned());
     if receipt.succeeded() == Some(false) {
-        let reason = trace.map_or_else(|| "unknown".to_owned(), reason);
+        let reason = trace.and_then(<[_]>::first).map_or_else(|| "unknown".to_owned(), reason);
         tracing::warn!(%method, %from, %to, status = "failed", gas, reason, tx = %hash, "transaction");
     } else {
         tracing::info!(%method, %from, %to, status = "ok", gas, tx = %hash, "transaction");
@@ -121,22 +124,15 @@ fn method(transaction: &Transaction) -> String {
     known.map_or_else(|| alloy_primitives::hex::encode_prefixed(called), |signature| (*signature).to_owned())
 }
 
-/// A call and its nested calls, as in a call trace.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Frame {
-    to: Option<Address>,
-    input: Bytes,
-    output: Option<Bytes>,
-    error: Option<String>,
-    revert_reason: Option<String>,
-    calls: Vec<Frame>,
-}
-
 /// The contracts' messages, in order.
-fn console_messages(frame: &Frame) -> Vec<String> {
+fn console_messages(frames: &[CallFrame]) -> Vec<String> {
     let mut lines = Vec::new();
-    collect(frame, &mut lines);
+    for frame in frames.iter().filter(|frame| frame.to == Some(console::ADDRESS)) {
+        if lines.len() > MAX_CONSOLE_LINES {
+            break;
+        }
+        lines.extend(console::decode(&frame.input));
+    }
     if lines.len() > MAX_CONSOLE_LINES {
         lines.truncate(MAX_CONSOLE_LINES);
         lines.push("… and more, which is left out".to_owned());
@@ -144,18 +140,7 @@ fn console_messages(frame: &Frame) -> Vec<String> {
     lines
 }
 
-/// The depth is limited by that of calls, and further by the JSON parser.
-fn collect(frame: &Frame, lines: &mut Vec<String>) {
-    if lines.len() > MAX_CONSOLE_LINES {
-        return;
-    }
-    if frame.to == Some(console::ADDRESS) {
-        lines.extend(console::decode(&frame.input));
-    }
-    frame.calls.iter().for_each(|call| collect(call, lines));
-}
-
-fn reason(frame: &Frame) -> String {
+fn reason(frame: &CallFrame) -> String {
     let output = frame.output.as_ref().map_or(&[][..], |output| output.as_ref());
     let error = frame.revert_reason.as_deref().or(frame.error.as_deref()).unwrap_or("failed");
     revert::reason(output).unwrap_or_else(|| abi::shown(error))
@@ -163,6 +148,8 @@ fn reason(frame: &Frame) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::{Bytes, messages::FrameKind};
+
     use super::*;
 
     #[test]
@@ -197,33 +184,50 @@ mod tests {
         }
     }
 
-    fn frame(json: serde_json::Value) -> Frame {
-        serde_json::from_value(json).unwrap()
+    fn frame(depth: u32, to: Address, input: Vec<u8>) -> CallFrame {
+        CallFrame {
+            depth,
+            kind: FrameKind::Call,
+            from: Address::ZERO,
+            to: Some(to),
+            value: None,
+            gas: 0,
+            gas_used: 0,
+            gas_by_kind: None,
+            input: input.into(),
+            output: None,
+            error: None,
+            revert_reason: None,
+            logs: Vec::new(),
+        }
     }
 
     #[test]
     fn finds_messages_of_contracts_at_any_depth_in_order_and_limits_their_number() {
-        let log = |word: &str| {
+        let log = |depth: u32, word: &str| {
             let mut input = selector("log(string)").to_vec();
             input.extend(tenon_api::U256::from(32).to_be_bytes::<32>());
             input.extend(tenon_api::U256::from(word.len()).to_be_bytes::<32>());
             input.extend(word.as_bytes());
-            serde_json::json!({ "to": console::ADDRESS, "input": Bytes::from(input) })
+            frame(depth, console::ADDRESS, input)
         };
-        let inner = serde_json::json!({ "to": Address::ZERO, "input": "0x", "calls": [log("second")] });
-        let outer = frame(serde_json::json!({ "to": Address::ZERO, "calls": [log("first"), inner, log("third")] }));
-        assert_eq!(console_messages(&outer), ["first", "second", "third"]);
+        let call = |depth| frame(depth, Address::ZERO, Vec::new());
+        let frames = [call(0), log(1, "first"), call(1), log(2, "second"), log(1, "third")];
+        assert_eq!(console_messages(&frames), ["first", "second", "third"]);
 
-        let many = frame(serde_json::json!({ "calls": (0..100).map(|_| log("x")).collect::<Vec<_>>() }));
+        let many: Vec<CallFrame> = (0..100).map(|_| log(1, "x")).collect();
         assert_eq!(console_messages(&many).len(), MAX_CONSOLE_LINES + 1);
     }
 
     #[test]
     fn shows_why_a_transaction_failed() {
-        let failed = |output: &str| frame(serde_json::json!({ "error": "execution reverted", "output": output }));
+        let failed = |error: &str, output: &[u8]| {
+            let (error, output) = (Some(error.to_owned()), Some(output.to_vec().into()));
+            CallFrame { error, output, ..frame(0, Address::ZERO, Vec::new()) }
+        };
 
-        assert_eq!(reason(&failed("0x")), "execution reverted");
-        assert_eq!(reason(&failed("0xdeadbeef")), "custom error 0xdeadbeef");
-        assert_eq!(reason(&frame(serde_json::json!({ "error": "out of gas" }))), "out of gas");
+        assert_eq!(reason(&failed("execution reverted", &[])), "execution reverted");
+        assert_eq!(reason(&failed("execution reverted", &[0xde, 0xad, 0xbe, 0xef])), "custom error 0xdeadbeef");
+        assert_eq!(reason(&failed("out of gas", &[])), "out of gas");
     }
 }

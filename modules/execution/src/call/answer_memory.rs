@@ -8,7 +8,8 @@ use super::Calls;
 /// Smaller answers are not charged: their call already accounts for them.
 const UNCOUNTED: usize = 128 << 10;
 
-/// The length of an answer on its way to the client, bytes: as typed, as a frame for the plugin, and as JSON.
+/// The length of an answer on its way to the client, bytes: as typed, as a frame for the plugin, and as JSON unless the
+/// plugin counts that itself.
 pub(crate) trait AnswerLength {
     /// The sum of its copies.
     fn copies(&self) -> usize;
@@ -30,7 +31,7 @@ impl AnswerLength for u64 {
 
 impl AnswerLength for TraceReply {
     fn copies(&self) -> usize {
-        self.json.len().saturating_mul(2)
+        self.size().saturating_mul(2)
     }
 }
 

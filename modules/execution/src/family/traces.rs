@@ -3,14 +3,7 @@
 use alloy_primitives::Address;
 use tenon_api::Transaction;
 
-/// Whose tracers a chain has, with their options, results, errors and the way in which a block is replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TracerDialect {
-    /// go-ethereum's.
-    Ethereum,
-    /// Those of the reference client (`docs/spec/rpc-node.md` 4.2).
-    Reference,
-}
+pub use tenon_api::messages::TracerDialect;
 
 /// What a family decides about traces. The provided methods are Ethereum's.
 pub trait TraceFamily {

@@ -1,23 +1,26 @@
 //! Traces like go-ethereum's.
 
-use std::{cell::RefCell, fmt::Write as _, sync::Arc, time::Instant};
+use std::{cell::RefCell, sync::Arc, time::Instant};
 
 use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
-use tenon_api::{Block, BlockId, Failure, RecoveredBlock, messages::TraceTarget};
+use tenon_api::{
+    Block, BlockId, Failure, RecoveredBlock,
+    messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
+};
 use tenon_javascript::Dialect;
 
 use super::{
     EthereumOptions, TraceInspector,
+    ethereum_results::trace_result,
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
-    interruptible_json::write_json,
-    recording::{TraceShare, text_bytes},
+    recording::{TraceShare, growing_bytes},
     replay::{
         Replay, TraceDialect, check_size, failure_of_tracer, genesis_is_not_traceable, not_attempted, run_failure,
         too_large,
     },
     scripts::ScriptPlace,
-    struct_log::struct_log_json,
+    struct_log::struct_log,
 };
 use crate::{
     TransactionRejection,
@@ -33,14 +36,18 @@ pub(super) struct EthereumTracing<'a> {
     answer: RefCell<AnswerMemory>,
 }
 
-/// Memory of an answer's texts while they are written.
+/// Memory of the results.
 struct AnswerMemory {
     share: TraceShare,
-    /// Length of the answers of earlier transactions, bytes.
+    /// Size of those of earlier transactions, bytes.
     before: u64,
 }
 
 impl TraceDialect for EthereumTracing<'_> {
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Ethereum
+    }
+
     fn replay(&self) -> &Replay<'_> {
         &self.replay
     }
@@ -65,7 +72,7 @@ impl TraceDialect for EthereumTracing<'_> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<String, Failure> {
+    ) -> Result<TraceResult, Failure> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
@@ -86,36 +93,32 @@ impl TraceDialect for EthereumTracing<'_> {
             tx_index: Some(index),
             tx_hash: Some(transaction.hash),
         };
-        let (json, outcome) = self.inspect(evm, env, fees.as_ref(), Some(place))?;
+        let (result, outcome) = self.inspect(evm, env, fees.as_ref(), Some(place))?;
         execution.complete(transaction, sender, fees.as_ref(), blob_gas, outcome).map_err(rejected)?;
-        Ok(json)
+        Ok(result)
     }
 
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
         let mut execution = self.replay.open(block)?;
-        let mut json = String::from("[");
+        let mut traces = Vec::with_capacity(block.transactions.len());
+        let mut size = 0;
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.replay.ensure_awaited()?;
-            let traced = self.trace_transaction(&mut execution, block, index);
-            let comma = if index > 0 { "," } else { "" };
-            // Writing to a text does not fail.
-            let _ = write!(json, "{comma}{{\"txHash\":\"{}\",", transaction.hash);
-            match traced {
-                Ok(result) => json.extend(["\"result\":", result.as_str(), "}"]),
-                // A single failed trace does not fail the others, but they need its state changes.
-                Err(failure) => {
-                    self.replay.execute(&mut execution, block, index)?;
-                    let _ = write!(json, "\"error\":{}}}", serde_json::Value::from(failure.message));
-                }
+            let result = self.trace_transaction(&mut execution, block, index);
+            // A single failed trace does not fail the others, but they need its state changes.
+            if result.is_err() {
+                self.replay.execute(&mut execution, block, index)?;
             }
-            check_size(json.len(), &self.replay.calls.limits)?;
-            self.answer.borrow_mut().before = text_bytes(json.len(), json.capacity());
+            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|failure| failure.message) };
+            size += trace.size();
+            traces.push(trace);
+            check_size(size, &self.replay.calls.limits)?;
+            self.answer.borrow_mut().before = size as u64;
         }
-        json.push(']');
-        Ok(json)
+        Ok(traces)
     }
 
-    fn trace_call(&self, target: &TraceTarget) -> Result<String, Failure> {
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
             return Err(Failure::server("not a call"));
         };
@@ -152,14 +155,14 @@ impl<'a> EthereumTracing<'a> {
         Instant::now().checked_add(self.options.timeout)
     }
 
-    /// Runs a transaction under its inspector; returns the JSON text of the result, and the state changes.
+    /// Runs a transaction under its inspector; returns the result, and the state changes.
     fn inspect(
         &self,
         evm: &mut BlockEvm<TraceInspector>,
         transaction: TxEnv,
         fees: Option<&Fees>,
         place: Option<TransactionContext>,
-    ) -> Result<(String, Outcome), Failure> {
+    ) -> Result<(TraceResult, Outcome), Failure> {
         let outcome = match inspect(&**self.replay.calls.executor.family(), evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
@@ -174,44 +177,51 @@ impl<'a> EthereumTracing<'a> {
         let recorded = evm.inspector.recorded_bytes();
         if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
             let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(&transaction, None);
-            let json = self.replay.take_answer(evm, (&transaction, fees), &outcome, intrinsic.initial_total_gas())?;
-            self.may_go_on(json.len(), json.capacity())?;
-            return Ok((json, outcome));
+            let result = self.replay.take_answer(evm, (&transaction, fees), &outcome, intrinsic.initial_total_gas())?;
+            self.accept(&result)?;
+            return Ok((result, outcome));
         }
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer"));
         };
-        let json = match &mut tracer.inner {
+        let result = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
                 let nodes = recorded.traces().nodes();
-                struct_log_json(nodes, options, &outcome.result, |length, capacity| self.may_go_on(length, capacity))?
+                let may_go_on = |length, capacity| self.may_go_on(length, capacity);
+                TraceResult::StructLog(struct_log(nodes, options, &outcome.result, may_go_on)?)
             }
             other => {
-                // The result contains a copy of the recording.
+                // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.replay.ensure_awaited()?;
-                write_json(&result, |length, capacity| {
-                    self.hold(recorded.saturating_add(text_bytes(length, capacity)))?;
-                    self.may_go_on(length, capacity)
-                })?
+                let result = trace_result(result)?;
+                self.hold(recorded.saturating_add(result.size() as u64))?;
+                result
             }
         };
         evm.inspector.end();
-        self.may_go_on(json.len(), json.capacity())?;
-        Ok((json, outcome))
+        self.accept(&result)?;
+        Ok((result, outcome))
     }
 
-    /// Checks that the caller is still waiting, that the answer is not too large, and that there is memory for it.
+    /// Checks that the caller is still waiting, that the result is not too large, and that there is memory for it.
+    fn accept(&self, result: &TraceResult) -> Result<(), Failure> {
+        self.replay.ensure_awaited()?;
+        check_size(result.size(), &self.replay.calls.limits)?;
+        self.hold(result.size() as u64)
+    }
+
+    /// The same for the growing records of a struct log.
     fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
         self.replay.ensure_awaited()?;
         check_size(length, &self.replay.calls.limits)?;
-        self.hold(text_bytes(length, capacity))
+        self.hold(growing_bytes(length, capacity))
     }
 
-    /// Reserves memory for an answer of this size, beside those of earlier transactions.
+    /// Reserves memory for a result of this size, beside those of earlier transactions.
     fn hold(&self, bytes: u64) -> Result<(), Failure> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {

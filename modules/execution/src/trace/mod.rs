@@ -5,9 +5,9 @@
 //! they record.
 
 mod ethereum_replay;
+mod ethereum_results;
 mod frame_failures;
 mod inspector;
-mod interruptible_json;
 mod options;
 mod recording;
 mod reexecution;

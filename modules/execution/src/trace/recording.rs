@@ -119,8 +119,8 @@ impl Drop for TraceShare {
     }
 }
 
-/// Memory of a growing text. Before it is full, includes its next allocation of twice the size.
-pub(in crate::trace) const fn text_bytes(length: usize, capacity: usize) -> u64 {
+/// Memory of a growing buffer. Before it is full, includes its next allocation of twice the size.
+pub(in crate::trace) const fn growing_bytes(length: usize, capacity: usize) -> u64 {
     let bytes = capacity as u64;
     if length > capacity / 4 * 3 { bytes.saturating_mul(3) } else { bytes }
 }
@@ -346,12 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn a_text_counts_its_reallocation_in_advance() {
+    fn a_buffer_counts_its_reallocation_in_advance() {
         let mut text = String::with_capacity(100);
         let mut counted = 0;
         for _ in 0..10_000 {
             let (length, capacity) = (text.len(), text.capacity());
-            counted = counted.max(text_bytes(length, capacity));
+            counted = counted.max(growing_bytes(length, capacity));
             text.push_str("0123456789");
             if text.capacity() != capacity {
                 assert!(counted >= (capacity + text.capacity()) as u64, "{length} {capacity}");

@@ -12,7 +12,7 @@ use revm::context::{
 };
 use tenon_api::{
     Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
-    messages::{TraceOptions, TraceTarget, Tracer},
+    messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
 };
 use tenon_javascript::Dialect;
 
@@ -20,7 +20,7 @@ use super::{
     TraceInspector,
     inspector::{TOO_LARGE_MARK, TRACER_FAILED_MARK},
     options::timeout_of,
-    recording::{TraceShare, text_bytes},
+    recording::TraceShare,
     reference::{Watch, watch_of},
     replay::{
         Replay, TraceDialect, block_not_found, check_size, failure_of_tracer, not_attempted, run_failure, too_large,
@@ -43,7 +43,7 @@ pub(super) struct ReferenceTracing<'a> {
 /// Result of a message under a tracer.
 struct Traced {
     /// The tracer's answer.
-    answer: Result<String, Failure>,
+    answer: Result<TraceResult, Failure>,
     /// The message's effects.
     outcome: Outcome,
     /// Whether a contract requested a price of the historic exchange, which a run without a tracer would get.
@@ -74,6 +74,10 @@ impl From<Failure> for NoOutcome {
 }
 
 impl TraceDialect for ReferenceTracing<'_> {
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Reference
+    }
+
     fn replay(&self) -> &Replay<'_> {
         &self.replay
     }
@@ -99,7 +103,7 @@ impl TraceDialect for ReferenceTracing<'_> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<String, Failure> {
+    ) -> Result<TraceResult, Failure> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
@@ -107,30 +111,25 @@ impl TraceDialect for ReferenceTracing<'_> {
         self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_failure)?.answer
     }
 
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
         let mut execution = self.replay.open(block)?;
-        let mut json = String::from("[");
-        let mut text = TraceShare::new(&self.replay.memory);
-        for index in 0..block.transactions.len() {
+        let mut traces = Vec::with_capacity(block.transactions.len());
+        let (mut size, mut memory) = (0, TraceShare::new(&self.replay.memory));
+        for (index, transaction) in block.transactions.iter().enumerate() {
             self.replay.ensure_awaited()?;
-            let entry = match self.block_member(&mut execution, block, index)? {
-                Ok(result) => format!("{{\"result\":{result}}}"),
-                Err(failure) => format!("{{\"error\":{}}}", serde_json::Value::from(failure.message)),
-            };
-            if index > 0 {
-                json.push(',');
-            }
-            json.push_str(&entry);
-            check_size(json.len(), &self.replay.calls.limits)?;
-            if !text.hold(text_bytes(json.len(), json.capacity())) {
+            let result = self.block_member(&mut execution, block, index)?.map_err(|failure| failure.message);
+            let trace = TransactionTrace { hash: transaction.hash, result };
+            size += trace.size();
+            traces.push(trace);
+            check_size(size, &self.replay.calls.limits)?;
+            if !memory.hold(size as u64) {
                 return Err(too_large(&self.replay.calls.limits));
             }
         }
-        json.push(']');
-        Ok(json)
+        Ok(traces)
     }
 
-    fn trace_call(&self, target: &TraceTarget) -> Result<String, Failure> {
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
             return Err(Failure::server("not a call"));
         };
@@ -186,7 +185,7 @@ impl<'a> ReferenceTracing<'a> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<Result<String, Failure>, Failure> {
+    ) -> Result<Result<TraceResult, Failure>, Failure> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let is_skipped = self.replay.calls.executor.family().is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
@@ -278,7 +277,7 @@ impl<'a> ReferenceTracing<'a> {
         };
         let intrinsic = intrinsic_gas(&message, evm.ctx.cfg.spec);
         let answer = self.replay.take_answer(evm, (&message, Some(fees)), &outcome, intrinsic);
-        let answer = answer.and_then(|json| check_size(json.len(), &self.replay.calls.limits).map(|()| json));
+        let answer = answer.and_then(|result| check_size(result.size(), &self.replay.calls.limits).map(|()| result));
         Ok(Traced { answer, outcome, lacks_prices })
     }
 

@@ -10,7 +10,9 @@ use alloy_primitives::{Address, B256};
 use revm::context::TxEnv;
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, Transaction,
-    messages::{Trace, TraceOptions, TraceReply, TraceTarget},
+    messages::{
+        Trace, TraceOptions, TraceReply, TraceResult, TraceResults, TraceTarget, TracerDialect, TransactionTrace,
+    },
 };
 use tenon_bus::CallContext;
 
@@ -28,7 +30,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, StateError, Stopped},
     call::{Calls, Kind, RunFailure},
-    family::{BlockOrigin, Fees, Outcome, TracerDialect, effective_price},
+    family::{BlockOrigin, Fees, Outcome, effective_price},
 };
 
 /// Stack of a trace, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
@@ -49,6 +51,9 @@ pub(super) struct Replay<'a> {
 
 /// How the tracers of one dialect trace.
 pub(super) trait TraceDialect {
+    /// Which dialect it is.
+    fn dialect(&self) -> TracerDialect;
+
     /// The replay of this request.
     fn replay(&self) -> &Replay<'_>;
 
@@ -70,13 +75,13 @@ pub(super) trait TraceDialect {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<String, Failure>;
+    ) -> Result<TraceResult, Failure>;
 
     /// Traces a whole block.
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<String, Failure>;
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure>;
 
     /// Traces a call.
-    fn trace_call(&self, target: &TraceTarget) -> Result<String, Failure>;
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure>;
 }
 
 /// The tracers of a chain's dialect, for one request.
@@ -110,7 +115,7 @@ impl Calls {
         if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
             self.forget_if_short(Kind::Trace, request, begun);
         }
-        Ok(TraceReply { json: reply? })
+        reply
     }
 
     /// A traced call that ends at `end`, and whose tracer records calls only. Errors are not the caller's.
@@ -121,7 +126,7 @@ impl Calls {
         end: Instant,
     ) -> Result<TraceReply, Failure> {
         let dialect = dialect_of(self, &trace.options, caller, Some(end))?;
-        Ok(TraceReply { json: run(&*dialect, &trace.target)? })
+        run(&*dialect, &trace.target)
     }
 
     /// The state before a transaction of a block.
@@ -136,17 +141,18 @@ impl Calls {
 }
 
 /// Traces what was asked for.
-fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<String, Failure> {
-    match target {
+fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, Failure> {
+    let results = match target {
         TraceTarget::Transaction(hash) => {
             let (block, index) = transaction(dialect, *hash)?;
             let mut execution = dialect.replay().before(&block, index)?;
-            dialect.trace_transaction(&mut execution, &block, index)
+            TraceResults::Single(dialect.trace_transaction(&mut execution, &block, index)?)
         }
-        TraceTarget::Block(block) => dialect.trace_block(&*dialect.block(*block)?),
-        TraceTarget::RawBlock(bytes) => dialect.trace_block(&raw_block(dialect, bytes)?),
-        TraceTarget::Call { .. } => dialect.trace_call(target),
-    }
+        TraceTarget::Block(block) => TraceResults::Block(dialect.trace_block(&*dialect.block(*block)?)?),
+        TraceTarget::RawBlock(bytes) => TraceResults::Block(dialect.trace_block(&raw_block(dialect, bytes)?)?),
+        TraceTarget::Call { .. } => TraceResults::Single(dialect.trace_call(target)?),
+    };
+    Ok(TraceReply { dialect: dialect.dialect(), results })
 }
 
 /// A transaction's block, and its index there.
@@ -265,7 +271,7 @@ impl<'a> Replay<'a> {
         (message, fees): (&TxEnv, Option<&Fees>),
         outcome: &Outcome,
         intrinsic_gas: u64,
-    ) -> Result<String, Failure> {
+    ) -> Result<TraceResult, Failure> {
         let gas = RunGas {
             gas_used: outcome.result.tx_gas_used(),
             intrinsic_gas,
@@ -343,11 +349,11 @@ pub(super) fn block_not_found(id: BlockId) -> Failure {
     })
 }
 
-/// Checks the length of an answer.
+/// Checks the size of the results of a request.
 pub(super) fn check_size(length: usize, limits: &ExecutionLimits) -> Result<(), Failure> {
     let most = limits.trace_answer_bytes;
     if length as u64 > most {
-        return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
+        return Err(Failure::limit(format!("the trace records more than {most} bytes")));
     }
     Ok(())
 }

@@ -21,13 +21,29 @@ use tenon_api::{
     Account, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
     Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
-use tenon_api::{Failure, Request, messages::CallRequest};
+use tenon_api::{
+    Failure, Request,
+    messages::{CallRequest, TraceReply},
+};
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::{CallResources, ChainActor, ChainHandle, Importer, register};
 use tenon_native_execution::family_of;
+use tenon_sdk::shapes::TraceText;
 use tenon_supervisor::{ActorOptions, Supervisor};
+
+/// A trace as the plugin shows it.
+pub fn json_of_trace(reply: TraceReply) -> Value {
+    serde_json::from_str(&text_of_trace(reply)).unwrap()
+}
+
+/// The same as text.
+pub fn text_of_trace(reply: TraceReply) -> String {
+    let mut text = TraceText::new(reply);
+    while !text.write_some().unwrap() {}
+    text.finish().into_string()
+}
 
 pub mod market;
 pub mod native;

@@ -18,6 +18,7 @@ mod receipt;
 pub mod schema;
 mod simulation;
 mod tracers;
+mod traces;
 mod transaction;
 mod writer;
 
@@ -29,5 +30,6 @@ pub use pooled::{pooled_bytes, pooled_json_bytes};
 pub use receipt::{block_receipts_json, receipt_json};
 pub use simulation::{SimulationArgument, simulated_blocks_json};
 pub use tracers::trace_options;
+pub use traces::TraceText;
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;

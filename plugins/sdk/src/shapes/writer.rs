@@ -3,7 +3,7 @@
 use alloy_primitives::{U256, hex};
 use serde::{Serialize, Serializer, ser::Error as _};
 use serde_json::value::RawValue;
-use tenon_api::Account;
+use tenon_api::{Account, WholeBalance, split_balance};
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -49,6 +49,11 @@ impl JsonWriter {
     /// Number of bytes written.
     pub const fn len(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Number of bytes allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// Whether nothing has been written.
@@ -125,9 +130,14 @@ impl JsonWriter {
 
     /// An account's balance, which may exceed 256 bits on native chains.
     pub fn balance(&mut self, account: &Account) {
-        match account.balance_high {
-            0 => self.quantity_256(account.balance),
-            _ => self.string(&format!("{:#x}", account.whole_balance())),
+        self.whole_balance(account.whole_balance());
+    }
+
+    /// Such a balance by itself.
+    pub(crate) fn whole_balance(&mut self, balance: WholeBalance) {
+        match split_balance(balance) {
+            (low, 0) => self.quantity_256(low),
+            _ => self.string(&format!("{balance:#x}")),
         }
     }
 
@@ -142,6 +152,46 @@ impl JsonWriter {
         text[..2].copy_from_slice(b"0x");
         let written = hex::encode_to_slice(bytes, &mut text[2..2 + bytes.len() * 2]);
         debug_assert!(written.is_ok(), "the space was made to measure");
+    }
+
+    /// Bytes in hexadecimal without prefix.
+    pub(crate) fn bare_data(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.separate();
+        let start = self.buffer.len();
+        self.buffer.resize(start + bytes.len() * 2 + 2, b'"');
+        let written = hex::encode_to_slice(bytes, &mut self.buffer[start + 1..start + 1 + bytes.len() * 2]);
+        debug_assert!(written.is_ok(), "the space was made to measure");
+    }
+
+    /// Starts a member whose name is bytes in hexadecimal.
+    pub(crate) fn data_key(&mut self, name: impl AsRef<[u8]>) -> &mut Self {
+        self.data(name);
+        self.buffer.push(b':');
+        self
+    }
+
+    /// Starts a member whose name is bytes in hexadecimal without prefix.
+    pub(crate) fn bare_data_key(&mut self, name: impl AsRef<[u8]>) -> &mut Self {
+        self.bare_data(name);
+        self.buffer.push(b':');
+        self
+    }
+
+    /// A number in decimal digits.
+    pub(crate) fn number(&mut self, value: u64) {
+        self.separate();
+        // Written from the last digit to the first.
+        let (mut text, mut start, mut left) = ([0_u8; 20], 20, value);
+        loop {
+            start -= 1;
+            text[start] = b"0123456789"[(left % 10) as usize];
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        self.buffer.extend_from_slice(&text[start..]);
     }
 
     /// Bytes in hexadecimal, or `null`.
@@ -170,6 +220,18 @@ impl JsonWriter {
         self.buffer.extend_from_slice(&quoted);
     }
 
+    /// A string in which only what JSON requires is escaped, as the results of traces have it.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.separate();
+        if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ') {
+            self.buffer.push(b'"');
+            self.buffer.extend_from_slice(text.as_bytes());
+            self.buffer.push(b'"');
+        } else {
+            self.buffer.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+        }
+    }
+
     /// A float in its shortest form; values that JSON cannot express become `0`.
     pub fn float(&mut self, value: f64) {
         if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 {
@@ -184,6 +246,16 @@ impl JsonWriter {
     /// The text so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer
+    }
+
+    /// Finished JSON of another writer. It is not copied if nothing is written yet.
+    pub(crate) fn append(&mut self, json: Self) {
+        if self.buffer.is_empty() {
+            self.buffer = json.buffer;
+        } else {
+            self.separate();
+            self.buffer.extend_from_slice(&json.buffer);
+        }
     }
 
     /// Finished JSON.
@@ -260,6 +332,21 @@ mod tests {
         for (value, expected) in cases {
             assert_eq!(written(|json| json.quantity_256(value)), format!("\"{expected}\""));
         }
+    }
+
+    #[test]
+    fn numbers_and_names_of_members_need_no_other_text() {
+        for number in [0, 7, 10, 1_234_567_890, u64::MAX] {
+            assert_eq!(written(|json| json.number(number)), number.to_string());
+        }
+        let text = written(|json| {
+            json.begin_object();
+            json.data_key([1]).number(2);
+            json.bare_data_key([3]).bare_data([4, 0]);
+            json.key("a").text("<b> \"\n\u{7f}é");
+            json.end_object();
+        });
+        assert_eq!(text, "{\"0x01\":2,\"03\":\"0400\",\"a\":\"<b> \\\"\\n\u{7f}é\"}");
     }
 
     #[test]

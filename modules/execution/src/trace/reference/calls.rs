@@ -1,26 +1,20 @@
-//! `callTracer`: frames nested in their callers.
+//! `callTracer`: the tree of calls.
 
-use serde_json::Value;
+use tenon_api::messages::{CallFrame, TraceResult};
 
 use super::{
     accounts::Accounts,
     tracer::{FrameEnd, FrameStart, REVERTED, Run, Tracer, TracerFailure},
 };
 
-/// Writes a frame when it ends; its caller keeps the text until its own end.
+/// Lists calls in the order in which they begin.
 #[derive(Default)]
 pub(super) struct CallTracer {
     is_top_only: bool,
-    /// Open frames, newest last.
-    frames: Vec<Frame>,
-    finished: Option<String>,
+    frames: Vec<CallFrame>,
+    /// Places of the open frames, newest last.
+    open: Vec<usize>,
     held: usize,
-}
-
-struct Frame {
-    start: FrameStart,
-    /// JSON texts of inner frames, separated by commas.
-    calls: String,
 }
 
 impl CallTracer {
@@ -29,8 +23,42 @@ impl CallTracer {
     }
 
     fn open(&mut self, start: &FrameStart) {
-        self.held += 2 * start.input.len();
-        self.frames.push(Frame { start: start.clone(), calls: String::new() });
+        let FrameStart { kind, from, to, input, gas, value } = start.clone();
+        // The list doubles when it is full, and holds both sizes meanwhile.
+        self.held += input.len() + 3 * size_of::<CallFrame>();
+        let depth = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+        self.open.push(self.frames.len());
+        self.frames.push(CallFrame {
+            depth,
+            kind,
+            from,
+            to: Some(to),
+            value,
+            gas,
+            gas_used: 0,
+            gas_by_kind: None,
+            input,
+            output: None,
+            error: None,
+            revert_reason: None,
+            logs: Vec::new(),
+        });
+    }
+
+    fn close(&mut self, end: &FrameEnd) {
+        let Some(frame) = self.open.pop().and_then(|place| self.frames.get_mut(place)) else { return };
+        let is_outermost = self.open.is_empty();
+        frame.gas_used = end.gas_used;
+        if end.error.is_some() && frame.kind.is_creation() && !is_outermost {
+            frame.to = None;
+        }
+        let shows_output = match &end.error {
+            None => true,
+            Some(error) => is_outermost && error == REVERTED && !end.output.is_empty(),
+        };
+        frame.output = shows_output.then(|| end.output.clone());
+        frame.error.clone_from(&end.error);
+        self.held += frame.output.as_ref().map_or(0, |output| output.len()) + end.error.as_ref().map_or(0, String::len);
     }
 }
 
@@ -46,62 +74,20 @@ impl Tracer for CallTracer {
     }
 
     fn exit(&mut self, end: &FrameEnd) {
-        if self.is_top_only || self.frames.len() < 2 {
-            return;
+        if !self.is_top_only && self.open.len() > 1 {
+            self.close(end);
         }
-        let Some(frame) = self.frames.pop() else { return };
-        let text = frame.text(end, false);
-        let Some(caller) = self.frames.last_mut() else { return };
-        if !caller.calls.is_empty() {
-            caller.calls.push(',');
-        }
-        caller.calls.push_str(&text);
-        self.held += text.len();
     }
 
     fn end(&mut self, end: &FrameEnd) {
-        self.finished = self.frames.pop().map(|frame| frame.text(end, true));
+        self.close(end);
     }
 
     fn held_bytes(&self) -> usize {
         self.held
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        // A creation that is refused at once leaves an empty frame.
-        const NOTHING: &str = r#"{"type":"","from":"","gas":"","gasUsed":"","input":""}"#;
-        Ok(self.finished.take().unwrap_or_else(|| NOTHING.to_owned()))
-    }
-}
-
-impl Frame {
-    fn text(&self, end: &FrameEnd, is_outermost: bool) -> String {
-        let FrameStart { kind, from, to, input, gas, value } = &self.start;
-        let mut text = String::with_capacity(320 + 2 * (input.len() + end.output.len()) + self.calls.len());
-        text.push_str(&format!("{{\"type\":\"{}\",\"from\":\"{from:#x}\"", kind.name()));
-        let has_made_nothing = end.error.is_some() && kind.is_creation() && !is_outermost;
-        if !has_made_nothing {
-            text.push_str(&format!(",\"to\":\"{to:#x}\""));
-        }
-        if let Some(value) = value {
-            text.push_str(&format!(",\"value\":\"{value:#x}\""));
-        }
-        let gas_used = end.gas_used;
-        text.push_str(&format!(",\"gas\":\"{gas:#x}\",\"gasUsed\":\"{gas_used:#x}\",\"input\":\"{input}\""));
-        let shows_output = match &end.error {
-            None => true,
-            Some(error) => is_outermost && error == REVERTED && !end.output.is_empty(),
-        };
-        if shows_output {
-            text.push_str(&format!(",\"output\":\"{}\"", end.output));
-        }
-        if let Some(error) = &end.error {
-            text.push_str(&format!(",\"error\":{}", Value::from(error.as_str())));
-        }
-        if !self.calls.is_empty() {
-            text.push_str(&format!(",\"calls\":[{}]", self.calls));
-        }
-        text.push('}');
-        text
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Calls(std::mem::take(&mut self.frames)))
     }
 }

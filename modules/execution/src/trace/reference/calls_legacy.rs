@@ -3,18 +3,18 @@
 
 use std::time::Instant;
 
-use alloy_primitives::{Address, Bytes, U256, hex};
+use alloy_primitives::{Address, Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, REVERT, SELFDESTRUCT, STATICCALL};
-use serde_json::Value;
+use tenon_api::messages::{FrameKind, LegacyCallFrame, LegacyCalls, TraceResult};
 
 use super::{
     accounts::Accounts,
-    tracer::{FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
+    tracer::{FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
-use crate::{
-    block::{MovedPrecompiles, StateError, saturated},
-    call::duration_text,
-};
+use crate::block::{MovedPrecompiles, StateError, saturated, widen};
+
+/// Memory of a listed call, bytes. The list doubles when it is full, and holds both sizes meanwhile.
+const FRAME_BYTES: usize = 3 * size_of::<LegacyCallFrame>();
 
 /// Text for a call without output and without a known reason.
 const UNEXPLAINED: &str = "internal failure";
@@ -22,6 +22,8 @@ const UNEXPLAINED: &str = "internal failure";
 /// Tracks calls by depth: another instruction of the caller means that the call has returned.
 pub(super) struct LegacyCallTracer {
     precompiles: MovedPrecompiles,
+    /// All calls, in the order in which they began; the outermost comes first. Those of open calls are incomplete.
+    frames: Vec<LegacyCallFrame>,
     /// Open calls, outermost first.
     calls: Vec<Call>,
     /// Whether the previous instruction opened a call.
@@ -36,8 +38,8 @@ pub(super) struct LegacyCallTracer {
 enum Running {
     /// Opens a call.
     Call(Box<Call>),
-    /// Destroys its contract; contains the text of the corresponding frame.
-    Destruction(String),
+    /// Destroys its contract; contains the corresponding frame.
+    Destruction(Box<LegacyCallFrame>),
     /// Any other effect.
     Plain {
         /// Initial gas of the newest call, if this is its first instruction.
@@ -56,32 +58,24 @@ struct Returned {
     output: Bytes,
 }
 
-/// A frame; unknown values are left out of its text.
+/// An open call.
 #[derive(Default)]
 struct Call {
-    kind: Option<FrameKind>,
-    from: Address,
-    to: Option<Address>,
-    input: Bytes,
-    value: Option<U256>,
+    /// Place of its frame in the list.
+    place: usize,
+    frame: LegacyCallFrame,
     /// Gas of the caller before the call, and the cost of the instruction.
     gas_before: u64,
     cost: u64,
-    /// Initial gas of the frame, known after its first instruction.
-    gas: Option<u64>,
-    gas_used: Option<i128>,
     /// Output position in the caller's memory.
     output_at: (U256, U256),
-    output: Option<Bytes>,
-    error: Option<String>,
-    /// Texts of inner frames.
-    calls: Vec<String>,
 }
 
 impl LegacyCallTracer {
     pub(super) fn new(precompiles: MovedPrecompiles) -> Self {
         Self {
             precompiles,
+            frames: vec![LegacyCallFrame::default()],
             calls: vec![Call::default()],
             has_descended: false,
             running: None,
@@ -95,18 +89,25 @@ impl LegacyCallTracer {
         let copied = |offset, length| Bytes::copy_from_slice(step.memory_slice(offset, length));
         Ok(match step.opcode {
             CREATE | CREATE2 => Some(Running::Call(Box::new(Call {
-                kind: Some(if step.opcode == CREATE { FrameKind::Create } else { FrameKind::Create2 }),
-                from,
-                input: copied(step.peek(1), step.peek(2)),
+                frame: LegacyCallFrame {
+                    kind: Some(if step.opcode == CREATE { FrameKind::Create } else { FrameKind::Create2 }),
+                    from,
+                    input: Some(copied(step.peek(1), step.peek(2))),
+                    value: Some(widen(step.peek(0))),
+                    ..LegacyCallFrame::default()
+                },
                 gas_before: step.gas,
-                value: Some(step.peek(0)),
                 ..Call::default()
             }))),
             SELFDESTRUCT => {
                 let (to, balance) = (Address::from_word(step.peek(0).into()), accounts.balance(from)?);
-                Some(Running::Destruction(format!(
-                    "{{\"type\":\"SELFDESTRUCT\",\"from\":\"{from:#x}\",\"to\":\"{to:#x}\",\"value\":\"{balance:#x}\"}}"
-                )))
+                Some(Running::Destruction(Box::new(LegacyCallFrame {
+                    kind: Some(FrameKind::SelfDestruct),
+                    from,
+                    to: Some(to),
+                    value: Some(balance),
+                    ..LegacyCallFrame::default()
+                })))
             }
             CALL | CALLCODE | DELEGATECALL | STATICCALL => {
                 let to = Address::from_word(step.peek(1).into());
@@ -120,13 +121,16 @@ impl LegacyCallTracer {
                     _ => (FrameKind::StaticCall, 0),
                 };
                 Some(Running::Call(Box::new(Call {
-                    kind: Some(kind),
-                    from,
-                    to: Some(to),
-                    input: copied(step.peek(2 + values), step.peek(3 + values)),
+                    frame: LegacyCallFrame {
+                        kind: Some(kind),
+                        from,
+                        to: Some(to),
+                        input: Some(copied(step.peek(2 + values), step.peek(3 + values))),
+                        value: (values == 1).then(|| widen(step.peek(2))),
+                        ..LegacyCallFrame::default()
+                    },
                     gas_before: step.gas,
                     output_at: (step.peek(4 + values), step.peek(5 + values)),
-                    value: (values == 1).then(|| step.peek(2)),
                     ..Call::default()
                 })))
             }
@@ -138,7 +142,7 @@ impl LegacyCallTracer {
     fn returned(&self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<Option<Returned>, StateError> {
         let Some(call) = self.calls.last().filter(|_| step.depth + 1 == self.calls.len()) else { return Ok(None) };
         let result = step.peek(0);
-        let output = match call.kind {
+        let output = match call.frame.kind {
             _ if result.is_zero() => Bytes::new(),
             Some(kind) if kind.is_creation() => accounts.code(Address::from_word(result.into()))?,
             _ => Bytes::copy_from_slice(step.memory_slice(call.output_at.0, call.output_at.1)),
@@ -146,77 +150,58 @@ impl LegacyCallTracer {
         Ok(Some(Returned { result, gas: step.gas, output }))
     }
 
+    /// A call begins.
+    fn open(&mut self, mut call: Call) {
+        call.place = self.frames.len();
+        call.frame.depth = self.depth();
+        self.held += call.frame.input.as_ref().map_or(0, |input| input.len()) + FRAME_BYTES;
+        self.frames.push(LegacyCallFrame::default());
+        self.calls.push(call);
+    }
+
+    /// Depth of a call that begins.
+    fn depth(&self) -> u32 {
+        u32::try_from(self.calls.len()).unwrap_or(u32::MAX)
+    }
+
     /// Ends the newest call: its caller continues.
     fn end_newest(&mut self, returned: Returned) {
-        let Some(mut call) = self.calls.pop() else { return };
-        let left = i128::from(call.gas_before) - i128::from(call.cost) - i128::from(returned.gas);
-        let is_creation = call.kind.is_some_and(FrameKind::is_creation);
-        call.gas_used = if is_creation { Some(left) } else { call.gas.map(|gas| left + i128::from(gas)) };
+        let Some(Call { place, mut frame, gas_before, cost, .. }) = self.calls.pop() else { return };
+        let left = i128::from(gas_before) - i128::from(cost) - i128::from(returned.gas);
+        let is_creation = frame.kind.is_some_and(FrameKind::is_creation);
+        frame.gas_used = if is_creation { Some(left) } else { frame.gas.map(|gas| left + i128::from(gas)) };
         if returned.result.is_zero() {
-            call.error.get_or_insert_with(|| UNEXPLAINED.to_owned());
+            frame.error.get_or_insert_with(|| UNEXPLAINED.to_owned());
         } else {
-            call.output = Some(returned.output);
+            frame.output = Some(returned.output);
             if is_creation {
-                call.to = Some(Address::from_word(returned.result.into()));
+                frame.to = Some(Address::from_word(returned.result.into()));
             }
         }
-        self.keep(&call);
+        self.keep(place, frame);
     }
 
     /// Ends the newest call, which failed and used all its gas.
     fn failed(&mut self, error: &str) {
-        if self.calls.last().is_none_or(|call| call.error.is_some()) {
+        if self.calls.last().is_none_or(|call| call.frame.error.is_some()) {
             return;
         }
         let Some(mut call) = self.calls.pop() else { return };
-        call.error = Some(error.to_owned());
-        call.gas_used = call.gas.map(i128::from);
+        call.frame.error = Some(error.to_owned());
+        call.frame.gas_used = call.frame.gas.map(i128::from);
         if self.calls.is_empty() {
             self.calls.push(call);
         } else {
-            self.keep(&call);
+            self.keep(call.place, call.frame);
         }
     }
 
-    fn keep(&mut self, call: &Call) {
-        let text = call.text();
-        self.held += text.len();
-        if let Some(caller) = self.calls.last_mut() {
-            caller.calls.push(text);
+    /// Lists a call that has ended.
+    fn keep(&mut self, place: usize, frame: LegacyCallFrame) {
+        self.held += frame.output.as_ref().map_or(0, |output| output.len());
+        if let Some(listed) = self.frames.get_mut(place) {
+            *listed = frame;
         }
-    }
-}
-
-impl Call {
-    fn text(&self) -> String {
-        let mut members = Vec::new();
-        let mut quoted = |name: &str, value: String| members.push(format!("\"{name}\":\"{value}\""));
-        quoted("type", self.kind.map(FrameKind::name).unwrap_or_default().to_owned());
-        quoted("from", format!("{:#x}", self.from));
-        if let Some(to) = self.to {
-            quoted("to", format!("{to:#x}"));
-        }
-        if let Some(value) = self.value {
-            quoted("value", format!("{value:#x}"));
-        }
-        if let Some(gas) = self.gas {
-            quoted("gas", format!("{gas:#x}"));
-        }
-        if let Some(gas_used) = self.gas_used {
-            let sign = if gas_used < 0 { "-" } else { "" };
-            quoted("gasUsed", format!("0x{sign}{:x}", gas_used.unsigned_abs()));
-        }
-        quoted("input", format!("0x{}", hex::encode(&self.input)));
-        if let Some(output) = &self.output {
-            quoted("output", output.to_string());
-        }
-        if let Some(error) = &self.error {
-            members.push(format!("\"error\":{}", Value::from(error.as_str())));
-        }
-        if !self.calls.is_empty() {
-            members.push(format!("\"calls\":[{}]", self.calls.join(",")));
-        }
-        format!("{{{}}}", members.join(","))
     }
 }
 
@@ -248,23 +233,20 @@ impl Tracer for LegacyCallTracer {
         match running {
             Some(Running::Call(mut call)) => {
                 call.cost = cost;
-                self.held += call.input.len();
-                self.calls.push(*call);
+                self.open(*call);
                 self.has_descended = true;
             }
-            Some(Running::Destruction(text)) => {
-                self.held += text.len();
-                if let Some(call) = self.calls.last_mut() {
-                    call.calls.push(text);
-                }
+            Some(Running::Destruction(frame)) => {
+                self.held += FRAME_BYTES;
+                self.frames.push(LegacyCallFrame { depth: self.depth(), ..*frame });
             }
             Some(Running::Plain { first_gas, is_revert, returned }) => {
                 self.has_descended = false;
                 if let Some(call) = self.calls.last_mut() {
                     // The frame's actual gas, which the caller's instruction does not show.
-                    call.gas = first_gas.or(call.gas);
+                    call.frame.gas = first_gas.or(call.frame.gas);
                     if is_revert {
-                        call.error = Some(REVERTED.to_owned());
+                        call.frame.error = Some(REVERTED.to_owned());
                     }
                 }
                 if let Some(returned) = returned {
@@ -282,31 +264,33 @@ impl Tracer for LegacyCallTracer {
         self.held
     }
 
-    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
             return Err(TracerFailure::Worded(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
             ));
         };
-        let outermost = self.calls.first();
-        let error = outermost.and_then(|call| call.error.clone()).or_else(|| end.error.clone());
+        // A call that has not ended is not listed, nor are those that it made.
+        if let Some(open) = self.calls.get(1) {
+            self.frames.truncate(open.place);
+        }
+        let error = self.calls.first().and_then(|call| call.frame.error.clone()).or_else(|| end.error.clone());
         let shows_output = error.as_ref().is_none_or(|error| error == REVERTED && !end.output.is_empty());
-        let time = duration_text(self.began.elapsed());
-        let call = Call {
-            kind: Some(start.kind),
-            from: start.from,
-            to: Some(start.to),
-            input: start.input.clone(),
-            value: start.value.map(saturated),
-            gas: Some(start.gas),
-            gas_used: Some(end.gas_used.into()),
-            output: shows_output.then(|| end.output.clone()),
-            error,
-            ..Call::default()
-        };
-        let text = call.text();
-        let inner = outermost.map(|call| call.calls.join(",")).filter(|calls| !calls.is_empty());
-        let calls = inner.map(|calls| format!(",\"calls\":[{calls}]")).unwrap_or_default();
-        Ok(format!("{},\"time\":\"{time}\"{calls}}}", text.trim_end_matches('}')))
+        let mut frames = std::mem::take(&mut self.frames);
+        if let Some(outermost) = frames.first_mut() {
+            *outermost = LegacyCallFrame {
+                depth: 0,
+                kind: Some(start.kind),
+                from: start.from,
+                to: Some(start.to),
+                input: Some(start.input.clone()),
+                value: start.value.map(|value| widen(saturated(value))),
+                gas: Some(start.gas),
+                gas_used: Some(end.gas_used.into()),
+                output: shows_output.then(|| end.output.clone()),
+                error,
+            };
+        }
+        Ok(TraceResult::LegacyCalls(LegacyCalls { frames, time: self.began.elapsed() }))
     }
 }

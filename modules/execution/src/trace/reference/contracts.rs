@@ -1,6 +1,7 @@
 //! `contractTracer`: lists contracts that were created, or that ran a given instruction. Exists only on native chains.
 
 use alloy_primitives::Address;
+use tenon_api::messages::TraceResult;
 
 use super::{
     accounts::Accounts,
@@ -42,9 +43,8 @@ impl Tracer for ContractTracer {
         Ok(())
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        let addresses: Vec<String> = self.found.iter().map(|address| format!("\"{address:#x}\"")).collect();
-        Ok(format!("[{}]", addresses.join(",")))
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Contracts(std::mem::take(&mut self.found)))
     }
 }
 
@@ -52,7 +52,7 @@ impl Tracer for ContractTracer {
 pub(super) struct NoopTracer;
 
 impl Tracer for NoopTracer {
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        Ok("{}".to_owned())
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Noop)
     }
 }

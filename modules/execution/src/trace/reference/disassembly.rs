@@ -1,7 +1,8 @@
 //! `evmdisTracer`: the stack before and after each instruction, for disassemblers.
 
-use alloy_primitives::U256;
-use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, JUMPDEST, PUSH0, PUSH32, RETURN, STATICCALL, STOP};
+use alloy_primitives::{Bytes, U256};
+use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, JUMPDEST, RETURN, STATICCALL, STOP};
+use tenon_api::messages::{DisassembledCall, DisassembledFrame, DisassembledOperation, TraceResult};
 
 use super::{
     accounts::Accounts,
@@ -9,10 +10,12 @@ use super::{
 };
 use crate::block::StateError;
 
-/// Keeps the instructions of every open frame; a call contains those of the frame that it opened.
+/// Keeps the instructions of every frame; a call refers to the frame that it opened once that has returned.
 pub(super) struct DisassemblyTracer {
+    /// All frames, in the order in which they were opened.
+    frames: Vec<DisassembledFrame>,
     /// Open frames, outermost first.
-    frames: Vec<Frame>,
+    open: Vec<OpenFrame>,
     /// The entry that the current instruction will add if it is not refused.
     running: Option<Running>,
     held: usize,
@@ -22,99 +25,85 @@ pub(super) struct DisassemblyTracer {
 enum Running {
     /// In the newest frame.
     AtHome {
-        operation: Box<Operation>,
+        operation: Box<DisassembledOperation>,
         /// Stack results of the previous instruction.
         results_before: Vec<U256>,
         /// Its return value.
-        returned: Option<Vec<u8>>,
+        returned: Option<Bytes>,
     },
     /// In a caller: frames above this depth have returned. It is not listed itself, as in the reference.
     Elsewhere(usize),
 }
 
-#[derive(Default)]
-struct Frame {
-    operations: Vec<Operation>,
-    returned: Option<Vec<u8>>,
-    error: Option<String>,
-    /// The calling instruction of this frame; `None` for the outermost.
+struct OpenFrame {
+    /// Its index.
+    place: usize,
+    /// The calling instruction in its caller; `None` for the outermost.
     opener: Option<usize>,
-}
-
-struct Operation {
-    opcode: u8,
-    depth: usize,
-    /// Its results on the stack, known at the next instruction.
-    results: Vec<U256>,
-    call: Option<OpenedCall>,
-    pc: Option<usize>,
-}
-
-/// Operands of a call.
-struct OpenedCall {
-    /// The name instead of the number, for newer call instructions.
-    name: Option<&'static str>,
-    gas: U256,
-    to: U256,
-    value: Option<U256>,
-    input: Vec<u8>,
-    /// The frame, once it has returned.
-    frame: Option<Frame>,
 }
 
 impl DisassemblyTracer {
     pub(super) fn new() -> Self {
-        Self { frames: vec![Frame::default()], running: None, held: 0 }
+        let open = vec![OpenFrame { place: 0, opener: None }];
+        Self { frames: vec![DisassembledFrame::default()], open, running: None, held: 0 }
     }
 
-    fn operation(step: &Step<'_>) -> Operation {
-        let input = |at: usize| step.memory_slice(step.peek(at), step.peek(at + 1)).to_vec();
-        let call = match step.opcode {
-            CALL | CALLCODE => Some(OpenedCall {
-                name: None,
-                gas: step.peek(0),
-                to: step.peek(1),
-                value: Some(step.peek(2)),
-                input: input(3),
-                frame: None,
-            }),
-            DELEGATECALL | STATICCALL => Some(OpenedCall {
-                name: Some(if step.opcode == STATICCALL { "STATICCALL" } else { "DELEGATECALL" }),
-                gas: step.peek(0),
-                to: step.peek(1),
-                value: None,
-                input: input(2),
-                frame: None,
-            }),
+    fn operation(step: &Step<'_>) -> DisassembledOperation {
+        let operands = match step.opcode {
+            CALL | CALLCODE => Some((3, Some(step.peek(2)))),
+            DELEGATECALL | STATICCALL => Some((2, None)),
             _ => None,
         };
-        let pc = (step.opcode == JUMPDEST).then_some(step.pc);
-        Operation { opcode: step.opcode, depth: step.depth, results: Vec::new(), call, pc }
+        let call = operands.map(|(at, value)| {
+            let input = Bytes::copy_from_slice(step.memory_slice(step.peek(at), step.peek(at + 1)));
+            Box::new(DisassembledCall { gas: step.peek(0), to: step.peek(1), value, input, frame: None })
+        });
+        let pc = (step.opcode == JUMPDEST).then_some(step.pc as u64);
+        let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);
+        DisassembledOperation { opcode: step.opcode, depth, results: Vec::new(), call, pc }
     }
 
-    /// Moves returned frames into the calls that opened them.
+    /// Enters returned frames in the calls that opened them.
     fn close(&mut self, depth: usize) {
-        while self.frames.len() > depth.max(1) {
-            let Some(frame) = self.frames.pop() else { return };
-            let opener = frame.opener;
-            let caller = self.frames.last_mut().and_then(|caller| caller.operations.get_mut(opener?));
-            if let Some(call) = caller.and_then(|operation| operation.call.as_mut()) {
-                call.frame = Some(frame);
+        while self.open.len() > depth.max(1) {
+            let Some(OpenFrame { place, opener }) = self.open.pop() else { return };
+            let caller = self.open.last().and_then(|caller| self.frames.get_mut(caller.place));
+            let operation = caller.and_then(|caller| caller.operations.get_mut(opener?));
+            if let Some(call) = operation.and_then(|operation| operation.call.as_mut()) {
+                call.frame = u32::try_from(place).ok();
             }
         }
+    }
+
+    /// The newest open frame.
+    fn newest(&self) -> Option<&DisassembledFrame> {
+        self.frames.get(self.open.last()?.place)
+    }
+}
+
+/// The number of items that the reference's script takes for results. It does not know newer instructions, and newer
+/// calls only by name.
+fn results_on_stack(opcode: u8) -> usize {
+    match opcode {
+        DELEGATECALL | STATICCALL => 0,
+        0x01..=0x0b | 0x10..=0x1a | 0x20 | 0x30..=0x36 | 0x38 | 0x3a | 0x3b | 0x40..=0x45 => 1,
+        0x51 | 0x54 | 0x58..=0x5a | 0x60..=0x7f | 0xf0..=0xf2 => 1,
+        duplicate @ 0x80..=0x8f => usize::from(duplicate) - 0x7e,
+        exchange @ 0x90..=0x9f => usize::from(exchange) - 0x8e,
+        _ => 0,
     }
 }
 
 impl Tracer for DisassemblyTracer {
     fn step(&mut self, step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
-        let Some(frame) = self.frames.last().filter(|_| step.depth == self.frames.len()) else {
+        let Some(frame) = self.newest().filter(|_| step.depth == self.open.len()) else {
             self.running = Some(Running::Elsewhere(step.depth));
             return Ok(());
         };
-        let count = frame.operations.last().map_or(0, Operation::results_on_stack);
+        let count = frame.operations.last().map_or(0, |operation| results_on_stack(operation.opcode));
         let returned = match step.opcode {
-            RETURN => Some(step.memory_slice(step.peek(0), step.peek(1)).to_vec()),
-            STOP => Some(Vec::new()),
+            RETURN => Some(Bytes::copy_from_slice(step.memory_slice(step.peek(0), step.peek(1)))),
+            STOP => Some(Bytes::new()),
             _ => None,
         };
         let results_before = (0..count).map(|place| step.peek(place)).collect();
@@ -124,7 +113,7 @@ impl Tracer for DisassemblyTracer {
 
     fn step_end(&mut self, end: StepEnd<'_>) {
         let running = self.running.take();
-        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(frame) = self.open.last().and_then(|open| self.frames.get_mut(open.place)) else { return };
         if let StepEnd::Refused { error, .. } = end {
             frame.error = Some(error.to_owned());
             return;
@@ -142,7 +131,8 @@ impl Tracer for DisassemblyTracer {
                 let opener = operation.call.is_some().then_some(frame.operations.len());
                 frame.operations.push(*operation);
                 if opener.is_some() {
-                    self.frames.push(Frame { opener, ..Frame::default() });
+                    self.open.push(OpenFrame { place: self.frames.len(), opener });
+                    self.frames.push(DisassembledFrame::default());
                 }
             }
         }
@@ -152,100 +142,8 @@ impl Tracer for DisassemblyTracer {
         self.held
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         self.close(1);
-        Ok(self.frames.first().map_or_else(|| "[]".to_owned(), Frame::text))
-    }
-}
-
-impl Frame {
-    fn text(&self) -> String {
-        let operations: Vec<String> = self.operations.iter().map(Operation::text).collect();
-        format!("[{}]", operations.join(","))
-    }
-}
-
-impl Operation {
-    /// The number of items that the reference's script takes for results. It does not know newer instructions, and
-    /// newer calls only by name.
-    fn results_on_stack(&self) -> usize {
-        match self.opcode {
-            DELEGATECALL | STATICCALL => 0,
-            0x01..=0x0b | 0x10..=0x1a | 0x20 | 0x30..=0x36 | 0x38 | 0x3a | 0x3b | 0x40..=0x45 => 1,
-            0x51 | 0x54 | 0x58..=0x5a | 0x60..=0x7f | 0xf0..=0xf2 => 1,
-            duplicate @ 0x80..=0x8f => usize::from(duplicate) - 0x7e,
-            exchange @ 0x90..=0x9f => usize::from(exchange) - 0x8e,
-            _ => 0,
-        }
-    }
-
-    fn text(&self) -> String {
-        let results: Vec<String> = self.results.iter().map(|result| format!("\"{result:x}\"")).collect();
-        let name = self.call.as_ref().and_then(|call| call.name).map(|name| format!("\"{name}\""));
-        let name = name.unwrap_or_else(|| self.opcode.to_string());
-        let mut text = format!("{{\"op\":{name},\"depth\":{},\"result\":[{}]", self.depth, results.join(","));
-        if let Some(call) = &self.call {
-            text.push_str(&call.text());
-        }
-        if let Some(pc) = self.pc {
-            text.push_str(&format!(",\"pc\":{pc}"));
-        }
-        if (PUSH0..=PUSH32).contains(&self.opcode) {
-            text.push_str(&format!(",\"len\":{}", self.opcode - 0x5e));
-        }
-        text.push('}');
-        text
-    }
-}
-
-impl OpenedCall {
-    fn text(&self) -> String {
-        let value = self.value.map(|value| format!(",\"value\":\"{value}\"")).unwrap_or_default();
-        let frame = self.frame.as_ref();
-        let error = frame.and_then(|frame| frame.error.as_ref());
-        let error =
-            error.map_or_else(|| "null".to_owned(), |error| serde_json::Value::from(error.as_str()).to_string());
-        let returned = frame.and_then(|frame| frame.returned.as_ref());
-        let returned = returned.map_or_else(|| "null".to_owned(), |bytes| buffer(bytes));
-        let operations = frame.map_or_else(|| "[]".to_owned(), Frame::text);
-        format!(
-            ",\"gas\":{},\"to\":\"{:x}\"{value},\"input\":{},\"error\":{error},\"return\":{returned},\"ops\":{operations}",
-            script_number(self.gas),
-            self.to,
-            buffer(&self.input)
-        )
-    }
-}
-
-/// A number in the script engine's format: floating point.
-fn script_number(number: U256) -> String {
-    const MIN_WITH_EXPONENT: f64 = 1e21;
-    let rounded = f64::from(number);
-    if rounded < MIN_WITH_EXPONENT {
-        return rounded.to_string();
-    }
-    format!("{rounded:e}").replace('e', "e+")
-}
-
-/// Bytes in the script engine's format of a buffer: an object by position.
-fn buffer(bytes: &[u8]) -> String {
-    let members: Vec<String> = bytes.iter().enumerate().map(|(at, byte)| format!("\"{at}\":{byte}")).collect();
-    format!("{{{}}}", members.join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_script_engines_format() {
-        let cases = [
-            (U256::from(50_000), "50000"),
-            (U256::from(1) << 60, "1152921504606847000"),
-            (U256::MAX, "1.157920892373162e+77"),
-        ];
-        for (number, expected) in cases {
-            assert_eq!(script_number(number), expected);
-        }
+        Ok(TraceResult::Disassembly(std::mem::take(&mut self.frames)))
     }
 }

@@ -1,8 +1,8 @@
 //! Tracers that count instructions: `opcountTracer`, `unigramTracer`, `bigramTracer`, `trigramTracer`.
 
-use std::{borrow::Cow, collections::HashMap, fmt::Write};
+use std::{borrow::Cow, collections::HashMap, hash::Hash};
 
-use tenon_api::messages::SequenceLength;
+use tenon_api::messages::{SequenceLength, TraceResult};
 
 use super::{
     accounts::Accounts,
@@ -10,32 +10,31 @@ use super::{
 };
 use crate::{block::StateError, instructions::instruction_name};
 
-/// Counts by name, in order of first appearance.
-#[derive(Default)]
-pub(super) struct Counts {
-    places: HashMap<String, usize>,
-    counts: Vec<(String, u64)>,
+/// Counts of values, in order of first appearance.
+pub(super) struct Counts<T> {
+    places: HashMap<T, usize>,
+    counts: Vec<(T, u64)>,
 }
 
-impl Counts {
-    pub(super) fn add(&mut self, name: String) {
-        if let Some((_, count)) = self.places.get(&name).and_then(|place| self.counts.get_mut(*place)) {
+impl<T> Default for Counts<T> {
+    fn default() -> Self {
+        Self { places: HashMap::new(), counts: Vec::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Counts<T> {
+    pub(super) fn add(&mut self, value: T) {
+        if let Some((_, count)) = self.places.get(&value).and_then(|place| self.counts.get_mut(*place)) {
             *count += 1;
             return;
         }
-        self.places.insert(name.clone(), self.counts.len());
-        self.counts.push((name, 1));
+        self.places.insert(value.clone(), self.counts.len());
+        self.counts.push((value, 1));
     }
 
-    pub(super) fn json(&self) -> String {
-        let mut text = String::from("{");
-        for (index, (name, count)) in self.counts.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{comma}\"{name}\":{count}");
-        }
-        text.push('}');
-        text
+    /// The values with their counts.
+    pub(super) fn take(&mut self) -> Vec<(T, u64)> {
+        std::mem::take(&mut self.counts)
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -55,15 +54,15 @@ impl Tracer for CountTracer {
         Ok(())
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        Ok(self.count.to_string())
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::InstructionCount(self.count))
     }
 }
 
 /// Counts every sequence of this many instructions.
 pub(super) struct SequenceTracer {
     length: SequenceLength,
-    counts: Counts,
+    counts: Counts<String>,
     before: Cow<'static, str>,
     before_that: Cow<'static, str>,
     depth: usize,
@@ -112,7 +111,7 @@ impl Tracer for SequenceTracer {
         self.counts.held_bytes()
     }
 
-    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
-        Ok(self.counts.json())
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
+        Ok(TraceResult::Sequences(self.counts.take()))
     }
 }

@@ -7,11 +7,14 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::bytecode::opcode::{
     BALANCE, CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, EXTCODECOPY, EXTCODESIZE, SLOAD, SSTORE, STATICCALL,
 };
-use tenon_api::WholeBalance;
+use tenon_api::{
+    WholeBalance,
+    messages::{FrameKind, Prestate, SignedBalance, TraceResult, TracedAccount},
+};
 
 use super::{
     accounts::Accounts,
-    tracer::{FrameKind, Run, Step, Tracer, TracerFailure},
+    tracer::{Run, Step, Tracer, TracerFailure},
 };
 use crate::block::StateError;
 
@@ -25,48 +28,38 @@ pub(super) struct PrestateTracer {
 
 struct Touched {
     /// Wei; negative if the code spent what the transaction gave it.
-    balance: Balance,
+    balance: SignedBalance,
     nonce: i128,
     code: Bytes,
     slots: Vec<(U256, U256)>,
 }
 
-/// A signed number.
-#[derive(Clone, Copy)]
-struct Balance {
-    magnitude: WholeBalance,
-    is_negative: bool,
+/// Subtracts from a balance.
+fn minus(balance: SignedBalance, other: WholeBalance) -> SignedBalance {
+    match balance {
+        SignedBalance { magnitude, is_negative: true } => {
+            SignedBalance { magnitude: magnitude.saturating_add(other), is_negative: true }
+        }
+        SignedBalance { magnitude, .. } if magnitude < other => {
+            SignedBalance { magnitude: other - magnitude, is_negative: true }
+        }
+        SignedBalance { magnitude, .. } => positive(magnitude - other),
+    }
 }
 
-impl Balance {
-    const fn of(magnitude: WholeBalance) -> Self {
-        Self { magnitude, is_negative: false }
-    }
-
-    fn minus(self, other: WholeBalance) -> Self {
-        match self {
-            Self { magnitude, is_negative: true } => {
-                Self { magnitude: magnitude.saturating_add(other), is_negative: true }
-            }
-            Self { magnitude, .. } if magnitude < other => Self { magnitude: other - magnitude, is_negative: true },
-            Self { magnitude, .. } => Self::of(magnitude - other),
+/// Adds to a balance.
+fn plus(balance: SignedBalance, other: WholeBalance) -> SignedBalance {
+    match balance {
+        SignedBalance { magnitude, is_negative: true } if magnitude > other => {
+            SignedBalance { magnitude: magnitude - other, is_negative: true }
         }
+        SignedBalance { magnitude, is_negative: true } => positive(other - magnitude),
+        SignedBalance { magnitude, .. } => positive(magnitude.saturating_add(other)),
     }
+}
 
-    fn plus(self, other: WholeBalance) -> Self {
-        match self {
-            Self { magnitude, is_negative: true } if magnitude > other => {
-                Self { magnitude: magnitude - other, is_negative: true }
-            }
-            Self { magnitude, is_negative: true } => Self::of(other - magnitude),
-            Self { magnitude, .. } => Self::of(magnitude.saturating_add(other)),
-        }
-    }
-
-    fn text(self) -> String {
-        let sign = if self.is_negative { "-" } else { "" };
-        format!("0x{sign}{:x}", self.magnitude)
-    }
+const fn positive(magnitude: WholeBalance) -> SignedBalance {
+    SignedBalance { magnitude, is_negative: false }
 }
 
 impl PrestateTracer {
@@ -76,7 +69,7 @@ impl PrestateTracer {
             None => {
                 let code = accounts.code(address)?;
                 self.held += 200 + 2 * code.len();
-                let (balance, nonce) = (Balance::of(accounts.balance(address)?), accounts.nonce(address)?.into());
+                let (balance, nonce) = (positive(accounts.balance(address)?), accounts.nonce(address)?.into());
                 self.places.insert(address, self.accounts.len());
                 self.accounts.push((address, Touched { balance, nonce, code, slots: Vec::new() }));
                 self.accounts.len() - 1
@@ -110,27 +103,17 @@ impl PrestateTracer {
         })
     }
 
-    fn json(&self, left_out: Option<Address>) -> String {
-        let listed = self.accounts.iter().filter(|(address, _)| Some(*address) != left_out);
-        let accounts: Vec<String> = listed.map(|(address, account)| account.json(*address)).collect();
-        format!("{{{}}}", accounts.join(","))
+    fn listed(&mut self, left_out: Option<Address>) -> Vec<TracedAccount> {
+        let accounts = std::mem::take(&mut self.accounts).into_iter();
+        let listed = accounts.filter(|(address, _)| Some(*address) != left_out);
+        listed.map(|(address, account)| account.listed(address)).collect()
     }
 }
 
 impl Touched {
-    fn json(&self, address: Address) -> String {
-        let slots: Vec<String> = self
-            .slots
-            .iter()
-            .map(|(slot, value)| format!("\"{}\":\"{}\"", B256::from(*slot), B256::from(*value)))
-            .collect();
-        format!(
-            "\"{address:#x}\":{{\"balance\":\"{}\",\"nonce\":{},\"code\":\"{}\",\"storage\":{{{}}}}}",
-            self.balance.text(),
-            self.nonce,
-            self.code,
-            slots.join(",")
-        )
+    fn listed(self, address: Address) -> TracedAccount {
+        let slots = self.slots.into_iter().map(|(slot, value)| (B256::from(slot), B256::from(value))).collect();
+        TracedAccount { address, balance: Some(self.balance), nonce: Some(self.nonce), code: Some(self.code), slots }
     }
 }
 
@@ -154,7 +137,7 @@ impl Tracer for PrestateTracer {
         self.held
     }
 
-    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
             return Err(TracerFailure::Worded(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
@@ -172,12 +155,12 @@ impl Tracer for PrestateTracer {
         // Both balances are read before either is set, and the sender's is set last.
         let sender = self.touch(start.from, accounts)?.balance;
         let receiver = self.touch(start.to, accounts)?;
-        receiver.balance = receiver.balance.minus(value);
+        receiver.balance = minus(receiver.balance, value);
         let sender_account = self.touch(start.from, accounts)?;
-        sender_account.balance = sender.plus(value).plus(paid);
+        sender_account.balance = plus(plus(sender, value), paid);
         sender_account.nonce -= 1;
         let is_creation = start.kind == FrameKind::Create;
-        Ok(self.json(is_creation.then_some(start.to)))
+        Ok(TraceResult::Prestate(Prestate::Before(self.listed(is_creation.then_some(start.to)))))
     }
 }
 
@@ -205,8 +188,9 @@ mod tests {
 
     #[test]
     fn balances_may_become_negative_and_recover() {
-        let balance = Balance::of(WholeBalance::from(5)).minus(WholeBalance::from(7));
-        assert_eq!(balance.text(), "0x-2");
-        assert_eq!(balance.plus(WholeBalance::from(3)).text(), "0x1");
+        let balance = minus(positive(WholeBalance::from(5)), WholeBalance::from(7));
+        assert_eq!(balance, SignedBalance { magnitude: WholeBalance::from(2), is_negative: true });
+        assert_eq!(plus(balance, WholeBalance::from(1)), SignedBalance { magnitude: WholeBalance::ONE, ..balance });
+        assert_eq!(plus(balance, WholeBalance::from(3)), positive(WholeBalance::ONE));
     }
 }

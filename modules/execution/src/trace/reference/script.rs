@@ -10,7 +10,10 @@ use revm::bytecode::opcode::{
     CALL, CALLCODE, CALLDATACOPY, CODECOPY, DELEGATECALL, EXTCODECOPY, MCOPY, MSTORE, MSTORE8, OpCode, RETURNDATACOPY,
     STATICCALL,
 };
-use tenon_api::{Failure, WholeBalance};
+use tenon_api::{
+    Failure, WholeBalance,
+    messages::{FrameKind, TraceResult},
+};
 use tenon_javascript::{
     BATCH_BYTES, CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, Script, ScriptError, State, StepFacts,
     Write,
@@ -18,7 +21,7 @@ use tenon_javascript::{
 
 use super::{
     accounts::Accounts,
-    tracer::{FrameEnd, FrameKind, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
+    tracer::{FrameEnd, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
     block::StateError,
@@ -248,7 +251,7 @@ impl Tracer for ScriptTracer {
         self.bytes + 2 * size_of::<U256>() * self.shown_words
     }
 
-    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         self.flush(accounts)?;
         if let Some(error) = self.failure.take() {
             return Err(TracerFailure::Refused(script_failure(error)));
@@ -258,7 +261,10 @@ impl Tracer for ScriptTracer {
         let result = self.script.finish(facts, &mut state);
         match state.failure {
             Some(failure) => Err(failure.into()),
-            None => result.map_err(|error| TracerFailure::Refused(script_failure(error))),
+            None => match result {
+                Ok(json) => Ok(TraceResult::Script(json)),
+                Err(error) => Err(TracerFailure::Refused(script_failure(error))),
+            },
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `4byteTracer` and its older form: selectors called, with the size of their data.
 
-use alloy_primitives::{Address, U256, hex};
+use alloy_primitives::{Address, Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, STATICCALL};
+use tenon_api::messages::{SelectorCount, TraceResult};
 
 use super::{
     accounts::Accounts,
@@ -12,7 +13,8 @@ use crate::block::{MovedPrecompiles, StateError};
 
 /// Counts selectors. The outermost call is counted last.
 pub(super) struct SelectorTracer {
-    counts: Counts,
+    /// Selectors with the lengths of their data.
+    counts: Counts<(Bytes, U256)>,
     precompiles: MovedPrecompiles,
     /// Whether it reads calls from the stack instead of using frame events: it then sees refused calls, and no
     /// creations.
@@ -25,7 +27,7 @@ impl SelectorTracer {
     }
 
     fn count(&mut self, selector: &[u8], data_length: U256) {
-        self.counts.add(format!("0x{}-{data_length}", hex::encode(selector)));
+        self.counts.add((Bytes::copy_from_slice(selector), data_length));
     }
 }
 
@@ -61,11 +63,13 @@ impl Tracer for SelectorTracer {
         self.counts.held_bytes()
     }
 
-    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         if let Some((selector, data)) = run.frame.and_then(|(start, _)| start.input.split_at_checked(4)) {
             let (selector, length) = (selector.to_vec(), U256::from(data.len()));
             self.count(&selector, length);
         }
-        Ok(self.counts.json())
+        let counted = self.counts.take().into_iter();
+        let counted = counted.map(|((selector, data_length), count)| SelectorCount { selector, data_length, count });
+        Ok(TraceResult::Selectors(counted.collect()))
     }
 }

@@ -1,42 +1,13 @@
 //! The tracers' interface: events and answers.
 
 use alloy_primitives::{Address, Bytes, U256};
-use tenon_api::{Failure, WholeBalance};
+use tenon_api::{
+    Failure, WholeBalance,
+    messages::{FrameKind, TraceResult},
+};
 
 use super::accounts::Accounts;
 use crate::block::StateError;
-
-/// Kind of a frame, with the reference's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FrameKind {
-    Call,
-    CallCode,
-    DelegateCall,
-    StaticCall,
-    Create,
-    Create2,
-    SelfDestruct,
-}
-
-impl FrameKind {
-    /// The instruction that opens such a frame.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Call => "CALL",
-            Self::CallCode => "CALLCODE",
-            Self::DelegateCall => "DELEGATECALL",
-            Self::StaticCall => "STATICCALL",
-            Self::Create => "CREATE",
-            Self::Create2 => "CREATE2",
-            Self::SelfDestruct => "SELFDESTRUCT",
-        }
-    }
-
-    /// Returns whether the frame creates a contract.
-    pub(super) const fn is_creation(self) -> bool {
-        matches!(self, Self::Create | Self::Create2)
-    }
-}
 
 /// The start of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,11 +174,11 @@ pub(super) trait Tracer {
         0
     }
 
-    /// The JSON text of the answer.
+    /// The answer.
     ///
     /// # Errors
     /// The reference's text for why there is none.
-    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure>;
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure>;
 }
 
 /// Why a tracer has no answer.

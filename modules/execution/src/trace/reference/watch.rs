@@ -12,14 +12,17 @@ use revm::{
     },
     state::EvmState,
 };
-use tenon_api::{Failure, WholeBalance};
+use tenon_api::{
+    Failure, WholeBalance,
+    messages::{FrameKind, TraceResult},
+};
 use tenon_javascript::Script;
 
 use super::{
     accounts::{Accounts, Layered},
     failed_step::KeptStep,
     script::{ScriptRun, ScriptTracer},
-    tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
+    tracer::{FrameEnd, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 use crate::{
     block::{BlockContext, BlockState, MovedPrecompiles, StateError, widen},
@@ -263,7 +266,7 @@ impl Watch {
         self.tracer.exit(&FrameEnd { output: Bytes::new(), gas_used: 0, error: None });
     }
 
-    /// The JSON text of the answer.
+    /// The answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -272,7 +275,7 @@ impl Watch {
         gas: RunGas,
         changed: &EvmState,
         state: &mut BlockState,
-    ) -> Result<String, TracerFailure> {
+    ) -> Result<TraceResult, TracerFailure> {
         let RunGas { gas_used, intrinsic_gas, gas_price } = gas;
         let frame = self.outermost.as_ref().map(|(start, end)| (start, end));
         let run = Run { gas_used, intrinsic_gas, gas_price, frame };

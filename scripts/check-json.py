@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Checks that JSON is made and read in plugins, the SDK and front-ends only.
+
+A crate of `core/api`, `core/bus`, `core/supervisor` or `modules` that depends on `serde_json`, except in its tests, gives its reason in
+the comment above the dependency: a file or a protocol whose format is JSON.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOMS = ("core/api/", "core/bus/", "core/supervisor/", "modules/")
+
+
+def has_reason(manifest):
+    """Whether the dependency on serde_json, if there is one, has a comment above it."""
+    dependencies = re.search(r"^\[dependencies\]\n(.*?)(?=^\[|\Z)", manifest, re.M | re.S)
+    lines = dependencies.group(1).splitlines() if dependencies else []
+    places = [place for place, line in enumerate(lines) if re.match(r"serde_json\b", line)]
+    return all(place > 0 and lines[place - 1].startswith("# ") for place in places)
+
+
+def main():
+    names = subprocess.run(["git", "ls-files", "*Cargo.toml"], capture_output=True, text=True, check=True).stdout.split()
+    manifests = [pathlib.Path(name) for name in names if name.startswith(ROOMS) and pathlib.Path(name).exists()]
+    wrong = [str(path) for path in manifests if not has_reason(path.read_text())]
+    for name in wrong:
+        print(f"{name}: depends on serde_json without a reason above: JSON belongs to plugins and the SDK", file=sys.stderr)
+    if wrong:
+        sys.exit(1)
+    print(f"JSON: {len(manifests)} crates below the plugins have none, or a reason")
+
+
+if __name__ == "__main__":
+    main()
