@@ -1,25 +1,32 @@
 //! Checks that bytes are a whole shared library for this machine, before the system's loader sees a text file or half a
 //! copy: its messages help little, and a truncated file can end the process with SIGBUS.
 //!
-//! Ours, in place of the crate object: that has neither the length that a file needs nor these words for an operator.
+//! The layout is the crate object's. Its own walk over a file's segments is not used: that reads tables whole, and does
+//! not say how long the file must be.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{fs::File, io, mem::size_of, os::unix::fs::FileExt};
 
-/// This machine's number in the file format.
-const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
-    62
-} else if cfg!(target_arch = "aarch64") {
-    183
-} else if cfg!(target_arch = "riscv64") {
-    243
-} else {
-    0
+use object::{
+    LittleEndian, ReadRef as _,
+    elf::{
+        ELFCLASS64, ELFDATA2LSB, ELFMAG, EM_AARCH64, EM_NONE, EM_RISCV, EM_X86_64, ET_DYN, FileHeader64, Machine,
+        ProgramHeader64,
+    },
 };
-const SHARED_OBJECT: u16 = 3;
-/// Length of the header of a 64-bit file.
-const HEADER: usize = 64;
-/// Length of an entry of the segment table.
-const SEGMENT: usize = 56;
+
+/// This machine's number in the file format; `EM_NONE` accepts all.
+const MACHINE: Machine = if cfg!(target_arch = "x86_64") {
+    EM_X86_64
+} else if cfg!(target_arch = "aarch64") {
+    EM_AARCH64
+} else if cfg!(target_arch = "riscv64") {
+    EM_RISCV
+} else {
+    EM_NONE
+};
+
+type Header = FileHeader64<LittleEndian>;
+type Segment = ProgramHeader64<LittleEndian>;
 
 /// Source of the file's bytes.
 pub(crate) trait Source {
@@ -44,7 +51,7 @@ pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
     let mut head = [0; 512];
     let count = read(source, 0, &mut head)?;
     let bytes = head.get(..count).unwrap_or_default();
-    if !bytes.starts_with(b"\x7fELF") {
+    if !bytes.starts_with(&ELFMAG) {
         let what = if bytes.is_empty() {
             "it is empty"
         } else if bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
@@ -54,23 +61,25 @@ pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
         };
         return Err(what.to_owned());
     }
-    if bytes.len() < HEADER {
-        return Err(truncated(length, HEADER as u64));
-    }
-    if bytes[4] != 2 || bytes[5] != 1 {
+    let Ok(header) = bytes.read_at::<Header>(0) else {
+        return Err(truncated(length, size_of::<Header>() as u64));
+    };
+    if header.e_ident.class != ELFCLASS64 || header.e_ident.data != ELFDATA2LSB {
         return Err("it is built for another architecture (not 64-bit, little-endian)".to_owned());
     }
-    let machine = number::<2>(bytes, 18) as u16;
-    if MACHINE != 0 && machine != MACHINE {
+    let machine = header.e_machine.get(LittleEndian);
+    if MACHINE != EM_NONE && machine != MACHINE {
         return Err(format!(
-            "it is built for another architecture: ELF machine {machine}, this is {MACHINE} ({})",
+            "it is built for another architecture: ELF machine {}, this is {} ({})",
+            machine.0,
+            MACHINE.0,
             std::env::consts::ARCH
         ));
     }
-    if number::<2>(bytes, 16) as u16 != SHARED_OBJECT {
+    if header.e_type.get(LittleEndian) != ET_DYN {
         return Err("it is an ELF file, but not a shared library".to_owned());
     }
-    let end = needed_length(source, bytes, length)?;
+    let end = needed_length(source, header, length)?;
     if end > length {
         return Err(truncated(length, end));
     }
@@ -96,33 +105,24 @@ fn read(source: &impl Source, at: u64, into: &mut [u8]) -> Result<usize, String>
 }
 
 /// End of the last table or segment that the header refers to.
-fn needed_length(source: &impl Source, header: &[u8], length: u64) -> Result<u64, String> {
-    let table = |offset: usize, size: usize, count: usize| {
-        let (start, size, count) = (number::<8>(header, offset), number::<2>(header, size), number::<2>(header, count));
-        (start, size, count, start.saturating_add(size * count))
-    };
-    let (segments, size, count, segments_end) = table(32, 54, 56);
-    let (.., sections_end) = table(40, 58, 60);
-    let mut end = segments_end.max(sections_end);
+fn needed_length(source: &impl Source, header: &Header, length: u64) -> Result<u64, String> {
+    let le = LittleEndian;
+    let (segments, size, count) = (header.e_phoff.get(le), header.e_phentsize.get(le), header.e_phnum.get(le));
+    let (size, count) = (u64::from(size), u64::from(count));
+    let sections = u64::from(header.e_shentsize.get(le)) * u64::from(header.e_shnum.get(le));
+    let mut end = segments.saturating_add(size * count).max(header.e_shoff.get(le).saturating_add(sections));
     if end > length {
         return Ok(end);
     }
     for index in 0..count {
-        let mut segment = [0; SEGMENT];
+        let mut bytes = [0; size_of::<Segment>()];
         // Both are below the length, so the sum does not overflow.
-        read(source, segments + index * size, &mut segment)?;
-        end = end.max(number::<8>(&segment, 8).saturating_add(number::<8>(&segment, 32)));
+        read(source, segments + index * size, &mut bytes)?;
+        if let Ok(segment) = bytes.as_slice().read_at::<Segment>(0) {
+            end = end.max(segment.p_offset.get(le).saturating_add(segment.p_filesz.get(le)));
+        }
     }
     Ok(end)
-}
-
-/// A little-endian number; 0 beyond the end.
-fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let mut wide = [0; 8];
-    if let Some(part) = at.checked_add(N).and_then(|end| bytes.get(at..end)) {
-        wide[..N].copy_from_slice(part);
-    }
-    u64::from_le_bytes(wide)
 }
 
 #[cfg(test)]
@@ -143,10 +143,10 @@ mod tests {
 
     /// A header without tables.
     fn header() -> Vec<u8> {
-        let mut bytes = vec![0; HEADER];
+        let mut bytes = vec![0; size_of::<Header>()];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        bytes[16..18].copy_from_slice(&SHARED_OBJECT.to_le_bytes());
-        bytes[18..20].copy_from_slice(&MACHINE.to_le_bytes());
+        bytes[16..18].copy_from_slice(&ET_DYN.0.to_le_bytes());
+        bytes[18..20].copy_from_slice(&MACHINE.0.to_le_bytes());
         bytes
     }
 

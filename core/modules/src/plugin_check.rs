@@ -230,7 +230,8 @@ fn check_threads(statement: &'static str, module: &ModuleInfo) -> Check {
     Check { statement, problems }
 }
 
-/// Resident memory of the module's process, in KiB.
+/// Resident memory of the module's process, in KiB. Not read with procfs-core, which refuses the file of gVisor (no
+/// `SigQ`).
 fn resident(module: &ModuleInfo) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process_of(module)?)).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

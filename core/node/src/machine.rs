@@ -58,7 +58,7 @@ fn memory() -> Option<u64> {
     Some(group.map_or(machine, |group| group.min(machine)))
 }
 
-/// Total memory in the system's table, in bytes.
+/// Total memory in the system's table, in bytes. Not read with procfs-core, which refuses gVisor's table (no `Slab`).
 fn memory_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

@@ -1,10 +1,12 @@
 //! The operating system's facts about the node's process, and the log level (`messages/debug.rs`, 0x0907 on).
 //!
-//! Ours, in place of procfs: that refuses a whole file when a line is missing that is not used here, and does not say where
-//! a thread waits.
+//! `stat` is read with procfs-core, `status` is not: without lines that are not used here (`Groups`, `SigQ`) it
+//! refuses the whole file. gVisor does not write them, and a node there would show no memory.
 
 use std::{fs, io, path::Path};
 
+use procfs_core::{FromRead as _, ProcError, process::Stat};
+use rustix::process::{Resource, getrlimit};
 use tenon_api::{
     Failure,
     messages::{GetMemoryStatistics, ListThreads, MemoryStatistics, SetLogLevel, SetLogModules, ThreadInfo},
@@ -55,28 +57,27 @@ pub(crate) struct ProcessUsage {
 /// If the system does not report it.
 pub(crate) fn usage() -> io::Result<ProcessUsage> {
     let own = Path::new(PROCESS);
-    let unknown = |what: &str| io::Error::other(format!("{what} is not as expected"));
-    let stat = fs::read_to_string(own.join("stat"))?;
-    let (_, rest) = stat.rsplit_once(')').ok_or_else(|| unknown("stat"))?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The fields after the name are the third and following.
-    let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok());
+    let stat = stat_in(own)?;
     let seconds = |ticks: u64| ticks as f64 * (TICK_MILLISECONDS as f64 / 1000.0);
-    let [user, system, threads, since_boot] = [14, 15, 20, 22].map(field);
     let boot = fs::read_to_string("/proc/stat")?;
     let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
-    let limits = fs::read_to_string(own.join("limits"))?;
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let boot = boot.ok_or_else(|| io::Error::other("the system's start is not in /proc/stat"))?;
     Ok(ProcessUsage {
-        processor_seconds: user
-            .zip(system)
-            .map(|(user, system)| seconds(user + system))
-            .ok_or_else(|| unknown("stat"))?,
-        threads: threads.ok_or_else(|| unknown("stat"))?,
-        started: boot.zip(since_boot).map(|(boot, ticks)| boot + seconds(ticks)).ok_or_else(|| unknown("start"))?,
+        processor_seconds: seconds(stat.utime.saturating_add(stat.stime)),
+        threads: u64::try_from(stat.num_threads).unwrap_or_default(),
+        started: boot + seconds(stat.starttime),
         // Listing them opens one more.
         open_files: (fs::read_dir(own.join("fd"))?.count() as u64).saturating_sub(1),
-        max_files: limit.and_then(|limit| limit.split_ascii_whitespace().next()?.parse().ok()),
+        max_files: getrlimit(Resource::Nofile).current,
+    })
+}
+
+/// `stat` in the folder of a process or of a thread.
+fn stat_in(folder: &Path) -> io::Result<Stat> {
+    let file = fs::File::open(folder.join("stat"))?;
+    Stat::from_read(file).map_err(|error| match error {
+        ProcError::Io(error, _) => error,
+        other => io::Error::other(other.to_string()),
     })
 }
 
@@ -111,29 +112,23 @@ fn threads() -> io::Result<Vec<ThreadInfo>> {
 
 fn thread(folder: &Path) -> Option<ThreadInfo> {
     let id = folder.file_name()?.to_str()?.parse().ok()?;
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    let stat = stat_in(folder).ok()?;
     let waits_in = fs::read_to_string(folder.join("wchan")).ok();
     let waits_in = waits_in.map(|place| place.trim().to_owned()).filter(|place| !place.is_empty() && place != "0");
-    let (name, state, ticks) = of_stat(&stat)?;
-    Some(ThreadInfo { id, name, state, waits_in, cpu_milliseconds: ticks.saturating_mul(TICK_MILLISECONDS) })
+    let cpu_milliseconds = stat.utime.saturating_add(stat.stime).saturating_mul(TICK_MILLISECONDS);
+    Some(ThreadInfo { id, state: state_of(&stat), name: stat.comm, waits_in, cpu_milliseconds })
 }
 
-/// Name, state and ticks of a thread. The name is in brackets and may contain brackets itself.
-fn of_stat(stat: &str) -> Option<(String, String, u64)> {
-    let (start, rest) = stat.rsplit_once(')')?;
-    let name = start.split_once('(')?.1.to_owned();
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let meaning = match *fields.first()? {
-        "R" => "R (running)",
-        "S" => "S (sleeping)",
-        "D" => "D (disk sleep)",
-        "T" | "t" => "T (stopped)",
-        "Z" => "Z (zombie)",
-        other => other,
-    };
-    // The fields after the name are the third and following; user and system time are the 14th and 15th.
-    let ticks = |field: usize| fields.get(field - 3).and_then(|ticks| ticks.parse::<u64>().ok());
-    Some((name, meaning.to_owned(), ticks(14)?.saturating_add(ticks(15)?)))
+/// The state of a thread: its letter and meaning.
+fn state_of(stat: &Stat) -> String {
+    match stat.state {
+        'R' => "R (running)".to_owned(),
+        'S' => "S (sleeping)".to_owned(),
+        'D' => "D (disk sleep)".to_owned(),
+        'T' | 't' => "T (stopped)".to_owned(),
+        'Z' => "Z (zombie)".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -165,8 +160,12 @@ mod tests {
 
     #[test]
     fn names_of_threads_may_hold_brackets() {
-        let stat = "7 (a (b) c) S 1 7 7 0 -1 4194304 100 0 0 0 12 3 0 0 20 0 1 0 50 1000 10";
+        let stat = "7 (a (b) c) S 1 7 7 0 -1 4194304 100 0 0 0 12 3 0 0 20 0 1 0 50 1000 10 18446744073709551615 1 1 \
+                    0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
 
-        assert_eq!(of_stat(stat), Some(("a (b) c".to_owned(), "S (sleeping)".to_owned(), 15)));
+        let stat = Stat::from_read(stat.as_bytes()).unwrap();
+
+        assert_eq!((stat.comm.as_str(), state_of(&stat).as_str()), ("a (b) c", "S (sleeping)"));
+        assert_eq!((stat.utime, stat.stime, stat.num_threads, stat.starttime), (12, 3, 1, 50));
     }
 }

@@ -1,4 +1,7 @@
 //! Bodies of answers: unchanged, or compressed with gzip while they are sent.
+//!
+//! Ours over flate2, in place of tower-http's `CompressionLayer`: that adds `Vary: accept-encoding`, which the
+//! reference does not send, and cannot hold the reservation of an answer until it is written.
 
 use std::{
     convert::Infallible,

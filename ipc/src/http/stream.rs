@@ -1,4 +1,7 @@
 //! A TCP connection with time limits.
+//!
+//! Ours, in place of tower-http's time-outs: those begin with a parsed request, so that an idle connection, a slow head
+//! and a client that does not read pass them.
 
 use std::{
     io,

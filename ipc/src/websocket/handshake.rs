@@ -1,4 +1,7 @@
 //! The upgrade of an HTTP request to a WebSocket (RFC 6455, 4.2).
+//!
+//! Ours, with the frames (see `frame.rs`): the refusals and their order are the reference's, and only the digest of the
+//! key would be a library's.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};

@@ -1,4 +1,8 @@
 //! Bounded caches.
+//!
+//! Ours over lru, in place of quick_cache: that releases a shard's lock before the value of a new key is inserted, so
+//! that `BoundedCache::change` could not ask `may` and insert under one lock, and old state could stay after a
+//! commit.
 
 use std::{
     hash::{BuildHasher, Hash},

@@ -37,6 +37,7 @@ impl Observer {
         Ok(Self { status: File::open("/proc/self/status")?, maps: File::open("/proc/self/maps")? })
     }
 
+    // Not read with procfs-core, which refuses the file of gVisor (no `SigQ`).
     fn figures(&mut self) -> io::Result<Figures> {
         let status = text(&mut self.status)?;
         let field = |name: &str| {

@@ -1,20 +1,25 @@
 //! Tables of commands.
-//!
-//! Ours, in place of comfy-table: nothing here needs borders, colours or wrapping at the terminal's width.
+
+use comfy_table::{Table, presets};
 
 /// Rows with their cells under each other, two spaces apart. Lines have no spaces at their end.
 pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-    let mut lines = String::new();
-    for row in rows {
-        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        lines.push_str(cells.join("  ").trim_end());
-        lines.push('\n');
+    table.trim_fmt() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_aligned_by_their_width_on_the_terminal() {
+        let rows = [["名前", "x"], ["abcd", "y"], ["a", ""]].map(|row| row.map(str::to_owned));
+
+        assert_eq!(aligned(&rows), "名前  x\nabcd  y\na\n");
     }
-    lines
 }

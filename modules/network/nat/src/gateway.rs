@@ -29,7 +29,8 @@ pub(crate) async fn default_gateway() -> Option<IpAddr> {
     }
 }
 
-/// The gateway of the default route in the kernel's table, whose numbers are in the machine's byte order.
+/// The gateway of the default route in the kernel's table, whose numbers are in the machine's byte order. Not read with
+/// procfs-core: the kernel writes a route's metric with a sign, and that refuses the whole table for one below zero.
 fn gateway_of(routes: &str) -> Option<Ipv4Addr> {
     routes.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace().skip(1);

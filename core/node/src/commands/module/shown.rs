@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use indicatif::HumanBytes;
 use serde_json::Value;
 
 use crate::commands::columns::aligned;
@@ -213,17 +214,6 @@ fn limits(module: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A number of bytes in the largest unit that leaves at most three digits before the point.
-fn size(bytes: u64) -> String {
-    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let power = (0..units.len()).rev().find(|power| bytes >> (10 * power) > 0).unwrap_or_default();
-    if power == 0 {
-        return format!("{bytes} bytes");
-    }
-    let tenths = (u128::from(bytes) * 10) >> (10 * power);
-    format!("{}.{} {}", tenths / 10, tenths % 10, units[power])
-}
-
 /// A module's storage use and its limit, in one line.
 fn storage(module: &Value) -> String {
     let usage = &module["storage"];
@@ -231,7 +221,7 @@ fn storage(module: &Value) -> String {
     if usage.is_null() {
         return String::new();
     }
-    let (bytes, most_bytes) = (size(number("bytes")), size(number("mostBytes")));
+    let (bytes, most_bytes) = (HumanBytes(number("bytes")), HumanBytes(number("mostBytes")));
     format!("{bytes} of {most_bytes}, {} of {} records", number("records"), number("mostRecords"))
 }
 
@@ -392,9 +382,8 @@ mine: it fell over
 
         let text = facts(&module);
 
-        assert!(text.contains("storage     1.5 MiB of 1.0 GiB, 3 of 4000000 records\n"), "{text}");
+        assert!(text.contains("storage     1.53 MiB of 1.00 GiB, 3 of 4000000 records\n"), "{text}");
         assert!(text.contains("failed      5\npanics      4\n"), "{text}");
-        assert_eq!([0, 1023, 1024, 10 << 20].map(size), ["0 bytes", "1023 bytes", "1.0 KiB", "10.0 MiB"]);
     }
 
     #[test]
