@@ -152,7 +152,7 @@ pub(crate) fn put_block_on_chain(
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;
     }
-    let (nodes, superseded) = put_trie(batch, commit)?;
+    let TrieKeys { written: nodes, superseded } = put_trie(batch, commit)?;
     let changes = Changes { accounts, slots, superseded };
     batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
     Ok(Applied { changes, nodes })
@@ -314,8 +314,14 @@ fn put_version(
     batch.put(history, keys::version(key, number), value)
 }
 
-/// Writes the new trie nodes; returns their keys and those of the superseded ones.
-fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>), StoreError> {
+/// Keys of the trie nodes that a block changes.
+struct TrieKeys {
+    written: Vec<Vec<u8>>,
+    superseded: Vec<Vec<u8>>,
+}
+
+/// Writes the new trie nodes.
+fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<TrieKeys, StoreError> {
     let number = commit.block.number().0;
     let mut nodes: Vec<(Vec<u8>, &Bytes)> =
         commit.trie_nodes.iter().map(|node| (keys::trie_position(&node.position, node.hash), &node.rlp)).collect();
@@ -329,5 +335,5 @@ fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(Vec<Vec<u8>>
     // A node that a block removes and adds again is not superseded; pruning it would corrupt the state.
     let is_written = |key: &Vec<u8>| nodes.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
     let superseded = superseded.filter(|key| !is_written(key)).collect();
-    Ok((nodes.into_iter().map(|(key, _)| key).collect(), superseded))
+    Ok(TrieKeys { written: nodes.into_iter().map(|(key, _)| key).collect(), superseded })
 }
