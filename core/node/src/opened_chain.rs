@@ -378,6 +378,8 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
 /// Options for the database, from the settings.
 pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
     let database = &settings.database;
+    let defaults = StoreOptions::with_cache(usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX));
+    let is_default_window = database.trie_window == defaults.trie_window;
     StoreOptions {
         mode: match database.mode {
             HistoryMode::Archive => Mode::Archive,
@@ -388,7 +390,9 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
             Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
         },
         trie_window: database.trie_window,
+        // A number that the operator chose holds at any age of the head.
+        old_trie_window: if is_default_window { defaults.old_trie_window } else { database.trie_window },
         max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),
-        ..StoreOptions::with_cache(usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX))
+        ..defaults
     }
 }
