@@ -39,7 +39,7 @@ pub use run::RunFailure;
 
 pub(crate) use attempt::{Kind, LongCalls};
 pub(crate) use environment::{CallEnvironment, check_consistency, message_env, prepare};
-pub(crate) use error_texts::{duration_text, halt_text};
+pub(crate) use error_texts::halt_text;
 pub(crate) use estimate::search_gas;
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};

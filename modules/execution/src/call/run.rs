@@ -12,11 +12,11 @@ use revm::{
     interpreter::interpreter::EthInterpreter,
     primitives::TxKind,
 };
-use tenon_api::{Failure, StoreError};
+use tenon_api::{Failure, StoreError, duration_text};
 use tenon_bus::OutOfMemory;
 
 use super::{
-    CallEnvironment, duration_text,
+    CallEnvironment,
     failing_step::{LastStep, needs_step},
     halt_text, invalid_transaction_text, precompile_failure,
 };

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
-use tenon_api::{Failure, FailureCode, Header, Transaction};
+use tenon_api::{Failure, FailureCode, Header, Transaction, duration_text};
 
 use crate::{
     block::{EvmFailure, Interrupt, Stopped},
-    call::{RunFailure, duration_text, invalid_transaction_text},
+    call::{RunFailure, invalid_transaction_text},
     error::TransactionRejection,
 };
 

@@ -11,7 +11,7 @@ use crate::WholeBalance;
 pub enum Prestate {
     /// As they were before it.
     Before(Vec<TracedAccount>),
-    /// Those that it changed.
+    /// The accounts that it changed.
     Difference {
         /// As they were before it.
         before: Vec<TracedAccount>,

@@ -270,7 +270,7 @@ impl Tracer for LegacyCallTracer {
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
             ));
         };
-        // A call that has not ended is not listed, nor are those that it made.
+        // A call that has not ended is not listed, and its inner calls are not either.
         if let Some(open) = self.calls.get(1) {
             self.frames.truncate(open.place);
         }
