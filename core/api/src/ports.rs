@@ -273,6 +273,19 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::NotNext`] when it does not follow the head; otherwise nothing was changed.
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] at once.
+    fn group_size(&self, _header: &Header) -> usize {
+        1
+    }
+    /// Applies the first of these consecutive blocks on top of the head, or several of them, in one atomic batch. Returns
+    /// how many; 0 only if there are none.
+    ///
+    /// # Errors
+    /// See [`ChainWriter::commit`].
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+        let Some(first) = commits.first() else { return Ok(0) };
+        self.commit(first).map(|()| 1)
+    }
     /// Stores a block of another branch without executing it, so that it can be executed if its branch wins.
     ///
     /// # Errors

@@ -49,6 +49,39 @@ fn the_conformance_chain_ends_at_its_recorded_head() {
 }
 
 #[test]
+fn blocks_that_are_committed_in_groups_end_at_the_same_head_and_are_reported_in_order() {
+    for group in [2, 5, 64] {
+        let node = TestNode::new(&conformance_genesis());
+        node.chain.take_groups_of(group);
+        let mut watcher = Watcher::new(usize::MAX);
+
+        let summary = import(&node, &mut watcher);
+
+        assert_eq!((summary.imported, summary.transactions), (54, 249));
+        let head = b256!("d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
+        assert_eq!(node.chain.head().header.hash(), head);
+        assert!(watcher.seen.iter().map(|block| block.number.0).eq(1..=54), "{:?}", watcher.seen);
+    }
+}
+
+#[test]
+fn a_group_that_the_database_refuses_ends_an_import_at_the_head() {
+    for refused in [1, 7, 54] {
+        let node = TestNode::new(&conformance_genesis());
+        node.chain.take_groups_of(5);
+        node.chain.refuse_block(BlockNumber(refused));
+        let mut watcher = Watcher::new(usize::MAX);
+
+        let outcome = node.importer.import(conformance_blocks().into_iter().map(Ok::<_, Infallible>), &mut watcher);
+
+        assert_eq!(outcome.unwrap_err().to_string(), "database: disk full");
+        let head = node.chain.head().number().0;
+        assert!((refused.saturating_sub(3)..refused).contains(&head), "{head}, block {refused} is refused");
+        assert!(watcher.seen.iter().map(|block| block.number.0).eq(1..=head), "{:?}", watcher.seen);
+    }
+}
+
+#[test]
 fn a_stopped_import_resumes_at_its_end() {
     let node = TestNode::new(&conformance_genesis());
 
@@ -98,8 +131,9 @@ fn a_changed_block_is_refused_with_the_difference() {
 /// The blocks after it were read, recovered and queued; none of them may be committed.
 #[test]
 fn an_import_ends_before_the_block_that_fails_and_keeps_all_before_it() {
-    for failing in [1, 2, 33, 54] {
+    for (failing, group) in [(1, 1), (2, 1), (33, 1), (54, 1), (1, 5), (33, 5)] {
         let node = TestNode::new(&conformance_genesis());
+        node.chain.take_groups_of(group);
         let mut blocks = conformance_blocks();
         blocks[failing - 1] = with_header(&blocks[failing - 1], |header| header.state_root.0[0] ^= 1);
         let mut watcher = Watcher::new(usize::MAX);

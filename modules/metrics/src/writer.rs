@@ -8,7 +8,9 @@ use std::{
     time::Instant,
 };
 
-use tenon_api::{BlockCommit, BlockNumber, ChainWriter, DurationCounts, Durations, RecoveredBlock, StoreError, U256};
+use tenon_api::{
+    BlockCommit, BlockNumber, ChainWriter, DurationCounts, Durations, Header, RecoveredBlock, StoreError, U256,
+};
 
 /// The chain's writer, with counters.
 pub struct CountedWriter {
@@ -23,7 +25,7 @@ pub struct CountedWriter {
 /// The values of [`CountedWriter`]'s counters at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitCounts {
-    /// Number and duration of commits; the blocks of a reorganisation are one commit.
+    /// Number and duration of commits; the blocks of a reorganisation, or of a group, are one commit.
     pub durations: DurationCounts,
     /// Transactions of these blocks.
     pub transactions: u64,
@@ -72,6 +74,18 @@ impl ChainWriter for CountedWriter {
         self.durations.count(begun.elapsed());
         self.count_block(commit);
         Ok(())
+    }
+
+    fn group_size(&self, header: &Header) -> usize {
+        self.writer.group_size(header)
+    }
+
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+        let begun = Instant::now();
+        let count = self.writer.commit_first(commits)?;
+        self.durations.count(begun.elapsed());
+        commits.iter().take(count).for_each(|commit| self.count_block(commit));
+        Ok(count)
     }
 
     fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {

@@ -62,6 +62,9 @@ pub struct StoreOptions {
     /// network, and in a short window most nodes are superseded and removed before they leave the memory tables.
     /// Default: 128.
     pub old_trie_window: u64,
+    /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and an import has
+    /// them all. Then only the trie of the last one is whole. Default: 64; 1 commits every block by itself.
+    pub old_group_blocks: usize,
     /// The distance of checkpoints in a new folder, blocks; a folder keeps its own. At least 1. Default: 4 096.
     pub trie_checkpoint_every: u64,
     /// When to fsync. Default: every 64 blocks or every second.
@@ -112,6 +115,7 @@ impl Default for StoreOptions {
             mode: Mode::Archive,
             trie_window: 1_024,
             old_trie_window: 128,
+            old_group_blocks: 64,
             trie_checkpoint_every: 4_096,
             durability: Durability::default(),
             cache_bytes: 512 << 20,

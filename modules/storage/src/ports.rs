@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{
-    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, LocatedLog, LogFilter, Receipt,
+    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, Header, LocatedLog, LogFilter, Receipt,
     RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
 
@@ -110,8 +110,9 @@ impl ChainReader for Store {
 
     fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
         let whole_from = self.shared.whole_tries_from();
-        // Not those at the edge of the window, which may leave it meanwhile.
-        let is_far_inside = block.number >= whole_from + self.head_number().saturating_sub(whole_from) / 2;
+        // Not those at the edge of the window, which may leave it meanwhile, as may the head when a group follows.
+        let middle = whole_from + self.head_number().saturating_sub(whole_from) / 2;
+        let is_far_inside = block.number > whole_from && block.number >= middle;
         if is_far_inside || self.hash_on_chain(block.number)? != Some(block.hash()) {
             return Ok(self.trie());
         }
@@ -133,6 +134,14 @@ impl ChainReader for Store {
 impl ChainWriter for Store {
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         self.commit_next(commit)
+    }
+
+    fn group_size(&self, header: &Header) -> usize {
+        Self::group_size(self, header)
+    }
+
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+        Self::commit_first(self, commits)
     }
 
     fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
@@ -169,7 +178,7 @@ impl ChainWriter for Store {
         let mut writer = self.writer.lock();
         self.shared.database.sync()?;
         self.shared.database.flush()?;
-        writer.count_block(true);
+        writer.count_blocks(1, true);
         Ok(())
     }
 }

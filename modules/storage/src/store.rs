@@ -33,6 +33,8 @@ pub struct Store {
     pub(crate) trie_window: u64,
     /// The same, at most, while the head is old.
     pub(crate) old_trie_window: u64,
+    /// Maximum number of old blocks that are committed in one batch.
+    pub(crate) old_group_blocks: usize,
     /// The format that the folder had before it was opened.
     format_found: u32,
     /// Held by a writer from its first read to the publication of the head; readers never take it.
@@ -100,6 +102,7 @@ impl Store {
             durability: options.durability,
             trie_window: options.trie_window,
             old_trie_window: options.old_trie_window,
+            old_group_blocks: options.old_group_blocks,
             format_found,
             writer: Mutex::new(writer),
             spaces: Writers::default(),
@@ -146,12 +149,12 @@ impl Store {
         self.shared.oldest_state()
     }
 
-    /// Returns whether to write the next block with fsync.
-    pub(crate) fn is_sync_due(&self, writer: &Writer) -> bool {
+    /// Returns whether to write the next blocks, this many, with fsync.
+    pub(crate) fn is_sync_due(&self, writer: &Writer, count: u64) -> bool {
         match self.durability {
             Durability::EveryBlock => true,
             Durability::Interval { blocks, period } => {
-                writer.blocks_since_sync + 1 >= blocks || writer.last_sync.elapsed() >= period
+                writer.blocks_since_sync + count >= blocks || writer.last_sync.elapsed() >= period
             }
             Durability::OnFlush => false,
         }
@@ -159,13 +162,13 @@ impl Store {
 }
 
 impl Writer {
-    /// Counts a written block.
-    pub(crate) fn count_block(&mut self, was_synced: bool) {
+    /// Counts written blocks.
+    pub(crate) fn count_blocks(&mut self, count: u64, was_synced: bool) {
         if was_synced {
             self.blocks_since_sync = 0;
             self.last_sync = Instant::now();
         } else {
-            self.blocks_since_sync += 1;
+            self.blocks_since_sync += count;
         }
     }
 }

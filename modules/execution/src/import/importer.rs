@@ -243,11 +243,17 @@ impl Importer {
 
     /// Makes an executed block the head, and publishes it.
     pub(super) fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), ImportError> {
-        self.writer.commit(commit)?;
-        self.engine.observe(&commit.block);
-        self.update_finality()?;
-        self.announce_added(commit);
-        Ok(())
+        self.commit_first(std::slice::from_ref(commit)).map(|_| ())
+    }
+
+    /// Makes the first of these executed blocks the head, or one after it, and publishes those up to it. Returns how
+    /// many.
+    pub(super) fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, ImportError> {
+        let count = self.writer.commit_first(commits)?;
+        let added = &commits[..count.min(commits.len())];
+        self.follow_up(added)?;
+        added.iter().for_each(|commit| self.announce_added(commit));
+        Ok(added.len())
     }
 
     /// Executes the last refused block again and reports the differences; `None` if none was refused.

@@ -6,21 +6,27 @@ use std::{collections::VecDeque, fmt::Display, sync::Arc, thread};
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::MutexGuard;
-use tenon_api::{Block, BlockNumber, ChainReader, RecoveredBlock};
+use tenon_api::{Block, BlockCommit, BlockNumber, ChainReader, RecoveredBlock};
 
 use super::{
-    ahead::{ChainAhead, WaitingBlock},
+    ahead::{ChainAhead, Waiting, WaitingBlock},
     importer::Importer,
     prepare::{Groups, Prepared, Workers},
 };
 use crate::ImportError;
 
-/// Blocks waiting to be written. One keeps the disk busy while the next is executed; the second evens out different
+/// Groups waiting to be written. One keeps the disk busy while the next is executed; the second evens out different
 /// block sizes.
 const COMMITS_AHEAD: usize = 2;
 
+/// A group of more than one block also ends at this approximate memory use, bytes.
+const GROUP_BYTES: usize = 4 << 20;
+
 /// After this many blocks other writers (a sealer, a request) get their turn.
-const TURN: usize = 64;
+const TURN_BLOCKS: usize = 64;
+
+/// The same for blocks that are committed in groups, about a second: at the end of a turn the last group is waited for.
+const TURN_GROUPS: usize = 16;
 
 /// A block processed by an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +139,16 @@ impl Importer {
             thread::Builder::new()
                 .name("import-commit".to_owned())
                 .spawn_scoped(scope, || self.commit_each(commits, &{ done }))?;
-            let mut turn = Turn { importer: self, to_commit, committed, waiting: VecDeque::new() };
+            let mut turn = Turn {
+                importer: self,
+                to_commit,
+                committed,
+                group_size: 1,
+                group: Vec::new(),
+                group_bytes: 0,
+                waiting: Arc::default(),
+                passed: VecDeque::new(),
+            };
             let executed = turn.take(group, groups, progress);
             // The executed blocks are valid, whatever the block after them was.
             turn.settle(progress).and(executed)
@@ -142,13 +157,17 @@ impl Importer {
         outcome
     }
 
-    /// Commits in order, up to the first failure.
-    fn commit_each(&self, commits: Receiver<Arc<WaitingBlock>>, done: &Sender<Result<(), ImportError>>) {
-        for block in commits {
-            let outcome = self.commit(&block.commit);
-            let has_failed = outcome.is_err();
-            if done.send(outcome).is_err() || has_failed {
-                return;
+    /// Commits in order, up to the first failure. `done` gets the numbers of committed blocks.
+    fn commit_each(&self, groups: Receiver<Vec<Arc<BlockCommit>>>, done: &Sender<Result<usize, ImportError>>) {
+        for group in groups {
+            let mut rest = &group[..];
+            while !rest.is_empty() {
+                let outcome = self.commit_first(rest);
+                let count = *outcome.as_ref().unwrap_or(&0);
+                if done.send(outcome).is_err() || count == 0 {
+                    return;
+                }
+                rest = &rest[count..];
             }
         }
     }
@@ -157,11 +176,19 @@ impl Importer {
 /// Executes blocks while another thread commits the previous ones.
 struct Turn<'a> {
     importer: &'a Importer,
-    to_commit: Sender<Arc<WaitingBlock>>,
-    /// One result per block, in order.
-    committed: Receiver<Result<(), ImportError>>,
-    /// Executed blocks whose commit is not confirmed yet, oldest first.
-    waiting: VecDeque<(Arc<WaitingBlock>, ImportedBlock)>,
+    to_commit: Sender<Vec<Arc<BlockCommit>>>,
+    /// How many blocks were committed, in order; ends with the first error.
+    committed: Receiver<Result<usize, ImportError>>,
+    /// How many blocks like the newest one are committed at once.
+    group_size: usize,
+    /// Executed blocks that are not sent yet.
+    group: Vec<Arc<BlockCommit>>,
+    /// Their approximate memory use.
+    group_bytes: usize,
+    /// Executed blocks whose commit is not confirmed yet, those of the group too.
+    waiting: Arc<Waiting>,
+    /// The same, for the observer.
+    passed: VecDeque<ImportedBlock>,
 }
 
 impl Turn<'_> {
@@ -182,7 +209,7 @@ impl Turn<'_> {
                 }
                 self.insert(prepared?, progress)?;
             }
-            next = if taken < TURN { groups.ready() } else { None };
+            next = if taken < self.most_blocks() { groups.ready() } else { None };
         }
         Ok(())
     }
@@ -199,13 +226,11 @@ impl Turn<'_> {
         if let Some(block) = &block
             && let Some(executed) = self.execute_ahead(block)?
         {
-            let executed = Arc::new(executed);
-            self.waiting.push_back((Arc::clone(&executed), passed));
-            return match self.to_commit.send(executed) {
-                Ok(()) => Ok(()),
-                // The other thread has failed; an earlier block's result has the error.
-                Err(_) => self.settle(progress),
-            };
+            self.add(executed, passed);
+            self.group_size = self.importer.writer.group_size(&block.header);
+            let is_full = self.group_bytes >= GROUP_BYTES || self.group.len() >= self.group_size;
+            // On a failure of the other thread an earlier block's result has the error.
+            return if is_full && self.send().is_none() { self.settle(progress) } else { Ok(()) };
         }
         self.settle(progress)?;
         if let Some(block) = block {
@@ -215,11 +240,28 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// After how many blocks the turn ends.
+    fn most_blocks(&self) -> usize {
+        if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS }
+    }
+
+    fn add(&mut self, executed: WaitingBlock, passed: ImportedBlock) {
+        self.group_bytes += executed.weight();
+        self.group.push(Arc::clone(&executed.commit));
+        Arc::make_mut(&mut self.waiting).push(Arc::new(executed));
+        self.passed.push_back(passed);
+    }
+
+    /// Sends the group for committing; `None` if the other thread has ended, after a failure.
+    fn send(&mut self) -> Option<()> {
+        self.group_bytes = 0;
+        self.to_commit.send(std::mem::take(&mut self.group)).ok()
+    }
+
     /// Executes a block on top of the waiting ones; `None` if it does not belong there.
     fn execute_ahead(&self, block: &Arc<RecoveredBlock>) -> Result<Option<WaitingBlock>, ImportError> {
         let importer = self.importer;
-        let waiting = self.waiting.iter().map(|(block, _)| Arc::clone(block)).collect();
-        let chain = ChainAhead::new(&importer.chain, waiting);
+        let chain = ChainAhead::new(&importer.chain, Arc::clone(&self.waiting));
         let head = chain.head();
         let parent = Arc::clone(&head.header);
         if block.header.parent_hash != parent.hash() {
@@ -235,6 +277,10 @@ impl Turn<'_> {
 
     /// Waits until all executed blocks are committed.
     fn settle(&mut self, progress: &mut Progress<'_>) -> Result<(), ImportError> {
+        if !self.group.is_empty() {
+            // If it has failed, an earlier result said so.
+            let _ = self.send();
+        }
         while !self.waiting.is_empty() {
             // Without a result the other thread has failed before, as an earlier result said.
             let Ok(outcome) = self.committed.recv() else { break };
@@ -243,11 +289,13 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn note(&mut self, outcome: Result<(), ImportError>, progress: &mut Progress<'_>) -> Result<(), ImportError> {
-        let block = self.waiting.pop_front();
-        outcome?;
-        if let Some((_, passed)) = block {
-            progress.passed(&passed);
+    /// Notes the blocks of one commit.
+    fn note(&mut self, outcome: Result<usize, ImportError>, progress: &mut Progress<'_>) -> Result<(), ImportError> {
+        for _ in 0..outcome? {
+            Arc::make_mut(&mut self.waiting).pop();
+            if let Some(passed) = self.passed.pop_front() {
+                progress.passed(&passed);
+            }
         }
         Ok(())
     }

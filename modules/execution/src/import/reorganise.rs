@@ -91,18 +91,19 @@ impl Importer {
         branch: Vec<Arc<RecoveredBlock>>,
     ) -> Result<Vec<Arc<BlockCommit>>, ImportError> {
         let base = self.head_at(ancestor)?;
-        let mut waiting = Waiting::with_capacity(branch.len());
+        let mut waiting = Arc::new(Waiting::default());
         let mut weight = 0_usize;
         for block in branch {
             let parent = waiting.last().map_or_else(|| Arc::clone(&base.header), |below| Arc::clone(below.header()));
-            let chain = ChainAhead::beside(&self.chain, &base, waiting.clone());
+            let chain = ChainAhead::beside(&self.chain, &base, Arc::clone(&waiting));
             let executed = WaitingBlock::new(self.execute(&chain, block, &parent)?);
+            drop(chain);
             weight = weight.saturating_add(executed.weight());
             if weight > self.reorganisation_bytes {
                 let (from, number) = (self.chain.head().number(), executed.number());
                 return Err(ImportError::LargeReorganisation { ancestor, from, number });
             }
-            waiting.push(Arc::new(executed));
+            Arc::make_mut(&mut waiting).push(Arc::new(executed));
         }
         Ok(waiting.iter().map(|executed| Arc::clone(&executed.commit)).collect())
     }
@@ -120,7 +121,7 @@ impl Importer {
     }
 
     /// Passes the new blocks to the engine, and records its finality.
-    fn follow_up(&self, added: &[Arc<BlockCommit>]) -> Result<(), ImportError> {
+    pub(super) fn follow_up(&self, added: &[Arc<BlockCommit>]) -> Result<(), ImportError> {
         for commit in added {
             self.engine.observe(&commit.block);
         }

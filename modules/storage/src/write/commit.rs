@@ -49,9 +49,9 @@ impl Store {
         self.make_head_whole()?;
         let head = head_after(commit, &parent);
         let (batch, applied) = block_batch(&self.shared, commit, &head)?;
-        let is_sync_due = self.is_sync_due(writer);
+        let is_sync_due = self.is_sync_due(writer, 1);
         self.write_state(batch, &applied.changes, is_sync_due).inspect_err(|_| writer.created_nodes.forget())?;
-        writer.count_block(is_sync_due);
+        writer.count_blocks(1, is_sync_due);
         self.list_created(&mut writer.created_nodes, header.number, &applied.nodes);
         self.publish(commit, head);
 
@@ -87,16 +87,21 @@ impl Store {
         self.shared.head.store(Arc::new(head));
     }
 
-    /// Caches the parts of a new block that are requested most.
+    /// Caches the parts of a new block that are requested most, and its trie nodes.
     pub(crate) fn keep_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
+        self.keep_block_in_memory(commit, header);
+        for node in &commit.trie_nodes {
+            self.shared.trie_nodes.insert(node.hash, node.rlp.clone(), node.rlp.len());
+        }
+    }
+
+    /// Caches the parts of a new block that are requested most.
+    pub(crate) fn keep_block_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
         let shared = &self.shared;
         let hash = header.hash();
         shared.headers.insert(hash, Arc::clone(&header), header_weight(&header));
         shared.blocks.insert(hash, Arc::clone(&commit.block), block_weight(&commit.block));
         shared.receipts.insert(hash, Arc::clone(&commit.receipts), receipts_weight(&commit.receipts));
-        for node in &commit.trie_nodes {
-            shared.trie_nodes.insert(node.hash, node.rlp.clone(), node.rlp.len());
-        }
     }
 }
 
@@ -132,6 +137,26 @@ pub(crate) fn put_block_on_chain(
     pending: &mut Pending,
     commit: &BlockCommit,
 ) -> Result<Applied, StoreError> {
+    let (accounts, slots) = put_block_and_state(shared, batch, pending, commit)?;
+    let trie = TrieKeys::of(commit);
+    for (key, rlp) in &trie.written {
+        // The same node may exist already, superseded at a block that has not been pruned yet: the newer height
+        // protects it from that pruning.
+        batch.put(Column::Trie, key, records::encode_latest(commit.block.number().0, rlp))?;
+    }
+    let nodes = trie.written.into_iter().map(|(key, _)| key).collect();
+    let changes = Changes { accounts, slots, superseded: trie.superseded };
+    batch.put(Column::Changes, keys::number(commit.block.number().0), records::encode_changes(&changes))?;
+    Ok(Applied { changes, nodes })
+}
+
+/// A block and its state, without trie nodes and without the list of changes; returns the changed accounts and slots.
+pub(crate) fn put_block_and_state(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    commit: &BlockCommit,
+) -> Result<(Vec<Address>, ChangedSlots), StoreError> {
     let block = &commit.block;
     if block.transactions.len() != commit.receipts.len() {
         let (transactions, receipts) = (block.transactions.len(), commit.receipts.len());
@@ -148,14 +173,10 @@ pub(crate) fn put_block_on_chain(
         // The block is canonical again.
         batch.delete(Column::Receipts, stayed)?;
     }
-    let (accounts, slots) = put_state(shared, batch, pending, commit)?;
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;
     }
-    let TrieKeys { written: nodes, superseded } = put_trie(batch, commit)?;
-    let changes = Changes { accounts, slots, superseded };
-    batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
-    Ok(Applied { changes, nodes })
+    put_state(shared, batch, pending, commit)
 }
 
 /// Header and body, as for a block of any branch.
@@ -249,7 +270,7 @@ pub(crate) fn log_prefixes(log: &tenon_api::Log) -> impl Iterator<Item = LogInde
 }
 
 /// The slots changed by a block, by account.
-type ChangedSlots = Vec<(Address, Vec<B256>)>;
+pub(crate) type ChangedSlots = Vec<(Address, Vec<B256>)>;
 
 /// Writes the latest values and their versions; returns the changed keys.
 fn put_state(
@@ -263,7 +284,8 @@ fn put_state(
     let mut slots = ChangedSlots::new();
     for change in &commit.accounts {
         let value = records::encode_account(change.account.as_ref());
-        put_version(batch, (Column::AccountLatest, Column::AccountHistory), change.address.as_slice(), number, &value)?;
+        let columns = (Column::AccountLatest, Column::AccountHistory);
+        put_version(batch, pending, columns, (change.address.as_slice(), number), &value)?;
         accounts.push(change.address);
         let changed = put_slots(shared, batch, pending, change, number)?;
         if !changed.is_empty() {
@@ -289,7 +311,7 @@ fn put_slots(
         for slot in pending.slots_with_value(shared, change.address)? {
             if !kept.contains(&slot) {
                 pending.slot(change.address, slot, false);
-                put_version(batch, columns, &keys::slot(change.address, slot), number, &[])?;
+                put_version(batch, pending, columns, (&keys::slot(change.address, slot), number), &[])?;
                 changed.push(slot);
             }
         }
@@ -297,7 +319,7 @@ fn put_slots(
     for slot in &change.slots {
         let value = records::encode_slot(slot.value);
         pending.slot(change.address, slot.slot, !value.is_empty());
-        put_version(batch, columns, &keys::slot(change.address, slot.slot), number, &value)?;
+        put_version(batch, pending, columns, (&keys::slot(change.address, slot.slot), number), &value)?;
         changed.push(slot.slot);
     }
     Ok(changed)
@@ -305,35 +327,32 @@ fn put_slots(
 
 fn put_version(
     batch: &mut Batch<'_>,
+    pending: &mut Pending,
     (latest, history): (Column, Column),
-    key: &[u8],
-    number: u64,
+    (key, number): (&[u8], u64),
     value: &[u8],
 ) -> Result<(), StoreError> {
-    batch.put(latest, key, records::encode_latest(number, value))?;
+    pending.latest(batch, latest, key, records::encode_latest(number, value))?;
     batch.put(history, keys::version(key, number), value)
 }
 
 /// Keys of the trie nodes that a block changes.
-struct TrieKeys {
-    written: Vec<Vec<u8>>,
-    superseded: Vec<Vec<u8>>,
+pub(crate) struct TrieKeys<'a> {
+    /// New nodes, with their RLP, in ascending order.
+    pub(crate) written: Vec<(Vec<u8>, &'a Bytes)>,
+    pub(crate) superseded: Vec<Vec<u8>>,
 }
 
-/// Writes the new trie nodes.
-fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<TrieKeys, StoreError> {
-    let number = commit.block.number().0;
-    let mut nodes: Vec<(Vec<u8>, &Bytes)> =
-        commit.trie_nodes.iter().map(|node| (keys::trie_position(&node.position, node.hash), &node.rlp)).collect();
-    nodes.sort_unstable_by(|left, right| left.0.cmp(&right.0));
-    for (key, rlp) in &nodes {
-        // The same node may exist already, superseded at a block that has not been pruned yet: the newer height
-        // protects it from that pruning.
-        batch.put(Column::Trie, key, records::encode_latest(number, rlp))?;
+impl<'a> TrieKeys<'a> {
+    /// A node that a block removes and adds again is not superseded; pruning it would corrupt the state.
+    pub(crate) fn of(commit: &'a BlockCommit) -> Self {
+        let mut written: Vec<(Vec<u8>, &Bytes)> =
+            commit.trie_nodes.iter().map(|node| (keys::trie_position(&node.position, node.hash), &node.rlp)).collect();
+        written.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        let is_written = |key: &Vec<u8>| written.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
+        let superseded = commit.superseded_trie_nodes.iter();
+        let superseded = superseded.map(|(position, hash)| keys::trie_position(position, *hash));
+        let superseded = superseded.filter(|key| !is_written(key)).collect();
+        Self { written, superseded }
     }
-    let superseded = commit.superseded_trie_nodes.iter().map(|(position, hash)| keys::trie_position(position, *hash));
-    // A node that a block removes and adds again is not superseded; pruning it would corrupt the state.
-    let is_written = |key: &Vec<u8>| nodes.binary_search_by(|(written, _)| written.cmp(key)).is_ok();
-    let superseded = superseded.filter(|key| !is_written(key)).collect();
-    Ok(TrieKeys { written: nodes.into_iter().map(|(key, _)| key).collect(), superseded })
 }

@@ -38,21 +38,22 @@ pub(crate) enum Creation {
 }
 
 impl CreatedNodes {
-    /// Lists the nodes of a block that was committed on top of the head.
+    /// Lists the nodes, with their heights, of blocks that were committed on top of the head, from `first` on. No
+    /// checkpoint is between them.
     pub(crate) fn committed<'a>(
         &mut self,
-        number: u64,
+        first: u64,
         checkpoint_every: u64,
-        keys: impl Iterator<Item = &'a Vec<u8>>,
+        nodes: impl Iterator<Item = (u64, &'a Vec<u8>)>,
     ) {
-        let checkpoint = checkpoint_before(number, checkpoint_every);
+        let checkpoint = checkpoint_before(first, checkpoint_every);
         if self.complete_above.is_none() {
-            if checkpoint + 1 != number {
+            if checkpoint + 1 != first {
                 return;
             }
             self.complete_above = Some(checkpoint);
         }
-        for key in keys {
+        for (number, key) in nodes {
             let place = self.place(key);
             self.heights.insert(place, number);
         }
@@ -112,10 +113,10 @@ mod tests {
     fn nodes_are_listed_from_the_first_checkpoint_on() {
         let mut nodes = CreatedNodes::default();
 
-        nodes.committed(20, EVERY, [key(1)].iter());
+        nodes.committed(20, EVERY, [(20, &key(1))].into_iter());
         assert_eq!(nodes.creation(&key(1), 16), Creation::Unknown);
-        nodes.committed(33, EVERY, [key(2)].iter());
-        nodes.committed(40, EVERY, [key(3)].iter());
+        nodes.committed(33, EVERY, [(33, &key(2))].into_iter());
+        nodes.committed(40, EVERY, [(40, &key(3))].into_iter());
 
         assert_eq!(nodes.creation(&key(1), 16), Creation::Unknown, "of a block before the list began");
         assert_eq!(nodes.creation(&key(1), 32), Creation::UpToCheckpoint);
@@ -127,8 +128,8 @@ mod tests {
     #[test]
     fn nodes_of_a_passed_checkpoint_are_dropped() {
         let mut nodes = CreatedNodes::default();
-        nodes.committed(1, EVERY, [key(1)].iter());
-        nodes.committed(17, EVERY, [key(2)].iter());
+        nodes.committed(1, EVERY, [(1, &key(1))].into_iter());
+        nodes.committed(17, EVERY, [(17, &key(2))].into_iter());
 
         nodes.passed(16);
 
@@ -142,10 +143,10 @@ mod tests {
         let mut nodes = CreatedNodes::default();
         let many: Vec<_> = (0..=MAX_NODES).map(|index| index.to_be_bytes().to_vec()).collect();
 
-        nodes.committed(1, EVERY, many.iter());
+        nodes.committed(1, EVERY, many.iter().map(|key| (1, key)));
 
         assert_eq!((nodes.heights.len(), nodes.creation(&many[0], 0)), (0, Creation::Unknown));
-        nodes.committed(17, EVERY, [key(2)].iter());
+        nodes.committed(17, EVERY, [(17, &key(2))].into_iter());
         assert_eq!(nodes.creation(&key(2), 16), Creation::At(17));
     }
 }

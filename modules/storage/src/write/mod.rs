@@ -1,10 +1,12 @@
-//! The five ways in which the chain's records change: a block is committed, a block is removed, a branch replaces
-//! another, an old state is pruned, an old trie is thinned. Also the consensus engine's own records, and records of blocks outside the chain.
+//! The ways in which the chain's records change: a block is committed, or a group of old ones, a block is removed, a
+//! branch replaces another, an old state is pruned, an old trie is thinned. Also the consensus engine's own records, and
+//! records of blocks outside the chain.
 
 mod aside;
 pub(crate) mod commit;
 pub(crate) mod created;
 mod engine;
+mod group;
 mod pending;
 mod prune;
 mod rebuild;

@@ -1,7 +1,8 @@
 //! Changes of an unwritten batch that a later part of the same batch reads.
 //!
 //! The batch of one block reads nothing that it has changed itself. The batch of a reorganisation removes blocks and
-//! adds others: it must read positions of transactions and slots of accounts from the batch, not from the database.
+//! adds others: it must read positions of transactions and slots of accounts from the batch, not from the database. The
+//! batch of a group of blocks writes the latest value of an account or slot once, at its end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,7 +10,7 @@ use alloy_primitives::{Address, B256};
 use tenon_api::StoreError;
 
 use crate::{
-    database::Cursor,
+    database::{Batch, Cursor},
     format::{columns::Column, records},
     read::shared::{Shared, corrupt, cursor_status},
 };
@@ -21,17 +22,53 @@ pub(crate) struct Pending {
     places: HashMap<B256, Option<(u64, u32)>>,
     /// Whether a slot has a value.
     slots: BTreeMap<(Address, B256), bool>,
+    /// Records of the latest values of accounts and slots, written at the end; `None` if they are written at once. The
+    /// keys of the two columns differ in length.
+    latest: Option<Latest>,
 }
+
+/// Records and their columns, by key.
+type Latest = BTreeMap<Vec<u8>, (Column, Vec<u8>)>;
 
 impl Pending {
     /// For the batch of one block: records nothing.
     pub(crate) fn of_one_block() -> Self {
-        Self { is_kept: false, places: HashMap::new(), slots: BTreeMap::new() }
+        Self { is_kept: false, places: HashMap::new(), slots: BTreeMap::new(), latest: None }
     }
 
     /// For a batch of several blocks.
     pub(crate) fn of_many_blocks() -> Self {
         Self { is_kept: true, ..Self::of_one_block() }
+    }
+
+    /// For the batch of a group of blocks on top of the head. [`Pending::put_latest`] ends it.
+    pub(crate) fn of_group() -> Self {
+        Self { latest: Some(Latest::new()), ..Self::of_many_blocks() }
+    }
+
+    /// Writes the record of the latest value of an account or slot, now or at the end.
+    pub(crate) fn latest(
+        &mut self,
+        batch: &mut Batch<'_>,
+        column: Column,
+        key: &[u8],
+        record: Vec<u8>,
+    ) -> Result<(), StoreError> {
+        match &mut self.latest {
+            Some(latest) => {
+                latest.insert(key.to_vec(), (column, record));
+                Ok(())
+            }
+            None => batch.put(column, key, record),
+        }
+    }
+
+    /// Writes the records of latest values that were left for the end.
+    pub(crate) fn put_latest(self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        for (key, (column, record)) in self.latest.unwrap_or_default() {
+            batch.put(column, key, record)?;
+        }
+        Ok(())
     }
 
     /// Records a transaction's new position, or its absence.

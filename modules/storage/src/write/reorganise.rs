@@ -61,7 +61,7 @@ impl Store {
             removed.iter().for_each(|hash| shared.receipts.remove(hash));
             shared.head.store(Arc::new(head));
         }
-        writer.count_block(true);
+        writer.count_blocks(1, true);
         tracing::info!(%ancestor, %from, to = %number, "reorganisation: another branch became canonical");
         Ok(())
     }
@@ -84,7 +84,10 @@ impl Store {
 }
 
 /// The newest block of a branch whose blocks follow one another from `base` on; `None` if the branch is empty.
-fn follows<'a>(base: &Head, branch: &'a [Arc<BlockCommit>]) -> Result<Option<&'a Arc<BlockCommit>>, StoreError> {
+pub(crate) fn follows<'a>(
+    base: &Head,
+    branch: &'a [Arc<BlockCommit>],
+) -> Result<Option<&'a Arc<BlockCommit>>, StoreError> {
     let (mut number, mut hash) = (base.number(), base.header.hash());
     for commit in branch {
         let header = &commit.block.header;

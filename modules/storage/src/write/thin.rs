@@ -13,17 +13,18 @@
 //! removed from the chain.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     ops::Range,
     sync::{Arc, atomic::Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use alloy_primitives::{B256, Bytes, keccak256};
-use tenon_api::StoreError;
+use tenon_api::{Header, StoreError};
 
 use crate::{
     Mode,
+    database::Batch,
     format::{
         columns::Column,
         keys,
@@ -42,7 +43,7 @@ use crate::{
 /// is spread over the following commits.
 const BLOCKS_PER_COMMIT: usize = 8;
 
-/// A head of this age is far below the head of its network.
+/// A block of this age is far below the head of its network.
 const OLD_AGE: Duration = Duration::from_secs(86_400);
 
 /// Blocks between two calls of an observer of [`Store::thin`].
@@ -60,7 +61,8 @@ impl Store {
     /// Lists the nodes of a committed block, if thinning will ask about them.
     pub(crate) fn list_created(&self, created: &mut CreatedNodes, number: u64, nodes: &[Vec<u8>]) {
         if self.mode == Mode::Archive {
-            created.committed(number, self.shared.trie_extent().checkpoint_every, nodes.iter());
+            let every = self.shared.trie_extent().checkpoint_every;
+            created.committed(number, every, nodes.iter().map(|key| (number, key)));
         }
     }
 
@@ -100,72 +102,133 @@ impl Store {
             return first..first;
         }
         let head = self.shared.head.load();
-        let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(head.header.timestamp));
-        let is_old = age.is_ok_and(|age| age > OLD_AGE);
-        let window = if is_old { self.trie_window.min(self.old_trie_window) } else { self.trie_window };
+        let window = if is_old(&head.header) { self.trie_window.min(self.old_trie_window) } else { self.trie_window };
         let last = head.header.number.saturating_sub(window.max(1));
         first..last.saturating_add(1).max(first)
     }
 }
 
+/// Whether a block is far below the head of its network.
+pub(crate) fn is_old(header: &Header) -> bool {
+    let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(header.timestamp));
+    age.is_ok_and(|age| age > OLD_AGE)
+}
+
 /// Thins one block, given that all before it are thinned.
-fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNodes) -> Result<(), StoreError> {
-    let extent = TrieExtent { whole_from: number, ..shared.trie_extent() };
+pub(crate) fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNodes) -> Result<(), StoreError> {
     let missing = || corrupt(format!("changes of block {number}"));
     let mut changes = changes_of(shared, number)?.ok_or_else(missing)?;
-    let checkpoint = checkpoint_before(number, extent.checkpoint_every);
-    // Of a checkpoint below the oldest state nothing could be read.
-    let is_kept = checkpoint >= shared.oldest_state();
-    let removed = meta::removed_heights(&shared.database, checkpoint.saturating_add(1), number)?;
-    created.passed(checkpoint);
     let owners: HashSet<B256> = changes.accounts.iter().map(keccak256).collect();
-    // First, so that a reader that misses a node also sees why.
-    shared.set_trie_extent(extent);
-    let mut batch = shared.database.batch();
     let (mut superseded, others): (Vec<_>, Vec<_>) =
         changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));
     superseded.sort_unstable();
-    let mut undecided = Vec::new();
-    for key in &superseded {
-        match created.creation(key, checkpoint) {
-            Creation::At(height) if (checkpoint + 1..=number).contains(&height) && !removed.contains(&height) => {}
-            Creation::UpToCheckpoint if !is_kept => {}
-            Creation::UpToCheckpoint => match shared.cached_trie_node(key) {
-                Some(rlp) => batch.put(Column::TrieCheckpoints, key, rlp)?,
-                None => {
-                    undecided.push(key);
-                    continue;
-                }
-            },
-            Creation::At(_) | Creation::Unknown => {
-                undecided.push(key);
-                continue;
-            }
-        }
-        batch.delete(Column::Trie, key)?;
-    }
-    let records = shared.database.get_sorted(Column::Trie, undecided.iter().copied())?;
-    for (key, record) in undecided.into_iter().zip(records) {
-        let Some(record) = record else { continue };
-        let (created, rlp) = records::decode_latest(&record).ok_or_else(|| corrupt("a trie node"))?;
-        let is_back = created > number;
-        if is_kept && (is_back || created <= checkpoint || removed.contains(&created)) {
-            batch.put(Column::TrieCheckpoints, key, rlp)?;
-        }
-        if !is_back {
-            batch.delete(Column::Trie, key)?;
-        }
-    }
+    let thinning = Thinning::begin(shared, number, number, created)?;
+    // First, so that a reader that misses a node also sees why.
+    shared.set_trie_extent(thinning.extent);
+    let mut batch = shared.database.batch();
+    thinning.remove(&mut batch, &superseded, created)?;
     changes.superseded = others;
     batch.put(Column::Changes, keys::number(number), records::encode_changes(&changes))?;
-    if number == checkpoint + 1 {
-        meta::forget_removed(&mut batch, checkpoint)?;
-    }
-    meta::set_trie_extent(&mut batch, extent)?;
+    thinning.end(&mut batch)?;
     batch.write(false).inspect_err(|_| created.forget())?;
     // A node that was created again after this block stays, and is listed for the block that supersedes it again.
     superseded.iter().for_each(|key| created.removed(key, number));
     Ok(())
+}
+
+/// Removes the nodes that consecutive blocks superseded, given that all blocks before them are thinned.
+pub(crate) struct Thinning<'a> {
+    shared: &'a Shared,
+    first: u64,
+    last: u64,
+    /// The last checkpoint below the blocks.
+    checkpoint: u64,
+    /// Whether its nodes are kept: of a checkpoint below the oldest state nothing could be read.
+    is_checkpoint_kept: bool,
+    /// Heights since the checkpoint at which a block was removed from the chain.
+    removed: BTreeSet<u64>,
+    /// What of the trie is kept afterwards.
+    pub(crate) extent: TrieExtent,
+}
+
+/// What thinning does with a node of [`Column::Trie`].
+enum Fate {
+    /// It goes.
+    Removed,
+    /// It moves to the nodes of checkpoints.
+    Moved(Bytes),
+    /// Its record decides.
+    Undecided,
+}
+
+impl<'a> Thinning<'a> {
+    /// For the blocks from `first` to `last`, which have the same checkpoint below them.
+    pub(crate) fn begin(
+        shared: &'a Shared,
+        first: u64,
+        last: u64,
+        created: &mut CreatedNodes,
+    ) -> Result<Self, StoreError> {
+        let extent = TrieExtent { whole_from: last, ..shared.trie_extent() };
+        let checkpoint = checkpoint_before(first, extent.checkpoint_every);
+        created.passed(checkpoint);
+        let removed = meta::removed_heights(&shared.database, checkpoint.saturating_add(1), last)?;
+        let is_checkpoint_kept = checkpoint >= shared.oldest_state();
+        Ok(Self { shared, first, last, checkpoint, is_checkpoint_kept, removed, extent })
+    }
+
+    /// Removes or moves the nodes of these keys, which are in ascending order.
+    pub(crate) fn remove(
+        &self,
+        batch: &mut Batch<'_>,
+        superseded: &[Vec<u8>],
+        created: &CreatedNodes,
+    ) -> Result<(), StoreError> {
+        let mut undecided = Vec::new();
+        for key in superseded {
+            match self.fate(key, created.creation(key, self.checkpoint)) {
+                Fate::Removed => {}
+                Fate::Moved(rlp) => batch.put(Column::TrieCheckpoints, key, rlp)?,
+                Fate::Undecided => {
+                    undecided.push(key);
+                    continue;
+                }
+            }
+            batch.delete(Column::Trie, key)?;
+        }
+        let records = self.shared.database.get_sorted(Column::Trie, undecided.iter().copied())?;
+        for (key, record) in undecided.into_iter().zip(records) {
+            let Some(record) = record else { continue };
+            let (created, rlp) = records::decode_latest(&record).ok_or_else(|| corrupt("a trie node"))?;
+            let is_back = created > self.last;
+            if self.is_checkpoint_kept && (is_back || created <= self.checkpoint || self.removed.contains(&created)) {
+                batch.put(Column::TrieCheckpoints, key, rlp)?;
+            }
+            if !is_back {
+                batch.delete(Column::Trie, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What happens to a node, as far as memory tells.
+    fn fate(&self, key: &[u8], creation: Creation) -> Fate {
+        match creation {
+            Creation::At(height) if height > self.last || self.removed.contains(&height) => Fate::Undecided,
+            Creation::At(height) if height > self.checkpoint => Fate::Removed,
+            Creation::UpToCheckpoint if !self.is_checkpoint_kept => Fate::Removed,
+            Creation::UpToCheckpoint => self.shared.cached_trie_node(key).map_or(Fate::Undecided, Fate::Moved),
+            Creation::At(_) | Creation::Unknown => Fate::Undecided,
+        }
+    }
+
+    /// Records that the blocks are thinned.
+    pub(crate) fn end(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        if self.first == self.checkpoint + 1 {
+            meta::forget_removed(batch, self.checkpoint)?;
+        }
+        meta::set_trie_extent(batch, self.extent)
+    }
 }
 
 /// The last checkpoint below a block.
@@ -176,7 +239,7 @@ pub(crate) const fn checkpoint_before(number: u64, every: u64) -> u64 {
 
 /// Whether a node is one of the state's, which the flat history gives back: of the trie of accounts, or of the storage
 /// of an account that the block changed. Other tries, such as those of the historic exchange, are kept.
-fn is_of_state(key: &[u8], owners: &HashSet<B256>) -> bool {
+pub(crate) fn is_of_state(key: &[u8], owners: &HashSet<B256>) -> bool {
     let owner = key.first_chunk::<32>().map(B256::from);
     owner.is_some_and(|owner| owner.is_zero() || owners.contains(&owner))
 }

@@ -101,6 +101,7 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
         block_cache_bytes: 1 << 20,
         // The blocks of tests are old.
         old_trie_window: u64::MAX,
+        old_group_blocks: 1,
         background_threads: 2,
         ..StoreOptions::default()
     }

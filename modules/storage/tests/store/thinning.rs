@@ -1,7 +1,7 @@
 //! Thinned tries: proofs of every height, checkpoints, and going back below the window.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -200,12 +200,15 @@ fn many_ways_back_and_forth_leave_every_trie_exact() {
         maker.unwind(target);
         store.unwind(BlockNumber(target)).unwrap();
         for _ in 0..random.below(40) {
-            let commit = maker.add_random(&mut random).clone();
-            store.commit(&commit).unwrap();
+            maker.add_random(&mut random);
         }
-        if random.chance(30) {
+        commit_in_groups(&store, &maker.commits[target as usize + 1..], &mut random);
+        if random.chance(50) {
             drop(store);
-            store = thinning(folder.path(), Mode::Archive);
+            store = match random.chance(50) {
+                true => thinning(folder.path(), Mode::Archive),
+                false => grouping(folder.path(), 0),
+            };
         }
         maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
         assert_whole(&store);
@@ -473,21 +476,26 @@ fn computing_a_trie_ends_with_the_callers_time_or_memory() {
     assert_eq!(attempt(false), TrieError::Store(StoreError::OutOfMemory { reason: "no more".into() }));
 }
 
-/// Commits blocks, which thins those that leave the window, and goes far back below it, until it is killed.
+/// Commits blocks, some of them in groups, which thins those that leave the window, and goes far back below it, until it
+/// is killed.
 #[test]
 fn child_that_thins_and_unwinds_until_it_is_killed() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
     let maker = chain();
-    let store = thinning(&PathBuf::from(folder), Mode::Archive);
+    let commits: Vec<_> = maker.commits.iter().cloned().map(Arc::new).collect();
+    let store = grouping(&PathBuf::from(folder), 0);
     store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
     let mut random = Random::new();
     println!("{CHILD_IS_AT}{}", store.head().number());
     loop {
         let head = store.head().number().0;
-        let target = if head < CHAIN_LENGTH { head + 1 } else { random.below(head) };
+        // A group ends at a checkpoint.
+        let group = (1 + random.below(8)).min(EVERY - head % EVERY).min(CHAIN_LENGTH - head);
+        let target = if head < CHAIN_LENGTH { head + group } else { random.below(head) };
         println!("{CHILD_GOES_TO}{target}");
         if target > head {
-            store.commit(&maker.commits[target as usize]).unwrap();
+            let group = &commits[head as usize + 1..=target as usize];
+            assert_eq!(store.commit_first(group), Ok(group.len()));
         } else {
             store.unwind(BlockNumber(target)).unwrap();
         }
@@ -513,5 +521,119 @@ fn a_process_that_is_killed_while_it_thins_or_unwinds_leaves_every_trie_exact() 
         maker.commits[..=head as usize].iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
         maker.commits[head as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
         assert_whole(&store);
+    }
+}
+
+/// Offers a store one to nine blocks at a time.
+fn commit_in_groups(store: &Store, commits: &[BlockCommit], random: &mut Random) {
+    let commits: Vec<Arc<BlockCommit>> = commits.iter().cloned().map(Arc::new).collect();
+    let mut rest = &commits[..];
+    while !rest.is_empty() {
+        let count = store.commit_first(&rest[..rest.len().min(1 + random.below(9) as usize)]).unwrap();
+        rest = &rest[count..];
+    }
+}
+
+/// A store that commits up to eight old blocks at once.
+fn grouping(path: &Path, trie_cache_bytes: usize) -> Arc<Store> {
+    let options = StoreOptions {
+        old_group_blocks: 8,
+        trie_window: WINDOW,
+        trie_checkpoint_every: EVERY,
+        trie_cache_bytes,
+        ..options(Mode::Archive)
+    };
+    Store::open(path, options).unwrap()
+}
+
+/// Every record except those that say what is thinned.
+fn records_of(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
+    let mut records = dump(path);
+    records.get_mut("meta").unwrap().retain(|key, _| key != b"trie_extent");
+    records
+}
+
+#[test]
+fn groups_of_old_blocks_leave_the_records_of_single_ones() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 91);
+    let [single, group, cached] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let window = StoreOptions { trie_window: 1, trie_checkpoint_every: EVERY, ..options(Mode::Archive) };
+    let store = Store::open(single.path(), window).unwrap();
+    fill(&store, &maker.commits);
+    drop(store);
+
+    for (folder, trie_cache_bytes) in [(&group, 0), (&cached, 1 << 20)] {
+        let mut store = grouping(folder.path(), trie_cache_bytes);
+        store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+        for commits in maker.commits[1..=90].chunks(30) {
+            commit_in_groups(&store, commits, &mut random);
+            drop(store);
+            store = grouping(folder.path(), trie_cache_bytes);
+        }
+        assert_eq!(store.statistics().unwrap().oldest_trie, BlockNumber(90));
+        // The other store thins block 90 now.
+        store.commit(&maker.commits[91]).unwrap();
+        (0..=91).for_each(|number| assert_state(&store, number, &maker.states));
+        maker.commits.iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
+        assert_whole(&store);
+    }
+
+    let wanted = records_of(single.path());
+    for folder in [group, cached] {
+        let found = records_of(folder.path());
+        for (column, records) in &wanted {
+            assert!(found[column] == *records, "{column}");
+        }
+    }
+}
+
+#[test]
+fn the_tries_of_a_head_and_of_older_blocks_stay_readable_while_a_group_follows() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 60);
+    let folder = tempfile::tempdir().unwrap();
+    let store = grouping(folder.path(), 0);
+    store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+    commit_in_groups(&store, &maker.commits[1..=40], &mut random);
+    let heights = [20, 31, 39, 40];
+    let header = |number: usize| &maker.commits[number].block.header;
+    let tries = heights.map(|number| store.trie_of(header(number), Arc::new(Unlimited)).unwrap());
+
+    commit_in_groups(&store, &maker.commits[41..], &mut random);
+
+    for (number, trie) in heights.into_iter().zip(tries) {
+        for (address, slots) in asked() {
+            let root = header(number).state_root;
+            let wanted = prove(&*maker.store.trie(), root, address, &slots).unwrap();
+            assert_eq!(prove(&*trie, root, address, &slots).as_ref(), Ok(&wanted), "{address} at block {number}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_keeps_the_nodes_of_a_storage_that_a_later_block_wiped_and_filled_again() {
+    let mut maker = Maker::new();
+    let slots: Vec<(u64, u64)> = (0..8).map(|slot| (slot, slot + 1)).collect();
+    maker.add(vec![change(5, 1, &slots)], &[]);
+    for number in 2..=EVERY {
+        maker.add(vec![change(6, number, &[])], &[]);
+    }
+    let mut refilled = change(5, 2, &slots);
+    refilled.storage_wiped = true;
+    maker.add(vec![refilled], &[]);
+    maker.add(vec![change(5, 3, &[(0, 9), (1, 9), (2, 9), (3, 9), (4, 9), (5, 9), (6, 9), (7, 9)])], &[]);
+    for number in 0..WINDOW {
+        maker.add(vec![change(6, number, &[])], &[]);
+    }
+
+    for is_grouping in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = if is_grouping { grouping(folder.path(), 0) } else { thinning(folder.path(), Mode::Archive) };
+        store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+        commit_in_groups(&store, &maker.commits[1..], &mut Random::new());
+        drop(store);
+
+        assert_complete(folder.path(), &maker, EVERY as usize);
     }
 }
