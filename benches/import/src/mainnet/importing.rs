@@ -1,6 +1,7 @@
 //! Imports the chain as the node does, and reports its rate, memory, disk and the cost of epoch switches.
 
 use std::{
+    cell::RefCell,
     fs,
     path::PathBuf,
     time::{Duration, Instant},
@@ -47,18 +48,24 @@ pub(crate) struct Import {
 
 struct Watch {
     began: Instant,
-    /// When each block was committed.
-    passed: Vec<(u64, Duration)>,
+    /// When the execution of each block began. Blocks are reported in groups, so the reports say little about one.
+    begun: RefCell<Vec<Duration>>,
+    first: Option<u64>,
     sample_every: u64,
     memory: Vec<u64>,
 }
 
 impl ImportObserver for Watch {
     fn passed(&mut self, block: &ImportedBlock) {
-        self.passed.push((block.number.0, self.began.elapsed()));
+        self.first.get_or_insert(block.number.0);
         if block.number.0.is_multiple_of(self.sample_every) {
             self.memory.push(resident_memory());
         }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.begun.borrow_mut().push(self.began.elapsed());
+        false
     }
 }
 
@@ -76,7 +83,13 @@ pub(crate) fn measure(import: &Import) -> Outcome<Value> {
     let epoch = plan["epoch"].as_u64().ok_or("plan.json has no epoch")?;
     let count = blocks(&source)?.count() as u64;
     let began = Instant::now();
-    let mut watch = Watch { began, passed: Vec::new(), sample_every: (count / SAMPLES).max(1), memory: Vec::new() };
+    let mut watch = Watch {
+        began,
+        begun: RefCell::default(),
+        first: None,
+        sample_every: (count / SAMPLES).max(1),
+        memory: Vec::new(),
+    };
     let summary = chain.importer().import(blocks(&source)?, &mut watch)?;
     let seconds = began.elapsed().as_secs_f64();
     let head = chain.store.head().header.hash();
@@ -89,25 +102,22 @@ pub(crate) fn measure(import: &Import) -> Outcome<Value> {
         "peak_memory": peak_memory(),
         "memory": watch.memory,
         "bytes_a_block": folder_bytes(&import.datadir)?.saturating_sub(bytes_before) / summary.imported.max(1),
-        "switch_milliseconds": switch_cost(&watch.passed, epoch),
+        "switch_milliseconds": switch_cost(&watch.begun.into_inner(), watch.first.unwrap_or_default(), epoch),
     }))
 }
 
-/// Time of an epoch switch beyond an ordinary block, milliseconds; none without a switch. An ordinary block's is the
-/// mean of the others, because blocks of the pipeline are committed unevenly; a switch's is the median over a few
-/// blocks before and after it, for the same reason.
-fn switch_cost(passed: &[(u64, Duration)], epoch: u64) -> Option<f64> {
-    const AROUND: usize = 5;
-    let total = passed.last()?.1.as_secs_f64();
-    let ordinary = total / passed.len() as f64;
-    let mut costs: Vec<f64> = Vec::new();
-    for (place, (number, _)) in passed.iter().enumerate() {
-        if !number.is_multiple_of(epoch) || place < AROUND || place + AROUND >= passed.len() {
-            continue;
-        }
-        let around = (passed[place + AROUND].1 - passed[place - AROUND].1).as_secs_f64();
-        costs.push((around - ordinary * (2 * AROUND) as f64) * 1000.0);
+/// Time of an epoch switch beyond an ordinary block, milliseconds, from the times at which the execution of each block
+/// began; none without a switch. Both are medians: a block may also wait for the disk.
+fn switch_cost(begun: &[Duration], first: u64, epoch: u64) -> Option<f64> {
+    let (mut switches, mut others) = (Vec::new(), Vec::new());
+    for (number, times) in (first..).zip(begun.windows(2)) {
+        let times_of_kind = if number.is_multiple_of(epoch) { &mut switches } else { &mut others };
+        times_of_kind.push((times[1] - times[0]).as_secs_f64() * 1000.0);
     }
-    costs.sort_by(f64::total_cmp);
-    costs.get(costs.len() / 2).copied()
+    Some(median(switches)? - median(others)?)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
