@@ -267,8 +267,8 @@ section! {
         account_slots: u64 = 80, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
         /// Number of 32 KiB slots in the whole pool. It bounds the memory of the pool.
         global_slots: u64 = 10_240, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
-        /// Share of the pool in which local transactions are kept when the pool is full, and across restarts. Local
-        /// transactions are those that this node's own accounts send, and those that arrive over the Unix socket.
+        /// Share of the pool that is reserved for local transactions, which also survive a restart. A transaction is local
+        /// if an account of this node sends it, or if it arrives over the Unix socket.
         local_share: Percent = Percent::new(25), "txpool.localshare", "txpool.localshare";
         /// How long the pool keeps a transaction that no block can include: one after a nonce gap, or one with a lower
         /// price than blocks require.
@@ -434,7 +434,7 @@ section! {
     /// Devices whose accounts this node signs with: USB devices of this machine, and simulators (`docs/device.md`). The
     /// module `device` can be enabled and disabled while the node runs.
     DeviceSettings {
-        /// Look for hardware wallets, and open those that ask for neither PIN nor passphrase.
+        /// Look for hardware wallets. A wallet that asks for neither PIN nor passphrase is opened at once.
         enabled: bool = false, "device.enabled", "device.enabled";
         /// How long a device waits for a person to answer its prompt, and how long a request waits for its turn. After that
         /// it is cancelled.

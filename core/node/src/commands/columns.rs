@@ -1,14 +1,31 @@
 //! Tables of commands.
 
-use comfy_table::{Table, presets};
+use comfy_table::{CellAlignment, Table, presets};
 
 /// Rows with their cells under each other, two spaces apart. Lines have no spaces at their end.
 pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    shown(table(rows))
+}
+
+/// The same for a name and its numbers: every cell but the first of a row is at the right of its column.
+pub(super) fn numbers_of_names<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut table = table(rows);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    shown(table)
+}
+
+fn table<const N: usize>(rows: &[[String; N]]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
+    table
+}
+
+fn shown(table: Table) -> String {
     table.trim_fmt() + "\n"
 }
 
@@ -21,5 +38,12 @@ mod tests {
         let rows = [["名前", "x"], ["abcd", "y"], ["a", ""]].map(|row| row.map(str::to_owned));
 
         assert_eq!(aligned(&rows), "名前  x\nabcd  y\na\n");
+    }
+
+    #[test]
+    fn numbers_are_at_the_right_of_their_column() {
+        let rows = [["name", "bytes"], ["trie", "7"]].map(|row| row.map(str::to_owned));
+
+        assert_eq!(numbers_of_names(&rows), "name  bytes\ntrie      7\n");
     }
 }

@@ -16,6 +16,7 @@ use tenon_native_exchange::{TradingProblem, trading_root, verify_trading_state};
 use tenon_storage::{Mode, Store, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};
+use crate::commands::columns::numbers_of_names;
 use crate::commands::{db_backup, print};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -130,8 +131,8 @@ fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
         Mode::Archive => "archive".to_owned(),
         Mode::Pruned(blocks) => format!("pruned to {blocks} blocks"),
     };
-    let mut text = format!(
-        "chain id      {}\nhead          {} {}\noldest state  {}\noldest trie   {}\nmode          {mode}\nsize          {}, {} a block\n\n{:<24} {:>14} {:>12} {:>12} {:>12}\n",
+    let text = format!(
+        "chain id      {}\nhead          {} {}\noldest state  {}\noldest trie   {}\nmode          {mode}\nsize          {}, {} a block\n\n",
         chain.info.chain_id,
         figures.head,
         head.header.hash(),
@@ -139,19 +140,18 @@ fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
         figures.oldest_trie,
         HumanBytes(figures.disk_bytes()),
         figures.bytes_per_block(figures.disk_bytes()),
-        "records",
-        "about",
-        "on disk",
-        "a block",
-        "in memory",
     );
-    for column in &figures.columns {
-        let sizes = (HumanBytes(column.disk_bytes).to_string(), HumanBytes(column.memory_bytes).to_string());
-        let per_block = figures.bytes_per_block(column.disk_bytes);
-        let (name, entries) = (column.name, column.entries);
-        text.push_str(&format!("{name:<24} {entries:>14} {:>12} {per_block:>12} {:>12}\n", sizes.0, sizes.1));
-    }
-    print(text.as_bytes())
+    let mut rows = vec![["records", "about", "on disk", "a block", "in memory"].map(str::to_owned)];
+    rows.extend(figures.columns.iter().map(|column| {
+        [
+            column.name.to_owned(),
+            column.entries.to_string(),
+            HumanBytes(column.disk_bytes).to_string(),
+            figures.bytes_per_block(column.disk_bytes).to_string(),
+            HumanBytes(column.memory_bytes).to_string(),
+        ]
+    }));
+    print((text + &numbers_of_names(&rows)).as_bytes())
 }
 
 fn statistics_as_json(chain: &OpenedChain) -> Result<(), Stop> {
