@@ -14,6 +14,8 @@ FILES = {
     "upgrade": ("eth", "debug", "XDPoS"),
     "wide": ("eth", "debug"),
     "wide-old": ("eth", "debug"),
+    "wide-fees": ("eth", "debug"),
+    "wide-fees-old": ("eth", "debug"),
     "reorg": ("answers",),
 }
 CASES = [(chain, f"{chain}/{name}") for chain, names in FILES.items() for name in names]

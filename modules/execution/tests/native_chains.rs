@@ -105,7 +105,7 @@ fn every_block_of_a_chain_with_the_upgrade_inside_has_its_recorded_roots() {
 /// masternode is such an account (`docs/spec/chain.md` 8.1).
 #[test]
 fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
-    for name in ["wide", "wide-old"] {
+    for name in ["wide", "wide-old", "wide-fees", "wide-fees-old"] {
         let genesis = format!("native/chains/{name}.genesis.json.gz");
         let blocks = format!("native/chains/{name}.rlp.gz");
         let chain = replay(&RecordedChain::read(&genesis, &blocks, None));

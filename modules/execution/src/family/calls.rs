@@ -9,11 +9,11 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 use tenon_api::{
-    ChainReader, ConsensusEngine, Failure, SealedHeader, StoreError,
+    ChainReader, ConsensusEngine, Failure, SealedHeader, StoreError, WholeBalance,
     messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
 };
 
-use super::{ContractRecords, run_like_ethereum};
+use super::{ContractRecords, OwnPrices, run_like_ethereum};
 use crate::{
     block::{AccessList, AnyEvm, BlockState, MovedPrecompiles, PrecompileSet},
     call::{CallEnd, RunFailure, Trials, apply_account_overrides, revert_failure, search_gas},
@@ -37,7 +37,7 @@ pub enum Payer {
     /// The sender, with an unlimited balance; gas is deducted from it during the run.
     Sender,
     /// The sender, from its balance, wei.
-    Account(U256),
+    Account(WholeBalance),
     /// A token's deposit with this balance, wei.
     Token(U256),
 }
@@ -112,6 +112,11 @@ pub struct ListFailure<'a> {
 pub trait CallTerms: Send + Sync {
     /// Changes the payer.
     fn pay_by(&mut self, _payer: Payer) {}
+
+    /// The sender's prices, if they are beyond the EVM's numbers.
+    fn own_prices(&self) -> Option<OwnPrices> {
+        None
+    }
 
     /// Checks a message as far as these terms do it before the EVM.
     ///

@@ -152,7 +152,7 @@ impl TraceDialect for ReferenceTracing<'_> {
         if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
             return Err(not_attempted());
         }
-        let balance = state.balance(message.caller)?;
+        let balance = state.whole_balance(message.caller)?;
         // The reference checks the tracer's options before the message.
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
         let watch = self.watch(&environment.precompiles, place)?;
@@ -167,7 +167,8 @@ impl TraceDialect for ReferenceTracing<'_> {
         })?;
         let idle = TraceInspector::idle(&self.replay.memory);
         let mut evm = environment.evm(state, self.replay.interrupt(None), idle);
-        self.trace(&mut evm, message, &Fees::BURNED, watch).map_err(NoOutcome::into_failure)?.answer
+        let fees = Fees { own: environment.terms.own_prices(), ..Fees::BURNED };
+        self.trace(&mut evm, message, &fees, watch).map_err(NoOutcome::into_failure)?.answer
     }
 }
 

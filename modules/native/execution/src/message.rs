@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use alloy_primitives::{B256, Bytes, U256, U512};
+use alloy_primitives::{B256, Bytes, U256};
 use revm::{
     context::{
         ContextSetters, ContextTr, JournalTr, TxEnv,
@@ -15,7 +15,8 @@ use revm::{
     primitives::{TxKind, eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::{
-    Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, messages::CallRequest,
+    Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance,
+    messages::CallRequest,
 };
 use tenon_chain::floor_gas;
 
@@ -24,8 +25,9 @@ use super::{
     frames,
 };
 use tenon_execution::family::{
-    AccessList, AnyEvm, CallPlace, CallTerms, EvmFailure, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list,
-    access_list_items, bounded_gas, check_prices, invalid_transaction_text, is_rich, revert_failure, widen,
+    AccessList, AnyEvm, CallPlace, CallTerms, EvmFailure, ListFailure, OwnPrices, Payer, RunFailure, UNBOUNDED_GAS,
+    access_list, access_list_items, bounded_gas, check_prices, invalid_transaction_text, is_rich, revert_failure,
+    saturated, widen,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -71,8 +73,7 @@ impl NativeTerms {
         Self { price, fee_cap, tip_cap, base_fee, is_homestead, is_prague, payer: Payer::None }
     }
 
-    /// The price for the EVM. No real price exceeds 2^128 wei, but a call need not pay: GASPRICE then shows the EVM
-    /// crate's maximum.
+    /// The price for the EVM, which has 128 bits for it.
     fn price(&self) -> u128 {
         self.price.saturating_to()
     }
@@ -100,7 +101,7 @@ impl NativeTerms {
             let size = message.data.len();
             return refused(format!("max initcode size exceeded: code size {size} limit {MAX_INITCODE_SIZE}"));
         }
-        if message.value > self.balance_while_running(message.gas_limit) {
+        if widen(message.value) > self.balance_while_running(message.gas_limit) {
             let sender = address_text(message.caller);
             return refused(format!("insufficient funds for transfer: address {sender}"));
         }
@@ -129,17 +130,18 @@ impl NativeTerms {
     }
 
     fn check_funds(&self, message: &TxEnv) -> Result<(), RunFailure> {
-        let gas = U512::from(message.gas_limit);
+        // Gas has 64 bits: neither the products nor the sum have more than 320.
+        let gas = widen(U256::from(message.gas_limit));
         match self.payer {
             Payer::None => Ok(()),
-            Payer::Token(capacity) if U512::from(capacity) < gas * U512::from(self.price) => {
+            Payer::Token(capacity) if widen(capacity) < gas * widen(self.price) => {
                 refused("insufficient funds for gas * price + value".to_owned())
             }
             Payer::Token(_) => Ok(()),
             Payer::Sender | Payer::Account(_) => {
-                let have = if let Payer::Account(balance) = self.payer { balance } else { U256::MAX };
-                let want = gas * U512::from(self.fee_cap) + U512::from(message.value);
-                if U512::from(have) >= want {
+                let have = if let Payer::Account(balance) = self.payer { balance } else { widen(U256::MAX) };
+                let want = gas * widen(self.fee_cap) + widen(message.value);
+                if have >= want {
                     return Ok(());
                 }
                 let sender = address_text(message.caller);
@@ -165,11 +167,12 @@ impl NativeTerms {
     }
 
     /// The sender's balance while its message runs with this gas limit, wei.
-    fn balance_while_running(&self, gas_limit: u64) -> U256 {
+    fn balance_while_running(&self, gas_limit: u64) -> WholeBalance {
+        let cost = widen(self.price) * widen(U256::from(gas_limit));
         match self.payer {
-            Payer::Sender => U256::MAX.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
-            Payer::Account(balance) => balance.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
-            Payer::None | Payer::Token(_) => U256::MAX,
+            Payer::Sender => widen(U256::MAX).saturating_sub(cost),
+            Payer::Account(balance) => balance.saturating_sub(cost),
+            Payer::None | Payer::Token(_) => widen(U256::MAX),
         }
     }
 }
@@ -177,6 +180,11 @@ impl NativeTerms {
 impl CallTerms for NativeTerms {
     fn pay_by(&mut self, payer: Payer) {
         self.payer = payer;
+    }
+
+    fn own_prices(&self) -> Option<OwnPrices> {
+        let is_beyond = self.price > U256::from(u128::MAX) || self.fee_cap > U256::from(u128::MAX);
+        is_beyond.then_some(OwnPrices { cap: self.fee_cap, effective: self.price })
     }
 
     fn check(&self, message: &TxEnv) -> Result<(), RunFailure> {
@@ -336,7 +344,8 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
     ) -> Result<(), EvmFailure> {
         let context = evm.context();
         let (_, message, _, journal, ..) = context.all_mut();
-        let balance = self.terms.balance_while_running(message.gas_limit);
+        // Those that may have more pay under the chain's own handler.
+        let balance = saturated(self.terms.balance_while_running(message.gas_limit));
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
         sender.set_balance(balance);
         if message.kind.is_call() {
@@ -346,8 +355,9 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
         if is_rich(value, 0) || context.db_mut().rich_mut().is_some() {
             context.db_mut().rich_or_new().set_whole(sender, widen(balance));
         }
-        if let Some(rich) = context.db_mut().rich_mut() {
-            rich.set_price(None);
+        let price = Some(self.terms.price).filter(|price| *price > U256::from(u128::MAX));
+        if price.is_some() || context.db_mut().rich_mut().is_some() {
+            context.db_mut().rich_or_new().set_price(price);
         }
         Ok(())
     }
@@ -390,5 +400,32 @@ mod tests {
         assert!(matches!(refused, Err(RunFailure::Message(reason)) if reason == lacking));
         let after = terms(true).admit(&message(22_000)).unwrap();
         assert_eq!((after.initial_regular_gas, after.floor_gas), (21_400, 22_000));
+    }
+
+    /// The payer of a traced call has its own balance, at full width, which it must not exceed (`docs/spec/chain.md` 8.1).
+    #[test]
+    fn the_payer_of_a_traced_call_has_its_whole_balance() {
+        let price = U256::ONE << 244;
+        let message = TxEnv { gas_limit: 100_000, value: U256::from(7), ..TxEnv::default() };
+        let cost = widen(price) * widen(U256::from(100_000)) + widen(U256::from(7));
+        assert!(cost > widen(U256::MAX));
+        let outcome = |balance| {
+            let payer = Payer::Account(balance);
+            let terms = NativeTerms {
+                price,
+                fee_cap: price,
+                tip_cap: price,
+                base_fee: None,
+                is_homestead: true,
+                is_prague: false,
+                payer,
+            };
+            assert_eq!(terms.own_prices(), Some(OwnPrices { cap: price, effective: price }));
+            terms.admit(&message).map(drop)
+        };
+
+        assert!(outcome(cost).is_ok());
+        let Err(RunFailure::Refused(text)) = outcome(cost - WholeBalance::ONE) else { panic!("not refused") };
+        assert!(text.ends_with(&format!("have {} want {cost}", cost - WholeBalance::ONE)), "{text}");
     }
 }

@@ -107,28 +107,30 @@ mod tests {
     use super::*;
     use crate::prague_tests::{PRAGUE, SENDER, State, open, spec, transaction};
 
-    /// `docs/spec/chain.md` 2.4, 8.1: the sender must have the cap for all gas, of which it pays less.
+    /// `docs/spec/chain.md` 2.4, 8.1: the sender must have the cap for all gas, of which it pays less. An account of less than
+    /// 2^192 wei may name a cap of 2^128 and more, too.
     #[test]
     fn a_cap_beyond_the_evms_numbers_must_be_covered() {
         let executor = Executor::new(crate::family_of(&spec()));
-        let cap = U256::ONE << 200;
-        let transaction = Transaction {
-            chain_id: Some(5151),
-            payload: TransactionPayload::DynamicFee {
-                max_fee_per_gas: cap,
-                max_priority_fee_per_gas: U256::ZERO,
-                access_list: Vec::new(),
-            },
-            ..transaction(0, Some(Address::repeat_byte(0x7a)), &[])
-        };
-        let cost = cap * U256::from(transaction.gas_limit);
-        let outcome = |balance| {
-            let state = State::default().with(SENDER, 0, balance, &[]);
-            let mut block = open(&executor, PRAGUE, &state).unwrap();
-            block.run_transaction(&transaction, SENDER).map(drop).map_err(|error| error.to_string())
-        };
+        for cap in [U256::ONE << 130, U256::ONE << 200] {
+            let transaction = Transaction {
+                chain_id: Some(5151),
+                payload: TransactionPayload::DynamicFee {
+                    max_fee_per_gas: cap,
+                    max_priority_fee_per_gas: U256::ZERO,
+                    access_list: Vec::new(),
+                },
+                ..transaction(0, Some(Address::repeat_byte(0x7a)), &[])
+            };
+            let cost = cap * U256::from(transaction.gas_limit);
+            let outcome = |balance| {
+                let state = State::default().with(SENDER, 0, balance, &[]);
+                let mut block = open(&executor, PRAGUE, &state).unwrap();
+                block.run_transaction(&transaction, SENDER).map(drop).map_err(|error| error.to_string())
+            };
 
-        assert_eq!(outcome(cost), Ok(()));
-        assert!(outcome(cost - U256::ONE).unwrap_err().contains("lack of funds"));
+            assert_eq!(outcome(cost), Ok(()), "{cap}");
+            assert!(outcome(cost - U256::ONE).unwrap_err().contains("lack of funds"), "{cap}");
+        }
     }
 }
