@@ -11,7 +11,7 @@ FILES = {
     "local": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS", "protocol-http"),
     "staged": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
     "v1switch": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
-    "upgrade": ("eth", "debug", "XDPoS"),
+    "upgrade": ("eth", "debug", "XDPoS", "scripts"),
     "wide": ("eth", "debug"),
     "wide-old": ("eth", "debug"),
     "wide-fees": ("eth", "debug"),

@@ -8,10 +8,11 @@ use alloy_primitives::{U256, address, hex};
 use serde_json::{Value, json};
 use support::{TestNode, conformance_blocks, json_of_trace};
 use tenon_api::{
-    BlockId, Failure, FailureCode,
+    BlockId, Failure, FailureCode, TransactionPayload,
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
+use tenon_chain::recover_authorities;
 use tenon_execution::{CallResources, ExecutionLimits, ScriptOptions};
 use tenon_sdk::shapes::trace_options;
 
@@ -200,4 +201,31 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
     let _served = enough.serve(CallResources { limits, memory: memory.clone(), scripts });
     assert_eq!(trace(&enough, call_of(STORING, 100_000), script).await.unwrap(), json!(1));
     assert_eq!(memory.usage().held, [0; MemoryUse::ALL.len()], "all is given back");
+}
+
+/// EIP-7702: go-ethereum adds the refund of an authorization whose authority exists before the first instruction.
+#[tokio::test]
+async fn the_refund_counter_begins_with_that_of_authorizations() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let signed = conformance_blocks().into_iter().flat_map(|block| block.transactions).find_map(|transaction| {
+        let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload else { return None };
+        authorization_list.first().cloned()
+    });
+    let signed = signed.unwrap();
+    let authority = *recover_authorities(std::slice::from_ref(&signed))[0].as_ref().unwrap();
+    let counters = "{seen: [], step: function(log) { this.seen.push(log.getRefund()); }, fault: function() {}, \
+        result: function() { return this.seen; }}";
+    let first_of = async |times: usize, nonce: u64| {
+        let mut target = call_of(STORING, 200_000);
+        let TraceTarget::Call { request, state_overrides, .. } = &mut target else { panic!("not a call") };
+        request.authorization_list = Some(vec![signed.clone(); times]);
+        state_overrides.push((authority, AccountOverride { nonce: Some(nonce), ..AccountOverride::default() }));
+        trace(&node, target, counters).await.unwrap()[0].clone()
+    };
+
+    assert_eq!(first_of(1, signed.nonce).await, 12_500);
+    // The second one has the nonce of the first.
+    assert_eq!(first_of(2, signed.nonce).await, 12_500);
+    assert_eq!(first_of(1, signed.nonce + 1).await, 0);
 }

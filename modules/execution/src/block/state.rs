@@ -52,6 +52,8 @@ pub struct BlockState {
     marks: Option<EmptyAccounts>,
     /// What accounts have above 256 bits; nothing until an account of 2^192 wei is read.
     rich: Option<Box<WholeBalances>>,
+    /// What the refund counter of the present transaction began with.
+    first_refund: u64,
     /// What is kept here draws on this; none for blocks of the chain.
     memory: Option<RunMemory>,
 }
@@ -94,6 +96,7 @@ impl BlockState {
             has_delegations: true,
             marks: None,
             rich: None,
+            first_refund: 0,
             memory: None,
         }
     }
@@ -192,6 +195,17 @@ impl BlockState {
     /// The same, from now on.
     pub fn rich_or_new(&mut self) -> &mut WholeBalances {
         self.rich.get_or_insert_default()
+    }
+
+    /// What the refund counter of the present transaction began with: the gas of authorizations whose authorities existed
+    /// (EIP-7702), which the EVM adds only at the end.
+    pub(crate) const fn first_refund(&self) -> u64 {
+        self.first_refund
+    }
+
+    /// Sets it, for tracers.
+    pub const fn set_first_refund(&mut self, gas: u64) {
+        self.first_refund = gas;
     }
 
     fn high(&self, address: Address) -> u64 {

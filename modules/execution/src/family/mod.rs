@@ -12,17 +12,17 @@ mod ethereum;
 mod fees;
 mod traces;
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
 use alloy_primitives::{Address, Bytes};
 use revm::{
     Inspector,
     context::{
-        BlockEnv, ContextSetters, TxEnv,
+        BlockEnv, ContextSetters, ContextTr, TxEnv,
         result::{ExecResultAndState, ExecutionResult, HaltReason},
     },
-    handler::{Handler, MainnetHandler},
-    interpreter::{CallInputs, InterpreterResult, interpreter::EthInterpreter},
+    handler::{Handler, pre_execution::apply_eip7702_auth_list},
+    interpreter::{CallInputs, GasTracker, InterpreterResult, interpreter::EthInterpreter},
     state::EvmState,
 };
 use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
@@ -265,7 +265,31 @@ pub trait ContractRecords: Send + Sync {
 
 /// Runs a message by Ethereum's rules.
 fn run_like_ethereum(evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<Outcome, EvmFailure> {
-    run_with(MainnetHandler::default(), evm, message)
+    run_with(EthereumHandler(PhantomData), evm, message)
+}
+
+/// Ethereum's rules.
+struct EthereumHandler<'e>(PhantomData<AnyEvm<'e>>);
+
+impl<'e> Handler for EthereumHandler<'e> {
+    type Evm = AnyEvm<'e>;
+    type Error = EvmFailure;
+    type HaltReason = HaltReason;
+
+    fn apply_eip7702_auth_list(&self, evm: &mut Self::Evm, gas: &mut GasTracker) -> Result<Option<u64>, EvmFailure> {
+        apply_authorizations(evm, gas)
+    }
+}
+
+/// Applies the authorizations of a set-code transaction, as the EVM does. Tracers see their refund from the first
+/// instruction on, as in go-ethereum's `applyAuthorization`.
+///
+/// # Errors
+/// The database failed.
+pub fn apply_authorizations(evm: &mut AnyEvm<'_>, gas: &mut GasTracker) -> Result<Option<u64>, EvmFailure> {
+    let refund = apply_eip7702_auth_list::<_, EvmFailure>(evm.context(), gas)?;
+    evm.context().db_mut().set_first_refund(refund.unwrap_or_default());
+    Ok(refund)
 }
 
 /// Runs a message by the rules of a handler.
@@ -304,9 +328,8 @@ pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
     transaction: TxEnv,
     fees: Option<&Fees>,
 ) -> Result<Outcome, EvmFailure> {
-    use revm::InspectEvm;
-    match fees {
-        None => evm.inspect_tx(transaction),
-        Some(fees) => AnyEvm::with_inspected(evm, |evm| family.transact(evm, transaction, fees)),
-    }
+    AnyEvm::with_inspected(evm, |evm| match fees {
+        None => run_like_ethereum(evm, transaction),
+        Some(fees) => family.transact(evm, transaction, fees),
+    })
 }

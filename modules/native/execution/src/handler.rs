@@ -10,13 +10,13 @@ use revm::{
         result::{EVMError, HaltReason, InvalidTransaction},
     },
     handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
-    interpreter::{InitialAndFloorGas, interpreter_action::FrameInit},
+    interpreter::{GasTracker, InitialAndFloorGas, interpreter_action::FrameInit},
     primitives::hardfork::SpecId,
 };
 use tenon_chain::floor_gas;
 
 use super::{frames, whole_fees};
-use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, run_with, widen};
+use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, apply_authorizations, run_with, widen};
 
 /// Executes a transaction with these fees.
 pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
@@ -91,6 +91,10 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
                 result
             }
         }
+    }
+
+    fn apply_eip7702_auth_list(&self, evm: &mut Self::Evm, gas: &mut GasTracker) -> Result<Option<u64>, EvmFailure> {
+        apply_authorizations(evm, gas)
     }
 
     fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {

@@ -167,6 +167,7 @@ impl Watch {
             frame.refund = interpreter.gas.refunded();
         }
         let refund: i64 = self.frames.iter().map(|frame| frame.refund).sum();
+        let refund = context.journaled_state.database.first_refund().saturating_add_signed(refund);
         let nothing = Bytes::new();
         let input = match self.frames.last() {
             Some(frame) if !frame.start.kind.is_creation() => &frame.start.input,
@@ -184,7 +185,7 @@ impl Watch {
             caller: interpreter.input.caller_address(),
             value: interpreter.input.call_value(),
             input,
-            refund: u64::try_from(refund).unwrap_or_default(),
+            refund,
             ahead: None,
         };
         let kept = KeptStep::keep(&step, context)?;
