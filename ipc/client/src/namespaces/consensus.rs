@@ -57,7 +57,7 @@ pub trait Consensus {
 
     /// First and last block of an epoch.
     #[method(name = "getBlockInfoByEpochNum")]
-    async fn epoch_blocks(&self, epoch: U64) -> RpcResult<EpochBlocks>;
+    async fn epoch_blocks(&self, epoch: u64) -> RpcResult<EpochBlocks>;
 }
 
 /// Authorised block producers.
@@ -300,4 +300,21 @@ pub struct TimeoutConfig {
     pub base: f64,
     /// Maximum exponent.
     pub max_exponent: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A development network has no voting pool to compare with.
+    #[test]
+    fn a_voting_pool_keeps_every_member() {
+        let members = r#"{"CurrentNumber":1,"CurrentSigners":["0x0000000000000000000000000000000000000001"],"MissingSigners":[]}"#;
+        let text = format!(r#"{{"timeout":{{"7:450":{members}}},"vote":{{}}}}"#);
+
+        let pool: VotingPool = serde_json::from_str(&text).unwrap();
+
+        assert_eq!(pool.timeout["7:450"].current_number, 1);
+        assert_eq!(serde_json::to_string(&pool).unwrap(), text);
+    }
 }
