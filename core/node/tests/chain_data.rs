@@ -358,11 +358,7 @@ fn a_nodes_database_stays_locked_even_if_the_lock_file_is_removed() {
         assert_eq!(refused.status.code(), Some(3), "{command:?}: {said}");
         assert!(said.contains("is in use by another process"), "{command:?}: {said}");
     }
-    let accounts: Value = serde_json::from_str(
-        &node.ask_socket("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_accounts\",\"params\":[]}\n"),
-    )
-    .unwrap();
-    assert!(accounts["result"][0].is_string(), "{accounts}");
+    assert!(node.call_method("eth_accounts", json!([]))[0].is_string());
     drop(node);
     assert!(run(&["db", "verify", "--datadir", datadir]).status.success());
 }
@@ -381,28 +377,22 @@ fn a_backup_of_a_node_under_load_restores_to_a_block_that_it_had_with_equal_root
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let node = RunningNode::start_dev(&["--datadir", datadir.to_str().unwrap()]);
-    let ask = |method: &str, params: Value| -> Value {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let answer: Value = serde_json::from_str(&node.ask_socket(&format!("{request}\n"))).unwrap();
-        assert!(answer.get("error").is_none(), "{answer}");
-        answer["result"].clone()
-    };
-    let accounts = ask("eth_accounts", json!([]));
+    let accounts = node.call_method("eth_accounts", json!([]));
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let height = || {
-        let number = ask("eth_blockNumber", json!([]));
+        let number = node.call_method("eth_blockNumber", json!([]));
         u64::from_str_radix(number.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     };
 
     let mut heads = Vec::new();
     std::thread::scope(|scope| {
         for sender in 0..2 {
-            let (accounts, ask, is_over) = (&accounts, &ask, &is_over);
+            let (accounts, node, is_over) = (&accounts, &node, &is_over);
             scope.spawn(move || {
                 while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                     let transfer =
                         json!([{ "from": accounts[sender], "to": accounts[5], "value": "0x1", "gas": "0x5208" }]);
-                    ask("eth_sendTransaction", transfer);
+                    node.call_method("eth_sendTransaction", transfer);
                 }
             });
         }
@@ -420,7 +410,8 @@ fn a_backup_of_a_node_under_load_restores_to_a_block_that_it_had_with_equal_root
     });
 
     for (round, head) in heads.iter().enumerate() {
-        let block = ask("eth_getBlockByNumber", json!([format!("{:#x}", head["number"].as_u64().unwrap()), false]));
+        let block = node
+            .call_method("eth_getBlockByNumber", json!([format!("{:#x}", head["number"].as_u64().unwrap()), false]));
         assert_eq!((&block["hash"], &block["stateRoot"]), (&head["hash"], &head["stateRoot"]), "backup {round}");
         let (backup, restored) =
             (folder.path().join(format!("backup-{round}")), folder.path().join(format!("new-{round}")));

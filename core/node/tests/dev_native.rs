@@ -13,25 +13,18 @@ const SECOND: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 /// A contract that always returns 42.
 const ANSWER: &str = "0x600a600c600039600a6000f3602a60005260206000f3";
 
-fn ask(node: &RunningNode, method: &str, params: Value) -> Value {
-    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let answer: Value = serde_json::from_str(&node.ask_socket(&(request.to_string() + "\n"))).unwrap();
-    assert!(answer.get("error").is_none(), "{method}: {answer}");
-    answer["result"].clone()
-}
-
 /// Sends a transaction of an unlocked account and returns its receipt.
 fn send(node: &RunningNode, transaction: Value) -> Value {
-    let hash = ask(node, "eth_sendTransaction", json!([transaction]));
+    let hash = node.call_method("eth_sendTransaction", json!([transaction]));
     let receipt = until("the receipt", || {
-        Some(ask(node, "eth_getTransactionReceipt", json!([hash]))).filter(|receipt| !receipt.is_null())
+        Some(node.call_method("eth_getTransactionReceipt", json!([hash]))).filter(|receipt| !receipt.is_null())
     });
     assert_eq!(receipt["status"], "0x1", "{transaction}");
     receipt
 }
 
 fn call(node: &RunningNode, to: &str, data: &str) -> String {
-    ask(node, "eth_call", json!([{ "to": to, "data": data }, "latest"])).as_str().unwrap().to_owned()
+    node.call_method("eth_call", json!([{ "to": to, "data": data }, "latest"])).as_str().unwrap().to_owned()
 }
 
 fn quantity(value: &Value) -> u128 {
@@ -56,7 +49,7 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("net").to_str().unwrap().to_owned();
     let node = RunningNode::start_dev(&["--profile", "native", "--epoch", "4", "--datadir", &folder]);
-    assert_eq!(ask(&node, "eth_chainId", json!([])), "0x141f");
+    assert_eq!(node.call_method("eth_chainId", json!([])), "0x141f");
     assert!(node.banner.iter().any(|line| line == "Engine       v2, epochs of 4"), "{:?}", node.banner);
 
     // A contract, a vote for the masternode, and the masternode's owner.
@@ -70,16 +63,16 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     let owner = address_in(&call(&node, VALIDATOR, &format!("0xb642facd{}", word(&masternode))));
 
     // Fees are paid to the owner: 12.5 gwei per gas.
-    let before = quantity(&ask(&node, "eth_getBalance", json!([owner, "latest"])));
+    let before = quantity(&node.call_method("eth_getBalance", json!([owner, "latest"])));
     let receipt = transfer(&node);
     let fee = quantity(&receipt["gasUsed"]) * quantity(&receipt["effectiveGasPrice"]);
-    assert_eq!(quantity(&ask(&node, "eth_getBalance", json!([owner, "latest"]))), before + fee);
+    assert_eq!(quantity(&node.call_method("eth_getBalance", json!([owner, "latest"]))), before + fee);
 
     // Every fifteenth block is signed by the masternode; the second epoch switch after it pays its epoch's rewards.
-    while quantity(&ask(&node, "eth_blockNumber", json!([]))) < 21 {
+    while quantity(&node.call_method("eth_blockNumber", json!([]))) < 21 {
         transfer(&node);
     }
-    let block = |number: u64| ask(&node, "eth_getBlockByNumber", json!([format!("{number:#x}"), true]));
+    let block = |number: u64| node.call_method("eth_getBlockByNumber", json!([format!("{number:#x}"), true]));
     let signing = &block(16)["transactions"][0];
     assert_eq!(
         (&signing["from"], &signing["to"]),
@@ -88,10 +81,10 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     assert!(signing["input"].as_str().unwrap().ends_with(block(15)["hash"].as_str().unwrap().trim_start_matches("0x")));
     let switches: Vec<_> = (1..=21).filter(|number| block(*number)["validators"] == json!(masternode)).collect();
     assert_eq!(switches, [1, 4, 8, 12, 16, 20]);
-    let balance = |number: u64| quantity(&ask(&node, "eth_getBalance", json!([owner, format!("{number:#x}")])));
+    let balance = |number: u64| quantity(&node.call_method("eth_getBalance", json!([owner, format!("{number:#x}")])));
     let coins_paid_by = |number: u64| (balance(number) - balance(number - 1)) / 1_000_000_000_000_000_000;
     assert_eq!([12, 16, 20].map(coins_paid_by), [0, 0, 225]);
-    assert_eq!(ask(&node, "eth_getBlockByNumber", json!(["finalized", false]))["number"], "0x12");
+    assert_eq!(node.call_method("eth_getBlockByNumber", json!(["finalized", false]))["number"], "0x12");
     let ninth = block(9)["hash"].as_str().unwrap().to_owned();
     assert_eq!(node.signal("TERM"), Some(0));
 
@@ -115,7 +108,7 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     // The node continues where it stopped.
     let again = RunningNode::start_dev(&["--datadir", &folder]);
     transfer(&again);
-    assert_eq!(ask(&again, "eth_blockNumber", json!([])), "0x16");
+    assert_eq!(again.call_method("eth_blockNumber", json!([])), "0x16");
 }
 
 #[test]
@@ -125,9 +118,9 @@ fn makes_blocks_of_engine_v1_on_request() {
     // Block 1 is made at the start, without a transaction.
     for number in 2..=17 {
         transfer(&node);
-        assert_eq!(quantity(&ask(&node, "eth_blockNumber", json!([]))), number);
+        assert_eq!(quantity(&node.call_method("eth_blockNumber", json!([]))), number);
     }
-    let block = ask(&node, "eth_getBlockByNumber", json!(["0x10", true]));
+    let block = node.call_method("eth_getBlockByNumber", json!(["0x10", true]));
     assert_eq!(block["transactions"].as_array().unwrap().len(), 2, "the masternode's signing transaction is in it");
     assert_eq!(block["extraData"].as_str().unwrap().len(), 2 + 2 * 97);
 }
@@ -135,10 +128,10 @@ fn makes_blocks_of_engine_v1_on_request() {
 #[test]
 fn makes_blocks_in_time_without_transactions() {
     let node = RunningNode::start_dev(&["--profile", "native", "--block-time", "20ms", "--epoch", "4"]);
-    until("block 13", || (quantity(&ask(&node, "eth_blockNumber", json!([]))) >= 13).then_some(()));
+    until("block 13", || (quantity(&node.call_method("eth_blockNumber", json!([]))) >= 13).then_some(()));
     let switches: Vec<_> = (1..=13)
         .filter(|number| {
-            ask(&node, "eth_getBlockByNumber", json!([format!("{number:#x}"), false]))["validators"] != "0x"
+            node.call_method("eth_getBlockByNumber", json!([format!("{number:#x}"), false]))["validators"] != "0x"
         })
         .collect();
     assert_eq!(switches, [1, 4, 8, 12]);

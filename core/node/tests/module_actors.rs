@@ -4,8 +4,11 @@
 
 mod support;
 
+use alloy_primitives::{B256, U256};
+use alloy_rpc_types_eth::{BlockId, TransactionReceipt, TransactionRequest};
 use serde_json::{Value, json};
-use support::{RunningNode, module, module_well, run_well, text, until};
+use support::{BlockingClient, RunningNode, module, module_well, run_well, text, until};
+use tenon_ipc_client::EthClient as _;
 
 fn refusal(folder: &str, arguments: &[&str]) -> String {
     let output = module(folder, arguments);
@@ -13,29 +16,26 @@ fn refusal(folder: &str, arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
-fn ask(node: &RunningNode, method: &str, params: &Value) -> Value {
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    serde_json::from_str(&node.ask_socket(&request)).unwrap()
-}
-
-fn height(node: &RunningNode) -> Value {
-    ask(node, "eth_blockNumber", &json!([]))["result"].clone()
+fn height(node: &RunningNode) -> u64 {
+    let client = node.client();
+    client.answer(client.block_number()).unwrap().to()
 }
 
 /// Sends a transfer and returns its hash.
-fn send(node: &RunningNode) -> Value {
-    let accounts = ask(node, "eth_accounts", &json!([]))["result"].clone();
-    let transfer = json!([{"from": accounts[0], "to": accounts[1], "value": "0x1"}]);
-    let answer = ask(node, "eth_sendTransaction", &transfer);
-    assert!(answer["result"].is_string(), "{answer}");
-    answer["result"].clone()
+fn send(node: &RunningNode) -> B256 {
+    let client = node.client();
+    client.answer(client.send_transaction(transfer(&client))).unwrap()
 }
 
-fn wait_for_receipt(node: &RunningNode, hash: &Value) -> Value {
-    until("the receipt", || {
-        let receipt = ask(node, "eth_getTransactionReceipt", &json!([hash]))["result"].clone();
-        (!receipt.is_null()).then_some(receipt)
-    })
+/// A transfer between the first accounts.
+fn transfer(client: &BlockingClient) -> TransactionRequest {
+    let accounts = client.answer(client.accounts()).unwrap();
+    TransactionRequest::default().from(accounts[0]).to(accounts[1]).value(U256::ONE)
+}
+
+fn wait_for_receipt(node: &RunningNode, hash: B256) -> TransactionReceipt {
+    let client = node.client();
+    until("the receipt", || client.answer(client.transaction_receipt(hash)).unwrap())
 }
 
 fn state(folder: &str, name: &str) -> Value {
@@ -47,7 +47,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let node = RunningNode::start_dev(&["--datadir", folder]);
-    wait_for_receipt(&node, &send(&node));
+    wait_for_receipt(&node, send(&node));
     let before = height(&node);
 
     let report = module_well(folder, &["disable", "sealing"]);
@@ -56,8 +56,10 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
     module_well(folder, &["replace", "net"]);
     assert!(report.contains("sealing      disable  disabled"), "{report}");
     assert_eq!(height(&node), before);
-    let pending = ask(&node, "eth_getTransactionByHash", &json!([hash]))["result"].clone();
-    assert_eq!(pending["blockNumber"], Value::Null, "{pending}");
+    let client = node.client();
+    let pending = client.answer(client.transaction_by_hash(hash)).unwrap().unwrap();
+    assert_eq!(pending.block_number, None, "{pending:?}");
+    drop(client);
     assert_eq!(module_well(folder, &["disable", "sealing"]), "sealing is disabled already\n");
 
     // The choice survives a restart, and so does the transaction.
@@ -67,8 +69,7 @@ fn without_sealing_transactions_stay_pending_and_with_it_again_they_get_a_block(
     assert_eq!(height(&node), before);
 
     module_well(folder, &["enable", "sealing"]);
-    let receipt = wait_for_receipt(&node, &hash);
-    assert_eq!(receipt["status"], "0x1");
+    assert!(wait_for_receipt(&node, hash).status());
     assert_ne!(height(&node), before);
     assert!(refusal(folder, &["enable", "sealing"]).contains("module sealing is enabled already"));
 }
@@ -78,22 +79,22 @@ fn a_stopped_pool_is_named_in_errors_and_its_dependants_are_notified() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let node = RunningNode::start_dev(&["--datadir", folder]);
-    let accounts = ask(&node, "eth_accounts", &json!([]))["result"].clone();
-    let transfer = json!([{"from": accounts[0], "to": accounts[1], "value": "0x1", "nonce": "0x0", "gas": "0x5208"}]);
+    let client = node.client();
+    let transfer = transfer(&client).nonce(0).gas_limit(21_000);
 
     let report: Value = serde_json::from_str(&module_well(folder, &["disable", "pool", "--json"])).unwrap();
-    let refused = ask(&node, "eth_sendTransaction", &transfer);
-    let balance = ask(&node, "eth_getBalance", &json!([accounts[0], "latest"]));
+    let refused = client.answer(client.send_transaction(transfer.clone())).unwrap_err();
+    let balance = client.answer(client.balance(transfer.from.unwrap(), BlockId::latest()));
 
     assert_eq!((&report["operation"], &report["state"]), (&json!("disable"), &json!("disabled")));
     let told: Vec<_> = report["dependants"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(told.contains(&"sealing") && told.contains(&"eth"), "{told:?}");
-    assert_eq!(refused["error"]["message"], "module pool is stopped; it can be enabled again", "{refused}");
-    assert!(balance["result"].is_string(), "{balance}");
+    assert_eq!(refused.refusal(), Some("module pool is stopped; it can be enabled again"));
+    assert!(balance.is_ok(), "{balance:?}");
 
     module_well(folder, &["enable", "pool"]);
-    let hash = ask(&node, "eth_sendTransaction", &transfer)["result"].clone();
-    assert_eq!(wait_for_receipt(&node, &hash)["status"], "0x1");
+    let hash = client.answer(client.send_transaction(transfer)).unwrap();
+    assert!(wait_for_receipt(&node, hash).status());
 }
 
 #[test]

@@ -6,16 +6,19 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use alloy_primitives::{Address, U256};
+use alloy_rpc_types_eth::TransactionRequest;
 use serde_json::{Value, json};
 use support::{
     PLUGINS, RunningNode, module, module_well, plugin_folder, run, run_well, send_signal, tenon, text, until,
 };
+use tenon_api::messages::{ModuleOperation, ModuleState};
+use tenon_ipc_client::{AdminClient as _, AdminSubscriptions as _, EthClient as _, EthSubscriptions as _};
 
 /// A data folder for a node, and its path for the command line.
 fn data_folder() -> (tempfile::TempDir, String) {
@@ -35,35 +38,28 @@ fn states(folder: &str) -> Vec<String> {
 /// Repeats a request on one connection until told to stop. Returns the number of results, and the messages of errors.
 fn ask_on(
     is_over: &Arc<AtomicBool>,
-    mut ask: impl FnMut() -> Value + Send + 'static,
+    mut ask: impl FnMut() -> Result<Value, String> + Send + 'static,
 ) -> JoinHandle<(usize, Vec<String>)> {
     let is_over = Arc::clone(is_over);
     std::thread::spawn(move || {
         let (mut results, mut errors) = (0, Vec::new());
         while !is_over.load(Ordering::Relaxed) {
-            let answer = ask();
-            match answer["error"]["message"].as_str() {
-                None if !answer["result"].is_null() => results += 1,
-                None => errors.push(format!("no answer: {answer}")),
-                Some(message) => errors.push(message.to_owned()),
+            match ask() {
+                Ok(Value::Null) => errors.push("no answer".to_owned()),
+                Ok(_) => results += 1,
+                Err(message) => errors.push(message),
             }
         }
         (results, errors)
     })
 }
 
-fn over_socket(node: &RunningNode, method: &'static str) -> impl FnMut() -> Value + Send + 'static {
-    let mut stream = UnixStream::connect(&node.socket).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    move || {
-        stream.write_all(json!({"jsonrpc": "2.0", "id": 1, "method": method}).to_string().as_bytes()).unwrap();
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
+fn over_socket(node: &RunningNode, method: &'static str) -> impl FnMut() -> Result<Value, String> + Send + 'static {
+    let client = node.client();
+    move || client.call_method(method, &json!([])).map_err(|error| error.to_string())
 }
 
-fn over_http(node: &RunningNode, method: &'static str) -> impl FnMut() -> Value + Send + 'static {
+fn over_http(node: &RunningNode, method: &'static str) -> impl FnMut() -> Result<Value, String> + Send + 'static {
     let mut stream = TcpStream::connect(&node.http).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     move || {
@@ -83,7 +79,10 @@ fn over_http(node: &RunningNode, method: &'static str) -> impl FnMut() -> Value 
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
-        serde_json::from_slice(&body).unwrap()
+        let answer: Value = serde_json::from_slice(&body).unwrap();
+        answer["error"]["message"]
+            .as_str()
+            .map_or_else(|| Ok(answer["result"].clone()), |message| Err(message.to_owned()))
     }
 }
 
@@ -136,62 +135,33 @@ fn replaces_disables_and_unloads_under_load_without_a_lost_answer_elsewhere() {
     watch.wait().unwrap();
 }
 
-/// Writes requests to the Unix socket, and reads answers line by line.
-struct Lines(UnixStream, BufReader<UnixStream>);
-
-impl Lines {
-    fn connect(node: &RunningNode) -> Self {
-        let stream = UnixStream::connect(&node.socket).unwrap();
-        let reader = BufReader::new(stream.try_clone().unwrap());
-        Self(stream, reader)
-    }
-
-    fn send(&mut self, method: &str, params: &Value) {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        self.0.write_all(request.to_string().as_bytes()).unwrap();
-    }
-
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.1.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-}
-
 #[test]
 fn subscribers_notice_no_replacement_and_are_notified_when_their_namespace_is_removed() {
     let (_path, folder) = data_folder();
     let node = RunningNode::start_dev(&["--datadir", &folder]);
-    let mut client = Lines::connect(&node);
-    client.send("eth_subscribe", &json!(["newHeads"]));
-    let subscription = client.next()["result"].clone();
-    let mut watch = Lines::connect(&node);
-    watch.send("admin_subscribe", &json!(["modules"]));
-    assert!(watch.next()["result"].is_string());
+    let client = node.client();
+    let mut heads = client.answer(client.new_heads()).unwrap();
+    let mut changes = client.answer(client.module_changes()).unwrap();
 
     for name in ["eth", "admin"] {
         module_well(&folder, &["replace", name]);
     }
-    let mut sender = Lines::connect(&node);
-    sender.send("eth_accounts", &json!([]));
-    let from = sender.next()["result"][0].take();
-    let to = format!("0x{}", "11".repeat(20));
-    sender.send("eth_sendTransaction", &json!([{ "from": from, "to": to, "value": "0x1" }]));
-    assert!(sender.next()["result"].is_string());
-    let head = client.next();
-    assert_eq!((&head["params"]["subscription"], &head["params"]["result"]["number"]), (&subscription, &json!("0x1")));
+    let from = client.answer(client.accounts()).unwrap()[0];
+    let transfer = TransactionRequest::default().from(from).to(Address::repeat_byte(0x11)).value(U256::ONE);
+    client.answer(client.send_transaction(transfer)).unwrap();
+    assert_eq!(client.next_item(&mut heads).unwrap().number, 1);
     module_well(&folder, &["disable", "eth"]);
 
-    let told = client.next();
-    assert_eq!(told["params"]["subscription"], subscription, "{told}");
-    let words = "subscription closed: namespace eth is not available any more";
-    assert_eq!(told["params"]["error"]["message"], words, "{told}");
-    let steps: Vec<_> = (0..3).map(|_| watch.next()["params"]["result"].take()).collect();
-    let steps: Vec<_> = steps.iter().map(|step| [&step["module"], &step["operation"], &step["state"]]).collect();
-    let step = |module: &str, operation: &str, state: &str| [json!(module), json!(operation), json!(state)];
-    let expected =
-        [step("eth", "replace", "enabled"), step("admin", "replace", "enabled"), step("eth", "disable", "disabled")];
-    assert_eq!(steps, expected.each_ref().map(|step| step.each_ref()));
+    let told = client.next_item(&mut heads).unwrap_err();
+    assert_eq!(told.to_string(), "subscription closed: namespace eth is not available any more");
+    let steps = [(); 3].map(|()| client.next_item(&mut changes).unwrap());
+    let steps = steps.each_ref().map(|step| (step.module.as_str(), step.operation, step.state));
+    let expected = [
+        ("eth", ModuleOperation::Replace, ModuleState::Enabled),
+        ("admin", ModuleOperation::Replace, ModuleState::Enabled),
+        ("eth", ModuleOperation::Disable, ModuleState::Disabled),
+    ];
+    assert_eq!(steps, expected);
 }
 
 #[test]
@@ -256,7 +226,8 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_changes_fail
 
     write("[plugins.web3]\nenabled = \"perhaps\"\n");
     // The command line reads the same file, so it would fail before sending the request.
-    let refused = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
+    let client = node.client();
+    let refused = client.answer(client.reload_settings()).unwrap_err().to_string();
     assert!(refused.contains("no change was applied: ") && refused.contains("tenon.toml"), "{refused}");
     write("");
     assert!(states(&folder).contains(&"web3 enabled".to_owned()));
@@ -305,7 +276,8 @@ fn names_the_problem_and_fails_with_an_exit_code() {
     let usage = module(&folder, &["load", "eth", "--settings", "[1]"]);
     let info = module_well(&folder, &["info", "eth"]);
     let over_tcp = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"admin_listModules"}"#);
-    let datadir = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_datadir"}"#);
+    let client = node.client();
+    let datadir = client.answer(client.data_folder()).unwrap();
 
     assert_eq!([&unknown, &own, &outside, &usage].map(|output| output.status.code()), [1, 1, 1, 2].map(Some));
     assert!(text(&unknown.stderr).contains("there is no module \"nothing\"; there are: admin, "));

@@ -106,23 +106,16 @@ impl Indexed {
         Self { node, ..self }
     }
 
-    fn ask(&self, method: &str, params: &Value) -> Value {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let answer: Value = serde_json::from_str(&self.node.ask_socket(&request.to_string())).unwrap();
-        assert!(answer["error"].is_null(), "{method} {params}: {answer}");
-        answer["result"].clone()
-    }
-
     fn accounts(&self) -> Vec<String> {
-        serde_json::from_value(self.ask("eth_accounts", &json!([]))).unwrap()
+        serde_json::from_value(self.node.call_method("eth_accounts", json!([]))).unwrap()
     }
 
     /// Sends a transaction, and waits until it is in a block.
     fn send(&self, transaction: &Value) -> Value {
-        let hash = self.ask("eth_sendTransaction", &json!([transaction]));
+        let hash = self.node.call_method("eth_sendTransaction", json!([transaction]));
         let begun = Instant::now();
         loop {
-            let receipt = self.ask("eth_getTransactionReceipt", &json!([hash]));
+            let receipt = self.node.call_method("eth_getTransactionReceipt", json!([hash]));
             if !receipt.is_null() {
                 assert_eq!(receipt["status"], "0x1", "{transaction}");
                 return receipt;
@@ -141,13 +134,12 @@ impl Indexed {
     fn wait_for_the_index(&self) -> Value {
         let begun = Instant::now();
         loop {
-            let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "token_status", "params": [] });
             // While its process is restarted, the answer is an error.
-            let answer: Value = serde_json::from_str(&self.node.ask_socket(&request.to_string())).unwrap();
-            if answer["result"]["isCaughtUp"] == true {
-                return answer["result"].clone();
+            let answer = self.node.client().call_method("token_status", &json!([]));
+            match answer {
+                Ok(status) if status["isCaughtUp"] == true => return status,
+                answer => assert!(begun.elapsed() < TIMEOUT, "the index does not catch up: {answer:?}"),
             }
-            assert!(begun.elapsed() < TIMEOUT, "the index does not catch up: {answer}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -156,7 +148,7 @@ impl Indexed {
     fn assert_is_a_plain_scan(&self) {
         let status = self.wait_for_the_index();
         let filter = json!([{ "fromBlock": "0x0", "toBlock": "latest", "address": TOKEN }]);
-        let logs = self.ask("eth_getLogs", &filter);
+        let logs = self.node.call_method("eth_getLogs", filter);
         let logs = logs.as_array().unwrap();
         let mut balances: BTreeMap<String, i128> = BTreeMap::new();
         for log in logs {
@@ -171,12 +163,12 @@ impl Indexed {
         assert_eq!(status["tokens"][0]["holders"], balances.len(), "{status}");
         for (holder, balance) in &balances {
             let expected = json!(format!("0x{balance:x}"));
-            assert_eq!(self.ask("token_balanceOf", &json!([TOKEN, holder])), expected, "{holder}");
+            assert_eq!(self.node.call_method("token_balanceOf", json!([TOKEN, holder])), expected, "{holder}");
             let data = format!("0x70a08231{:0>64}", &holder[2..]);
-            let by_contract = self.ask("eth_call", &json!([{ "to": TOKEN, "data": data }, "latest"]));
+            let by_contract = self.node.call_method("eth_call", json!([{ "to": TOKEN, "data": data }, "latest"]));
             assert_eq!(by_contract, json!(format!("0x{balance:064x}")), "{holder}");
         }
-        let transfers = self.ask("token_transfers", &json!([TOKEN, { "limit": 1000 }]));
+        let transfers = self.node.call_method("token_transfers", json!([TOKEN, { "limit": 1000 }]));
         let place = |entry: &Value| (entry["blockNumber"].clone(), entry["logIndex"].clone());
         let indexed: Vec<_> = transfers["entries"].as_array().unwrap().iter().map(place).collect();
         let scanned: Vec<_> = logs.iter().rev().map(place).collect();
@@ -198,7 +190,7 @@ fn the_index_equals_a_plain_scan(isolation: &str) {
     indexed.assert_is_a_plain_scan();
 
     let height = indexed.wait_for_the_index()["indexed"]["number"].clone();
-    indexed.ask("debug_setHead", &json!(["0x4"]));
+    indexed.node.call_method("debug_setHead", json!(["0x4"]));
     assert_ne!(indexed.wait_for_the_index()["indexed"]["number"], height);
     indexed.assert_is_a_plain_scan();
     indexed.transfer(&others[0], &others[1], 3);

@@ -30,10 +30,11 @@ impl ModuleKind {
 }
 
 /// State of a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ModuleState {
     /// Checked and registered, not started yet.
+    #[default]
     Loaded,
     /// Running.
     Enabled,

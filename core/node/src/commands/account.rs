@@ -11,11 +11,12 @@ use tenon_accounts::keystore::{KeyFile, KeyFileError, KeyFolder, KeyFolderError,
 use tenon_accounts::parse_key_text;
 use tenon_api::Address;
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
+use tenon_ipc_client::{PersonalClient as _, SecretParams};
 
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::node_client::NodeClient;
 use crate::passwords::Passwords;
-use crate::socket_client::SocketClient;
 use crate::{bounded_file, command_line, wallets};
 
 const EXAMPLES: &str = "\
@@ -97,8 +98,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let account = || matches.get_one::<Address>("account").copied().unwrap_or_default();
     let path = || matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
     if command == "lock" {
-        SocketClient::find(&resolved)?.call("personal_lockAccount", &json!([account()]))?;
-        return Ok(());
+        let node = NodeClient::find(&resolved)?;
+        return node.answer(node.lock_account(account())).map(drop);
     }
     let folder = wallets::key_folder(&resolved.settings, is_native(&resolved.settings))?;
     if command == "list" {
@@ -225,7 +226,9 @@ fn export(folder: &KeyFolder, account: Address, to: &Path, passwords: &mut Passw
 }
 
 fn unlock(resolved: &Resolved, account: Address, seconds: u64, passwords: &mut Passwords) -> Result<(), Stop> {
-    let mut node = SocketClient::find(resolved)?;
+    let node = NodeClient::find(resolved)?;
     let password = passwords.next("Password: ")?;
-    node.call("personal_unlockAccount", &json!([account, password.expose(), seconds])).map(drop)
+    let params = SecretParams::new().plain(&account).and_then(|params| params.secret(&password));
+    let params = params.and_then(|params| params.plain(&seconds)).map_err(Stop::failure)?;
+    node.call_with_secret::<bool>("personal_unlockAccount", params).map(drop)
 }

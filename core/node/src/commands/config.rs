@@ -6,13 +6,14 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use tenon_config::{Layers, Resolved, all_settings};
+use tenon_ipc_client::{AdminClient as _, Module};
 
 use crate::command_line;
 use crate::commands::genesis_page::source_of;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
+use crate::node_client::NodeClient;
 use crate::opened_chain::{self, Named, named_genesis};
-use crate::socket_client::SocketClient;
 use crate::{front_ends, log_output, logging, machine, peer_network, plugin_folder, pool_settings};
 
 /// Time limit for a node to list its modules.
@@ -45,7 +46,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let running = running_modules(&resolved);
     let rules = if matches.get_flag("dev") { Vec::new() } else { rules(&resolved) };
     let text = if matches.get_flag("json") {
-        as_json(&resolved, running.as_ref(), &rules)
+        as_json(&resolved, running.as_deref(), &rules)
     } else {
         let modules = running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default();
         as_toml(&resolved) + &rules_as_comment(&rules) + &modules
@@ -100,14 +101,14 @@ fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {
 
 /// The modules of the node that listens at the settings' socket; `None` if there is none. Settings only define how a
 /// node starts; operators change modules at run time.
-fn running_modules(resolved: &Resolved) -> Option<Value> {
+fn running_modules(resolved: &Resolved) -> Option<Vec<Module>> {
     let settings = &resolved.settings;
-    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path)).ok()?;
-    node.limit(ANSWER_TIMEOUT).ok()?;
-    node.call("admin_listModules", &json!([])).ok()
+    let socket = settings.in_data_folder(&settings.ipc.path);
+    let node = NodeClient::open(&socket, Some(ANSWER_TIMEOUT), |_| None).ok()?;
+    node.answer(node.list_modules()).ok()
 }
 
-fn as_comment(resolved: &Resolved, modules: &Value) -> String {
+fn as_comment(resolved: &Resolved, modules: &[Module]) -> String {
     let settings = &resolved.settings;
     let socket = settings.in_data_folder(&settings.ipc.path);
     let mut text = format!("\n# What the node at {} runs now, whatever stands above:\n", socket.display());
@@ -163,7 +164,7 @@ fn limits(entry: &tenon_config::PluginEntry) -> Value {
     })
 }
 
-fn as_json(resolved: &Resolved, running: Option<&Value>, rules: &[(&'static str, Option<u64>, String)]) -> String {
+fn as_json(resolved: &Resolved, running: Option<&[Module]>, rules: &[(&'static str, Option<u64>, String)]) -> String {
     let values: serde_json::Map<_, _> = all_settings()
         .iter()
         .map(|row| {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use indicatif::HumanBytes;
-use serde_json::json;
 use tenon_config::{Settings, add_flags};
+use tenon_ipc_client::AdminClient as _;
 use tenon_storage::{OpenError, Store};
 
 use crate::backup::{self, Manifest};
@@ -16,9 +16,9 @@ use crate::commands::print;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::front_ends::absolute;
+use crate::node_client::NodeClient;
 use crate::opened_chain::store_options;
 use crate::own_paths;
-use crate::socket_client::SocketClient;
 
 /// The lock file of the command that makes a backup of a folder.
 const RUNNING: &str = "backup.lock";
@@ -108,9 +108,8 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
 
 /// Has the node that has the folder open make the copy; returns the copy's path.
 fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
-    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
-    let answer = node.call("admin_makeCheckpoint", &json!([]))?;
-    let place = PathBuf::from(answer.as_str().unwrap_or_default());
+    let node = NodeClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
+    let place = PathBuf::from(node.answer(node.make_checkpoint())?);
     if fs::metadata(&place).is_ok_and(|found| found.is_dir()) {
         return Ok(place);
     }

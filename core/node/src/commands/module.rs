@@ -3,14 +3,19 @@
 mod shown;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tenon_api::messages::{ModuleReport, ModuleState};
 use tenon_config::{Layers, SettingInfo};
+use tenon_ipc_client::{
+    AdminClient as _, AdminSubscriptions as _, EnableOptions, LoadOptions, ModuleTerms, ReplaceOptions,
+};
 
 use crate::command_line;
 use crate::commands::{module_check, module_new, print};
 use crate::exit::Stop;
-use crate::socket_client::SocketClient;
-use shown::{facts, line, names_only, permissions, purged, reloaded, report, text, time};
+use crate::node_client::NodeClient;
+use shown::{facts, line, names_only, permissions, purged, reloaded, report, time};
 
 pub(crate) use shown::table;
 
@@ -137,23 +142,29 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "new" => return module_new::execute(matches),
         _ => {}
     }
-    let mut node = SocketClient::find(&command_line::settings(Layers::new("module"), matches)?)?;
+    let node = NodeClient::find(&command_line::settings(Layers::new("module"), matches)?)?;
     let is_json = matches.get_flag("json");
-    let name = || matches.get_one::<String>("name").cloned().unwrap_or_default();
+    let name = || matches.get_one::<String>("name").map_or("", String::as_str);
     match command {
-        "list" => show(&node.call("admin_listModules", &json!([]))?, is_json, table),
-        "names" => show(&node.call("admin_listModules", &json!([]))?, is_json, names_only),
-        "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
-        "load" => changed(&mut node, "admin_loadModule", &load_params(matches), is_json),
-        "enable" => enable(&mut node, &name(), matches.get_one::<u64>("for").copied(), is_json),
-        "disable" => disable(&mut node, &name(), is_json),
-        "replace" => changed(&mut node, "admin_replaceModule", &replace_params(&name(), matches), is_json),
+        "list" => show(&node.answer(node.list_modules())?, is_json, |modules| table(modules)),
+        "names" => show(&node.answer(node.list_modules())?, is_json, |modules| names_only(modules)),
+        "info" => show(&node.answer(node.module_info(name()))?, is_json, facts),
+        "load" => {
+            let report = node.answer(node.load_module(&load_target(matches), Some(load_options(matches))))?;
+            changed(&node, &report, is_json)
+        }
+        "enable" => enable(&node, name(), matches.get_one::<u64>("for").copied(), is_json),
+        "disable" => disable(&node, name(), is_json),
+        "replace" => {
+            let report = node.answer(node.replace_module(name(), Some(replace_options(matches))))?;
+            changed(&node, &report, is_json)
+        }
         "reload" => match matches.get_one::<String>("name") {
-            None => reload(&mut node, is_json),
-            Some(name) => reload_one(&mut node, name, is_json),
+            None => reload(&node, is_json),
+            Some(name) => reload_one(&node, name, is_json),
         },
-        "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
-        _ => watch(&mut node, is_json),
+        "unload" => unload(&node, name(), matches.get_flag("purge"), is_json),
+        _ => watch(&node, is_json),
     }
 }
 
@@ -162,122 +173,127 @@ fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-fn load_params(matches: &ArgMatches) -> Value {
+fn load_target(matches: &ArgMatches) -> String {
     let target = matches.get_one::<String>("target").cloned().unwrap_or_default();
-    let target = if target.contains('/') { absolute(&target) } else { target };
-    let mut options = Map::new();
-    options.insert("enabled".into(), json!(!matches.get_flag("disabled")));
-    if let Some(name) = matches.get_one::<String>("as") {
-        options.insert("name".into(), json!(name));
-    }
-    add_terms(&mut options, matches);
-    json!([target, options])
+    if target.contains('/') { absolute(&target) } else { target }
 }
 
-fn replace_params(name: &str, matches: &ArgMatches) -> Value {
-    let mut options = Map::new();
-    if let Some(path) = matches.get_one::<String>("path") {
-        options.insert("path".into(), json!(absolute(path)));
-    }
-    add_terms(&mut options, matches);
-    json!([name, options])
-}
-
-/// Adds the module's settings and terms.
-fn add_terms(options: &mut Map<String, Value>, matches: &ArgMatches) {
-    if let Some(settings) = matches.get_one::<Map<String, Value>>("settings") {
-        options.insert("settings".into(), Value::Object(settings.clone()));
-    }
-    if let Some(grant) = matches.get_many::<String>("grant") {
-        options.insert("grant".into(), grant.cloned().collect());
-    }
-    if matches.get_flag("trust") {
-        options.insert("trust".into(), json!(true));
+fn load_options(matches: &ArgMatches) -> LoadOptions {
+    LoadOptions {
+        name: matches.get_one::<String>("as").cloned(),
+        enabled: Some(!matches.get_flag("disabled")),
+        terms: terms(matches),
     }
 }
 
-/// Loads or replaces a module; shows the report, and the requested and granted capabilities.
-fn changed(node: &mut SocketClient, method: &str, params: &Value, is_json: bool) -> Result<(), Stop> {
-    let answer = node.call(method, params)?;
-    show(&answer, is_json, report)?;
+fn replace_options(matches: &ArgMatches) -> ReplaceOptions {
+    ReplaceOptions { path: matches.get_one::<String>("path").map(|path| absolute(path)), terms: terms(matches) }
+}
+
+/// The module's settings, and what the operator permits.
+fn terms(matches: &ArgMatches) -> ModuleTerms {
+    ModuleTerms {
+        settings: matches.get_one::<Map<String, Value>>("settings").cloned(),
+        grant: matches.get_many::<String>("grant").map(|names| names.cloned().collect()),
+        trust: matches.get_flag("trust"),
+    }
+}
+
+/// Shows the report of a loaded or replaced module, and its requested and granted capabilities.
+fn changed(node: &NodeClient, done: &ModuleReport, is_json: bool) -> Result<(), Stop> {
+    show(done, is_json, report)?;
     if is_json {
         return Ok(());
     }
-    let module = node.call("admin_moduleInfo", &json!([text(&answer, "module")]))?;
+    let module = node.answer(node.module_info(&done.module))?;
     print(permissions(&module).as_bytes())
 }
 
 /// Starts a module, and shows when it ends if it is limited.
-fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
-    let Some(seconds) = seconds else {
-        return show(&node.call("admin_enableModule", &json!([name]))?, is_json, report);
-    };
-    show(&node.call("admin_enableModule", &json!([name, { "seconds": seconds }]))?, is_json, report)?;
-    if is_json { Ok(()) } else { print(format!("  disabled in    {}\n", time(seconds)).as_bytes()) }
+fn enable(node: &NodeClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
+    let options = seconds.map(|seconds| EnableOptions { seconds });
+    show(&node.answer(node.enable_module(name, options))?, is_json, report)?;
+    match seconds {
+        Some(seconds) if !is_json => print(format!("  disabled in    {}\n", time(seconds)).as_bytes()),
+        _ => Ok(()),
+    }
+}
+
+/// The answer for a module that was stopped already.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Unchanged<'a> {
+    module: &'a str,
+    operation: &'a str,
+    state: ModuleState,
+    is_unchanged: bool,
 }
 
 /// Stops a module. Succeeds if it is already stopped, unless the node reports that it could not store the choice.
-fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
+fn disable(node: &NodeClient, name: &str, is_json: bool) -> Result<(), Stop> {
     // Problems with the name are reported below.
-    let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
-    let was_disabled = module["state"] == "disabled";
-    match node.call("admin_disableModule", &json!([name])) {
+    let was_disabled = node.answer(node.module_info(name)).is_ok_and(|module| module.state == ModuleState::Disabled);
+    match node.answer(node.disable_module(name)) {
         Err(Stop::Failure(reason)) if was_disabled && reason.ends_with(" is disabled already") => {
-            let answer = json!({ "module": name, "operation": "disable", "state": "disabled", "isUnchanged": true });
-            show(&answer, is_json, |answer| format!("{} is disabled already\n", text(answer, "module")))
+            let answer =
+                Unchanged { module: name, operation: "disable", state: ModuleState::Disabled, is_unchanged: true };
+            show(&answer, is_json, |answer| format!("{} is disabled already\n", answer.module))
         }
         answer => show(&answer?, is_json, report),
     }
 }
 
 /// Starts one module from its library again.
-fn reload_one(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
-    let module = node.call("admin_moduleInfo", &json!([name]))?;
-    let (method, params) = match text(&module, "state") {
-        "failed" => ("admin_enableModule", json!([name])),
-        _ => ("admin_replaceModule", json!([name, {}])),
+fn reload_one(node: &NodeClient, name: &str, is_json: bool) -> Result<(), Stop> {
+    let module = node.answer(node.module_info(name))?;
+    let done = match module.state {
+        ModuleState::Failed => node.answer(node.enable_module(name, None))?,
+        _ => node.answer(node.replace_module(name, None))?,
     };
-    show(&node.call(method, &params)?, is_json, report)
+    show(&done, is_json, report)
 }
 
 /// Stops and unloads a module and, with `is_purged`, deletes its stored data. The data of a module that is no longer
 /// loaded can still be deleted.
-fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -> Result<(), Stop> {
-    let mut is_known = || -> Result<bool, Stop> {
-        let modules = node.call("admin_listModules", &json!([]))?;
-        Ok(modules.as_array().into_iter().flatten().any(|module| text(module, "name") == name))
-    };
+fn unload(node: &NodeClient, name: &str, is_purged: bool, is_json: bool) -> Result<(), Stop> {
+    let is_known =
+        || -> Result<bool, Stop> { Ok(node.answer(node.list_modules())?.iter().any(|module| module.name == name)) };
     if !is_purged || is_known()? {
-        show(&node.call("admin_unloadModule", &json!([name]))?, is_json, report)?;
+        show(&node.answer(node.unload_module(name))?, is_json, report)?;
     }
     if is_purged {
-        show(&node.call("admin_purgeModuleStorage", &json!([name]))?, is_json, purged)?;
+        show(&node.answer(node.purge_module_storage(name))?, is_json, purged)?;
     }
     Ok(())
 }
 
 /// Fails after the report if some changes could not be applied.
-fn reload(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
-    let answer = node.call("admin_reloadSettings", &json!([]))?;
+fn reload(node: &NodeClient, is_json: bool) -> Result<(), Stop> {
+    let answer = node.answer(node.reload_settings())?;
     show(&answer, is_json, reloaded)?;
-    match answer["failures"].as_array().map_or(0, Vec::len) {
+    match answer.failures.len() {
         0 => Ok(()),
         count => Err(Stop::Failure(format!("{count} of the changes could not be applied"))),
     }
 }
 
-fn watch(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
-    node.call("admin_subscribe", &json!(["modules"]))?;
+fn watch(node: &NodeClient, is_json: bool) -> Result<(), Stop> {
+    let mut changes = node.answer(node.module_changes())?;
     loop {
-        let change = node.notification()?;
-        let text = if is_json { format!("{change}\n") } else { line(&change) };
+        let change = node.next_item(&mut changes)?;
+        let text = if is_json { format!("{}\n", json_of(&change)?) } else { line(&change) };
         print(text.as_bytes())?;
     }
 }
 
-fn show(answer: &Value, is_json: bool, for_people: fn(&Value) -> String) -> Result<(), Stop> {
-    let text = if is_json { format!("{answer:#}\n") } else { for_people(answer) };
+fn show<T: Serialize>(answer: &T, is_json: bool, for_people: impl Fn(&T) -> String) -> Result<(), Stop> {
+    let text = if is_json { format!("{:#}\n", json_of(answer)?) } else { for_people(answer) };
     print(text.as_bytes())
+}
+
+/// The answer as JSON, with its members by name.
+fn json_of(answer: &impl Serialize) -> Result<Value, Stop> {
+    serde_json::to_value(answer).map_err(Stop::failure)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::{Value, json};
 use tenon_config::{Layers, SettingInfo};
+use tenon_ipc_client::{AdminClient as _, Peer, PeerEth};
 
 use crate::command_line;
 use crate::commands::{columns::aligned, print};
 use crate::exit::Stop;
-use crate::socket_client::SocketClient;
+use crate::node_client::NodeClient;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,27 +49,27 @@ fn is_wanted(row: &SettingInfo) -> bool {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let (command, matches) = matches.subcommand().unwrap_or(("list", matches));
-    let mut node = SocketClient::find(&command_line::settings(Layers::new("peers"), matches)?)?;
-    let method = match command {
-        "list" => return list(&mut node, matches.get_flag("json")),
-        "self" => return print_own_node(&mut node),
-        "add" => "admin_addPeer",
-        "remove" => "admin_removePeer",
-        "trust" => "admin_addTrustedPeer",
-        _ => "admin_removeTrustedPeer",
+    let node = NodeClient::find(&command_line::settings(Layers::new("peers"), matches)?)?;
+    let url = || matches.get_one::<String>("url").map_or("", String::as_str);
+    match command {
+        "list" => return list(&node, matches.get_flag("json")),
+        "self" => return print_own_node(&node),
+        "add" => node.answer(node.add_peer(url()))?,
+        "remove" => node.answer(node.remove_peer(url()))?,
+        "trust" => node.answer(node.add_trusted_peer(url()))?,
+        _ => node.answer(node.remove_trusted_peer(url()))?,
     };
-    let url = matches.get_one::<String>("url").cloned().unwrap_or_default();
-    node.call(method, &json!([url])).map(drop)
+    Ok(())
 }
 
-fn list(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
-    let peers = node.call("admin_peers", &json!([]))?;
-    if is_json { print(format!("{peers}\n").as_bytes()) } else { print(table(&peers).as_bytes()) }
+fn list(node: &NodeClient, is_json: bool) -> Result<(), Stop> {
+    let peers = node.answer(node.peers())?;
+    let text = if is_json { serde_json::to_string(&peers).map_err(Stop::failure)? + "\n" } else { table(&peers) };
+    print(text.as_bytes())
 }
 
-fn print_own_node(node: &mut SocketClient) -> Result<(), Stop> {
-    let info = node.call("admin_nodeInfo", &json!([]))?;
-    match info["enode"].as_str() {
+fn print_own_node(node: &NodeClient) -> Result<(), Stop> {
+    match node.answer(node.node_info())?.enode {
         Some(enode) => print(format!("{enode}\n").as_bytes()),
         None => Err(Stop::Failure(
             "the network of this node is off; `tenon module enable network` turns it on, for native chains".to_owned(),
@@ -78,33 +78,33 @@ fn print_own_node(node: &mut SocketClient) -> Result<(), Stop> {
 }
 
 /// One line per peer.
-fn table(peers: &Value) -> String {
+fn table(peers: &[Peer]) -> String {
     let header = ["PEER", "ADDRESS", "WAY", "NAME", "HEAD", "DIFFICULTY"];
     let mut rows = vec![header.map(str::to_owned)];
-    for peer in peers.as_array().into_iter().flatten() {
-        let network = &peer["network"];
-        let is = |key: &str| network[key] == true;
-        let mut way = if is("inbound") { "in" } else { "out" }.to_owned();
-        for key in ["static", "trusted"] {
-            if is(key) {
-                let _ = write!(way, ",{key}");
+    for peer in peers {
+        let network = &peer.network;
+        let mut way = if network.inbound { "in" } else { "out" }.to_owned();
+        for (word, is_so) in [("static", network.is_static), ("trusted", network.trusted)] {
+            if is_so {
+                let _ = write!(way, ",{word}");
             }
         }
-        let eth = &peer["protocols"]["eth"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let short = |value: &Value| text(value).chars().take(18).collect::<String>();
-        let id: String = text(&peer["id"]).chars().take(16).collect();
-        let head = if eth.is_object() { short(&eth["head"]) } else { "handshake".to_owned() };
-        let difficulty = if eth.is_object() { eth["difficulty"].to_string() } else { "-".to_owned() };
+        let (head, difficulty) = match &peer.protocols.eth {
+            PeerEth::Chain(chain) => (chain.head.to_string().chars().take(18).collect(), chain.difficulty.to_string()),
+            PeerEth::Handshake(text) => (text.clone(), "-".to_owned()),
+        };
+        let id: String = peer.id.chars().take(16).collect();
         // The peer chooses its name freely: one line of plain characters of it is shown.
-        let name: String = text(&peer["name"]).chars().filter(|shown| !shown.is_control()).take(40).collect();
-        rows.push([id, text(&network["remoteAddress"]), way, name, head, difficulty]);
+        let name: String = peer.name.chars().filter(|shown| !shown.is_control()).take(40).collect();
+        rows.push([id, network.remote_address.clone(), way, name, head, difficulty]);
     }
     aligned(&rows)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -120,7 +120,10 @@ mod tests {
             "network": { "remoteAddress": "10.0.0.8:1", "inbound": true, "static": false, "trusted": true },
             "protocols": { "eth": "handshake" },
         }]);
+        let peers: Vec<Peer> = serde_json::from_str(&peers.to_string()).unwrap();
+
         let shown = table(&peers);
+
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 3, "{shown}");
         assert!(lines[1].contains("abababababababab  10.0.0.7:30303  out,static"), "{shown}");

@@ -2,13 +2,22 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use std::future::Future;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tenon_ipc_client::jsonrpsee::core::client::{ClientT as _, Error as CallError, Subscription};
+use tenon_ipc_client::jsonrpsee::core::params::ArrayParams;
+use tenon_ipc_client::{Client, Error};
+use tokio::runtime::{Builder, Runtime};
 
 /// Head of the recorded chain of the public RPC suite.
 pub(crate) const HEAD_HASH: &str = "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7";
@@ -198,6 +207,16 @@ impl RunningNode {
         answer
     }
 
+    /// Connects to the Unix socket.
+    pub(crate) fn client(&self) -> BlockingClient {
+        BlockingClient::connect(&self.socket)
+    }
+
+    /// Calls any method over the Unix socket, which must succeed.
+    pub(crate) fn call_method(&self, method: &str, params: Value) -> Value {
+        self.client().call_method(method, &params).unwrap_or_else(|error| panic!("{method} {params}: {error}"))
+    }
+
     /// Sends a request over HTTP and returns the body.
     pub(crate) fn ask_http(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.http).unwrap();
@@ -217,6 +236,46 @@ impl RunningNode {
     pub(crate) fn signal(mut self, name: &str) -> Option<i32> {
         send_signal(&self.child, name);
         self.child.wait().unwrap().code()
+    }
+}
+
+/// A client of the Unix socket that waits for its answers.
+pub(crate) struct BlockingClient {
+    client: Client,
+    /// Runs the connection, only while an answer is awaited.
+    runtime: Runtime,
+}
+
+impl BlockingClient {
+    pub(crate) fn connect(socket: &Path) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(Client::connect(socket)).unwrap();
+        Self { client, runtime }
+    }
+
+    /// Waits for the answer to a typed call.
+    pub(crate) fn answer<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, Error> {
+        self.runtime.block_on(self.client.answer(call))
+    }
+
+    /// Calls any method with a list of parameters.
+    pub(crate) fn call_method(&self, method: &str, params: &Value) -> Result<Value, Error> {
+        let mut list = ArrayParams::new();
+        params.as_array().unwrap().iter().for_each(|param| list.insert(param).unwrap());
+        self.answer(self.client.request(method, list))
+    }
+
+    /// Waits for the next item of a subscription.
+    pub(crate) fn next_item<T: DeserializeOwned>(&self, subscription: &mut Subscription<T>) -> Result<T, Error> {
+        self.runtime.block_on(self.client.next_item(subscription))
+    }
+}
+
+impl Deref for BlockingClient {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
     }
 }
 

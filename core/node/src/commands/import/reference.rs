@@ -15,15 +15,19 @@ use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
 use tenon_execution::{Explanation, ReferenceBlock};
+use tenon_ipc_client::jsonrpsee::core::client::ClientT as _;
+use tenon_ipc_client::jsonrpsee::core::params::ArrayParams;
+use tenon_ipc_client::jsonrpsee::core::traits::ToRpcParams as _;
+use tenon_ipc_client::jsonrpsee::rpc_params;
+use tenon_ipc_client::{Client, ClientSettings};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::bounded_file;
 use crate::exit::Stop;
-use crate::socket_client::SocketClient;
 
-/// Maximum length of an answer over HTTP, bytes.
+/// Maximum length of an answer, bytes.
 const MAX_ANSWER: usize = 256 << 20;
 /// Time for one answer.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
@@ -84,7 +88,7 @@ pub(super) struct OtherNode {
 }
 
 enum Connection {
-    Socket(SocketClient),
+    Socket(Client),
     Http { sender: SendRequest<Full<Bytes>>, host: String, path: String },
 }
 
@@ -99,9 +103,13 @@ impl OtherNode {
             let sender = Handle::current().block_on(connect_http(&host)).map_err(|error| error.to_string())?;
             Connection::Http { sender, host, path }
         } else {
-            let socket = SocketClient::open(address.as_ref()).map_err(|error| error.to_string())?;
-            socket.limit(ANSWER_TIME).map_err(|error| error.to_string())?;
-            Connection::Socket(socket)
+            let settings = ClientSettings {
+                max_message_bytes: MAX_ANSWER,
+                request_timeout: ANSWER_TIME,
+                ..ClientSettings::default()
+            };
+            let socket = Handle::current().block_on(Client::connect_with(address, settings));
+            Connection::Socket(socket.map_err(|error| error.to_string())?)
         };
         Ok(Self { connection, gaps: Vec::new() })
     }
@@ -112,7 +120,7 @@ impl OtherNode {
     /// Says why nothing can be compared. What is missing from a result is in [`OtherNode::gaps`].
     pub(super) fn results(&mut self, explanation: &Explanation) -> Result<ReferenceBlock, String> {
         let number = json!(format!("{:#x}", explanation.number.0));
-        let block = self.call("eth_getBlockByNumber", &json!([number, false]))?;
+        let block = self.call("eth_getBlockByNumber", rpc_params![&number, false])?;
         match block["hash"].as_str().and_then(|hash| hash.parse::<B256>().ok()) {
             None => return Err("it does not have the block".to_owned()),
             Some(hash) if hash != explanation.hash => {
@@ -120,7 +128,7 @@ impl OtherNode {
             }
             Some(_) => {}
         }
-        let receipts = self.call("eth_getBlockReceipts", &json!([number])).unwrap_or_else(|error| {
+        let receipts = self.call("eth_getBlockReceipts", rpc_params![&number]).unwrap_or_else(|error| {
             self.gaps.push(format!("receipts: {error}"));
             json!([])
         });
@@ -135,7 +143,7 @@ impl OtherNode {
     fn accounts(&mut self, number: &Value, explanation: &Explanation) -> Result<Map<String, Value>, String> {
         let own = explanation.accounts.iter().map(|change| change.address);
         // Nodes without the debug namespace can only be asked about accounts that this node changed.
-        let theirs = self.call("debug_getModifiedAccountsByNumber", &json!([number])).unwrap_or_default();
+        let theirs = self.call("debug_getModifiedAccountsByNumber", rpc_params![number]).unwrap_or_default();
         let theirs: Vec<Address> = serde_json::from_value(theirs).unwrap_or_default();
         let addresses: BTreeSet<Address> = own.chain(theirs).collect();
         let slots: usize = explanation.accounts.iter().map(|change| change.slots.len()).sum();
@@ -148,20 +156,22 @@ impl OtherNode {
             let changed = explanation.accounts.iter().find(|change| change.address == address);
             let mut storage = Map::new();
             for change in changed.into_iter().flat_map(|change| &change.slots).take(slots_left) {
-                let value = self.call("eth_getStorageAt", &json!([address, change.slot, number]))?;
+                let value = self.call("eth_getStorageAt", rpc_params![address, change.slot, number])?;
                 storage.insert(change.slot.to_string(), value);
             }
             slots_left -= storage.len();
-            let balance = self.call("eth_getBalance", &json!([address, number]))?;
-            let nonce = self.call("eth_getTransactionCount", &json!([address, number]))?;
+            let balance = self.call("eth_getBalance", rpc_params![address, number])?;
+            let nonce = self.call("eth_getTransactionCount", rpc_params![address, number])?;
             accounts.insert(address.to_string(), json!({ "balance": balance, "nonce": nonce, "storage": storage }));
         }
         Ok(accounts)
     }
 
-    fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+    fn call(&mut self, method: &str, params: ArrayParams) -> Result<Value, String> {
         let answered = match &mut self.connection {
-            Connection::Socket(socket) => socket.call(method, params).map_err(|error| error.to_string()),
+            Connection::Socket(socket) => Handle::current()
+                .block_on(socket.answer(socket.request(method, params)))
+                .map_err(|error| error.to_string()),
             Connection::Http { sender, host, path } => {
                 let calling = call_over_http(sender, (host, path), method, params);
                 Handle::current()
@@ -185,8 +195,9 @@ async fn call_over_http(
     sender: &mut SendRequest<Full<Bytes>>,
     (host, path): (&str, &str),
     method: &str,
-    params: &Value,
+    params: ArrayParams,
 ) -> Result<Value, String> {
+    let params = params.to_rpc_params().map_err(|error| error.to_string())?;
     let text = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     let request = Request::post(path).header(HOST, host).header(CONTENT_TYPE, "application/json");
     let request = request.body(Full::new(Bytes::from(text))).map_err(|error| error.to_string())?;

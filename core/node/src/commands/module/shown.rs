@@ -4,28 +4,28 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::HumanBytes;
-use serde_json::Value;
+use tenon_api::Capability;
+use tenon_api::messages::{ModuleBuild, ModuleKind, ModuleLimits, ModuleReport, SettingsReport, SpaceUsage};
+use tenon_ipc_client::Module;
 
 use crate::commands::columns::aligned;
 
 /// A module's requested and granted capabilities. Empty for a built-in one that has all.
-pub(super) fn permissions(module: &Value) -> String {
-    if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
+pub(super) fn permissions(module: &Module) -> String {
+    if module.trust == "built-in" && module.wanted == module.granted {
         return String::new();
     }
     let rows = [
-        ("build", text(module, "trust").to_owned()),
-        ("runs", text(module, "isolation").to_owned()),
-        ("requests", names(module, "wanted")),
-        ("granted", names(module, "granted")),
+        ("build", module.trust.clone()),
+        ("runs", module.isolation.clone()),
+        ("requests", capabilities(&module.wanted)),
+        ("granted", capabilities(&module.granted)),
     ];
     let line = |(key, value): &(&str, String)| {
         format!("  {key:<14} {}\n", if value.is_empty() { "nothing" } else { value.as_str() })
     };
     let mut lines: String = rows.iter().map(line).collect();
-    let list = |key: &str| module[key].as_array().cloned().unwrap_or_default();
-    let granted = list("granted");
-    if list("wanted").iter().any(|wanted| !granted.contains(wanted)) {
+    if module.wanted.iter().any(|wanted| !module.granted.contains(wanted)) {
         lines.push_str("  more with      --grant NAMES, or capabilities in its section of the settings\n");
     }
     lines
@@ -40,40 +40,32 @@ pub(super) fn time(seconds: u64) -> String {
 }
 
 /// The end of a module that is enabled for a limited time.
-fn end(module: &Value) -> Option<(&'static str, String)> {
-    let until = module["until"].as_u64()?;
+fn end(module: &Module) -> Option<(&'static str, String)> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Some(("disabled in", time(until.saturating_sub(now))))
+    Some(("disabled in", time(module.until?.saturating_sub(now))))
 }
 
 /// The reports of the changed modules, the failures, and the changes that need a restart.
-pub(super) fn reloaded(answer: &Value) -> String {
-    let items = |key: &str| answer[key].as_array().cloned().unwrap_or_default();
-    let mut lines: String = items("modules").iter().map(report).collect();
-    for failure in items("failures") {
-        let _ = writeln!(lines, "{:<12} not changed  {}", text(&failure, "module"), text(&failure, "reason"));
+pub(super) fn reloaded(answer: &SettingsReport) -> String {
+    let mut lines: String = answer.modules.iter().map(report).collect();
+    for failure in &answer.failures {
+        let _ = writeln!(lines, "{:<12} not changed  {}", failure.module, failure.reason);
     }
-    for change in items("changed") {
-        let value = |key| change[key].as_str().unwrap_or("not set").to_owned();
-        let _ = writeln!(lines, "{:<28} {} → {}", text(&change, "key"), value("running"), value("wanted"));
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    for change in &answer.changed {
+        let _ = writeln!(lines, "{:<28} {} → {}", change.key, value(&change.running), value(&change.wanted));
     }
-    let waiting = items("needsRestart");
-    if !waiting.is_empty() {
+    if !answer.needs_restart.is_empty() {
         lines.push_str("After a restart:\n");
     }
-    for change in waiting {
-        let value = |key| change[key].as_str().unwrap_or("not set").to_owned();
-        let _ = writeln!(lines, "  {:<28} {} → {}", text(&change, "key"), value("running"), value("wanted"));
+    for change in &answer.needs_restart {
+        let _ = writeln!(lines, "  {:<28} {} → {}", change.key, value(&change.running), value(&change.wanted));
     }
     if lines.is_empty() { "nothing changed\n".to_owned() } else { lines }
 }
 
-pub(super) fn purged(usage: &Value) -> String {
-    format!("  storage        {} records of {} bytes removed\n", usage["records"], usage["bytes"])
-}
-
-pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
-    object[key].as_str().unwrap_or_default()
+pub(super) fn purged(usage: &SpaceUsage) -> String {
+    format!("  storage        {} records of {} bytes removed\n", usage.records, usage.bytes)
 }
 
 /// The start of a hash, enough to distinguish builds.
@@ -86,45 +78,44 @@ fn or_dash(text: &str) -> &str {
 }
 
 /// One name per line, for completion in shells.
-pub(super) fn names_only(modules: &Value) -> String {
-    modules.as_array().into_iter().flatten().fold(String::new(), |lines, module| lines + text(module, "name") + "\n")
+pub(super) fn names_only(modules: &[Module]) -> String {
+    modules.iter().fold(String::new(), |lines, module| lines + &module.name + "\n")
 }
 
-pub(crate) fn table(modules: &Value) -> String {
+pub(crate) fn table(modules: &[Module]) -> String {
     let header = ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
     let mut rows = vec![header.map(str::to_owned)];
     let mut reasons = String::new();
-    for module in modules.as_array().into_iter().flatten() {
-        let field = |key| or_dash(text(module, key)).to_owned();
+    for module in modules {
+        let or_dash = |text: &str| or_dash(text).to_owned();
         // Module actors have no process and no counts of their own.
-        let of_plugin = |value: String| if module["kind"] == "actor" { "-".to_owned() } else { value };
+        let of_plugin = |value: String| if module.kind == ModuleKind::Actor { "-".to_owned() } else { value };
         rows.push([
-            field("name"),
-            field("kind"),
-            field("state"),
-            field("namespace"),
-            field("version"),
-            short(&field("contentHash")).to_owned(),
-            of_plugin(field("isolation")),
-            of_plugin(module["runningCalls"].to_string()),
-            of_plugin(module["openSubscriptions"].to_string()),
+            or_dash(&module.name),
+            module.kind.name().to_owned(),
+            module.state.name().to_owned(),
+            or_dash(&module.namespace),
+            or_dash(&module.version),
+            or_dash(short(&module.content_hash)),
+            of_plugin(or_dash(&module.isolation)),
+            of_plugin(module.running_calls.to_string()),
+            of_plugin(module.open_subscriptions.to_string()),
         ]);
-        if let Some(reason) = module["reason"].as_str() {
-            let _ = writeln!(reasons, "\n{}: {reason}", text(module, "name"));
+        if let Some(reason) = &module.reason {
+            let _ = writeln!(reasons, "\n{}: {reason}", module.name);
         }
-        if text(module, "trust") == "foreign" {
-            let (wanted, granted) = (names(module, "wanted"), names(module, "granted"));
+        if module.trust == "foreign" {
             let nothing = |names: String| if names.is_empty() { "nothing".to_owned() } else { names };
-            let (wanted, granted) = (nothing(wanted), nothing(granted));
-            let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; requests {wanted}", text(module, "name"));
+            let (wanted, granted) = (nothing(capabilities(&module.wanted)), nothing(capabilities(&module.granted)));
+            let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; requests {wanted}", module.name);
         }
     }
     aligned(&rows) + &reasons
 }
 
-fn names(object: &Value, key: &str) -> String {
-    let names: Vec<_> = object[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    names.join(", ")
+/// Names of capabilities.
+fn capabilities(capabilities: &[Capability]) -> String {
+    capabilities.iter().map(|capability| capability.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn lines(rows: Vec<(&str, String)>) -> String {
@@ -149,113 +140,94 @@ fn column(names: &str) -> String {
 }
 
 /// All facts about a part of the node.
-fn actor_facts(module: &Value) -> String {
-    let fixed = match text(module, "fixed") {
-        "" => "yes".to_owned(),
-        reason => format!("no: {reason}"),
+fn actor_facts(module: &Module) -> String {
+    let fixed = match &module.fixed {
+        None => "yes".to_owned(),
+        Some(reason) => format!("no: {reason}"),
     };
     let mut rows = vec![
-        ("module", text(module, "name").to_owned()),
+        ("module", module.name.clone()),
         ("kind", "actor, a part of the node".to_owned()),
-        ("state", text(module, "state").to_owned()),
-        ("does", text(module, "summary").to_owned()),
+        ("state", module.state.name().to_owned()),
+        ("does", module.summary.clone()),
         ("can stop", fixed),
-        ("uses", names(module, "needs")),
-        ("used by", names(module, "neededBy")),
+        ("uses", module.needs.join(", ")),
+        ("used by", module.needed_by.join(", ")),
     ];
-    if let Some(reason) = module["reason"].as_str() {
-        rows.insert(3, ("reason", reason.to_owned()));
+    if let Some(reason) = &module.reason {
+        rows.insert(3, ("reason", reason.clone()));
     }
     rows.extend(end(module));
     rows.extend(faults(module));
     lines(rows)
 }
 
-/// A module's faults; empty if there are none.
-fn faults(module: &Value) -> Vec<(&'static str, String)> {
-    let faults = &module["faults"];
+/// A module's faults and warnings; empty if there are none.
+fn faults(module: &Module) -> Vec<(&'static str, String)> {
+    let faults = &module.faults;
     let counts = [
-        ("restarts", "restarts"),
-        ("failedCalls", "failed"),
-        ("panics", "panics"),
-        ("refusedCalls", "refused"),
-        ("omittedLines", "lines omitted"),
+        ("restarts", faults.restarts),
+        ("failed", faults.failed_calls),
+        ("panics", faults.panics),
+        ("refused", faults.refused_calls),
+        ("lines omitted", faults.omitted_lines),
     ];
-    let number = |key: &str| faults[key].as_u64().unwrap_or_default();
-    let mut rows: Vec<_> = counts
-        .into_iter()
-        .filter(|(key, _)| number(key) > 0)
-        .map(|(key, word)| (word, number(key).to_string()))
-        .collect();
-    if let Some(end) = faults["lastEnd"].as_str() {
-        rows.push(("last exit", end.to_owned()));
-    }
-    rows.extend(
-        module["warnings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|warning| ("warning", warning.as_str().unwrap_or_default().to_owned())),
-    );
+    let mut rows: Vec<_> =
+        counts.into_iter().filter(|(_, count)| *count > 0).map(|(word, count)| (word, count.to_string())).collect();
+    rows.extend(faults.last_end.iter().map(|end| ("last exit", end.clone())));
+    rows.extend(module.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
 
 /// The limits of a module, in one line.
-fn limits(module: &Value) -> String {
-    let limits = &module["limits"];
-    let number = |key: &str| limits[key].as_u64();
+fn limits(limits: &ModuleLimits) -> String {
     let parts = [
-        number("memory").map(|bytes| format!("memory {} MiB", bytes >> 20)),
-        number("callMillis").map(|millis| format!("{millis} ms of processor time per call")),
-        number("calls").map(|calls| format!("{calls} concurrent calls")),
-        number("restarts").map(|restarts| format!("{restarts} restarts per minute")),
-        number("logLines").map(|lines| format!("{lines} log lines per second")),
+        limits.memory.map(|bytes| format!("memory {} MiB", bytes >> 20)),
+        limits.call_millis.map(|millis| format!("{millis} ms of processor time per call")),
+        limits.calls.map(|calls| format!("{calls} concurrent calls")),
+        limits.restarts.map(|restarts| format!("{restarts} restarts per minute")),
+        limits.log_lines.map(|lines| format!("{lines} log lines per second")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A module's storage use and its limit, in one line.
-fn storage(module: &Value) -> String {
-    let usage = &module["storage"];
-    let number = |key: &str| usage[key].as_u64().unwrap_or_default();
-    if usage.is_null() {
-        return String::new();
-    }
-    let (bytes, most_bytes) = (HumanBytes(number("bytes")), HumanBytes(number("mostBytes")));
-    format!("{bytes} of {most_bytes}, {} of {} records", number("records"), number("mostRecords"))
+fn storage(usage: &SpaceUsage) -> String {
+    let (bytes, most_bytes) = (HumanBytes(usage.bytes), HumanBytes(usage.most_bytes));
+    format!("{bytes} of {most_bytes}, {} of {} records", usage.records, usage.most_records)
 }
 
-pub(super) fn facts(module: &Value) -> String {
-    if module["kind"] == "actor" {
+pub(super) fn facts(module: &Module) -> String {
+    if module.kind == ModuleKind::Actor {
         return actor_facts(module);
     }
-    let list = |key: &str| column(&names(module, key));
+    let list = |names: &[String]| column(&names.join(", "));
     let mut rows = vec![
-        ("module", text(module, "name").to_owned()),
-        ("state", text(module, "state").to_owned()),
-        ("namespace", format!("{} {}", or_dash(text(module, "namespace")), text(module, "version"))),
-        ("plugin", text(module, "plugin").to_owned()),
-        ("built with", text(module, "builtWith").to_owned()),
-        ("library", text(module, "path").to_owned()),
-        ("sha-256", text(module, "contentHash").to_owned()),
-        ("build", text(module, "trust").to_owned()),
-        ("isolation", text(module, "isolation").to_owned()),
-        ("required", if module["isRequired"] == true { "yes" } else { "no" }.to_owned()),
-        ("requests", list("wanted")),
-        ("granted", list("granted")),
-        ("needs", list("needs")),
-        ("needed by", list("neededBy")),
-        ("methods", list("methods")),
-        ("subscribe", list("subscriptions")),
-        ("running", format!("{} calls, {} subscriptions", module["runningCalls"], module["openSubscriptions"])),
-        ("limits", limits(module)),
-        ("storage", storage(module)),
+        ("module", module.name.clone()),
+        ("state", module.state.name().to_owned()),
+        ("namespace", format!("{} {}", or_dash(&module.namespace), module.version)),
+        ("plugin", module.plugin.clone()),
+        ("built with", module.built_with.clone()),
+        ("library", module.path.clone()),
+        ("sha-256", module.content_hash.clone()),
+        ("build", module.trust.clone()),
+        ("isolation", module.isolation.clone()),
+        ("required", if module.is_required { "yes" } else { "no" }.to_owned()),
+        ("requests", column(&capabilities(&module.wanted))),
+        ("granted", column(&capabilities(&module.granted))),
+        ("needs", list(&module.needs)),
+        ("needed by", list(&module.needed_by)),
+        ("methods", list(&module.methods)),
+        ("subscribe", list(&module.subscriptions)),
+        ("running", format!("{} calls, {} subscriptions", module.running_calls, module.open_subscriptions)),
+        ("limits", limits(&module.limits)),
+        ("storage", module.storage.as_ref().map(storage).unwrap_or_default()),
     ];
-    if let Some(process) = module["process"].as_u64() {
+    if let Some(process) = module.process {
         rows.insert(9, ("process", process.to_string()));
     }
-    if let Some(reason) = module["reason"].as_str() {
-        rows.insert(2, ("reason", reason.to_owned()));
+    if let Some(reason) = &module.reason {
+        rows.insert(2, ("reason", reason.clone()));
     }
     rows.extend(end(module));
     rows.extend(faults(module));
@@ -263,69 +235,88 @@ pub(super) fn facts(module: &Value) -> String {
 }
 
 /// A change, in one line.
-pub(super) fn line(change: &Value) -> String {
-    let build = |key: &str| match &change[key] {
-        Value::Null => String::new(),
-        build => format!("{} {}", text(build, "version"), short(text(build, "contentHash"))),
+pub(super) fn line(change: &ModuleReport) -> String {
+    let build = |build: &Option<ModuleBuild>| {
+        build.as_ref().map(|build| format!("{} {}", build.version, short(&build.content_hash))).unwrap_or_default()
     };
-    let builds = match (build("old"), build("new")) {
+    let builds = match (build(&change.old), build(&change.new)) {
         (old, new) if old.is_empty() || old == new => new,
         (old, new) if new.is_empty() => old,
         (old, new) => format!("{old} → {new}"),
     };
-    let reason = change["reason"].as_str().map(|reason| format!("  {reason}")).unwrap_or_default();
-    let line = format!(
-        "{:<12} {:<8} {:<9} {builds}{reason}",
-        text(change, "module"),
-        text(change, "operation"),
-        text(change, "state")
-    );
+    let reason = change.reason.as_ref().map(|reason| format!("  {reason}")).unwrap_or_default();
+    let (operation, state) = (change.operation.name(), change.state.name());
+    let line = format!("{:<12} {operation:<8} {state:<9} {builds}{reason}", change.module);
     line.trim_end().to_owned() + "\n"
 }
 
-pub(super) fn report(report: &Value) -> String {
-    let number = |key: &str| report[key].as_u64().unwrap_or_default();
-    let milliseconds = |key: &str| format!("{}.{:03} ms", number(key) / 1000, number(key) % 1000);
+pub(super) fn report(report: &ModuleReport) -> String {
+    let milliseconds = |micros: u64| format!("{}.{:03} ms", micros / 1000, micros % 1000);
     let mut lines = line(report);
     let mut add = |key: &str, value: String| {
         let _ = writeln!(lines, "  {key:<14} {value}");
     };
-    if number("runningCalls") > 0 {
-        let (cancelled, abandoned) = (number("cancelledCalls"), number("abandonedCalls"));
+    if report.running_calls > 0 {
+        let (cancelled, abandoned) = (report.cancelled_calls, report.abandoned_calls);
         add(
             "calls",
-            format!("{} were running, {cancelled} cancelled, {abandoned} still running", number("runningCalls")),
+            format!("{} were running, {cancelled} cancelled, {abandoned} still running", report.running_calls),
         );
     }
-    let (kept, closed) = (number("keptSubscriptions"), number("closedSubscriptions"));
+    let (kept, closed) = (report.kept_subscriptions, report.closed_subscriptions);
     if kept + closed > 0 {
         add("subscriptions", format!("{kept} kept, {closed} closed with a notice"));
     }
-    if report["isDraining"] == true {
+    if report.is_draining {
         add("drain", "continues in the background".to_owned());
-    } else if number("drainMicros") > 0 {
-        add("drain", milliseconds("drainMicros"));
+    } else if report.drain_micros > 0 {
+        add("drain", milliseconds(report.drain_micros));
     }
-    if report["dependants"].as_array().is_some_and(|names| !names.is_empty()) {
-        add("told", names(report, "dependants"));
+    if !report.dependants.is_empty() {
+        add("told", report.dependants.join(", "));
     }
-    add("took", milliseconds("totalMicros"));
+    add("took", milliseconds(report.total_micros));
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use tenon_api::messages::{ChangedSetting, ModuleFailure, ModuleOperation, ModuleState};
 
     use super::*;
 
+    /// A module with these members; the others are empty.
+    fn module(members: Value) -> Module {
+        serde_json::from_value(members).unwrap()
+    }
+
+    /// A report without builds and calls.
+    fn plain_report(name: &str, operation: ModuleOperation, state: ModuleState) -> ModuleReport {
+        ModuleReport {
+            module: name.to_owned(),
+            operation,
+            state,
+            reason: None,
+            old: None,
+            new: None,
+            running_calls: 0,
+            cancelled_calls: 0,
+            abandoned_calls: 0,
+            kept_subscriptions: 0,
+            closed_subscriptions: 0,
+            drain_micros: 0,
+            total_micros: 0,
+            is_draining: false,
+            dependants: Vec::new(),
+        }
+    }
+
     #[test]
     fn lists_in_columns_and_gives_reasons_below() {
-        let eth = json!({ "name": "eth", "kind": "plugin", "state": "enabled", "namespace": "eth", "version": "1.0",
-            "contentHash": "0123456789abcdef", "isolation": "in-process", "runningCalls": 2, "openSubscriptions": 1,
-            "reason": null });
-        let mine = json!({ "name": "mine", "kind": "plugin", "state": "failed", "namespace": "", "version": "", "contentHash": "",
-            "isolation": "", "runningCalls": 0, "openSubscriptions": 0, "reason": "it fell over" });
+        let eth = module(json!({ "name": "eth", "state": "enabled", "namespace": "eth", "version": "1.0",
+            "contentHash": "0123456789abcdef", "isolation": "in-process", "runningCalls": 2, "openSubscriptions": 1 }));
+        let mine = module(json!({ "name": "mine", "state": "failed", "reason": "it fell over" }));
 
         let expected = "\
 MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD         ISOLATION   CALLS  SUBSCRIPTIONS
@@ -334,27 +325,26 @@ mine    plugin  failed   -          -        -             -           0      0
 
 mine: it fell over
 ";
-        assert_eq!(table(&json!([eth, mine])), expected);
+        assert_eq!(table(&[eth, mine]), expected);
     }
 
     #[test]
     fn parts_of_the_node_have_dashes_instead_of_figures() {
-        let pool = json!({ "name": "pool", "kind": "actor", "state": "enabled", "namespace": "", "version": "",
-            "contentHash": "", "isolation": "in-process", "runningCalls": 0, "openSubscriptions": 0, "reason": null });
+        let pool = json!({ "name": "pool", "kind": "actor", "state": "enabled", "isolation": "in-process" });
 
-        let shown = table(&json!([pool]));
+        let shown = table(&[module(pool)]);
 
         assert!(shown.ends_with("pool    actor  enabled  -          -        -      -          -      -\n"), "{shown}");
     }
 
     #[test]
     fn the_list_shows_grants_of_foreign_modules_and_a_report_says_how_to_grant_more() {
-        let mine = json!({ "name": "mine", "kind": "plugin", "state": "enabled", "isolation": "process", "trust": "foreign",
-            "wanted": ["ReadChain", "Sign"], "granted": ["ReadChain"] });
-        let eth = json!({ "name": "eth", "kind": "plugin", "trust": "built-in", "wanted": ["ReadChain"],
-            "granted": ["ReadChain"] });
+        let mine = module(json!({ "name": "mine", "state": "enabled", "isolation": "process", "trust": "foreign",
+            "wanted": ["ReadChain", "Sign"], "granted": ["ReadChain"] }));
+        let eth =
+            module(json!({ "name": "eth", "trust": "built-in", "wanted": ["ReadChain"], "granted": ["ReadChain"] }));
 
-        let list = table(&json!([eth, mine]));
+        let list = table(&[eth.clone(), mine.clone()]);
 
         assert!(list.ends_with("\nmine: foreign; granted ReadChain; requests ReadChain, Sign\n"), "{list}");
         assert!(!list.contains("eth: "), "{list}");
@@ -367,7 +357,7 @@ mine: it fell over
     fn long_lists_of_names_are_shown_in_lines() {
         let methods: Vec<_> = (10..30).map(|number| format!("eth_method{number}")).collect();
 
-        let shown = facts(&json!({ "name": "eth", "kind": "plugin", "methods": methods }));
+        let shown = facts(&module(json!({ "name": "eth", "methods": methods })));
 
         let first = methods[..6].join(", ");
         let second = methods[6..12].join(", ");
@@ -376,11 +366,11 @@ mine: it fell over
 
     #[test]
     fn shows_the_storage_and_the_faults_of_a_module() {
-        let module = json!({ "name": "mine", "kind": "plugin", "state": "enabled",
+        let mine = module(json!({ "name": "mine", "state": "enabled",
             "storage": { "records": 3, "bytes": 1_600_000, "mostRecords": 4_000_000, "mostBytes": 1_u64 << 30 },
-            "faults": { "restarts": 0, "failedCalls": 5, "panics": 4, "refusedCalls": 0, "omittedLines": 0 } });
+            "faults": { "restarts": 0, "failedCalls": 5, "panics": 4, "refusedCalls": 0, "omittedLines": 0 } }));
 
-        let text = facts(&module);
+        let text = facts(&mine);
 
         assert!(text.contains("storage     1.53 MiB of 1.00 GiB, 3 of 4000000 records\n"), "{text}");
         assert!(text.contains("failed      5\npanics      4\n"), "{text}");
@@ -388,12 +378,18 @@ mine: it fell over
 
     #[test]
     fn a_reload_shows_changes_failures_and_settings_that_need_a_restart() {
-        let done = json!({ "module": "web3", "operation": "disable", "state": "disabled", "reason": null, "old": null,
-            "new": null, "totalMicros": 1250 });
-        let answer = json!({ "modules": [done], "failures": [{ "module": "mine", "reason": "it is a text file" }],
-            "changed": [{ "key": "auth.namespaces", "running": "[]", "wanted": "[\"eth\"]" }],
-            "needsRestart": [{ "key": "http.port", "running": "8545", "wanted": "9000" },
-                { "key": "plugins.dir", "running": null, "wanted": "\"/opt\"" }] });
+        let done = plain_report("web3", ModuleOperation::Disable, ModuleState::Disabled);
+        let setting = |key: &str, running: Option<&str>, wanted: &str| ChangedSetting {
+            key: key.to_owned(),
+            running: running.map(str::to_owned),
+            wanted: Some(wanted.to_owned()),
+        };
+        let answer = SettingsReport {
+            modules: vec![ModuleReport { total_micros: 1250, ..done }],
+            failures: vec![ModuleFailure { module: "mine".to_owned(), reason: "it is a text file".to_owned() }],
+            changed: vec![setting("auth.namespaces", Some("[]"), "[\"eth\"]")],
+            needs_restart: vec![setting("http.port", Some("8545"), "9000"), setting("plugins.dir", None, "\"/opt\"")],
+        };
 
         let expected = "\
 web3         disable  disabled
@@ -405,16 +401,24 @@ After a restart:
   plugins.dir                  not set → \"/opt\"
 ";
         assert_eq!(reloaded(&answer), expected);
-        assert_eq!(reloaded(&json!({ "modules": [], "failures": [], "needsRestart": [] })), "nothing changed\n");
+        assert_eq!(reloaded(&SettingsReport::default()), "nothing changed\n");
     }
 
     #[test]
     fn reports_running_calls_and_how_they_ended() {
-        let build = |version: &str| json!({ "version": version, "contentHash": format!("{version}aaaaaaaaaaaaaa") });
-        let change = json!({ "module": "eth", "operation": "replace", "state": "enabled", "reason": null,
-            "old": build("1.0"), "new": build("1.1"), "runningCalls": 3, "cancelledCalls": 1, "abandonedCalls": 0,
-            "keptSubscriptions": 2, "closedSubscriptions": 0, "drainMicros": 1500, "totalMicros": 12345,
-            "isDraining": false });
+        let build = |version: &str| {
+            Some(ModuleBuild { version: version.to_owned(), content_hash: format!("{version}aaaaaaaaaaaaaa") })
+        };
+        let change = ModuleReport {
+            old: build("1.0"),
+            new: build("1.1"),
+            running_calls: 3,
+            cancelled_calls: 1,
+            kept_subscriptions: 2,
+            drain_micros: 1500,
+            total_micros: 12345,
+            ..plain_report("eth", ModuleOperation::Replace, ModuleState::Enabled)
+        };
 
         let expected = "\
 eth          replace  enabled   1.0 1.0aaaaaaaaa → 1.1 1.1aaaaaaaaa

@@ -10,6 +10,7 @@ use clap::{Arg, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::Value;
 use tenon_api::{AccessListItem, Transaction, TransactionPayload, TransactionSignature};
 use tenon_device_session::Fees;
+use tenon_ipc_client::PolicyClient as _;
 use tenon_signing_policy::{
     Domain, Explained, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, ShownText, Subject, TypedMessage,
 };
@@ -126,13 +127,12 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     for (rule, client) in policy.unknown_clients(|name| settings.clients.contains_key(name)) {
         log_output::say(&format!("rule \"{rule}\" names the client \"{client}\", which is not in the settings"));
     }
-    let mut client = requests::connect(path("socket"))?;
+    let client = requests::connect(path("socket"))?;
     beside
         .persist(&settings.policy)
         .map_err(|error| Stop::failure(format!("{}: {error}", settings.policy.display())))?;
-    let in_force = client.call("policy_reload", &serde_json::json!([]))?;
-    let hash = policy.hash().to_string();
-    match in_force.as_str() == Some(&hash) {
+    let hash = policy.hash();
+    match client.answer(client.reload_policy())? == hash {
         true => print(format!("policy {hash}\n").as_bytes()),
         false => Err(Stop::Failure(format!(
             "{} was replaced, but the service has another policy: are these its settings?",

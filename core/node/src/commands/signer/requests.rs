@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use serde_json::{Value, json};
-use tenon_signing_policy::ShownText;
+use serde::Serialize;
+use serde_json::Value;
+use tenon_ipc_client::{ApprovalsClient as _, PolicyClient as _, WaitingRequest};
+use tenon_signing_policy::{Mark, ShownText};
 
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::log_output;
-use crate::socket_client::SocketClient;
+use crate::node_client::NodeClient;
 
 /// Environment variable with the default socket.
 pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
@@ -52,108 +54,112 @@ pub(super) fn with_socket(command: Command) -> Command {
 
 pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
     let path = matches.get_one::<PathBuf>("socket").map_or(Path::new(""), PathBuf::as_path);
-    let mut client = connect(path)?;
+    let client = connect(path)?;
     let number = || matches.try_get_one::<u64>("number").ok().flatten().copied().unwrap_or_default();
     let is_json = || matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default();
     match command {
-        "requests" => list(&client.call("approvals_list", &json!([]))?, is_json()),
+        "requests" => list(&client.answer(client.waiting_requests())?, is_json()),
         "show" => {
-            let waiting = client.call("approvals_show", &json!([number()]))?;
-            let text = if is_json() { format!("{waiting}\n") } else { shown(&waiting) };
+            let waiting = client.answer(client.waiting_request(number()))?;
+            let text = if is_json() { json_line(&waiting)? } else { shown(&waiting) };
             print(text.as_bytes())
         }
-        "approve" => approve(&mut client, number(), matches.get_one::<String>("hash").map(String::as_str)),
+        "approve" => approve(&client, number(), matches.get_one::<String>("hash").map(String::as_str)),
         "deny" => {
-            client.call("approvals_deny", &json!([number()]))?;
+            client.answer(client.deny_request(number()))?;
             print(b"refused\n")
         }
         "login" => {
-            let url = client.call("approvals_login", &json!([]))?;
-            print(format!("{}\n", url.as_str().unwrap_or_default()).as_bytes())
+            let url = client.answer(client.page_login())?;
+            print(format!("{url}\n").as_bytes())
         }
         _ => {
-            let hash = client.call("policy_reload", &json!([]))?;
-            print(format!("policy {}\n", hash.as_str().unwrap_or_default()).as_bytes())
+            let hash = client.answer(client.reload_policy())?;
+            print(format!("policy {hash}\n").as_bytes())
         }
     }
 }
 
-pub(super) fn connect(path: &Path) -> Result<SocketClient, Stop> {
-    SocketClient::open(path).map_err(|error| {
-        let reason = match error.kind() {
-            ErrorKind::NotFound => {
-                "there is no such socket; `tenon signer run` creates the one named in its settings".to_owned()
-            }
-            ErrorKind::ConnectionRefused => "no signing service listens on it; start `tenon signer run`".to_owned(),
-            ErrorKind::PermissionDenied => "the socket belongs to another user".to_owned(),
-            _ => error.to_string(),
-        };
-        Stop::Failure(format!("{}: {reason}", path.display()))
+pub(super) fn connect(path: &Path) -> Result<NodeClient, Stop> {
+    NodeClient::open(path, None, |kind| match kind {
+        ErrorKind::NotFound => {
+            Some("there is no such socket; `tenon signer run` creates the one named in its settings")
+        }
+        ErrorKind::ConnectionRefused => Some("no signing service listens on it; start `tenon signer run`"),
+        ErrorKind::PermissionDenied => Some("the socket belongs to another user"),
+        _ => None,
     })
+    .map_err(Stop::Failure)
 }
 
 /// A text of the service, without characters that could mislead a terminal's user.
-fn text<'a>(value: &'a Value, member: &str) -> std::borrow::Cow<'a, str> {
-    ShownText::new(value[member].as_str().unwrap_or_default()).as_str().to_owned().into()
+pub(super) fn text(value: &str) -> String {
+    ShownText::new(value).as_str().to_owned()
 }
 
-fn seconds_left(waiting: &Value) -> u64 {
+/// An answer in one line, its members by name.
+fn json_line(answer: &impl Serialize) -> Result<String, Stop> {
+    let value = serde_json::to_value(answer).map_err(Stop::failure)?;
+    Ok(format!("{value}\n"))
+}
+
+fn seconds_left(waiting: &WaitingRequest) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    waiting["until"].as_u64().unwrap_or_default().saturating_sub(now)
+    waiting.until.saturating_sub(now)
 }
 
-fn list(waiting: &Value, is_json: bool) -> Result<(), Stop> {
-    let all = waiting.as_array().map(Vec::as_slice).unwrap_or_default();
-    let line = |waiting: &Value| match is_json {
-        true => format!("{waiting}\n"),
-        false => format!(
-            "{}  {}  {}  rule {}  {} of {} approvals  {} s left\n",
-            waiting["number"],
-            text(waiting, "client"),
-            text(&waiting["presentation"], "title"),
-            text(waiting, "rule"),
-            waiting["approvedBy"].as_array().map_or(0, Vec::len),
-            waiting["needed"],
-            seconds_left(waiting),
-        ),
-    };
-    if all.is_empty() && !is_json {
+fn list(all: &[WaitingRequest], is_json: bool) -> Result<(), Stop> {
+    if is_json {
+        return print(all.iter().map(json_line).collect::<Result<String, _>>()?.as_bytes());
+    }
+    if all.is_empty() {
         return print(b"no request is waiting\n");
     }
+    let line = |waiting: &WaitingRequest| {
+        format!(
+            "{}  {}  {}  rule {}  {} of {} approvals  {} s left\n",
+            waiting.number,
+            text(&waiting.client),
+            text(&waiting.presentation.title),
+            text(&waiting.rule),
+            waiting.approved_by.len(),
+            waiting.needed,
+            seconds_left(waiting),
+        )
+    };
     print(all.iter().map(line).collect::<String>().as_bytes())
 }
 
 /// The request as readable text.
-fn shown(waiting: &Value) -> String {
-    let presentation = &waiting["presentation"];
-    let mut text_of_all = format!("{}\n", text(presentation, "title"));
-    let lines = presentation["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let width = lines.iter().map(|line| text(line, "label").chars().count()).max().unwrap_or_default();
+fn shown(waiting: &WaitingRequest) -> String {
+    let presentation = &waiting.presentation;
+    let mut text_of_all = format!("{}\n", text(&presentation.title));
+    let lines = &presentation.lines;
+    let width = lines.iter().map(|line| text(&line.label).chars().count()).max().unwrap_or_default();
     for line in lines {
-        text_of_all += &format!("  {:width$}  {}\n", text(line, "label"), text(line, "value"));
+        text_of_all += &format!("  {:width$}  {}\n", text(&line.label), text(&line.value));
     }
-    for mark in presentation["marks"].as_array().into_iter().flatten() {
-        let mark = serde_json::from_value::<tenon_signing_policy::Mark>(mark.clone());
+    for mark in &presentation.marks {
+        let mark = serde_json::from_value::<Mark>(Value::from(mark.as_str()));
         text_of_all += &mark.map_or_else(|_| "  ! look again\n".to_owned(), |mark| format!("  ! {mark}\n"));
     }
-    let (hash, rule) = (text(waiting, "hash"), text(waiting, "rule"));
+    let (hash, rule) = (waiting.hash, text(&waiting.rule));
     text_of_all + &format!("  rule {rule}, hash {hash}, {} s left\n", seconds_left(waiting))
 }
 
-fn approve(client: &mut SocketClient, number: u64, hash: Option<&str>) -> Result<(), Stop> {
+fn approve(client: &NodeClient, number: u64, hash: Option<&str>) -> Result<(), Stop> {
     let hash = match hash {
         Some(hash) => hash.to_owned(),
         None => {
-            let waiting = client.call("approvals_show", &json!([number]))?;
+            let waiting = client.answer(client.waiting_request(number))?;
             print(shown(&waiting).as_bytes())?;
             if !is_confirmed()? {
                 return Err(Stop::Failure("not approved".to_owned()));
             }
-            waiting["hash"].as_str().unwrap_or_default().to_owned()
+            waiting.hash.to_string()
         }
     };
-    let left = client.call("approvals_approve", &json!([number, hash]))?;
-    let words = match left.as_u64().unwrap_or_default() {
+    let words = match client.answer(client.approve_request(number, &hash))? {
         0 => "approved\n",
         _ => "approved; it waits for another approver\n",
     };

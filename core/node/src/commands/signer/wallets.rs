@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
-use serde_json::{Value, json};
-use tenon_signing_policy::ShownText;
+use tenon_ipc_client::{Derived, SecretParams, SignerWallet, WalletsClient as _};
 
-use super::requests::connect;
+use super::requests::{self, connect};
 use crate::commands::device::KEYPAD;
 use crate::commands::print;
 use crate::exit::Stop;
@@ -38,22 +37,28 @@ pub(super) fn execute(command: &str, matches: &ArgMatches) -> Result<(), Stop> {
     let socket = matches.get_one::<PathBuf>("socket").map_or(Path::new(""), PathBuf::as_path);
     let text = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned().unwrap_or_default();
     match command {
-        "wallets" => list(&connect(socket)?.call("wallets_list", &json!([]))?),
+        "wallets" => {
+            let client = connect(socket)?;
+            list(&client.answer(client.signer_wallets())?)
+        }
         "open" => open(socket, &text("url")),
         _ => {
-            let account = connect(socket)?.call("wallets_derive", &json!([text("url"), text("path")]))?;
-            print(format!("{}\n", account.as_str().unwrap_or_default()).as_bytes())
+            let client = connect(socket)?;
+            let account = match client.answer(client.derive_account(&text("url"), &text("path")))? {
+                Derived::Account(account) => format!("{account:#x}\n"),
+                Derived::Done(_) => "\n".to_owned(),
+            };
+            print(account.as_bytes())
         }
     }
 }
 
-fn list(wallets: &Value) -> Result<(), Stop> {
+fn list(wallets: &[SignerWallet]) -> Result<(), Stop> {
     let mut text = String::new();
-    for wallet in wallets.as_array().into_iter().flatten() {
-        let of = |member: &str| ShownText::new(wallet[member].as_str().unwrap_or_default()).as_str().to_owned();
-        text += &format!("{}  {}\n", of("url"), of("status"));
-        for account in wallet["accounts"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            text += &format!("  {account}\n");
+    for wallet in wallets {
+        text += &format!("{}  {}\n", requests::text(&wallet.url), requests::text(&wallet.status));
+        for account in &wallet.accounts {
+            text += &format!("  {account:#x}\n");
         }
     }
     if text.is_empty() {
@@ -64,11 +69,13 @@ fn list(wallets: &Value) -> Result<(), Stop> {
 
 /// Asks for the PIN or passphrase that the device needs, one after another.
 fn open(socket: &Path, url: &str) -> Result<(), Stop> {
-    let mut client = connect(socket)?;
+    let client = connect(socket)?;
     let mut secret = tenon_api::SecretText::default();
     for _ in 0..MAX_QUESTIONS {
-        let refusal = match client.call_with_secret("wallets_open", url, &secret) {
-            Ok(()) => return print(b"open\n"),
+        let params =
+            SecretParams::new().plain(&url).and_then(|params| params.secret(&secret)).map_err(Stop::failure)?;
+        let refusal = match client.call_with_secret::<bool>("wallets_open", params) {
+            Ok(_) => return print(b"open\n"),
             Err(Stop::Failure(refusal)) => refusal,
             Err(stop) => return Err(stop),
         };

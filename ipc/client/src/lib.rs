@@ -1,0 +1,43 @@
+//! A typed JSON-RPC client of a node's Unix socket, for the command line, tests, benches and other programs.
+//!
+//! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each namespace
+//! with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s asynchronous client,
+//! which [`Client`] dereferences to.
+//!
+//! Invariants: a message is never longer than the limit, and memory is not allocated for a length that was announced; no
+//! byte that the node sends causes a panic; parameters and answers do not reach a log. The crate knows no transport but
+//! the socket and nothing of the node's inside: its forms are those of the wire.
+//!
+//! The traits have the methods that the command line, tests and benches need, and the common ones of each namespace.
+//! Call any other method with [`jsonrpsee::core::client::ClientT::request`] and the types of your choice.
+//!
+//! ```no_run
+//! use tenon_ipc_client::{AdminClient as _, Client, EthClient as _, EthSubscriptions as _};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), tenon_ipc_client::Error> {
+//! let node = Client::connect("data/tenon.ipc").await?;
+//! let number = node.answer(node.block_number()).await?;
+//! for module in node.answer(node.list_modules()).await? {
+//!     println!("block {number}: {} is {}", module.name, module.state.name());
+//! }
+//! let mut heads = node.answer(node.new_heads()).await?;
+//! println!("block {}", node.next_item(&mut heads).await?.number);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod namespaces;
+mod notices;
+mod secret;
+mod transport;
+
+pub use client::{Client, ClientSettings};
+pub use error::{Error, SocketError};
+pub use jsonrpsee;
+pub use namespaces::*;
+pub use secret::SecretParams;
