@@ -55,8 +55,8 @@ section! {
         /// public networks.
         history: u64 = 90_000, "database.history", "history.state";
         /// Number of newest blocks for which `archive` keeps whole state tries. Proofs of these blocks cost the same as of
-        /// the head; those of older blocks are computed (docs/chain-data.md). With the default, an
-        /// import keeps fewer of blocks that are older than a day. `pruned` keeps the tries of all its states.
+        /// the head; those of older blocks are computed (docs/chain-data.md). With the default, an import of blocks that are
+        /// older than a day keeps fewer. `pruned` keeps the tries of all its states.
         trie_window: u64 = 1_024, "database.triewindow", "database.triewindow";
         /// Memory for cached records, in MiB. Pending writes, trie nodes, decoded blocks and read state together use up to
         /// the same amount again, and never more than with the default.

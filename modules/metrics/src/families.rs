@@ -124,10 +124,10 @@ families! {
         SAFE: Gauge "tenon_safe_number" [] "Number of the safe block; no series if the engine knows none";
         FINALIZED: Gauge "tenon_finalized_number" [] "Number of the finalized block; no series if the engine knows none";
         PEERS: Gauge "tenon_peers" [] "Connected peers";
-        BLOCKS: Counter "tenon_blocks_committed" [] "Blocks that became the head since the node started";
+        BLOCKS: Counter "tenon_blocks_committed" [] "Blocks that became canonical since the node started";
         TRANSACTIONS: Counter "tenon_transactions_committed" [] "Transactions of these blocks";
         GAS: Counter "tenon_gas_committed" [] "Gas used by these blocks";
-        COMMITS: Histogram "tenon_commit_duration_seconds" in "seconds" [] "Database time for each of these blocks";
+        COMMITS: Histogram "tenon_commit_duration_seconds" in "seconds" [] "Database time of a commit: of a block, of a branch that replaces another, or of up to 64 old blocks";
         UNWOUND: Counter "tenon_unwinds" [] "Unwinds of the head: reorganisations, and moves by an operator";
         RECOVERED: Counter "tenon_recovered_signers" []
             "Signers of transactions, headers and votes recovered in vectors of eight";

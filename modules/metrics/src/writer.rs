@@ -16,6 +16,7 @@ use tenon_api::{
 pub struct CountedWriter {
     writer: Arc<dyn ChainWriter>,
     durations: Durations,
+    blocks: AtomicU64,
     transactions: AtomicU64,
     gas: AtomicU64,
     unwinds: AtomicU64,
@@ -27,6 +28,8 @@ pub struct CountedWriter {
 pub struct CommitCounts {
     /// Number and duration of commits; the blocks of a reorganisation, or of a group, are one commit.
     pub durations: DurationCounts,
+    /// Blocks that became canonical.
+    pub blocks: u64,
     /// Transactions of these blocks.
     pub transactions: u64,
     /// Gas used by these transactions.
@@ -43,6 +46,7 @@ impl CountedWriter {
         Self {
             writer,
             durations: Durations::default(),
+            blocks: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             gas: AtomicU64::new(0),
             unwinds: AtomicU64::new(0),
@@ -51,6 +55,7 @@ impl CountedWriter {
     }
 
     fn count_block(&self, commit: &BlockCommit) {
+        self.blocks.fetch_add(1, Ordering::Relaxed);
         self.transactions.fetch_add(commit.block.transactions.len() as u64, Ordering::Relaxed);
         self.gas.fetch_add(commit.block.header.gas_used, Ordering::Relaxed);
     }
@@ -59,6 +64,7 @@ impl CountedWriter {
     pub fn counted(&self) -> CommitCounts {
         CommitCounts {
             durations: self.durations.counted(),
+            blocks: self.blocks.load(Ordering::Relaxed),
             transactions: self.transactions.load(Ordering::Relaxed),
             gas: self.gas.load(Ordering::Relaxed),
             unwinds: self.unwinds.load(Ordering::Relaxed),
@@ -124,14 +130,20 @@ impl ChainWriter for CountedWriter {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::{B256, Block, SealedHeader};
+
     use super::*;
 
-    /// Refuses all writes except at the first heights.
+    /// Refuses all writes except at the first heights, and groups of blocks.
     struct RefusingWriter;
 
     impl ChainWriter for RefusingWriter {
         fn commit(&self, _: &BlockCommit) -> Result<(), StoreError> {
             Err(StoreError::Engine("full".to_owned()))
+        }
+
+        fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+            Ok(commits.len().min(3))
         }
 
         fn insert_side_block(&self, _: &RecoveredBlock, _: U256) -> Result<(), StoreError> {
@@ -169,5 +181,32 @@ mod tests {
 
         let counted = writer.counted();
         assert_eq!((counted.unwinds, counted.durations.number()), (2, 1));
+    }
+
+    #[test]
+    fn counts_every_block_of_a_group_and_of_a_branch() {
+        let writer = CountedWriter::new(Arc::new(RefusingWriter));
+        let commits = vec![Arc::new(commit(7)); 4];
+
+        assert_eq!(writer.commit_first(&commits), Ok(3));
+        assert!(writer.commit(&commits[0]).is_err());
+        assert!(writer.reorganise(BlockNumber(4), &commits[..2]).is_ok());
+
+        let counted = writer.counted();
+        assert_eq!((counted.blocks, counted.gas, counted.durations.number()), (5, 35, 2));
+    }
+
+    fn commit(gas_used: u64) -> BlockCommit {
+        let header = SealedHeader::new_unchecked(Header { gas_used, ..Header::default() }, B256::ZERO);
+        let block = Block { header, transactions: Vec::new(), ommers: Vec::new(), withdrawals: None, size: 0 };
+        BlockCommit {
+            block: Arc::new(RecoveredBlock { block, senders: Vec::new() }),
+            total_difficulty: U256::ZERO,
+            receipts: Arc::default(),
+            accounts: Vec::new(),
+            codes: Vec::new(),
+            trie_nodes: Vec::new(),
+            superseded_trie_nodes: Vec::new(),
+        }
     }
 }

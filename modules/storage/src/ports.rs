@@ -110,9 +110,10 @@ impl ChainReader for Store {
 
     fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
         let whole_from = self.shared.whole_tries_from();
-        // Not those at the edge of the window, which may leave it meanwhile, as may the head when a group follows.
-        let middle = whole_from + self.head_number().saturating_sub(whole_from) / 2;
-        let is_far_inside = block.number > whole_from && block.number >= middle;
+        let head = self.head();
+        // Not those at the edge of the window, which may leave it meanwhile. Before a group of old blocks all do.
+        let middle = whole_from + head.header.number.saturating_sub(whole_from) / 2;
+        let is_far_inside = block.number >= middle && self.group_size(&head.header) == 1;
         if is_far_inside || self.hash_on_chain(block.number)? != Some(block.hash()) {
             return Ok(self.trie());
         }

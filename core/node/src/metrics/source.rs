@@ -150,7 +150,7 @@ impl NodeSource {
             page.add(&families::FINALIZED, &[], finalized.0);
         }
         let counted = self.writer.counted();
-        page.add(&families::BLOCKS, &[], counted.durations.number());
+        page.add(&families::BLOCKS, &[], counted.blocks);
         page.add(&families::TRANSACTIONS, &[], counted.transactions);
         page.add(&families::GAS, &[], counted.gas);
         page.add_durations(&families::COMMITS, &[], counted.durations);

@@ -48,7 +48,7 @@ pub trait ImportObserver {
     /// A block was committed or skipped.
     fn passed(&mut self, block: &ImportedBlock);
 
-    /// Checked before each block; true ends the import at a whole block. A few blocks in progress are still committed.
+    /// Checked before each block; true ends the import at a whole block. Executed blocks are still committed.
     fn is_cancelled(&self) -> bool {
         false
     }

@@ -344,7 +344,7 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
     ) -> Result<(), EvmFailure> {
         let context = evm.context();
         let (_, message, _, journal, ..) = context.all_mut();
-        // Those that may have more pay under the chain's own handler.
+        // At most 256 bits: an account with a larger balance is charged by the handler of the chain's transactions.
         let balance = saturated(self.terms.balance_while_running(message.gas_limit));
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
         sender.set_balance(balance);
