@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn counts_every_block_of_a_group_and_of_a_branch() {
         let writer = CountedWriter::new(Arc::new(RefusingWriter));
-        let commits = vec![Arc::new(commit(7)); 4];
+        let commits: Vec<_> = (0..4).map(|_| Arc::new(commit(7))).collect();
 
         assert_eq!(writer.commit_first(&commits), Ok(3));
         assert!(writer.commit(&commits[0]).is_err());
