@@ -27,9 +27,11 @@ pub struct ClientSettings {
     /// Maximum length of an answer or notification, bytes. A longer one ends the connection. Default 65 MiB: the node
     /// limits an answer to 64 MiB by default (`rpc.response-max-size`), and its envelope needs some more.
     pub max_message_bytes: usize,
-    /// Concurrent calls; further ones wait. Default 256, as many as the node accepts of a connection.
-    pub max_concurrent_requests: usize,
-    /// Items of a subscription that wait to be read. One more closes the subscription. Default 1,024.
+    /// Requests that wait to be written to the socket; further calls wait before them. Default 256. Calls that wait for
+    /// their answers are not limited here: the node reads the next request of a connection when it may run it.
+    pub max_unwritten_requests: usize,
+    /// Items of a subscription that wait to be read, each of at most `max_message_bytes`. One more closes the
+    /// subscription. Default 1,024.
     pub max_waiting_items: usize,
     /// Time limit for the connection. Default 10 s.
     pub connect_timeout: Duration,
@@ -43,7 +45,7 @@ impl Default for ClientSettings {
     fn default() -> Self {
         Self {
             max_message_bytes: 65 << 20,
-            max_concurrent_requests: 256,
+            max_unwritten_requests: 256,
             max_waiting_items: 1_024,
             connect_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
@@ -88,7 +90,7 @@ impl Client {
         let (sender, receiver) = transport::open(&path, &settings, notices.clone()).await?;
         let calls = ClientBuilder::new()
             .request_timeout(settings.request_timeout)
-            .max_concurrent_requests(settings.max_concurrent_requests.max(1))
+            .max_concurrent_requests(settings.max_unwritten_requests.max(1))
             .max_buffer_capacity_per_subscription(settings.max_waiting_items.max(1))
             // Without jsonrpsee's logger, which writes parameters and answers into the log.
             .set_rpc_middleware(RpcServiceBuilder::new())
@@ -124,6 +126,9 @@ impl Client {
         }
         if matches!(subscription.close_reason(), Some(SubscriptionCloseReason::Lagged)) {
             return Error::Lagged(self.settings.max_waiting_items);
+        }
+        if self.calls.is_connected() {
+            return Error::SubscriptionEnded { reason: "the subscription has ended".to_owned() };
         }
         Error::of_call(self.calls.on_disconnect().await, self.settings.request_timeout)
     }

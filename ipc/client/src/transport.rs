@@ -19,7 +19,6 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     time::timeout,
 };
-use zeroize::Zeroizing;
 
 use crate::{ClientSettings, SocketError, notices::Notices};
 
@@ -99,8 +98,6 @@ impl<W: AsyncWrite + Unpin + Send + 'static> TransportSenderT for SocketSender<W
     type Error = SocketError;
 
     async fn send(&mut self, message: String) -> Result<(), SocketError> {
-        // A request may carry what should not stay in memory, such as a signed transaction.
-        let message = Zeroizing::new(message);
         self.send_line(&message).await
     }
 }

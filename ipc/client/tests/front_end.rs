@@ -218,6 +218,8 @@ async fn the_reason_why_a_subscription_ends_is_told() {
 
     assert_eq!(end.to_string(), "subscription closed: no more");
     assert!(matches!(end, Error::SubscriptionEnded { .. }));
+    let again = client.next_item(&mut three).await.unwrap_err();
+    assert_eq!(again.to_string(), "the subscription has ended", "a caller that asks again gets an answer");
     assert_eq!(unknown.refusal(), Some("no such subscription"));
 }
 
