@@ -23,9 +23,10 @@ use crate::{
         records::{self, Changes},
     },
     read::shared::Shared,
-    store::Store,
+    store::{Store, Writer},
     write::{
         commit::{TrieKeys, head_after, put_block_and_state},
+        created::CreatedNodes,
         pending::Pending,
         reorganise::follows,
         thin::{Thinning, checkpoint_before, is_of_state, is_old, thin_block},
@@ -74,18 +75,22 @@ impl Store {
         let Some(first) = commits.first() else { return Ok(0) };
         let every = self.shared.trie_extent().checkpoint_every;
         let checkpoint = |commit: &BlockCommit| checkpoint_before(commit.block.number().0, every);
-        let group = commits.iter().take(self.group_size(&first.block.header));
-        let size = group.take_while(|commit| checkpoint(commit) == checkpoint(first)).count();
-        if size < 2 || !self.thin_to_head() {
-            return self.commit_next(first).map(|()| 1);
+        let belongs = |commit: &&Arc<BlockCommit>| {
+            checkpoint(commit) == checkpoint(first) && self.group_size(&commit.block.header) > 1
+        };
+        let size = commits.iter().take(self.old_group_blocks).take_while(belongs).count();
+        // Without a checkpoint below, the chain could not go back by a single block.
+        if size > 1 && checkpoint(first) >= self.shared.oldest_state() {
+            let writer = &mut *self.writer.lock();
+            if self.thin_to_head(&mut writer.created_nodes) {
+                return self.commit_group(writer, &commits[..size]).map(|()| size);
+            }
         }
-        self.commit_group(&commits[..size])?;
-        Ok(size)
+        self.commit_next(first).map(|()| 1)
     }
 
     /// Thins every block up to the head, if they are few. Returns whether they are thinned.
-    fn thin_to_head(&self) -> bool {
-        let created = &mut self.writer.lock().created_nodes;
+    fn thin_to_head(&self, created: &mut CreatedNodes) -> bool {
         let shared = &self.shared;
         let (whole_from, head) = (shared.whole_tries_from(), self.head_number());
         if head.saturating_sub(whole_from) > MAX_BACKLOG {
@@ -97,8 +102,7 @@ impl Store {
     }
 
     /// Applies blocks with the same checkpoint below them in one batch. Every block up to the head is thinned.
-    fn commit_group(&self, commits: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
-        let writer = &mut *self.writer.lock();
+    fn commit_group(&self, writer: &mut Writer, commits: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
         let shared = &self.shared;
         let base = shared.head.load_full();
         let not_next = StoreError::NotNext { number: base.number(), head: base.number() };

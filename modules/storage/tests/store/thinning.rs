@@ -638,3 +638,25 @@ fn a_checkpoint_keeps_the_nodes_of_a_storage_that_a_later_block_wiped_and_filled
         assert_complete(folder.path(), &maker, EVERY as usize);
     }
 }
+
+#[test]
+fn blocks_are_committed_by_themselves_until_there_is_a_checkpoint_to_go_back_from() {
+    let mut random = Random::new();
+    let maker = random_chain(&mut random, 60);
+    let commits: Vec<_> = maker.commits.iter().cloned().map(Arc::new).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Pruned(10));
+    fill(&store, &maker.commits[..=45]);
+    drop(store);
+
+    let store = grouping(folder.path(), 0);
+    let counts: Vec<_> = [46, 47, 48].map(|number| store.commit_first(&commits[number..=48]).unwrap()).into();
+    store.unwind(BlockNumber(47)).unwrap();
+    assert_whole(&store);
+    assert_eq!((counts, store.commit_first(&commits[48..=55])), (vec![1, 1, 1], Ok(1)));
+    assert_eq!(store.commit_first(&commits[49..=55]), Ok(7));
+
+    store.unwind(BlockNumber(54)).unwrap();
+    assert_whole(&store);
+    assert_proofs(&store, &maker.store, &maker.commits[54]);
+}
