@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Refuses all writes except at the first heights, and groups of blocks.
+    /// Refuses single blocks, and writes above the first heights. Takes up to three blocks at once.
     struct RefusingWriter;
 
     impl ChainWriter for RefusingWriter {

@@ -52,7 +52,7 @@ pub struct BlockState {
     marks: Option<EmptyAccounts>,
     /// What accounts have above 256 bits; nothing until an account of 2^192 wei is read.
     rich: Option<Box<WholeBalances>>,
-    /// What the refund counter of the present transaction began with.
+    /// Refund of the transaction's authorizations (EIP-7702), gas. For tracers; the EVM adds it at the end.
     first_refund: u64,
     /// What is kept here draws on this; none for blocks of the chain.
     memory: Option<RunMemory>,
@@ -197,8 +197,8 @@ impl BlockState {
         self.rich.get_or_insert_default()
     }
 
-    /// What the refund counter of the present transaction began with: the gas of authorizations whose authorities existed
-    /// (EIP-7702), which the EVM adds only at the end.
+    /// Refund of the transaction's authorizations whose authorities existed (EIP-7702), gas. The clients have it in the
+    /// counter before the first instruction; the EVM adds it only at the end.
     pub(crate) const fn first_refund(&self) -> u64 {
         self.first_refund
     }

@@ -246,14 +246,14 @@ impl Importer {
         self.commit_first(std::slice::from_ref(commit)).map(|_| ())
     }
 
-    /// Makes the first of these executed blocks the head, or one after it, and publishes those up to it. Returns how
-    /// many.
+    /// Commits the first of these executed blocks, or several in one batch, and publishes them. Returns how many.
     pub(super) fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, ImportError> {
         let count = self.writer.commit_first(commits)?;
         let added = &commits[..count.min(commits.len())];
-        self.follow_up(added)?;
+        let followed = self.follow_up(added);
+        // They are canonical, even if the follow-up failed.
         added.iter().for_each(|commit| self.announce_added(commit));
-        Ok(added.len())
+        followed.map(|()| added.len())
     }
 
     /// Executes the last refused block again and reports the differences; `None` if none was refused.

@@ -25,7 +25,8 @@ const GROUP_BYTES: usize = 4 << 20;
 /// After this many blocks other writers (a sealer, a request) get their turn.
 const TURN_BLOCKS: usize = 64;
 
-/// The same for blocks that are committed in groups, about a second: at the end of a turn the last group is waited for.
+/// The same for blocks that are committed in groups, after this many groups: at the end of a turn the last one is waited
+/// for.
 const TURN_GROUPS: usize = 16;
 
 /// A block processed by an import.
@@ -144,6 +145,7 @@ impl Importer {
                 to_commit,
                 committed,
                 group_size: 1,
+                groups_sent: 0,
                 group: Vec::new(),
                 group_bytes: 0,
                 waiting: Arc::default(),
@@ -157,7 +159,7 @@ impl Importer {
         outcome
     }
 
-    /// Commits in order, up to the first failure. `done` gets the numbers of committed blocks.
+    /// Commits in order, up to the first failure. `done` gets how many blocks each commit wrote.
     fn commit_each(&self, groups: Receiver<Vec<Arc<BlockCommit>>>, done: &Sender<Result<usize, ImportError>>) {
         for group in groups {
             let mut rest = &group[..];
@@ -181,9 +183,10 @@ struct Turn<'a> {
     committed: Receiver<Result<usize, ImportError>>,
     /// How many blocks like the newest one are committed at once.
     group_size: usize,
+    groups_sent: usize,
     /// Executed blocks that are not sent yet.
     group: Vec<Arc<BlockCommit>>,
-    /// Their approximate memory use.
+    /// Their approximate memory use, bytes; zero if blocks are committed one by one.
     group_bytes: usize,
     /// Executed blocks whose commit is not confirmed yet, those of the group too.
     waiting: Arc<Waiting>,
@@ -209,7 +212,7 @@ impl Turn<'_> {
                 }
                 self.insert(prepared?, progress)?;
             }
-            next = if taken < self.most_blocks() { groups.ready() } else { None };
+            next = if self.is_over(taken) { None } else { groups.ready() };
         }
         Ok(())
     }
@@ -226,8 +229,8 @@ impl Turn<'_> {
         if let Some(block) = &block
             && let Some(executed) = self.execute_ahead(block)?
         {
-            self.add(executed, passed);
             self.group_size = self.importer.writer.group_size(&block.header);
+            self.add(executed, passed);
             let is_full = self.group_bytes >= GROUP_BYTES || self.group.len() >= self.group_size;
             // On a failure of the other thread an earlier block's result has the error.
             return if is_full && self.send().is_none() { self.settle(progress) } else { Ok(()) };
@@ -240,13 +243,16 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// After how many blocks the turn ends.
-    fn most_blocks(&self) -> usize {
-        if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS }
+    /// Whether the turn ends after this many blocks.
+    fn is_over(&self, blocks: usize) -> bool {
+        let most_blocks = if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS };
+        blocks >= most_blocks || self.group_size > 1 && self.groups_sent >= TURN_GROUPS
     }
 
     fn add(&mut self, executed: WaitingBlock, passed: ImportedBlock) {
-        self.group_bytes += executed.weight();
+        if self.group_size > 1 {
+            self.group_bytes += executed.weight();
+        }
         self.group.push(Arc::clone(&executed.commit));
         Arc::make_mut(&mut self.waiting).push(Arc::new(executed));
         self.passed.push_back(passed);
@@ -255,6 +261,7 @@ impl Turn<'_> {
     /// Sends the group for committing; `None` if the other thread has ended, after a failure.
     fn send(&mut self) -> Option<()> {
         self.group_bytes = 0;
+        self.groups_sent += 1;
         self.to_commit.send(std::mem::take(&mut self.group)).ok()
     }
 

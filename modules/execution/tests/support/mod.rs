@@ -64,6 +64,7 @@ struct Tables {
     finality: (Option<BlockNumber>, Option<BlockNumber>),
     refused: Option<BlockNumber>,
     group: usize,
+    longest_offer: usize,
 }
 
 #[derive(Clone, Default)]
@@ -91,6 +92,11 @@ impl MemoryChain {
     /// Takes this many blocks of an import at once, and commits up to three of them together.
     pub fn take_groups_of(&self, blocks: usize) {
         self.tables.write().group = blocks;
+    }
+
+    /// The largest number of blocks that were offered at once.
+    pub fn longest_offer(&self) -> usize {
+        self.tables.read().longest_offer
     }
 
     fn apply(&self, commit: &BlockCommit) {
@@ -250,7 +256,11 @@ impl ChainWriter for MemoryChain {
 
     fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
         let count = commits.len().min(3);
-        let refused = self.tables.read().refused;
+        let refused = {
+            let tables = &mut *self.tables.write();
+            tables.longest_offer = tables.longest_offer.max(commits.len());
+            tables.refused
+        };
         if commits[..count].iter().any(|commit| refused == Some(commit.block.number())) {
             return Err(StoreError::Engine("disk full".to_owned()));
         }
