@@ -183,8 +183,8 @@ impl CallTerms for NativeTerms {
     }
 
     fn own_prices(&self) -> Option<OwnPrices> {
-        let is_beyond = self.price > U256::from(u128::MAX) || self.fee_cap > U256::from(u128::MAX);
-        is_beyond.then_some(OwnPrices { cap: self.fee_cap, effective: self.price })
+        // The price is never above the cap.
+        (self.fee_cap > U256::from(u128::MAX)).then_some(OwnPrices { cap: self.fee_cap, effective: self.price })
     }
 
     fn check(&self, message: &TxEnv) -> Result<(), RunFailure> {
