@@ -81,15 +81,13 @@ pub(super) fn genesis_of(data: &DataFolder) -> Result<Vec<u8>, Stop> {
 
 /// A copy of the database to which nothing else writes: made here, or by the node that has the folder open.
 pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<PathBuf, Stop> {
+    let place = absolute(&data.checkpoint());
     match Store::open(&data.database(), store_options(settings)) {
-        Ok(store) => {
-            let place = absolute(&data.checkpoint());
-            checkpoints::make(&store, &place)?;
-            Ok(place)
-        }
-        Err(OpenError::Locked { .. }) => ask_the_node(settings),
-        Err(error) => Err(error.into()),
+        Ok(store) => checkpoints::make(&store, &place)?,
+        Err(OpenError::Locked { .. }) => ask_the_node(&settings.in_data_folder(&settings.ipc.path), &place)?,
+        Err(error) => return Err(error.into()),
     }
+    Ok(place)
 }
 
 /// Allows one backup of a folder at a time, because the node replaces its previous copy.
@@ -106,14 +104,23 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     }
 }
 
-/// Has the node that has the folder open make the copy; returns the copy's path.
-fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
-    let node = NodeClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
-    let place = PathBuf::from(node.answer(node.make_checkpoint())?);
-    if fs::metadata(&place).is_ok_and(|found| found.is_dir()) {
-        return Ok(place);
+/// Has the node that has the folder open make the copy in `place`, a folder of the same data folder.
+///
+/// The copy is removed after use, so its place is never taken from the answer: another program may listen on the socket,
+/// and a node in a container has other paths.
+fn ask_the_node(socket: &Path, place: &Path) -> Result<(), Stop> {
+    let node = NodeClient::connect(socket)?;
+    // A copy that was left would be taken for the new one.
+    checkpoints::remove(place).map_err(|error| Stop::Failure(format!("{}: {error}", place.display())))?;
+    let answer = node.answer(node.make_checkpoint())?;
+    // A link is not followed.
+    if fs::symlink_metadata(place).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
     }
-    Err(Stop::Failure(format!("the node wrote the copy to {}, which this command can't read", place.display())))
+    let place = place.display();
+    Err(Stop::Failure(format!(
+        "the node wrote the copy to {answer}, not to {place}; give the data folder of this node"
+    )))
 }
 
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
@@ -128,4 +135,58 @@ pub(super) fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), 
     let (head, bytes) = (&manifest.head, HumanBytes(manifest.bytes()));
     let (number, hash, chain) = (head.number, head.hash, manifest.chain_id);
     print(format!("{what}: chain {chain}, block {number} {hash}, {bytes} in {}\n", folder.display()).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Answers one request with this path.
+    fn answer_once(socket: &Path, path: &Path) -> std::thread::JoinHandle<()> {
+        let listener = UnixListener::bind(socket).unwrap();
+        let path = path.display().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = String::new();
+            BufReader::new(stream.try_clone().unwrap()).read_line(&mut request).unwrap();
+            let request: serde_json::Value = serde_json::from_str(&request).unwrap();
+            let answer = serde_json::json!({ "jsonrpc": "2.0", "id": request["id"], "result": path });
+            writeln!(stream, "{answer}").unwrap();
+        })
+    }
+
+    #[test]
+    fn a_copy_is_only_taken_from_the_data_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, other) = (folder.path().join("tenon.ipc"), folder.path().join("other"));
+        let place = folder.path().join("data").join("checkpoint");
+        fs::create_dir_all(&place).unwrap();
+        fs::create_dir(&other).unwrap();
+        let answering = answer_once(&socket, &other);
+
+        let Err(Stop::Failure(text)) = ask_the_node(&socket, &place) else { panic!("taken") };
+
+        answering.join().unwrap();
+        assert!(text.contains("not to"), "{text}");
+        assert!(other.is_dir(), "the folder that the answer names is untouched");
+        assert!(!place.exists(), "an earlier copy is not taken for the new one");
+    }
+
+    #[test]
+    fn a_link_is_not_a_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, other) = (folder.path().join("tenon.ipc"), folder.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        let place = folder.path().join("checkpoint");
+        std::os::unix::fs::symlink(&other, &place).unwrap();
+        let answering = answer_once(&socket, &place);
+
+        assert!(ask_the_node(&socket, &place).is_err());
+
+        answering.join().unwrap();
+        assert!(other.is_dir());
+    }
 }
