@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
 use crate::log_file;
+use crate::terminal_text::without_control_characters;
 
 /// Time limit for a line if the reader has kept up so far.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -63,9 +64,9 @@ fn write(line: &[u8]) {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).write(&mut io::stderr(), line);
 }
 
-/// Writes a line to standard error, and to the log file if there is one.
+/// Writes a line without control characters to standard error, and to the log file if there is one.
 pub(crate) fn say(line: &str) {
-    let _ = LogOutput.write_all(format!("{line}\n").as_bytes());
+    let _ = LogOutput.write_all(format!("{}\n", without_control_characters(line)).as_bytes());
 }
 
 /// Writes a text to standard output, for a program that continues even if it is not read. Returns whether it was

@@ -61,6 +61,7 @@ mod service_manager;
 mod shutdown;
 mod snapshot;
 mod start_lines;
+mod terminal_text;
 mod version;
 mod voting;
 mod wallets;

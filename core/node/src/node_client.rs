@@ -17,6 +17,8 @@ use crate::running_nodes::{self, RunningNode};
 
 /// Time limit for an answer, in effect none: operators wait for slow operations, and interrupt those that they give up.
 const NO_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum length of an answer, bytes. A node with 100,000 accounts answers their list with some 5 MB.
+const MAX_ANSWER: usize = 16 << 20;
 
 /// A connection to a running node, or to a signing service. Dereferences to [`Client`] for its calls.
 pub(crate) struct NodeClient {
@@ -68,7 +70,7 @@ impl NodeClient {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
         let request_timeout = request_timeout.unwrap_or(NO_TIMEOUT);
-        let settings = ClientSettings { request_timeout, ..ClientSettings::default() };
+        let settings = ClientSettings { request_timeout, max_message_bytes: MAX_ANSWER, ..ClientSettings::default() };
         let connected = runtime.block_on(Client::connect_with(path, settings));
         let client = connected.map_err(|error| match &error {
             SocketError::Connect { source, .. } => match reason(source.kind()) {

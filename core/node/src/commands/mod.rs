@@ -24,14 +24,21 @@ pub(crate) mod signer;
 pub(crate) mod snapshot;
 pub(crate) mod verify_headers;
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
 use crate::exit::Stop;
+use crate::terminal_text::without_control_characters;
 
-/// Writes to standard output. A closed reader (`tenon … | head`) is not an error.
+/// Writes to standard output, to a terminal without control characters. A closed reader (`tenon … | head`) is not an
+/// error.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Stop> {
     let mut output = std::io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
+    let written = if output.is_terminal() {
+        output.write_all(without_control_characters(&String::from_utf8_lossy(bytes)).as_bytes())
+    } else {
+        output.write_all(bytes)
+    };
+    match written.and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Stop::failure(format!("standard output: {error}"))),
         _ => Ok(()),
     }

@@ -102,67 +102,94 @@ pub trait AdminSubscriptions: SubscriptionClientT {
 
 impl<T: SubscriptionClientT> AdminSubscriptions for T {}
 
-/// A module. Members that do not apply to its kind are empty or zero.
+/// A module. Members that do not apply to its kind are empty or zero. Name, kind and state are required, so that a short
+/// answer is no long list in memory; other members may be missing in the answer of another version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct Module {
     /// Name in operations.
     pub name: String,
     /// State.
     pub state: ModuleState,
     /// Why it failed.
+    #[serde(default)]
     pub reason: Option<String>,
     /// Namespace that a plugin serves.
+    #[serde(default)]
     pub namespace: String,
     /// `<major>.<minor>` of the namespace.
+    #[serde(default)]
     pub version: String,
     /// Name in the plugin's manifest.
+    #[serde(default)]
     pub plugin: String,
     /// Compiler and build of the plugin.
+    #[serde(default)]
     pub built_with: String,
     /// Path of the plugin's library.
+    #[serde(default)]
     pub path: String,
     /// SHA-256 of the library, hex.
+    #[serde(default)]
     pub content_hash: String,
     /// `in-process` or `process`.
+    #[serde(default)]
     pub isolation: String,
     /// Process of a plugin that has its own.
+    #[serde(default)]
     pub process: Option<u32>,
     /// Whether the node refuses to start without it.
+    #[serde(default)]
     pub is_required: bool,
     /// Capabilities that a plugin requests.
+    #[serde(default)]
     pub wanted: Vec<Capability>,
     /// Capabilities that it was granted.
+    #[serde(default)]
     pub granted: Vec<Capability>,
     /// What it needs: a plugin namespaces, an actor other actors.
+    #[serde(default)]
     pub needs: Vec<String>,
     /// Enabled modules that need it.
+    #[serde(default)]
     pub needed_by: Vec<String>,
     /// Methods of a plugin.
+    #[serde(default)]
     pub methods: Vec<String>,
     /// Subscription kinds of a plugin.
+    #[serde(default)]
     pub subscriptions: Vec<String>,
     /// Running calls of a plugin.
+    #[serde(default)]
     pub running_calls: u64,
     /// Open subscriptions of a plugin.
+    #[serde(default)]
     pub open_subscriptions: u64,
     /// Kind.
     pub kind: ModuleKind,
     /// Purpose of an actor, in one sentence.
+    #[serde(default)]
     pub summary: String,
     /// Why an actor can't be stopped.
+    #[serde(default)]
     pub fixed: Option<String>,
     /// Limits of a plugin.
+    #[serde(default)]
     pub limits: ModuleLimits,
     /// Faults since it was enabled.
+    #[serde(default)]
     pub faults: ModuleFaults,
     /// Protections that are not in force, one per line.
+    #[serde(default)]
     pub warnings: Vec<String>,
     /// Use of a plugin's own storage.
+    #[serde(default)]
     pub storage: Option<SpaceUsage>,
     /// When it is disabled again, if it was enabled for a limited time, seconds since 1970.
+    #[serde(default)]
     pub until: Option<u64>,
     /// Trust in a plugin's build: `built-in`, `vouched` or `foreign`.
+    #[serde(default)]
     pub trust: String,
 }
 
@@ -371,6 +398,15 @@ mod tests {
 
         assert_eq!(json!(load), json!({ "enabled": true, "grant": ["ReadChain"] }));
         assert_eq!(json!(ReplaceOptions::default()), json!({}));
+    }
+
+    #[test]
+    fn a_list_of_empty_modules_is_refused() {
+        let error = serde_json::from_str::<Vec<Module>>("[{},{}]").unwrap_err().to_string();
+        assert!(error.contains("missing field `name`"), "{error}");
+
+        let least = r#"[{"name":"eth","kind":"plugin","state":"enabled"}]"#;
+        assert_eq!(serde_json::from_str::<Vec<Module>>(least).unwrap()[0].name, "eth");
     }
 
     #[test]
