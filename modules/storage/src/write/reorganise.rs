@@ -13,7 +13,7 @@ use crate::{
         commit::{head_after, put_block_on_chain},
         pending::Pending,
         unwind::{head_at_most, take_off},
-        whole::{require_trie, start_from, store_trie},
+        whole::{require_trie, start_from, store_trie, store_tries_of_removed},
     },
 };
 
@@ -33,6 +33,7 @@ impl Store {
         if has_left {
             store_trie(shared, ancestor.0)?;
         }
+        store_tries_of_removed(shared, self.removed_with_state(ancestor.0, old.number().0))?;
 
         let mut batch = shared.database.batch();
         let mut pending = Pending::of_many_blocks();

@@ -13,7 +13,12 @@ use crate::{
         state::{ACCOUNTS, SLOTS, version_at},
     },
     store::Store,
-    write::{aside::keep_what_stays, commit::log_prefixes, pending::Pending, whole::require_trie},
+    write::{
+        aside::keep_what_stays,
+        commit::log_prefixes,
+        pending::Pending,
+        whole::{require_trie, store_tries_of_removed},
+    },
 };
 
 impl Store {
@@ -35,6 +40,7 @@ impl Store {
         }
         require_trie(&self.shared, target.0)?;
         writer.created_nodes.forget();
+        store_tries_of_removed(&self.shared, self.removed_with_state(target.0, head.0))?;
         let _unwinding = self.shared.generations.unwind_to(target.0);
         let writing = self.shared.known.write();
         let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.take_off_head(number));

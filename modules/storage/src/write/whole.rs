@@ -1,5 +1,7 @@
 //! Makes the trie of a state whole that has left the window, because the chain goes on from there.
 
+use std::ops::RangeInclusive;
+
 use tenon_api::{BlockNumber, StoreError, TrieNodeWrite, Unlimited};
 
 use crate::{
@@ -89,6 +91,13 @@ pub(crate) fn put_missing(
     batch.put(Column::Trie, key, records::encode_latest(created, &node.rlp))
 }
 
+/// Stores the tries of canonical blocks that are about to be removed, as far as they have left the window: the state of a
+/// removed block is read from its trie, by its hash.
+pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {
+    let whole_from = shared.whole_tries_from();
+    numbers.take_while(|number| *number < whole_from).try_for_each(|number| store_trie(shared, number))
+}
+
 /// Records that the trie of this height is whole although it had left the window; returns what to publish once the batch
 /// is written.
 pub(crate) fn start_from(shared: &Shared, batch: &mut Batch<'_>, number: u64) -> Result<TrieExtent, StoreError> {
@@ -98,6 +107,12 @@ pub(crate) fn start_from(shared: &Shared, batch: &mut Batch<'_>, number: u64) ->
 }
 
 impl Store {
+    /// Of the blocks above `ancestor`, those whose states stay readable when they are removed: the newest, as many as tries
+    /// are kept of while the head is old.
+    pub(crate) fn removed_with_state(&self, ancestor: u64, head: u64) -> RangeInclusive<u64> {
+        ancestor.max(head.saturating_sub(self.old_trie_window)) + 1..=head
+    }
+
     /// Makes the head's trie whole if blocks were removed until the head had left the window. Also after an unwind that
     /// was killed. The caller holds the writer's lock, or is the only one that has the store.
     pub(crate) fn make_head_whole(&self) -> Result<(), StoreError> {

@@ -21,7 +21,7 @@ use crate::{
     history::reachable,
     reorganise::Branches,
     support::{
-        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, options, overwrite,
+        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, open, options, overwrite,
         remove_nodes, word,
     },
 };
@@ -584,6 +584,38 @@ fn groups_of_old_blocks_leave_the_records_of_single_ones() {
         let nodes = &found["trie_checkpoints"];
         assert!(nodes.iter().all(|(key, rlp)| checkpoints.get(key) == Some(rlp)));
         (0..=80).step_by(EVERY as usize).for_each(|number| assert_complete(folder.path(), &maker, number));
+    }
+}
+
+/// Also of blocks inside a group, whose tries were never written.
+#[test]
+fn states_of_removed_blocks_stay_readable_by_their_roots() {
+    let mut random = Random::new();
+    for is_unwound in [false, true] {
+        let branches = Branches::random(&mut random, 29, 12);
+        let [whole, folder] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let full = open(whole.path(), Mode::Archive);
+        fill(&full, &branches.commits[0]);
+        let store = grouping(folder.path(), 0);
+        store.initialise(&branches.commits[0][0], CHAIN_ID).unwrap();
+        commit_in_groups(&store, &branches.commits[0][1..], &mut random);
+
+        if is_unwound {
+            store.unwind(BlockNumber(branches.fork)).unwrap();
+        } else {
+            store.reorganise(BlockNumber(branches.fork), &branches.above(1, 12)).unwrap();
+        }
+
+        let removed = &branches.commits[0][branches.fork as usize + 1..];
+        assert_eq!(removed.len(), 12);
+        for commit in removed {
+            let root = commit.block.header.state_root;
+            for (address, slots) in asked() {
+                let wanted = prove(&*full.trie(), root, address, &slots).unwrap();
+                assert_eq!(prove(&*store.trie(), root, address, &slots), Ok(wanted), "{address}");
+            }
+        }
+        assert_whole(&store);
     }
 }
 
