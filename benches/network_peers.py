@@ -2,7 +2,7 @@
 """Scripted peers of a bench, with the code of tests/network/peer.py. Runs under the tests' Python, which has its libraries.
 
   network_peers.py idle ENODE NETWORK GENESIS COUNT     connects, says so, and only answers Pings until its input ends
-  network_peers.py watch ENODE NETWORK GENESIS BLOCKS   milliseconds from each block's timestamp to its arrival, as JSON
+  network_peers.py watch ENODE NETWORK GENESIS BLOCKS   milliseconds from each block's due time to its arrival, as JSON
 """
 
 import contextlib
@@ -19,7 +19,9 @@ import rlp  # noqa: E402
 from peer import PING, PONG, Closed, Peer  # noqa: E402
 
 NEW_BLOCK = 0x17
-TIMESTAMP = 11
+NUMBER, TIMESTAMP = 8, 11
+# Seconds between two blocks of the chain `load`.
+PERIOD = 1
 
 
 def connected(enode, network, genesis, source):
@@ -50,7 +52,7 @@ def idle(enode, network, genesis, count):
 
 
 def watch(enode, network, genesis, blocks):
-    peer, waits = connected(enode, network, genesis, "127.0.0.1"), []
+    peer, waits, times = connected(enode, network, genesis, "127.0.0.1"), [], {}
     while len(waits) < blocks:
         code, payload = peer.receive()
         arrived = time.time()
@@ -58,8 +60,12 @@ def watch(enode, network, genesis, blocks):
             peer.send(PONG, b"\xc0")
         elif code == NEW_BLOCK:
             [[header, transactions, _], _] = rlp.decode(payload)
-            wait = 1000 * (arrived - int.from_bytes(header[TIMESTAMP], "big"))
-            waits.append({"milliseconds": wait, "transactions": len(transactions)})
+            number, timestamp = (int.from_bytes(header[field], "big") for field in (NUMBER, TIMESTAMP))
+            times[number] = timestamp
+            # A late block may have a later timestamp, so that its own does not say when it was due.
+            if number - 1 in times:
+                wait = 1000 * (arrived - times[number - 1] - PERIOD)
+                waits.append({"milliseconds": wait, "transactions": len(transactions)})
     print(json.dumps(waits))
 
 
