@@ -9,12 +9,13 @@
   import    benches/importing.py with its defaults: against the sum of its parts, over growing states
   mainnet   benches/mainnet.py with its defaults: a chain like the main network's, beside the reference client; an hour,
             and only when asked for
+  network   benches/network.py with its defaults: sync, the cost of peers, the node's own blocks
   device    benches/device.py with its defaults: what a hardware wallet costs, on the simulator; the signing service's decision
   sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
 
 Absolute figures differ between machines; docs/performance.md records the ratios.
 
-  benches/run.py                                         everything: about 45 minutes
+  benches/run.py                                         everything but mainnet: about 50 minutes
   benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
 """
@@ -30,6 +31,7 @@ import device
 import hops
 import importing
 import mainnet
+import network
 import rpc_table
 import servers
 import soak
@@ -37,7 +39,7 @@ import start
 import sweep
 from targets import report_targets
 
-USUAL = ("requests", "start", "hops", "import", "device", "sweep")
+USUAL = ("requests", "start", "hops", "import", "network", "device", "sweep")
 PARTS = (*USUAL, "mainnet")
 
 
@@ -92,6 +94,10 @@ def measure(arguments, folder):
         figures["mainnet"] = mainnet.measure(mainnet.arguments([]))
         print(mainnet.report(figures["mainnet"]))
         targets += mainnet.targets(figures["mainnet"])
+    if "network" in arguments.parts:
+        figures["network"] = network.measure(network.arguments([]))
+        print(network.report(figures["network"]))
+        targets += network.targets(figures["network"])
     if "device" in arguments.parts:
         figures["device"] = device.measure(device.arguments([]), folder)
         targets += device.targets(figures["device"])
