@@ -36,7 +36,11 @@ pub use sampling::{VERIFIED_AGE, VERIFIED_EVERY};
 pub use sealing::{MasternodeKey, seal};
 pub use timing::countdown;
 
-use super::{candidates::MasternodeSource, signers::SignerCache, signing::SigningIndex};
+use super::{
+    candidates::MasternodeSource,
+    signers::{SignatureProblem, SignerCache},
+    signing::SigningIndex,
+};
 
 /// Blocks whose epoch is cached: more than four epochs of 900, so that verification never walks far. An entry is a hash
 /// and a pointer.
@@ -84,6 +88,14 @@ impl V2Engine {
     /// The consensus parameters.
     pub fn consensus(&self) -> &NativeConsensus {
         &self.settings.consensus
+    }
+
+    /// The signer of a vote or timeout, cached: its verification needs the signer again.
+    ///
+    /// # Errors
+    /// [`SignatureProblem`], also for a high S, which makes a second signature out of a valid one without the key.
+    pub fn signer(&self, digest: B256, signature: &[u8]) -> Result<Address, SignatureProblem> {
+        self.signers.recover_low_s(digest, signature)
     }
 
     /// The proposer of a block: the signer of its seal hash (`docs/spec/chain.md` 1.2).

@@ -2,7 +2,7 @@
 //! without a clock, random numbers, peers or a database. If an event fails, the actions pushed before the failure must
 //! still be carried out: the replica keeps the state that it had reached.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use tenon_api::messages::{VotingPool, WaitingMembers, WaitingTimeouts, WaitingVotes};
 use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader, SignerMessage};
@@ -12,7 +12,7 @@ use super::{
     CertificateChain, EpochInfo, ForensicProof, V2Engine, V2Error, VoteWatch, countdown,
     epoch::{gap_number, would_open_epoch},
     extra_of, is_epoch_switch,
-    pool::Pool,
+    pool::{Pool, Pooled as _},
     round_of, stored_header,
 };
 use crate::messages::{
@@ -196,7 +196,7 @@ impl Replica {
             let signature = key.sign_message(message, vote_digest(&block, gap_number))?.to_vec().into();
             let vote = Vote { block, signature, gap_number };
             self.state.highest_voted_round = self.state.round;
-            self.handle_vote(vote.clone(), chain, actions)?;
+            self.handle_vote(vote.clone(), key.address(), chain, actions)?;
             actions.push(Action::SendVote(vote));
         }
         Ok(())
@@ -229,32 +229,38 @@ impl Replica {
             return Ok(());
         }
         let digest = vote_digest(&vote.block, vote.gap_number);
-        if !self.is_candidates(digest, &vote.signature, vote.gap_number, chain)? {
-            return Ok(());
-        }
+        let signer = self.candidate_of(digest, &vote.signature, vote.gap_number, chain)?;
+        let Some(signer) = signer.filter(|signer| self.votes.accepts(&vote, *signer)) else { return Ok(()) };
         actions.push(Action::SendVote(vote.clone()));
-        self.handle_vote(vote, chain, actions)?;
+        self.handle_vote(vote, signer, chain, actions)?;
         Ok(())
     }
 
     /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch have voted (5.4).
-    fn handle_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+    fn handle_vote(
+        &mut self,
+        vote: Vote,
+        signer: Address,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), V2Error> {
         let (found, current) = (vote.block.round, self.state.round);
         if found != current && Some(found) != current.checked_add(1) {
             return Err(V2Error::VoteRound { found, current });
         }
-        self.watch_for_equivocation(&vote, actions);
-        let (block, gap_number) = (vote.block, vote.gap_number);
-        let entries = self.votes.add(vote)?;
+        self.watch_for_equivocation(&vote, signer, actions);
+        let (block, gap_number, key) = (vote.block, vote.gap_number, vote.key());
+        let entries = self.votes.add(vote, signer, current)?;
         let unknown = |error| V2Error::VoteBlock { hash: block.hash, number: block.number, error: Box::new(error) };
         let header = stored_header(chain, block.hash, block.number).map_err(unknown)?;
         let epoch = self.engine.epoch_info(&header, chain).map_err(unknown)?;
-        if !self.engine.is_quorum(entries.len(), &epoch, block.round) {
+        if !self.engine.is_quorum(entries, &epoch, block.round) {
             return Ok(());
         }
         self.engine.check_block_info(&block, &header)?;
         let digest = vote_digest(&block, gap_number);
-        let signatures = self.one_of_each_masternode(digest, entries.into_iter().map(|vote| vote.signature), &epoch);
+        let signatures = self.votes.of(&key).map(|vote| &vote.signature);
+        let signatures = self.one_of_each_masternode(digest, signatures, &epoch);
         if !self.engine.is_quorum(signatures.len(), &epoch, block.round) {
             return Ok(());
         }
@@ -262,9 +268,7 @@ impl Replica {
     }
 
     /// Reports a signer that voted for another block in this round.
-    fn watch_for_equivocation(&mut self, vote: &Vote, actions: &mut Vec<Action>) {
-        let digest = vote_digest(&vote.block, vote.gap_number);
-        let Ok(signer) = self.engine.signers.recover_low_s(digest, &vote.signature) else { return };
+    fn watch_for_equivocation(&mut self, vote: &Vote, signer: Address, actions: &mut Vec<Action>) {
         self.watch.forget_before(self.state.round);
         if let Some(proof) = self.watch.observe(vote, signer) {
             actions.push(Action::Report(proof));
@@ -285,11 +289,10 @@ impl Replica {
             return Ok(());
         }
         let digest = timeout_digest(timeout.round, timeout.gap_number);
-        if !self.is_candidates(digest, &timeout.signature, timeout.gap_number, chain)? {
-            return Ok(());
-        }
+        let signer = self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)?;
+        let Some(signer) = signer.filter(|signer| self.timeouts.accepts(&timeout, *signer)) else { return Ok(()) };
         actions.push(Action::SendTimeout(timeout.clone()));
-        self.handle_timeout(timeout, chain, actions)?;
+        self.handle_timeout(timeout, signer, chain, actions)?;
         Ok(())
     }
 
@@ -297,6 +300,7 @@ impl Replica {
     fn handle_timeout(
         &mut self,
         timeout: Timeout,
+        signer: Address,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
     ) -> Result<(), V2Error> {
@@ -304,15 +308,17 @@ impl Replica {
         if round != current {
             return Err(V2Error::TimeoutRound { found: round, current });
         }
-        let entries = self.timeouts.add(timeout)?;
+        let key = timeout.key();
+        let entries = self.timeouts.add(timeout, signer, current)?;
         let head = chain.head();
         let epoch = self.engine.epoch_info(&head.header, chain)?;
-        if !self.engine.is_quorum(entries.len(), &epoch, round) {
+        if !self.engine.is_quorum(entries, &epoch, round) {
             return Ok(());
         }
         let epoch = self.epoch_of_timeout(round, &head.header, chain)?;
         let digest = timeout_digest(round, gap_number);
-        let signatures = self.one_of_each_masternode(digest, entries.into_iter().map(|entry| entry.signature), &epoch);
+        let signatures = self.timeouts.of(&key).map(|timeout| &timeout.signature);
+        let signatures = self.one_of_each_masternode(digest, signatures, &epoch);
         if !self.engine.is_quorum(signatures.len(), &epoch, round) {
             return Ok(());
         }
@@ -383,7 +389,7 @@ impl Replica {
         let message = SignerMessage::Timeout { round, gap_number };
         let signature = key.sign_message(message, timeout_digest(round, gap_number))?.to_vec().into();
         let timeout = Timeout { round, signature, gap_number };
-        self.handle_timeout(timeout.clone(), chain, actions)?;
+        self.handle_timeout(timeout.clone(), key.address(), chain, actions)?;
         actions.push(Action::SendTimeout(timeout));
         self.timeout_count += 1;
         let threshold = self.timing.timeout_sync_threshold;
@@ -484,36 +490,32 @@ impl Replica {
         SyncInfo { quorum: self.state.highest_quorum.clone(), timeout: self.state.highest_timeout.clone() }
     }
 
-    /// Returns whether a candidate of a gap block signed: standby and penalised nodes count too (4.4).
-    fn is_candidates(
+    /// The signer, if it is a candidate of the gap block: standby and penalised nodes count too (4.4).
+    fn candidate_of(
         &self,
         digest: B256,
         signature: &[u8],
         gap_number: u64,
         chain: &dyn ChainReader,
-    ) -> Result<bool, V2Error> {
+    ) -> Result<Option<Address>, V2Error> {
         let candidates = self.engine.candidates(gap_number, chain)?.ok_or(V2Error::NoSnapshot)?;
-        let signer = self.engine.signers.recover_low_s(digest, signature)?;
-        Ok(candidates.contains(&signer))
+        let signer = self.engine.signer(digest, signature)?;
+        Ok(candidates.contains(&signer).then_some(signer))
     }
 
     /// The first signature of each masternode of the epoch; others are left out.
-    fn one_of_each_masternode(
+    fn one_of_each_masternode<'a>(
         &self,
         digest: B256,
-        signatures: impl Iterator<Item = Bytes>,
+        signatures: impl Iterator<Item = &'a Bytes>,
         epoch: &EpochInfo,
     ) -> Vec<Bytes> {
-        let mut seen: Vec<Address> = Vec::new();
-        signatures
-            .filter(|signature| match self.engine.signers.recover_low_s(digest, signature) {
-                Ok(signer) if epoch.is_masternode(&signer) && !seen.contains(&signer) => {
-                    seen.push(signer);
-                    true
-                }
-                _ => false,
-            })
-            .collect()
+        let mut seen = HashSet::new();
+        let mut is_first = |signature: &Bytes| {
+            let signer = self.engine.signer(digest, signature);
+            signer.is_ok_and(|signer| epoch.is_masternode(&signer) && seen.insert(signer))
+        };
+        signatures.filter(|signature| is_first(signature)).cloned().collect()
     }
 
     /// The epoch whose rules apply to the timeouts of a round (5.6): the head's, or an earlier one if the head's began

@@ -318,6 +318,31 @@ fn a_second_vote_in_one_round_is_detected_and_still_counted() {
     assert_eq!(replica.state().round, 13);
 }
 
+/// A masternode can sign any number of votes and timeouts of a round, each of which is valid.
+#[test]
+fn a_flood_of_one_signer_is_not_relayed_and_leaves_room_for_others() {
+    let chain = recorded(12);
+    let mut replica = replica_at(&chain, 12, None);
+    let (mut actions, liar) = (Vec::new(), masternode(1));
+    for salt in 1..=100 {
+        let block = BlockInfo { hash: B256::repeat_byte(salt), ..vote_for(chain.at(12), 1, 0).block };
+        let signature = liar.sign(vote_digest(&block, 0)).to_vec().into();
+        let verdict = replica.on_vote(Vote { block, signature, gap_number: 0 }, &*chain, &mut actions);
+        assert_eq!(verdict.is_err(), salt <= 4, "unknown blocks, and then dropped");
+    }
+    for _ in 0..3 {
+        replica.on_timeout(timeout_of(12, 1, 0), &*chain, &mut actions).unwrap();
+    }
+
+    let relayed = |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::SendVote(_))).count();
+    assert_eq!(relayed(&actions), 4);
+    for n in [0, 2, 3] {
+        replica.on_vote(vote_for(chain.at(12), n, 0), &*chain, &mut actions).unwrap();
+    }
+    assert_eq!(replica.state().round, 13);
+    assert_eq!(replica.state().highest_quorum.signatures.len(), 3);
+}
+
 #[test]
 fn a_masternode_votes_once_in_a_round_and_only_for_the_current_one() {
     let chain = recorded(13);
