@@ -169,8 +169,17 @@ impl NativeEngine {
     /// # Errors
     /// [`NativeError::NotNative`].
     pub fn with(spec: &Arc<ChainSpec>, source: Arc<dyn MasternodeSource>, clock: Clock) -> Result<Self, NativeError> {
+        Self::with_signers(spec, source, clock, Arc::default())
+    }
+
+    fn with_signers(
+        spec: &Arc<ChainSpec>,
+        source: Arc<dyn MasternodeSource>,
+        clock: Clock,
+        signers: Arc<SignerCache>,
+    ) -> Result<Self, NativeError> {
         let settings = Arc::new(spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?);
-        let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
+        let signing = Arc::new(SigningIndex::default());
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 =
             V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
@@ -198,9 +207,24 @@ impl NativeEngine {
         clock: Clock,
         records: Arc<dyn EngineRecords>,
     ) -> Result<Self, NativeError> {
+        Self::keeping_with_signers(spec, source, clock, records, Arc::default())
+    }
+
+    /// Like [`NativeEngine::keeping_with`], with a cache of signers that several engines of a process share: each
+    /// signature is recovered once for all simulated nodes of a network.
+    ///
+    /// # Errors
+    /// See [`NativeEngine::keeping`].
+    pub fn keeping_with_signers(
+        spec: &Arc<ChainSpec>,
+        source: Arc<dyn MasternodeSource>,
+        clock: Clock,
+        records: Arc<dyn EngineRecords>,
+        signers: Arc<SignerCache>,
+    ) -> Result<Self, NativeError> {
         let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
         let source = Arc::new(KeptCandidates::new(source, Arc::clone(&records), epoch));
-        let engine = Self { records: Some(records), ..Self::with(spec, source, clock)? };
+        let engine = Self { records: Some(records), ..Self::with_signers(spec, source, clock, signers)? };
         if let Some(committed) = engine.voting_state()?.committed {
             engine.protect(committed);
         }
