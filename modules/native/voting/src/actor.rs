@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
@@ -12,7 +12,7 @@ use tenon_api::{Block, BlockSigner, CannotSign, ChainReader, RoundMessage, Round
 use tenon_bus::{Bus, Delivery};
 use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState, seal};
 use tenon_native_consensus::{
-    DutyError, MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest,
+    DutyError, MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, timeout_digest, vote_digest,
 };
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
@@ -236,10 +236,14 @@ impl VotingActor {
 
     /// Executes the replica's actions. `signs` is true if they may include a timeout of this node.
     fn perform(&mut self, actions: Vec<Action>, signs: bool) {
-        let Some(state) = self.state().cloned() else { return };
+        let Some(state) = self.state() else { return };
         let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
-        if (has_voted || signs) && !self.keep(state) {
-            return;
+        // Copied only if it is to be written: it has certificates, and most messages change nothing in it.
+        if has_voted || signs {
+            let state = state.clone();
+            if !self.keep(state) {
+                return;
+            }
         }
         if has_voted && let Some(executed_at) = self.executed_at {
             self.counts.count_vote_after(executed_at.elapsed());
@@ -403,7 +407,10 @@ impl VotingActor {
     fn is_strange_signature(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
         let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
         let before = self.at_start.highest_voted_round.max(self.at_start.round);
-        if round <= before || !matches!(recover(digest, signature), Ok(signer) if signer == key.address()) {
+        // Anyone can make a signature with a high S out of one that this node has sent, so such a signature proves
+        // nothing, and no node counts it.
+        let is_own = |signer: Address| signer == key.address();
+        if round <= before || !self.ports.engine.v2().signer(digest, signature).is_ok_and(is_own) {
             return false;
         }
         let address = key.address();
@@ -480,27 +487,28 @@ impl VotingActor {
 
     /// Makes the block of this round if it is this node's turn and the block is due.
     fn propose(&mut self) {
-        let (Some(key), Some(state)) = (self.key(), self.state().cloned()) else { return };
+        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(Replica::state)) else { return };
         let now = self.timing.unix();
         if self.planned.is_some_and(|time| now < time) {
             return;
         }
-        match self.proposer.look(&self.ports, &*key, &state, now) {
+        match self.proposer.look(&self.ports, &*key, state, now) {
             Ok(Turn::Nothing) => {}
             Ok(Turn::Wait(wait)) => {
                 self.planned = Some(now + wait);
                 self.later(wait, Input::TryPropose);
             }
             Ok(Turn::Propose(parent, draft)) => {
+                let round = state.round;
+                let noted = VotingState { highest_proposed_round: round, ..state.clone() };
                 if let Some(replica) = &mut self.replica {
-                    replica.note_proposal(state.round);
+                    replica.note_proposal(round);
                 }
-                let noted = VotingState { highest_proposed_round: state.round, ..state };
                 if !self.keep(noted) {
                     return;
                 }
                 match self.proposer.build(&self.ports, &parent, *draft) {
-                    Ok(block) => self.seal(state.round, block),
+                    Ok(block) => self.seal(round, block),
                     Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
                         round"),
                 }
