@@ -286,9 +286,12 @@ mod tests {
 
     use super::*;
 
-    /// A module with these members; the others are empty.
+    /// An enabled plugin with these members in place of its own; the others are empty.
     fn module(members: Value) -> Module {
-        serde_json::from_value(members).unwrap()
+        let mut module = json!({ "name": "eth", "kind": "plugin", "state": "enabled" });
+        let Value::Object(members) = members else { panic!("{members} is not an object") };
+        module.as_object_mut().unwrap().extend(members);
+        serde_json::from_value(module).unwrap()
     }
 
     /// A report without builds and calls.
