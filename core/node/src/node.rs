@@ -15,7 +15,7 @@ use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_device_wallets::DeviceWallets;
-use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer, ScriptOptions};
+use tenon_execution::{ChainActor, ChainHandle, Executor, Importer};
 use tenon_host::{BuiltIns, NamespaceAlias, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_isolation::IsolationOptions;
@@ -26,6 +26,7 @@ use tenon_native_pool::NativePolicy;
 use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
+use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
 use tenon_storage::{StoreLimits, StoreResources};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
@@ -351,14 +352,14 @@ fn start_chain(
     let port = Arc::clone(&importer);
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
     let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
-    let limits = ExecutionLimits {
+    let limits = CallLimits {
         call_gas_cap: settings.rpc.gas_cap,
         call_timeout: settings.rpc.evm_timeout,
         trace_timeout: settings.rpc.trace_timeout,
         trace_steps: settings.rpc.trace_steps,
         trace_bytes: trace_memory(settings, memory),
         min_tip: tenon_api::U256::from(settings.pool.price_limit),
-        ..ExecutionLimits::default()
+        ..CallLimits::default()
     };
     let scripts = ScriptOptions {
         memory: settings.rpc.script_memory.0,
@@ -366,8 +367,9 @@ fn start_chain(
         ..ScriptOptions::default()
     };
     let resources = CallResources { limits, memory: memory.clone(), scripts };
-    let (family, engine) = (Arc::clone(&chain.family), Arc::clone(engine));
-    tenon_execution::register(bus, chain.reader(), family, engine, work, resources, handle.clone())?;
+    let (executor, simulation) = (Executor::new(Arc::clone(&chain.family)), Arc::clone(&chain.simulation));
+    tenon_simulation::register(bus, chain.reader(), executor, simulation, Arc::clone(engine), work, resources)?;
+    tenon_execution::register(bus, handle.clone())?;
     if chain.spec.native.is_some() {
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;

@@ -12,6 +12,8 @@ use tenon_consensus::EthereumEngine;
 use tenon_execution::family::ChainFamily;
 use tenon_native_consensus::NativeEngine;
 use tenon_native_execution::family_of;
+use tenon_native_simulation::simulation_of;
+use tenon_simulation::family::SimulationFamily;
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
@@ -64,8 +66,10 @@ impl From<Vec<u8>> for ChosenGenesis {
 pub(crate) struct OpenedChain {
     /// The rules.
     pub(crate) spec: Arc<ChainSpec>,
-    /// The family's rules of execution.
+    /// The family's rules of blocks.
     pub(crate) family: Arc<dyn ChainFamily>,
+    /// The family's rules of calls, simulated blocks and traces.
+    pub(crate) simulation: Arc<dyn SimulationFamily>,
     /// The database, which contains at least the genesis block.
     pub(crate) store: Arc<Store>,
     /// Constant facts.
@@ -217,8 +221,8 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        let family = family_of(&spec);
-        Ok(Self { spec, family, store, info, engine, native_engine })
+        let (family, simulation) = (family_of(&spec), simulation_of(&spec));
+        Ok(Self { spec, family, simulation, store, info, engine, native_engine })
     }
 
     /// [`OpenedChain::open`] for a folder that the start may have created. Keeps the folder if another node is using it

@@ -28,7 +28,7 @@ pub(crate) fn trace_options(input: &[u8]) {
 
 /// A tracer written in JavaScript, over a run of one step. The engine's own heap has its own limit.
 pub(crate) fn script(input: &[u8]) {
-    tenon_execution::fuzzing::script(input);
+    tenon_simulation::fuzzing::script(input);
 }
 
 /// Batches of orders, orders, and records. A decoded batch decodes again in the form written by miners.

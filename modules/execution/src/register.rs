@@ -1,50 +1,15 @@
 //! Registers this crate's handlers.
 
-use std::sync::Arc;
+use tenon_api::messages::{GetBadBlocks, SetHead};
+use tenon_bus::{Bus, RegisterError};
 
-use tenon_api::{
-    ChainReader, ConsensusEngine,
-    messages::{
-        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetExecutionWitness, GetFeeHistory, GetIntermediateRoots,
-        GetNextBlockFees, GetStorageRange, SetHead, Simulate, SuggestGasPrice, SuggestTip, Trace,
-    },
-};
-use tenon_bus::{Bus, RegisterError, WorkPool};
-use tenon_javascript::ScriptHost;
+use crate::ChainHandle;
 
-use crate::{
-    CallResources, ChainHandle, Executor,
-    call::{Calls, LongCalls},
-    family::ChainFamily,
-    fee::Fees,
-    trace::RecordingMemory,
-};
-
-/// Answers calls, estimates, access lists, simulations, traces, questions about fees, and the command to move the head.
-///
-/// Everything that runs the EVM or reads many blocks is one job on `pool`, except calls that end at once.
+/// Answers which blocks were refused, and the command to move the head.
 ///
 /// # Errors
 /// [`RegisterError`] if one of these messages already has a handler.
-pub fn register(
-    bus: &Bus,
-    chain: Arc<dyn ChainReader>,
-    family: Arc<dyn ChainFamily>,
-    engine: Arc<dyn ConsensusEngine>,
-    pool: &WorkPool,
-    resources: impl Into<CallResources>,
-    writer: ChainHandle,
-) -> Result<(), RegisterError> {
-    let CallResources { limits, memory, scripts } = resources.into();
-    let scripts = ScriptHost::new(scripts);
-    let executor = Executor::new(Arc::clone(&family));
-    let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
-    let long_calls = LongCalls::new();
-    let chain_reader = Arc::clone(&chain);
-    let calls = Calls { executor, chain: chain_reader, engine, limits, recording_memory, long_calls, memory, scripts };
-    let fees = Fees::new(family, chain, limits);
-    register_calls(bus, pool, &calls)?;
-    register_fees(bus, pool, &fees)?;
+pub fn register(bus: &Bus, writer: ChainHandle) -> Result<(), RegisterError> {
     let reader = writer.clone();
     bus.handle(move |_: GetBadBlocks, _| {
         let reader = reader.clone();
@@ -54,59 +19,4 @@ pub fn register(
         let writer = writer.clone();
         async move { writer.set_head(request.number).await }
     })
-}
-
-fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), RegisterError> {
-    let (trying, own) = (calls.clone(), calls.clone());
-    bus.handle_attempt(
-        pool,
-        move |request: &Call, caller| Some(trying.charged(trying.attempt(request, caller)?, caller)),
-        move |request, caller| own.charged(own.call(&request, caller), caller),
-    )?;
-    let (trying, own) = (calls.clone(), calls.clone());
-    bus.handle_attempt(
-        pool,
-        move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(Ok),
-        move |request, caller| own.charged(own.estimate_gas(&request, caller), caller),
-    )?;
-    let (trying, own) = (calls.clone(), calls.clone());
-    bus.handle_attempt(
-        pool,
-        move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(Ok),
-        move |request, caller| own.create_access_list(&request, caller),
-    )?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| own.intermediate_roots(&request, caller))?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: GetExecutionWitness, caller| own.execution_witness(&request, caller))?;
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
-    let (trying, own) = (calls.clone(), calls.clone());
-    bus.handle_attempt(
-        pool,
-        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
-        move |request, caller| own.charged(own.trace(&request, caller), caller),
-    )
-}
-
-fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {
-    let own = fees.clone();
-    let known = fees.clone();
-    bus.handle_attempt(pool, move |_: &SuggestTip, _| known.known_tip().map(Ok), move |_, _| own.suggest_tip())?;
-    let (known, own) = (fees.clone(), fees.clone());
-    bus.handle_attempt(
-        pool,
-        move |_: &SuggestGasPrice, _| known.known_gas_price().map(Ok),
-        move |_, _| own.suggest_gas_price(),
-    )?;
-    let (known, own) = (fees.clone(), fees.clone());
-    bus.handle_attempt(
-        pool,
-        move |request: &GetFeeHistory, _| known.attempt_fee_history(request),
-        move |request, caller| own.fee_history(&request, caller),
-    )?;
-    let own = fees.clone();
-    bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))
 }

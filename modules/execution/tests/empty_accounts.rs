@@ -3,17 +3,15 @@
 //! `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one per line.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
-mod support;
-
 use std::sync::Arc;
 
 use alloy_primitives::{Address, hex};
 use serde_json::Value;
-use support::{MemoryChain, sealess::SealessEngine, test_data};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
 use tenon_execution::{Executor, ReferenceBlock};
 use tenon_native_execution::family_of;
+use tenon_test_node::{MemoryChain, sealess::SealessEngine, test_data};
 
 /// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {

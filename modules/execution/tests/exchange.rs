@@ -2,8 +2,6 @@
 //! state roots, and refused blocks.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
-mod support;
-
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -17,10 +15,10 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, address};
 use serde_json::Value;
-use support::market::{FIRST, Market, STRANGER, Sent, TRADING, roots, scenarios};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, EMPTY_ROOT_HASH, StoreError, TrieReader};
 use tenon_native_exchange::{TradingProblem, TradingReport, verify_trading_state};
 use tenon_storage::{Mode, Store, StoreOptions};
+use tenon_test_node::market::{FIRST, Market, STRANGER, Sent, TRADING, roots, scenarios};
 
 /// Batches of loans.
 const LENDING: Address = address!("0000000000000000000000000000000000000093");

@@ -1,12 +1,9 @@
 //! Branches of a native chain beside its head: they are executed, and their epochs come from their own blocks.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
-mod support;
-
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use support::native::RecordedChain;
 use tenon_api::{
     Block, BlockPort, BlockVerdict, ChainReader, Header, InsertOutcome, RecoveredTransaction, RoundBuilder,
     SealAttributes, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
@@ -21,6 +18,7 @@ use tenon_native_consensus::{
 };
 use tenon_native_execution::family_of;
 use tenon_storage::{Mode, Store, StoreOptions};
+use tenon_test_node::native::RecordedChain;
 
 /// Owner of the masternodes of the genesis block.
 const OWNER: &str = "0xA622d5eEc281eE0Cc6761EDea233BE9DE85bFd63";
@@ -153,7 +151,7 @@ fn open(folder: &Path) -> Arc<Store> {
 
 fn keys() -> HashMap<Address, MasternodeKey> {
     let keys: serde_json::Value =
-        serde_json::from_slice(&support::test_data("native/chains/local.keys.json.gz")).unwrap();
+        serde_json::from_slice(&tenon_test_node::test_data("native/chains/local.keys.json.gz")).unwrap();
     let key = |account: &serde_json::Value| {
         let secret: B256 = account["privateKey"].as_str().unwrap().parse().unwrap();
         let key = MasternodeKey::from_bytes(secret.0).unwrap();

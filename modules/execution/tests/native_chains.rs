@@ -1,19 +1,17 @@
 //! Chains of the reference client, block by block: execution must match their headers.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a failure fails the test")]
 
-mod support;
-
 use std::sync::Arc;
 
-use support::{
-    MemoryChain,
-    native::{RecordedChain, TrustingEngine},
-    test_data,
-};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
 use tenon_bus::Bus;
 use tenon_execution::{Executor, Importer, ReferenceBlock};
 use tenon_native_execution::family_of;
+use tenon_test_node::{
+    MemoryChain,
+    native::{RecordedChain, TrustingEngine},
+    test_data,
+};
 
 /// Executes a whole chain; every root is compared by the executor.
 fn replay(recorded: &RecordedChain) -> MemoryChain {

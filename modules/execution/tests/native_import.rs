@@ -2,12 +2,9 @@
 //! one call.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
-mod support;
-
 use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
-use support::{MemoryChain, native::RecordedChain};
 use tenon_api::{Block, ChainReader, Header, InsertOutcome};
 use tenon_bus::Bus;
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
@@ -16,6 +13,7 @@ use tenon_native_consensus::{
     v2::{self, MasternodeKey},
 };
 use tenon_native_execution::family_of;
+use tenon_test_node::{MemoryChain, native::RecordedChain};
 
 struct Unobserved;
 
@@ -102,7 +100,7 @@ fn an_import_switches_to_the_better_branch() {
 
 /// The keys of a chain's masternodes, by address.
 fn masternode_keys(name: &str) -> HashMap<Address, MasternodeKey> {
-    let text = support::test_data(&format!("native/chains/{name}.keys.json.gz"));
+    let text = tenon_test_node::test_data(&format!("native/chains/{name}.keys.json.gz"));
     let keys: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let key = |account: &serde_json::Value| {
         let secret: B256 = account["privateKey"].as_str().unwrap().parse().unwrap();

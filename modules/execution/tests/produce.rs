@@ -2,19 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
-mod support;
-
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
-use support::{TestNode, conformance_blocks};
 use tenon_api::{
     BlockProducer, ChainReader, InsertOutcome, RecoveredBlock, RecoveredTransaction, SealAttributes,
     messages::{BlocksUnwound, LogsChanged, NewHead},
 };
 use tenon_bus::Delivery;
-use tenon_execution::{ExecutionLimits, Importer};
+use tenon_execution::Importer;
 use tenon_native_execution::family_of;
+use tenon_simulation::CallLimits;
+use tenon_test_node::{TestNode, conformance_blocks};
 
 fn attributes(node: &TestNode, tag: u8) -> SealAttributes {
     let head = node.chain.head();
@@ -191,7 +190,7 @@ async fn logs_that_leave_the_chain_are_published_as_removed() {
 #[tokio::test]
 async fn the_actor_produces_inserts_and_moves_the_head() {
     let node = TestNode::with_conformance_chain(53);
-    let (supervisor, handle) = node.serve(ExecutionLimits::default());
+    let (supervisor, handle) = node.serve(CallLimits::default());
     let block = conformance_blocks().remove(53);
 
     let inserted = handle.insert(block).await.unwrap();

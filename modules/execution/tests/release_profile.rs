@@ -5,7 +5,15 @@
 fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
     let workspace = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
 
-    for package in ["tenon-chain", "tenon-consensus", "tenon-execution", "tenon-native-execution"] {
+    let packages = [
+        "tenon-chain",
+        "tenon-consensus",
+        "tenon-execution",
+        "tenon-simulation",
+        "tenon-native-execution",
+        "tenon-native-simulation",
+    ];
+    for package in packages {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");
         assert!(workspace.contains(&section), "{package}");
     }

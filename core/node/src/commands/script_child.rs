@@ -12,6 +12,6 @@ pub(crate) fn is_wanted(mut arguments: impl Iterator<Item = OsString>) -> bool {
 
 /// Runs scripts until the node closes the socket.
 pub(crate) fn execute() -> Result<(), Stop> {
-    tenon_execution::run_script_child()
+    tenon_simulation::run_script_child()
         .map_err(|error| Stop::Failure(format!("script-child: {error}; this command is for the node only")))
 }

@@ -45,7 +45,7 @@ pub type BlockEvm<I = ()> =
     Evm<BlockContext, I, EthInstructions<EthInterpreter, BlockContext>, Precompiles, EthFrame<EthInterpreter>>;
 
 /// An EVM for a block with these rules.
-pub(crate) fn build_evm<I>(
+pub fn build_evm<I>(
     rules: &BlockRules,
     block: BlockEnv,
     mut state: BlockState,
@@ -344,7 +344,7 @@ fn code_hash(step: Step<'_>) -> InstructionExecResult {
 ///
 /// # Errors
 /// The rule that it breaks for any state.
-pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+pub fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
     check_tip(transaction)?;
     check_price(transaction)?;
     convert(transaction, sender, price)
@@ -420,7 +420,7 @@ fn check_price(transaction: &Transaction) -> Result<(), &'static str> {
 
 /// Converts authorizations for the EVM, with their signers. One with an invalid signature stays in the list: it is
 /// skipped, but paid for.
-pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
+pub fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
     let evm_form = |(signed, authority): (&SignedAuthorization, Result<Address, _>)| {
         let inner = Authorization { chain_id: signed.chain_id, address: signed.address, nonce: signed.nonce };
         let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
@@ -438,7 +438,10 @@ pub fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
     AccessList(items.iter().map(item).collect())
 }
 
-// There are less than 2^128 wei, so such a price cannot be paid.
-pub(crate) fn price(wei: U256) -> Result<u128, &'static str> {
+/// A price of gas for the EVM, which has 128 bits for it.
+///
+/// # Errors
+/// The price has more: there are less than 2^128 wei, so it cannot be paid.
+pub fn price(wei: U256) -> Result<u128, &'static str> {
     u128::try_from(wei).map_err(|_| "insufficient funds: the price of gas is above 2^128 - 1 wei")
 }

@@ -50,7 +50,7 @@ pub struct BlockExecution<I = ()> {
 
 /// A transaction that has been checked and may run.
 #[allow(clippy::large_enum_variant, reason = "taken apart where it is made; a box would cost an allocation each")]
-pub(crate) enum Prepared {
+pub enum Prepared {
     /// It is handled without the EVM.
     Intercepted,
     /// It runs in the EVM.
@@ -65,26 +65,32 @@ pub(crate) enum Prepared {
 }
 
 /// The result of a complete block.
-pub(crate) struct BlockOutcome {
-    pub(crate) receipts: Vec<Receipt>,
-    pub(crate) gas_used: u64,
-    pub(crate) blob_gas_used: u64,
-    pub(crate) requests_hash: Option<B256>,
+pub struct BlockOutcome {
+    /// The receipts of its transactions.
+    pub receipts: Vec<Receipt>,
+    /// Gas that all transactions used.
+    pub gas_used: u64,
+    /// Blob gas of all transactions.
+    pub blob_gas_used: u64,
+    /// Hash of the requests to the consensus layer (EIP-7685); `None` before its fork.
+    pub requests_hash: Option<B256>,
     /// The state after the block.
-    pub(crate) state: BlockState,
+    pub state: BlockState,
     /// Changes of a trie that the chain's family keeps beside the state's.
-    pub(crate) extra_trie: Option<TrieUpdate>,
+    pub extra_trie: Option<TrieUpdate>,
 }
 
 /// The header's values that depend on receipts.
-pub(crate) struct BlockResults {
-    pub(crate) receipts_root: B256,
-    pub(crate) logs_bloom: Bloom,
+pub struct BlockResults {
+    /// Root of the receipts' trie.
+    pub receipts_root: B256,
+    /// Bloom filter of all logs.
+    pub logs_bloom: Bloom,
 }
 
 impl BlockOutcome {
     /// The expected header values for this block's receipts.
-    pub(crate) fn results(&self) -> BlockResults {
+    pub fn results(&self) -> BlockResults {
         let (receipts_root, logs_bloom) = tenon_chain::receipts_root_and_bloom(&self.receipts);
         BlockResults { receipts_root, logs_bloom }
     }
@@ -134,7 +140,7 @@ impl<I> BlockExecution<I> {
 
     /// Calls the system contracts at the start of a block. A failed call changes nothing and does not invalidate the
     /// block (EIP-4788, EIP-2935).
-    pub(crate) fn run_opening_calls(&mut self) {
+    pub fn run_opening_calls(&mut self) {
         for (contract, input) in self.rules.opening_calls.clone() {
             if let Err(failure) = system_call(&mut AnyEvm::plain(&mut self.evm), contract, input) {
                 tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
@@ -161,11 +167,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
-    pub(crate) fn prepare(
-        &mut self,
-        transaction: &Transaction,
-        sender: Address,
-    ) -> Result<Prepared, TransactionRejection> {
+    pub fn prepare(&mut self, transaction: &Transaction, sender: Address) -> Result<Prepared, TransactionRejection> {
         let fees = match self.steps.treat(transaction, sender, &mut AnyEvm::plain(&mut self.evm))? {
             Treatment::Intercepted => return Ok(Prepared::Intercepted),
             Treatment::Executed(fees) => fees,
@@ -184,7 +186,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
-    pub(crate) fn prepare_message(
+    pub fn prepare_message(
         &mut self,
         transaction: &Transaction,
         sender: Address,
@@ -199,7 +201,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// The database failed.
-    pub(crate) fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
+    pub fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
         self.steps.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
@@ -211,7 +213,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// Applies the outcome of an executed transaction, and adds its receipt.
-    pub(crate) fn complete(
+    pub fn complete(
         &mut self,
         transaction: &Transaction,
         sender: Address,
@@ -248,7 +250,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// Sets the trie and root from which state roots in receipts before Byzantium are computed.
-    pub(crate) fn root_receipts_on(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
+    pub fn root_receipts_on(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
         self.trie = Some((trie, parent_root));
     }
 
@@ -274,7 +276,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// Remaining gas of the block.
-    pub(crate) fn gas_left(&self) -> u64 {
+    pub fn gas_left(&self) -> u64 {
         self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)
     }
 
@@ -321,7 +323,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// The database failed, or has no trie for the parent's state.
-    pub(crate) fn root_so_far(&mut self) -> Result<B256, Failure> {
+    pub fn root_so_far(&mut self) -> Result<B256, Failure> {
         self.intermediate_root().map_err(|rejection| match rejection {
             TransactionRejection::Store(error) => error.into(),
             rejection => Failure::server(rejection.to_string()),
@@ -352,7 +354,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// [`ExecutionError`] if a system contract or a deposit log makes the block invalid.
-    pub(crate) fn finish(mut self, block: &Block, rewards: &BlockRewards) -> Result<BlockOutcome, ExecutionError> {
+    pub fn finish(mut self, block: &Block, rewards: &BlockRewards) -> Result<BlockOutcome, ExecutionError> {
         let requests_hash = match self.rules.requests.take() {
             Some(rules) => Some(self.collect_requests(&rules)?.hash()),
             None => None,

@@ -183,12 +183,12 @@ impl Executor {
     }
 
     /// A state for execution that asks the reader below it for all code, even for code that others executed lately.
-    pub(crate) fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
+    pub fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, CodeCache::new())
     }
 
     /// The chain's rules.
-    pub(crate) fn spec(&self) -> &Arc<ChainSpec> {
+    pub fn spec(&self) -> &Arc<ChainSpec> {
         self.family.spec()
     }
 

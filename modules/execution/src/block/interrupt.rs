@@ -67,13 +67,14 @@ impl Interrupt {
     }
 
     /// Stops an attempt at `end`, and before any single operation that would take long.
-    pub(crate) fn attempt(caller: &CallContext, end: Instant) -> Self {
+    pub fn attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
         let (caller, parked_before) = (caller.clone(), Duration::ZERO);
         Self { armed: Some(Armed { caller, deadline: Some(end), parked_before, stride, countdown, refused: None }) }
     }
 
-    pub(crate) fn is_attempt(&self) -> bool {
+    /// Returns whether the run is only attempted: it gives up at its end time, without an error of its own.
+    pub fn is_attempt(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| armed.stride == ATTEMPT_STRIDE)
     }
 
@@ -102,7 +103,7 @@ impl Interrupt {
     }
 
     /// Whose memory was used up, if the run had to stop for that.
-    pub(crate) fn refused_memory(&self) -> Option<&OutOfMemory> {
+    pub fn refused_memory(&self) -> Option<&OutOfMemory> {
         self.armed.as_ref()?.refused.as_ref()
     }
 

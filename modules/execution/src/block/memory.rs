@@ -39,7 +39,7 @@ const ACCOUNTS_A_LOOK: usize = 64;
 
 /// The memory of one run. Clones share it.
 #[derive(Clone)]
-pub(crate) struct RunMemory {
+pub struct RunMemory {
     inner: Arc<Inner>,
 }
 
@@ -73,7 +73,7 @@ struct Walk {
 
 impl RunMemory {
     /// For a run in the name of a client that may have `gas`; 0 is no bound. Costs nothing until the run is large.
-    pub(crate) fn new(budget: MemoryBudget, origin: Origin, gas: u64) -> Self {
+    pub fn new(budget: MemoryBudget, origin: Origin, gas: u64) -> Self {
         let asks_before_growth = gas == 0 || gas > MODERATE_GAS;
         let (state, run, granted) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(UNCOUNTED));
         Self {

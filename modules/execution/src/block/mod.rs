@@ -35,10 +35,10 @@ pub use state::{BlockState, StateError};
 pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
 pub use whole_balances::{WholeBalances, is_rich, saturated, widen};
 
-pub(crate) use evm::{authorizations, build_evm, price, transaction_env};
-pub(crate) use execution::{BlockOutcome, Prepared};
+pub use evm::{authorizations, build_evm, price, transaction_env};
+pub use execution::{BlockOutcome, BlockResults, Prepared};
 pub(crate) use executor::{StateChanges, assemble};
-pub(crate) use memory::RunMemory;
+pub use memory::RunMemory;
 pub(crate) use rules::ethereum_block_env;
 
-pub(crate) use revm::context::transaction::AccessList;
+pub use revm::context::transaction::AccessList;

@@ -55,22 +55,22 @@ impl MovedPrecompiles {
     }
 
     /// Returns whether the address is a precompiled contract.
-    pub(crate) fn is_precompile(&self, address: Address) -> bool {
+    pub fn is_precompile(&self, address: Address) -> bool {
         self.addresses.contains(&address)
     }
 
     /// Contracts of the chain's family among them.
-    pub(crate) const fn extras(&self) -> Option<&'static dyn ExtraPrecompiles> {
+    pub const fn extras(&self) -> Option<&'static dyn ExtraPrecompiles> {
         self.extras
     }
 
     /// The addresses, in no order.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = Address> {
+    pub fn addresses(&self) -> impl Iterator<Item = Address> {
         self.addresses.iter().copied()
     }
 
     /// Moves the contract at `from` to `to`; `from` becomes an ordinary address.
-    pub(crate) fn relocate(&mut self, from: Address, to: Address) {
+    pub fn relocate(&mut self, from: Address, to: Address) {
         self.keep_unmoved();
         let origin = self.origins.remove(&from).unwrap_or(from);
         let addresses = self.addresses.to_mut();
@@ -80,7 +80,7 @@ impl MovedPrecompiles {
     }
 
     /// Makes an address ordinary.
-    pub(crate) fn remove(&mut self, address: Address) {
+    pub fn remove(&mut self, address: Address) {
         if self.addresses.contains(&address) {
             self.keep_unmoved();
             self.addresses.to_mut().remove(&address);
@@ -114,7 +114,7 @@ impl Precompiles {
     }
 
     /// Applies a call's overrides of addresses.
-    pub(crate) fn apply(&mut self, moved: &MovedPrecompiles) {
+    pub fn apply(&mut self, moved: &MovedPrecompiles) {
         self.moved = moved.clone();
     }
 
@@ -125,12 +125,12 @@ impl Precompiles {
     }
 
     /// Returns whether a contract has asked for one since then.
-    pub(crate) const fn has_read_records(&self) -> bool {
+    pub const fn has_read_records(&self) -> bool {
         self.has_read_records
     }
 
     /// The addresses of the contracts.
-    pub(crate) const fn places(&self) -> &MovedPrecompiles {
+    pub const fn places(&self) -> &MovedPrecompiles {
         &self.moved
     }
 

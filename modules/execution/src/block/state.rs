@@ -102,7 +102,7 @@ impl BlockState {
     }
 
     /// From now on what is kept here is counted.
-    pub(crate) fn count_in(&mut self, memory: RunMemory) {
+    pub fn count_in(&mut self, memory: RunMemory) {
         self.memory = Some(memory);
     }
 
@@ -199,7 +199,7 @@ impl BlockState {
 
     /// Refund of the transaction's authorizations whose authorities existed (EIP-7702), gas. The clients have it in the
     /// counter before the first instruction; the EVM adds it only at the end.
-    pub(crate) const fn first_refund(&self) -> u64 {
+    pub const fn first_refund(&self) -> u64 {
         self.first_refund
     }
 
@@ -252,7 +252,7 @@ impl BlockState {
     }
 
     /// Deletes all storage of an account.
-    pub(crate) fn clear_storage(&mut self, address: Address) -> Result<(), StoreError> {
+    pub fn clear_storage(&mut self, address: Address) -> Result<(), StoreError> {
         let account = self.tracked(address)?;
         account.is_wiped = true;
         account.slots.clear();
@@ -260,7 +260,7 @@ impl BlockState {
     }
 
     /// Sets a slot.
-    pub(crate) fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
+    pub fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
         self.hold(SLOT_BYTES)?;
         self.tracked(address)?.set(slot, value);
         Ok(())
@@ -284,7 +284,7 @@ impl BlockState {
 
     /// Slots of an account that were read or changed since the parent's state, and whether all its other slots are
     /// deleted.
-    pub(crate) fn known_slots(&self, address: Address) -> (Vec<U256>, bool) {
+    pub fn known_slots(&self, address: Address) -> (Vec<U256>, bool) {
         let Some(account) = self.accounts.get(&address) else { return (Vec::new(), false) };
         (account.slots.keys().copied().collect(), account.is_wiped)
     }
@@ -310,7 +310,7 @@ impl BlockState {
     }
 
     /// The account in the parent's state, if it has been read.
-    pub(crate) fn account_before(&self, address: Address) -> Result<Option<Account>, StoreError> {
+    pub fn account_before(&self, address: Address) -> Result<Option<Account>, StoreError> {
         match self.accounts.get(&address) {
             Some(account) => Ok(account.before),
             None => self.parent.account(address),
@@ -327,7 +327,7 @@ impl BlockState {
     }
 
     /// The code that these changes refer to and that the database lacks.
-    pub(crate) fn new_codes(&self, changes: &[AccountChange]) -> Result<Vec<(B256, Bytes)>, StoreError> {
+    pub fn new_codes(&self, changes: &[AccountChange]) -> Result<Vec<(B256, Bytes)>, StoreError> {
         let mut codes: Vec<(B256, Bytes)> = Vec::new();
         let mut known = B256Set::default();
         for hash in changes.iter().filter_map(|change| change.account).map(|account| account.code_hash) {

@@ -2,25 +2,15 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256};
-use revm::{
-    context::{BlockEnv, TxEnv},
-    context_interface::block::BlobExcessGasAndPrice,
-};
-use tenon_api::{
-    Failure, Header, SealedHeader,
-    messages::{BlockOverrides, BlockToSimulate, CallRequest},
-};
+use alloy_primitives::{Address, B256};
+use revm::context::BlockEnv;
+use tenon_api::{Header, SealedHeader};
 use tenon_chain::{ChainSpec, Fork};
 
-use super::{
-    BranchAnnouncement, CallFamily, CallPlace, CallTerms, ChainFamily, Conventions, DraftFamily, FamilyBlock, Opening,
-    TraceFamily, calls::PlainTerms,
-};
+use super::{ChainFamily, FamilyBlock, Opening};
 use crate::{
     ExecutionError,
     block::{AnyEvm, BlockRules, ethereum_block_env},
-    call,
 };
 
 /// Ethereum's rules, with the forks of one chain.
@@ -56,31 +46,6 @@ impl ChainFamily for EthereumFamily {
     fn open(&self, _block: &Opening<'_>, _evm: &mut AnyEvm<'_>) -> Result<Box<dyn FamilyBlock>, ExecutionError> {
         Ok(Box::new(EthereumBlock))
     }
-}
-
-impl CallFamily for EthereumFamily {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
-        let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
-        Ok((message, Box::new(PlainTerms)))
-    }
-}
-
-/// go-ethereum's.
-const CONVENTIONS: Conventions = Conventions {
-    // A thousandth of a gwei: go-ethereum's minimum tip for its own blocks.
-    initial_tip: U256::from_limbs([1_000_000, 0, 0, 0]),
-    idle_tip_divisor: 1,
-    history_lacks_pending: false,
-    branch_announcement: BranchAnnouncement::BlockByBlock,
-    pays_simulated_blocks: true,
-};
-
-impl TraceFamily for EthereumFamily {}
-
-impl DraftFamily for EthereumFamily {
-    fn conventions(&self) -> &'static Conventions {
-        &CONVENTIONS
-    }
 
     fn complete_draft(&self, header: &mut Header, parent: &SealedHeader) {
         let fork = self.spec.fork_of(header);
@@ -92,31 +57,6 @@ impl DraftFamily for EthereumFamily {
             header.excess_blob_gas =
                 header.excess_blob_gas.or_else(|| self.spec.next_excess_blob_gas(parent, header.timestamp));
             header.parent_beacon_block_root = header.parent_beacon_block_root.or(Some(B256::ZERO));
-        }
-    }
-
-    fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate) {
-        let (spec, BlockToSimulate { overrides, beacon_root, .. }) = (&self.spec, wanted);
-        let fork = spec.fork_of(header);
-        if fork >= Fork::Shanghai {
-            // Nobody mines there, though the base may be a genesis block that has a difficulty.
-            header.difficulty = U256::ZERO;
-            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
-        } else if fork < Fork::Paris {
-            header.difficulty = overrides.difficulty.unwrap_or(header.difficulty);
-        }
-        if fork >= Fork::Cancun {
-            let is_parent_before = spec.fork_of(parent) < Fork::Cancun;
-            let excess = if is_parent_before { Some(0) } else { spec.next_excess_blob_gas(parent, header.timestamp) };
-            header.blob_gas_used = Some(0);
-            header.excess_blob_gas = Some(excess.unwrap_or_default());
-            header.parent_beacon_block_root = Some(beacon_root.unwrap_or_default());
-        }
-    }
-
-    fn override_simulated(&self, overrides: &BlockOverrides, block: &mut BlockEnv) {
-        if let (Some(price), Some(blobs)) = (overrides.blob_base_fee, block.blob_excess_gas_and_price.as_mut()) {
-            *blobs = BlobExcessGasAndPrice { blob_gasprice: price.saturating_to(), ..*blobs };
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct OwnPrices {
 }
 
 /// What the sender of a transaction pays for gas, wei: at full width, which the EVM's own numbers may not have.
-pub(crate) fn effective_price(fees: Option<&Fees>, transaction: &TxEnv, base_fee: u64) -> U256 {
+pub fn effective_price(fees: Option<&Fees>, transaction: &TxEnv, base_fee: u64) -> U256 {
     let in_the_evm = || U256::from(transaction.effective_gas_price(u128::from(base_fee)));
     fees.filter(|fees| fees.sponsor.is_none()).and_then(|fees| fees.own).map_or_else(in_the_evm, |own| own.effective)
 }

@@ -6,11 +6,8 @@
 //! allocation and a transaction a few indirect calls, beside microseconds of execution. Transactions without [`Fees`] of
 //! their own run in the EVM directly.
 
-mod calls;
-mod conventions;
 mod ethereum;
 mod fees;
-mod traces;
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -30,24 +27,14 @@ use tenon_chain::{ChainSpec, TrieUpdate};
 
 use crate::{ExecutionError, TransactionRejection, block::transaction_env};
 
-pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
-pub use conventions::{BranchAnnouncement, Conventions, DraftFamily};
 pub use ethereum::EthereumFamily;
-pub(crate) use fees::effective_price;
-pub use fees::{Fees, OwnPrices};
-pub use traces::{TraceFamily, TracerDialect};
+pub use fees::{Fees, OwnPrices, effective_price};
 
-pub use crate::{
-    block::{
-        AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
-        HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
-        Precompiles, StateError, Step, Stopped, WholeBalances, access_list, block_env_of_every_family,
-        gas_table_of_eip_1283, is_rich, saturated, system_call, transaction_env_at_any_price, widen,
-    },
-    call::{
-        CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
-        exceeds_allowance, invalid_transaction_text, revert_failure, write_override,
-    },
+pub use crate::block::{
+    AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
+    HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
+    Precompiles, StateError, Step, Stopped, WholeBalances, access_list, block_env_of_every_family,
+    gas_table_of_eip_1283, is_rich, saturated, system_call, transaction_env_at_any_price, widen,
 };
 pub use revm::context::transaction::AccessList;
 
@@ -55,7 +42,7 @@ pub use revm::context::transaction::AccessList;
 pub type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
 
 /// The rules of one chain in which families differ.
-pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
+pub trait ChainFamily: Send + Sync {
     /// The chain's forks and constants.
     fn spec(&self) -> &Arc<ChainSpec>;
 
@@ -90,6 +77,24 @@ pub trait ChainFamily: CallFamily + DraftFamily + TraceFamily + Send + Sync {
     fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, _fees: &Fees) -> Result<Outcome, EvmFailure> {
         run_like_ethereum(evm, transaction)
     }
+
+    /// Adds to the header of a new block the items that its fork demands.
+    fn complete_draft(&self, _header: &mut Header, _parent: &SealedHeader) {}
+
+    /// How a branch that has won is announced.
+    fn branch_announcement(&self) -> BranchAnnouncement {
+        BranchAnnouncement::BlockByBlock
+    }
+}
+
+/// How a branch that has won is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BranchAnnouncement {
+    /// Every block is a new head; removed logs are published block by block, from the newest on.
+    BlockByBlock,
+    /// Only the newest block is a new head, and its logs are published twice, with those of the branch and with the head;
+    /// removed logs are published together, from the oldest on (`docs/spec/rpc-eth.md` 14.3).
+    NewestOnly,
 }
 
 /// A block to be opened.
@@ -264,7 +269,7 @@ pub trait ContractRecords: Send + Sync {
 }
 
 /// Runs a message by Ethereum's rules.
-fn run_like_ethereum(evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<Outcome, EvmFailure> {
+pub fn run_like_ethereum(evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<Outcome, EvmFailure> {
     run_with(EthereumHandler(PhantomData), evm, message)
 }
 
@@ -308,7 +313,7 @@ where
 }
 
 /// Runs a transaction with these fees; like Ethereum if `None`.
-pub(crate) fn transact<I>(
+pub fn transact<I>(
     family: &dyn ChainFamily,
     evm: &mut BlockEvm<I>,
     transaction: TxEnv,
@@ -322,7 +327,7 @@ pub(crate) fn transact<I>(
 }
 
 /// Like [`transact`], with the EVM's inspector.
-pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
+pub fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
     family: &dyn ChainFamily,
     evm: &mut BlockEvm<I>,
     transaction: TxEnv,

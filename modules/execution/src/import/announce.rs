@@ -66,7 +66,7 @@ impl Importer {
     }
 
     fn branch_announcement(&self) -> BranchAnnouncement {
-        self.executor.family().conventions().branch_announcement
+        self.executor.family().branch_announcement()
     }
 
     fn publish_logs(&self, logs: Vec<LocatedLog>) {

@@ -1,25 +1,18 @@
-//! What a native chain decides about execution.
+//! What a native chain decides about blocks.
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use revm::context::{BlockEnv, TxEnv};
-use tenon_api::{
-    ChainReader, ConsensusEngine, Failure, Header, NativeSeal, SealedHeader, StoreError, Transaction,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
-};
+use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, NativeSettings};
 
-use super::{
-    addresses::as_text, block::NativeBlock, estimate, exchange::Prices, handler, interception::is_skipped_by_traces,
-    message, overrides, precompiles::PriceRecords, schedule, sponsorship,
-};
+use super::{block::NativeBlock, handler, schedule};
 use tenon_execution::{
     ExecutionError,
     family::{
-        AnyEvm, BlockRules, BlockState, BranchAnnouncement, CallEnd, CallFamily, CallPlace, CallTerms, ChainFamily,
-        ContractRecords, Conventions, DraftFamily, EvmFailure, FamilyBlock, Fees, MovedPrecompiles, Opening, Outcome,
-        Payer, PrecompileSet, TraceFamily, TracerDialect, Trials, transaction_env_at_any_price,
+        AnyEvm, BlockRules, BranchAnnouncement, ChainFamily, EvmFailure, FamilyBlock, Fees, Opening, Outcome,
+        transaction_env_at_any_price,
     },
 };
 
@@ -62,107 +55,8 @@ impl ChainFamily for NativeFamily {
     fn transact(&self, evm: &mut AnyEvm<'_>, transaction: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {
         handler::transact(evm, transaction, fees)
     }
-}
 
-impl CallFamily for NativeFamily {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
-        let (message, terms) = message::message(request, self.spec.chain_id, place)?;
-        Ok((message, Box::new(terms)))
-    }
-
-    fn override_accounts(
-        &self,
-        overrides: &[(Address, AccountOverride)],
-        precompiles: PrecompileSet,
-        state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure> {
-        overrides::apply(overrides, precompiles, state)
-    }
-
-    /// Prices of the historic exchange, while it was active.
-    fn records(
-        &self,
-        chain: &Arc<dyn ChainReader>,
-        engine: &Arc<dyn ConsensusEngine>,
-        block: &SealedHeader,
-        number: u64,
-    ) -> Option<Arc<dyn ContractRecords>> {
-        let prices = Prices::of_call(&self.settings, chain, engine, block, number)?;
-        Some(Arc::new(PriceRecords(prices)))
-    }
-
-    /// The deposit of the token that is called, otherwise the sender.
-    fn access_list_payer(&self, receiver: Option<Address>, state: &mut BlockState) -> Result<Payer, StoreError> {
-        let capacity = sponsorship::capacity_of(receiver, self.settings.contracts.trc21_issuer, state)?;
-        Ok(capacity.map_or(Payer::Sender, Payer::Token))
-    }
-
-    /// None: the reference's estimate knows no block overrides.
-    fn estimate_overrides(&self, _estimate: &EstimateGas) -> BlockOverrides {
-        BlockOverrides::default()
-    }
-
-    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
-        estimate::search(estimate, trials)
-    }
-}
-
-impl TraceFamily for NativeFamily {
-    fn tracer_dialect(&self) -> TracerDialect {
-        TracerDialect::Reference
-    }
-
-    fn is_skipped_by_traces(&self, transaction: &Transaction) -> bool {
-        is_skipped_by_traces(transaction)
-    }
-
-    fn address_text(&self, address: Address) -> String {
-        as_text(address)
-    }
-}
-
-/// The reference's.
-const CONVENTIONS: Conventions = Conventions {
-    // Its minimum price for its own blocks.
-    initial_tip: U256::ONE,
-    idle_tip_divisor: 2,
-    history_lacks_pending: true,
-    branch_announcement: BranchAnnouncement::NewestOnly,
-    // A chain pays by its votes and checkpoints, which a simulation has not.
-    pays_simulated_blocks: false,
-};
-
-impl DraftFamily for NativeFamily {
-    fn conventions(&self) -> &'static Conventions {
-        &CONVENTIONS
-    }
-
-    fn complete_simulated(&self, header: &mut Header, _parent: &SealedHeader, wanted: &BlockToSimulate) {
-        header.native_seal = Some(NativeSeal::default());
-        header.difficulty = wanted.overrides.difficulty.unwrap_or(header.difficulty);
-    }
-
-    /// The header has no seal here that would say it.
-    fn simulated_author(&self, _header: &Header, wanted: Option<Address>, base: Address) -> Address {
-        wanted.unwrap_or(base)
-    }
-
-    fn override_simulated(&self, overrides: &BlockOverrides, block: &mut BlockEnv) {
-        if overrides.prev_randao.is_some() {
-            block.prevrandao = overrides.prev_randao;
-        }
-    }
-
-    /// No list of denied addresses, no sponsor, no receiver of fees; transactions to contracts that a block handles without
-    /// the EVM are executed.
-    fn simulated_fees(&self) -> Option<Fees> {
-        Some(Fees::BURNED)
-    }
-
-    fn min_tip(&self, head: &Header) -> U256 {
-        match head.base_fee_per_gas {
-            Some(_) => U256::ZERO,
-            None => U256::from(self.settings.heights.min_price(head.number)),
-        }
+    fn branch_announcement(&self) -> BranchAnnouncement {
+        BranchAnnouncement::NewestOnly
     }
 }

@@ -16,7 +16,7 @@ use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure, widen};
 ///
 /// # Errors
 /// The database failed, or the run was interrupted.
-pub(super) fn run_all(evm: &mut AnyEvm<'_>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+pub fn run_all(evm: &mut AnyEvm<'_>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
     marks(evm, DirtyMarks::begin_transaction);
     if let Some(rich) = evm.context().db_mut().rich_mut() {
         rich.begin_transaction();

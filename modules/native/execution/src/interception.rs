@@ -60,7 +60,7 @@ pub(super) fn log_of(transaction: &Transaction) -> Log {
 
 /// Returns whether traces of a block skip this transaction: one to the exchange, at any height (`docs/spec/rpc-node.md`
 /// 4.2).
-pub(super) fn is_skipped_by_traces(transaction: &Transaction) -> bool {
+pub fn is_skipped_by_traces(transaction: &Transaction) -> bool {
     transaction.to.is_some_and(is_exchange_address)
 }
 

@@ -4,8 +4,8 @@
 //! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
 //! EVM handler (`handler`), fees beyond the EVM's numbers (`whole_fees`), which empty accounts are written back (`frames`), what invalidates a block
 //! (`denylist` in the chain's settings, `exchange`, `token_test`), the contract with past hashes (`history`), and the
-//! order of all these in a block (`block`). Of calls: the message and its checks (`message`), state overrides
-//! (`overrides`), estimates (`estimate`). [`NativeFamily`] is what the room of execution asks.
+//! order of all these in a block (`block`). [`NativeFamily`] is what `tenon-execution` asks. Calls and traces are the task of
+//! `tenon-native-simulation`, which takes from here what a call shares with a transaction.
 //!
 //! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
 //!
@@ -15,7 +15,6 @@
 
 mod addresses;
 mod block;
-mod estimate;
 mod exchange;
 mod family;
 mod fees;
@@ -27,8 +26,6 @@ mod handler;
 mod history;
 mod instructions;
 mod interception;
-mod message;
-mod overrides;
 mod precompiles;
 mod schedule;
 mod sponsorship;
@@ -36,7 +33,13 @@ mod token_test;
 mod whole_fees;
 
 use exchange::Prices;
+
+pub use addresses::{as_text as address_text, is_exempt_receiver};
 pub use family::NativeFamily;
+pub use frames::run_all as run_frames;
+pub use interception::is_skipped_by_traces;
+pub use precompiles::PriceRecords;
+pub use sponsorship::capacity_of;
 
 use std::sync::Arc;
 

@@ -57,7 +57,10 @@ pub(super) fn balance_slot(holder: Address) -> U256 {
 }
 
 /// The amount that a token's deposit can pay, wei; `None` if the receiver is not a registered token.
-pub(super) fn capacity_of(
+///
+/// # Errors
+/// The database failed.
+pub fn capacity_of(
     receiver: Option<Address>,
     issuer: Address,
     state: &mut BlockState,

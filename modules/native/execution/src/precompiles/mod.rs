@@ -7,7 +7,7 @@ mod prices;
 mod ring_signature;
 mod verdicts;
 
-pub(crate) use prices::PriceRecords;
+pub use prices::PriceRecords;
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};

@@ -1,11 +1,14 @@
 //! The contracts that return prices of the historic exchange (`docs/spec/chain.md` 5.4).
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, Bytes};
 use revm::{
     context_interface::context::ContextError,
     interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult},
 };
-use tenon_api::StoreError;
+use tenon_api::{ChainReader, ConsensusEngine, SealedHeader, StoreError};
+use tenon_chain::NativeSettings;
 
 use super::{LAST_PRICE, finished};
 use crate::Prices;
@@ -44,7 +47,20 @@ pub(super) fn run(
 }
 
 /// Prices of the exchange, as records of the chain that contracts read.
-pub(crate) struct PriceRecords(pub(crate) Prices);
+pub struct PriceRecords(pub(crate) Prices);
+
+impl PriceRecords {
+    /// The prices for a call after `block`, in an EVM with height `number`; `None` while the exchange is inactive.
+    pub fn of_call(
+        settings: &NativeSettings,
+        chain: &Arc<dyn ChainReader>,
+        engine: &Arc<dyn ConsensusEngine>,
+        block: &SealedHeader,
+        number: u64,
+    ) -> Option<Self> {
+        Prices::of_call(settings, chain, engine, block, number).map(Self)
+    }
+}
 
 impl ContractRecords for PriceRecords {
     fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError> {

@@ -1,0 +1,74 @@
+//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including its quirk that
+//! a call that looks like a plain transfer returns 21,000 exactly if that is not enough. State overrides apply to every
+//! trial, as the interface document says; in the reference they apply to none.
+
+use revm::{Database, context::result::ExecutionResult};
+use tenon_api::{Failure, messages::EstimateGas};
+use tenon_execution::family::{BlockState, StateError};
+use tenon_simulation::family::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
+
+/// Gas of a plain transfer.
+const TRANSFER_GAS: u64 = 21_000;
+/// Error of a run that lacked gas.
+const OUT_OF_GAS: &str = "out of gas";
+
+/// Result of a trial.
+enum Trial {
+    /// The call succeeds.
+    Enough,
+    /// It fails.
+    Failed(ExecutionResult),
+    /// The gas does not even cover the message itself.
+    Unpaid,
+}
+
+/// Searches the gas that a call needs.
+pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u64, CallEnd> {
+    let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, trials.state())?;
+    let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
+    let ceiling = asked.unwrap_or(trials.block_gas_limit()).min(trials.gas_cap().unwrap_or(u64::MAX));
+    if trials.is_attempt() && ceiling > MAX_ATTEMPTED_GAS {
+        return Err(CallEnd::GaveUp);
+    }
+
+    if looks_like_transfer && matches!(try_gas(&mut trials, TRANSFER_GAS), Ok(Trial::Failed(_) | Trial::Unpaid)) {
+        return Ok(TRANSFER_GAS);
+    }
+    let (mut too_little, mut enough) = (TRANSFER_GAS - 1, ceiling);
+    while too_little + 1 < enough {
+        let middle = too_little + (enough - too_little) / 2;
+        match try_gas(&mut trials, middle)? {
+            Trial::Enough => enough = middle,
+            Trial::Failed(_) | Trial::Unpaid => too_little = middle,
+        }
+    }
+    if enough < ceiling {
+        return Ok(enough);
+    }
+    match try_gas(&mut trials, ceiling)? {
+        Trial::Enough => Ok(ceiling),
+        // The text needs a second run, for which an attempt may not have the time.
+        Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
+        Trial::Failed(result) => match trials.output_or_failure(result, ceiling) {
+            // To the reference, only failures other than lack of gas have a text of their own.
+            Err(failure) if failure.message != OUT_OF_GAS => Err(failure.into()),
+            _ => Err(exceeds_allowance(ceiling).into()),
+        },
+        Trial::Unpaid => Err(exceeds_allowance(ceiling).into()),
+    }
+}
+
+fn try_gas(trials: &mut Trials<'_>, gas_limit: u64) -> Result<Trial, Failure> {
+    match trials.run(gas_limit) {
+        Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
+        Ok(result) => Ok(Trial::Failed(result)),
+        Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::Unpaid),
+        Err(failure) => Err(trials.failure(failure, gas_limit)),
+    }
+}
+
+fn is_without_code(estimate: &EstimateGas, state: &mut BlockState) -> Result<bool, Failure> {
+    let Some(receiver) = estimate.request.to else { return Ok(false) };
+    let account = state.basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+    Ok(account.is_none_or(|account| account.is_empty_code_hash()))
+}

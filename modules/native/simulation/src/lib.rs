@@ -1,0 +1,30 @@
+//! Differences of native chains from Ethereum in calls, estimates, simulated blocks and traces (`docs/spec/rpc-eth.md` 4 and
+//! 10).
+//!
+//! It owns the message of a call and its checks (`message`), state overrides (`overrides`), the search of an estimate
+//! (`estimate`), and the choices of clients (`family`). [`NativeSimulation`] is what `tenon-simulation` asks.
+//!
+//! Invariant: a call runs by the rules of `tenon-native-execution`, except where the reference treats it in another way
+//! than a transaction.
+
+#![forbid(unsafe_code)]
+
+mod estimate;
+mod family;
+mod message;
+mod overrides;
+
+use std::sync::Arc;
+
+use tenon_chain::ChainSpec;
+use tenon_simulation::family::{EthereumSimulation, SimulationFamily};
+
+pub use family::NativeSimulation;
+
+/// What the family of a chain decides where nothing is written: a native one, or Ethereum's.
+pub fn simulation_of(spec: &Arc<ChainSpec>) -> Arc<dyn SimulationFamily> {
+    match NativeSimulation::of(spec) {
+        Some(native) => Arc::new(native),
+        None => Arc::new(EthereumSimulation::new(Arc::clone(spec))),
+    }
+}

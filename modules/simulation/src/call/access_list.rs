@@ -1,0 +1,122 @@
+//! Access lists of calls.
+
+use std::time::Instant;
+
+use revm::context::{TxEnv, result::ExecutionResult};
+use revm_inspectors::access_list::AccessListInspector;
+use tenon_api::{
+    AccessListItem, Failure, SealedHeader,
+    messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
+};
+use tenon_bus::CallContext;
+use tenon_execution::block::{AccessList, BlockEvm, BlockState, Interrupt};
+
+use super::{CallEnd, CallEnvironment, Calls, Kind, RunFailure, attempt, prepare};
+
+use crate::family::ListFailure;
+
+/// Maximum number of rounds. Each adds at least one access, so only a contract made for this purpose gets near.
+const MAX_ROUNDS: usize = 64;
+
+impl Calls {
+    /// `eth_createAccessList`: repeats the call with the list from its last run until the list no longer changes.
+    pub(crate) fn create_access_list(
+        &self,
+        request: &CreateAccessList,
+        caller: &CallContext,
+    ) -> Result<AccessListReply, Failure> {
+        let begun = Instant::now();
+        let (header, state) = self.base(request.block, caller)?;
+        let reply = self.access_list_over(request, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
+        self.forget_if_short(Kind::AccessList, &request.request, begun);
+        Ok(reply)
+    }
+
+    /// `eth_createAccessList` over a state.
+    pub(super) fn access_list_over(
+        &self,
+        request: &CreateAccessList,
+        header: &SealedHeader,
+        mut state: BlockState,
+        interrupt: Interrupt,
+    ) -> Result<AccessListReply, CallEnd> {
+        let is_attempt = interrupt.is_attempt();
+        let overrides = BlockOverrides::default();
+        let mut environment =
+            prepare(self, header, &mut state, &request.request, &request.state_overrides, &overrides)?;
+        let payer = self.family.access_list_payer(request.request.to, &mut state).map_err(Failure::from)?;
+        environment.terms.pay_by(payer);
+        let mut evm = environment.evm(state, interrupt, AccessListInspector::default());
+        let mut message = environment.transaction.clone();
+        if is_attempt && message.gas_limit > attempt::MAX_GAS {
+            return Err(CallEnd::GaveUp);
+        }
+        message.access_list = environment.terms.first_access_list(&message);
+        for _ in 0..MAX_ROUNDS {
+            let given = message.access_list.clone();
+            evm.inspector = AccessListInspector::new(given.clone());
+            let result = environment
+                .inspect(&mut evm, message.clone())
+                .map_err(|failure| self.message_failure(failure, &environment, &request.request, &message))?;
+            let mut found = evm.inspector.access_list();
+            environment.terms.complete_access_list(&given, &mut found);
+            if is_attempt && !result.is_success() {
+                // The text may need a second run, for which an attempt may not have the time.
+                return Err(CallEnd::GaveUp);
+            }
+            if is_same(&found, &given) {
+                return Ok(reply(&found, &result, &environment, message, evm));
+            }
+            environment.terms.set_access_list(&mut message, found);
+        }
+        Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")).into())
+    }
+
+    /// Why a message could not run.
+    fn message_failure(
+        &self,
+        failure: RunFailure,
+        environment: &CallEnvironment,
+        request: &CallRequest,
+        message: &TxEnv,
+    ) -> Failure {
+        let (block, chain_id) = (&environment.block, self.executor.spec().chain_id);
+        let place = ListFailure { request, message, block, chain_id };
+        let worded = environment.terms.access_list_failure(failure, &place);
+        worded.unwrap_or_else(|failure| failure.for_call(environment, message.gas_limit, self.limits.call_timeout))
+    }
+}
+
+fn is_same(found: &AccessList, given: &AccessList) -> bool {
+    let sorted = |list: &AccessList| {
+        let mut items: Vec<_> = list.0.clone();
+        items.iter_mut().for_each(|item| item.storage_keys.sort_unstable());
+        items.sort_unstable_by_key(|item| item.address);
+        items
+    };
+    sorted(found) == sorted(given)
+}
+
+fn reply(
+    list: &AccessList,
+    result: &ExecutionResult,
+    environment: &CallEnvironment,
+    message: TxEnv,
+    evm: BlockEvm<AccessListInspector>,
+) -> AccessListReply {
+    let error = match result {
+        ExecutionResult::Success { .. } => None,
+        ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
+        ExecutionResult::Halt { reason, .. } => Some(environment.halt_text(reason, message, evm).into_owned()),
+    };
+    AccessListReply { access_list: items(list), gas_used: result.tx_gas_used(), error }
+}
+
+/// The list as messages carry it.
+pub fn items(list: &AccessList) -> Vec<AccessListItem> {
+    let item = |item: &revm::context::transaction::AccessListItem| AccessListItem {
+        address: item.address,
+        storage_keys: item.storage_keys.clone(),
+    };
+    list.0.iter().map(item).collect()
+}

@@ -1,0 +1,211 @@
+//! Prepares the EVM's input from a call object.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::{TxKind, hardfork::SpecId},
+};
+use tenon_api::{
+    Failure, Header, SealedHeader, TransactionType,
+    messages::{AccountOverride, BlockOverrides, CallRequest},
+};
+use tenon_bus::CallContext;
+use tenon_execution::{
+    block::{
+        BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
+    },
+    family::ContractRecords,
+};
+
+use super::{Calls, apply_block_overrides};
+
+use crate::family::{CallPlace, CallTerms};
+
+/// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
+pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
+
+/// The environment of a call, except the state's cache and the clock.
+pub(crate) struct CallEnvironment {
+    pub(crate) rules: BlockRules,
+    pub(crate) block: BlockEnv,
+    pub(crate) transaction: TxEnv,
+    pub(crate) precompiles: MovedPrecompiles,
+    /// The terms under which the message runs.
+    pub(crate) terms: Box<dyn CallTerms>,
+    /// What precompiled contracts of the chain's family answer from.
+    records: Option<Arc<dyn ContractRecords>>,
+}
+
+impl CallEnvironment {
+    /// The EVM for this call. It never commits, so it can run the call repeatedly.
+    pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
+        let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
+        evm.precompiles.apply(&self.precompiles);
+        evm.precompiles.set_records(self.records.clone());
+        evm
+    }
+}
+
+impl Calls {
+    /// Stops a call when its time is over or its caller has gone.
+    pub(crate) fn interrupt(&self, caller: &CallContext) -> Interrupt {
+        Interrupt::when(caller, std::time::Instant::now().checked_add(self.limits.call_timeout))
+    }
+}
+
+/// Prepares a call on a state, in the context of a block.
+///
+/// # Errors
+/// Contradictory or invalid members of the call object or the overrides, with go-ethereum's texts.
+pub(crate) fn prepare(
+    calls: &Calls,
+    header: &SealedHeader,
+    state: &mut BlockState,
+    request: &CallRequest,
+    account_overrides: &[(Address, AccountOverride)],
+    block_overrides: &BlockOverrides,
+) -> Result<CallEnvironment, Failure> {
+    let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
+    let pretended = pretended_header(header, block_overrides);
+    let (blocks, family) = (calls.executor.family(), &calls.family);
+    let mut rules = blocks.rules(&pretended)?;
+    let mut block = blocks.block_env(&rules, &pretended, author);
+    relax_for_calls(&mut rules);
+    apply_block_overrides(block_overrides, &mut block);
+    let precompiles = family.override_accounts(account_overrides, rules.precompiles, state)?;
+    let (base_fee, gas_cap) = (header.header().base_fee_per_gas, calls.limits.call_gas_cap);
+    let (transaction, terms) = family.message(request, &CallPlace { base_fee, spec_id: rules.spec_id(), gas_cap })?;
+    waive_fees_of_free_calls(&transaction, &mut block);
+    let records = family.records(&calls.chain, &calls.engine, header, pretended.number);
+    Ok(CallEnvironment { rules, block, transaction, precompiles, terms, records })
+}
+
+/// The header that determines the fork: an overridden height or time may be in another fork, whose header items the
+/// block may lack.
+fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
+    let mut header = header.header().clone();
+    header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
+    header.timestamp = overrides.time.unwrap_or(header.timestamp);
+    header.parent_beacon_block_root.get_or_insert_default();
+    header.excess_blob_gas.get_or_insert_default();
+    header
+}
+
+/// Relaxes rules that apply to transactions only: a call's sender may be a contract, its nonce is ignored, and its gas
+/// is limited by this node's settings instead of the block.
+fn relax_for_calls(rules: &mut BlockRules) {
+    rules.cfg.disable_nonce_check = true;
+    rules.cfg.disable_eip3607 = true;
+    rules.cfg.disable_block_gas_limit = true;
+    rules.cfg.tx_gas_limit_cap = Some(u64::MAX);
+    rules.cfg.max_blobs_per_tx = None;
+}
+
+/// A call without a price sees a base fee of zero, as in go-ethereum; likewise blobs.
+fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
+    if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
+        block.basefee = 0;
+    }
+    let is_without_blob_price = transaction.max_fee_per_blob_gas == 0;
+    if let Some(blob) = block.blob_excess_gas_and_price.as_mut().filter(|_| is_without_blob_price) {
+        blob.blob_gasprice = 0;
+    }
+}
+
+/// Converts the call for the EVM.
+///
+/// # Errors
+/// Contradictory or invalid members, with go-ethereum's texts.
+pub(crate) fn message_env(
+    request: &CallRequest,
+    chain_id: u64,
+    spec_id: SpecId,
+    gas_cap: u64,
+) -> Result<TxEnv, Failure> {
+    check_consistency(request, chain_id)?;
+    let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
+    let (gas_price, tip) = prices(request, has_base_fee)?;
+    let tx_type = message_type(request, tip.is_some(), spec_id);
+    let as_price = |wei: U256| price(wei).map_err(Failure::server);
+    Ok(TxEnv {
+        tx_type: tx_type as u8,
+        caller: request.from.unwrap_or_default(),
+        gas_limit: bounded_gas(request.gas, gas_cap),
+        gas_price: as_price(gas_price)?,
+        gas_priority_fee: tip.map(as_price).transpose()?,
+        kind: request.to.map_or(TxKind::Create, TxKind::Call),
+        value: request.value.unwrap_or_default(),
+        data: request.input.clone(),
+        // Not checked, but the maximum would be refused earlier.
+        nonce: 0,
+        chain_id: Some(chain_id),
+        access_list: access_list(request.access_list.as_deref().unwrap_or_default()),
+        blob_hashes: request.blob_versioned_hashes.clone().unwrap_or_default(),
+        // Blobs without a price are free, as in go-ethereum.
+        max_fee_per_blob_gas: request.max_fee_per_blob_gas.map(as_price).transpose()?.unwrap_or_default(),
+        authorization_list: authorizations(request.authorization_list.as_deref().unwrap_or_default()),
+    })
+}
+
+/// Refuses prices of both kinds.
+///
+/// # Errors
+/// The contradiction, in the words of go-ethereum and the reference.
+pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
+    let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
+    if request.gas_price.is_some() && has_fee_caps {
+        return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+    }
+    Ok(())
+}
+
+/// Refuses members that contradict one another or the chain.
+///
+/// # Errors
+/// The contradiction, in go-ethereum's words.
+pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+    check_prices(request)?;
+    if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
+        let text = format!("chainId does not match node's (have={given}, want={chain_id})");
+        return Err(Failure::server(text));
+    }
+    if request.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
+        return Err(Failure::server("need at least 1 blob for a blob transaction"));
+    }
+    let needs_receiver = request.blob_versioned_hashes.is_some() || request.authorization_list.is_some();
+    if needs_receiver && request.to.is_none() {
+        return Err(Failure::server("missing \"to\" in blob or set-code transaction"));
+    }
+    Ok(())
+}
+
+/// The price or fee cap, and the tip cap if the call uses EIP-1559 prices.
+fn prices(request: &CallRequest, has_base_fee: bool) -> Result<(U256, Option<U256>), Failure> {
+    if !has_base_fee || request.gas_price.is_some() {
+        return Ok((request.gas_price.unwrap_or_default(), None));
+    }
+    let fee_cap = request.max_fee_per_gas.unwrap_or_default();
+    Ok((fee_cap, Some(request.max_priority_fee_per_gas.unwrap_or_default())))
+}
+
+fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> TransactionType {
+    if request.authorization_list.is_some() && spec_id.is_enabled_in(SpecId::PRAGUE) {
+        TransactionType::SetCode
+    } else if request.blob_versioned_hashes.is_some() && spec_id.is_enabled_in(SpecId::CANCUN) {
+        TransactionType::Blob
+    } else if has_tip {
+        TransactionType::DynamicFee
+    } else if spec_id.is_enabled_in(SpecId::BERLIN) {
+        TransactionType::AccessList
+    } else {
+        TransactionType::Legacy
+    }
+}
+
+/// The gas limit of a call that asked for this much, under a cap, of which zero is none.
+pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
+    let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
+    asked.unwrap_or(cap).min(cap)
+}

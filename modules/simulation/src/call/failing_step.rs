@@ -1,0 +1,153 @@
+//! The last instruction of a failed message, for texts that name the instruction or the stack (`docs/spec/rpc-eth.md`
+//! 10.1).
+
+use revm::{
+    Inspector,
+    context::{
+        TxEnv,
+        result::{HaltReason, OutOfGasError},
+    },
+    interpreter::{
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
+        interpreter::EthInterpreter, interpreter_types::LoopControl,
+    },
+};
+use tenon_execution::block::BlockContext;
+
+use crate::{
+    instructions::{StackBounds, instruction_name},
+    trace::KeptStep,
+};
+
+/// The last instruction of a message's outermost frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    opcode: u8,
+    stack_length: usize,
+}
+
+impl Step {
+    /// An instruction with this stack length before it runs.
+    pub(crate) const fn new(opcode: u8, stack_length: usize) -> Self {
+        Self { opcode, stack_length }
+    }
+
+    /// The error text; `None` if the reason alone determines it.
+    pub(crate) fn error_text(self, reason: &HaltReason) -> Option<String> {
+        let Self { opcode, stack_length } = self;
+        match reason {
+            HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
+                Some(format!("invalid opcode: {}", instruction_name(opcode)))
+            }
+            // Only an executed instruction under- or overflows the stack, and each such instruction has bounds.
+            HaltReason::StackUnderflow => Some(StackBounds::of(opcode)?.underflow_text(stack_length)),
+            HaltReason::StackOverflow => Some(StackBounds::of(opcode)?.overflow_text(stack_length)),
+            _ => None,
+        }
+    }
+}
+
+/// The most gas with which a message that used it up runs again: with more, it is likely to have run in a loop whose instructions find
+/// what they need on the stack, and the second run takes as long as the first.
+const MAX_GAS_TO_REPEAT: u64 = 5_000_000;
+
+/// Returns whether the error text needs the last instruction.
+pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
+    match reason {
+        HaltReason::OpcodeNotFound
+        | HaltReason::NotActivated
+        | HaltReason::StackUnderflow
+        | HaltReason::StackOverflow
+        | HaltReason::OutOfOffset
+        | HaltReason::OutOfGas(OutOfGasError::InvalidOperand)
+        | HaltReason::CreateInitCodeSizeLimit => true,
+        // The EVM charges constant gas before it looks at the stack, the reference after it. The gas may also have been
+        // insufficient for the code returned by the creation.
+        HaltReason::OutOfGas(_) => message.kind.is_create() || message.gas_limit <= MAX_GAS_TO_REPEAT,
+        _ => false,
+    }
+}
+
+/// Finds the error text of the outermost frame's last instruction.
+#[derive(Default)]
+pub(crate) struct LastStep {
+    depth: usize,
+    step: Option<KeptStep>,
+    text: Option<String>,
+    /// Whether the frame has ended.
+    has_returned: bool,
+}
+
+impl LastStep {
+    /// The error text; `None` if the reason alone determines it.
+    pub(crate) fn error_text(&self, reason: &HaltReason) -> Option<String> {
+        match reason {
+            HaltReason::OutOfGas(_) if self.has_returned => {
+                Some("contract creation code storage out of gas".to_owned())
+            }
+            _ => self.text.clone(),
+        }
+    }
+}
+
+impl Inspector<BlockContext, EthInterpreter> for LastStep {
+    fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
+        if self.depth == 1 {
+            // Without it the reason determines the text.
+            self.step = KeptStep::next(interpreter, context).ok();
+        }
+    }
+
+    fn step_end(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
+        if self.depth != 1 {
+            return;
+        }
+        let result = interpreter.bytecode.instruction_result();
+        self.has_returned = result.is_some_and(InstructionResult::is_ok);
+        let halted = result.filter(|result| result.is_halt() && *result != InstructionResult::FatalExternalError);
+        if let (Some(result), Some(step)) = (halted, &self.step) {
+            self.text = step.text(result, context).ok();
+        }
+    }
+
+    fn call(&mut self, _context: &mut BlockContext, _inputs: &mut CallInputs) -> Option<CallOutcome> {
+        self.depth += 1;
+        None
+    }
+
+    fn call_end(&mut self, _context: &mut BlockContext, _inputs: &CallInputs, _outcome: &mut CallOutcome) {
+        self.depth -= 1;
+    }
+
+    fn create(&mut self, _context: &mut BlockContext, _inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        self.depth += 1;
+        None
+    }
+
+    fn create_end(&mut self, _context: &mut BlockContext, _inputs: &CreateInputs, _outcome: &mut CreateOutcome) {
+        self.depth -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_have_the_references_texts() {
+        let cases = [
+            (0x0c, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0xc not defined"),
+            (0x1e, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0x1e not defined"),
+            (0x4b, 0, HaltReason::NotActivated, "invalid opcode: opcode 0x4b not defined"),
+            (0x5d, 2, HaltReason::NotActivated, "invalid opcode: TSTORE"),
+            (0x01, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
+            (0x1e, 0, HaltReason::StackUnderflow, "stack underflow (0 <=> 1)"),
+            (0x90, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
+            (0x60, 1024, HaltReason::StackOverflow, "stack limit reached 1024 (1023)"),
+        ];
+        for (opcode, length, reason, expected) in cases {
+            assert_eq!(Step::new(opcode, length).error_text(&reason).as_deref(), Some(expected));
+        }
+        assert_eq!(Step::new(0x56, 1).error_text(&HaltReason::InvalidJump), None);
+    }
+}

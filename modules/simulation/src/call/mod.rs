@@ -1,0 +1,181 @@
+//! Runs the EVM for queries.
+
+mod access_list;
+mod answer_memory;
+mod attempt;
+mod environment;
+mod error_texts;
+mod estimate;
+mod failing_step;
+mod overrides;
+mod pausing_state;
+mod precompile_errors;
+mod run;
+
+use std::sync::Arc;
+
+use tenon_api::{
+    BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, TrieReader,
+    messages::Call,
+};
+
+use pausing_state::PausingState;
+use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
+use tenon_execution::{
+    Executor,
+    block::{BlockState, Interrupt, RunMemory},
+};
+use tenon_javascript::ScriptHost;
+
+use crate::{CallLimits, family::SimulationFamily, trace::RecordingMemory};
+
+pub use access_list::items as access_list_items;
+pub use attempt::MAX_GAS as MAX_ATTEMPTED_GAS;
+pub use environment::{UNBOUNDED_GAS, bounded_gas, check_prices};
+pub use error_texts::{invalid_transaction_text, revert_failure};
+pub use estimate::{Trials, exceeds_allowance};
+pub use overrides::write_override;
+pub use run::RunFailure;
+
+pub(crate) use attempt::{Kind, LongCalls};
+pub(crate) use environment::{CallEnvironment, check_consistency, message_env, prepare};
+pub(crate) use error_texts::halt_text;
+pub(crate) use estimate::search_gas;
+pub(crate) use failing_step::Step as FailedStep;
+pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
+pub(crate) use precompile_errors::precompile_failure;
+pub(crate) use run::needs_second_run;
+
+/// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub(crate) executor: Executor,
+    pub(crate) family: Arc<dyn SimulationFamily>,
+    pub(crate) chain: Arc<dyn ChainReader>,
+    pub(crate) engine: Arc<dyn ConsensusEngine>,
+    pub(crate) limits: CallLimits,
+    pub(crate) recording_memory: RecordingMemory,
+    pub(crate) long_calls: LongCalls,
+    /// What runs draw on.
+    pub(crate) memory: MemoryBudget,
+    /// Runs tracers written in JavaScript.
+    pub(crate) scripts: ScriptHost,
+}
+
+/// Why a call has no output.
+pub enum CallEnd {
+    /// It failed, with this error for the caller.
+    Failed(Failure),
+    /// It was only attempted, and did not end in time.
+    GaveUp,
+}
+
+/// Of a call that was not an attempt.
+impl From<CallEnd> for Failure {
+    fn from(end: CallEnd) -> Self {
+        match end {
+            CallEnd::Failed(failure) => failure,
+            CallEnd::GaveUp => Self::limit("request timed out"),
+        }
+    }
+}
+
+impl From<Failure> for CallEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl Calls {
+    /// A block, and the state after it.
+    pub(crate) fn base(
+        &self,
+        block: BlockId,
+        caller: &CallContext,
+    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+        let (header, mut state) =
+            self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))?;
+        state.count_in(self.run_memory(caller.origin()));
+        Ok((header, state))
+    }
+
+    /// The same, reading the state through a wrapper.
+    fn base_through(
+        &self,
+        block: BlockId,
+        through: impl FnOnce(Arc<dyn StateReader>) -> Arc<dyn StateReader>,
+    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+        let header = tenon_chain::require_block(&*self.chain, block)?;
+        let state = self.reader_after(&header)?;
+        Ok((header, self.executor.state_over(through(state))))
+    }
+
+    /// What a run for this caller allocates draws on its client's share.
+    pub(crate) fn run_memory(&self, origin: Origin) -> RunMemory {
+        RunMemory::new(self.memory.clone(), origin, self.limits.call_gas_cap)
+    }
+
+    /// The state after a block. What a run over it allocates draws on its client's share.
+    pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
+        let mut state = self.executor.state_over(self.reader_for(header, caller)?);
+        state.count_in(self.run_memory(caller.origin()));
+        Ok(state)
+    }
+
+    /// The state after a block, read for a caller.
+    pub(crate) fn reader_for(
+        &self,
+        header: &SealedHeader,
+        caller: &CallContext,
+    ) -> Result<Arc<dyn StateReader>, Failure> {
+        Ok(Arc::new(PausingState { state: self.reader_after(header)?, caller: caller.clone() }))
+    }
+
+    /// The trie nodes of the state after a block, at the caller's expense where they must be computed.
+    pub(crate) fn trie_of(&self, header: &SealedHeader, caller: &CallContext) -> Result<Arc<dyn TrieReader>, Failure> {
+        Ok(self.chain.trie_of(header, Arc::new(CallerAllowance::new(&self.memory, caller)))?)
+    }
+
+    fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
+        let state = self.chain.state_at(header.number.into());
+        // Checked after opening the state, which from then on detects an unwind of the chain.
+        if self.is_canonical(header)? {
+            return Ok(state?);
+        }
+        let root = alloy_primitives::hex::encode(header.state_root);
+        let missing = || Failure::server(format!("missing trie Node {root} (path )"));
+        self.chain.state_of_branch(header)?.ok_or_else(missing)
+    }
+
+    fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {
+        // Most queries are about the head, which is in memory.
+        Ok(self.chain.head().header.hash() == header.hash()
+            || self.chain.canonical_hash(header.number.into())? == Some(header.hash()))
+    }
+
+    /// Runs a call in a block's context.
+    fn run(
+        &self,
+        call: &Call,
+        header: &SealedHeader,
+        mut state: BlockState,
+        interrupt: Interrupt,
+    ) -> Result<Bytes, CallEnd> {
+        let is_attempt = interrupt.is_attempt();
+        let environment =
+            prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
+        let message = environment.transaction.clone();
+        let gas_limit = message.gas_limit;
+        if is_attempt && gas_limit > attempt::MAX_GAS {
+            return Err(CallEnd::GaveUp);
+        }
+        let mut evm = environment.evm(state, interrupt, ());
+        match environment.run(&mut evm, message.clone()) {
+            // The text needs a second run, for which an attempt may not have the time.
+            Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
+            Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
+            Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
+            Err(failure) => Err(failure.for_call(&environment, gas_limit, self.limits.call_timeout).into()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Runs a call and converts its result for the caller.
+
+use std::{borrow::Cow, time::Duration};
+
+use alloy_primitives::Bytes;
+use revm::{
+    Inspector,
+    context::{
+        TxEnv,
+        result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+    },
+    interpreter::interpreter::EthInterpreter,
+    primitives::TxKind,
+};
+use tenon_api::{Failure, StoreError, duration_text};
+use tenon_bus::OutOfMemory;
+use tenon_execution::block::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
+
+use super::{
+    CallEnvironment,
+    failing_step::{LastStep, needs_step},
+    halt_text, invalid_transaction_text, precompile_failure,
+};
+
+/// Why a run returned no result.
+#[derive(Debug)]
+pub enum RunFailure {
+    /// It was stopped.
+    Stopped(Stopped),
+    /// The message is not valid.
+    Message(InvalidTransaction),
+    /// The same, with the final text.
+    Refused(String),
+    /// It had to grow, and its client's memory is used up.
+    OutOfMemory(OutOfMemory),
+    /// The database failed, or what was read has no place in its client's memory.
+    Store(StoreError),
+    /// Another error of the EVM.
+    Other(String),
+}
+
+impl RunFailure {
+    /// Why a run of the EVM returned no result.
+    pub fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
+        if let Some(refused) = interrupt.refused_memory() {
+            return Self::OutOfMemory(*refused);
+        }
+        match failure {
+            EVMError::Transaction(invalid) => Self::Message(invalid),
+            EVMError::Database(StateError(error)) => Self::Store(error),
+            EVMError::Custom(text) if text == Interrupt::MARK => {
+                Self::Stopped(interrupt.reason().unwrap_or(Stopped::CallerGone))
+            }
+            failure => Self::Other(failure.to_string()),
+        }
+    }
+
+    /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
+    pub const fn is_intrinsic_gas(&self) -> bool {
+        matches!(
+            self,
+            Self::Message(
+                InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+                    | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
+            )
+        )
+    }
+
+    /// Converts the failure for the caller of `eth_call`.
+    pub(crate) fn for_call(self, environment: &CallEnvironment, gas_limit: u64, timeout: Duration) -> Failure {
+        match self {
+            Self::Stopped(Stopped::TimedOut) => {
+                Failure::server(format!("execution aborted (timeout = {})", duration_text(timeout)))
+            }
+            Self::Stopped(Stopped::CallerGone) => Failure::limit("request timed out"),
+            Self::Message(invalid) => {
+                let text = invalid_transaction_text(&invalid, &environment.transaction, &environment.block);
+                Failure::server(format!("err: {text} (supplied gas {gas_limit})"))
+            }
+            Self::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
+            Self::OutOfMemory(refused) => refused.into(),
+            Self::Store(error) => error.into(),
+            Self::Other(text) => Failure::server(text),
+        }
+    }
+}
+
+impl CallEnvironment {
+    /// Runs a message and discards its changes.
+    ///
+    /// # Errors
+    /// Why it may not run, or why the run was stopped.
+    pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
+        self.terms.run(&mut AnyEvm::plain(evm), message)
+    }
+
+    /// Like [`CallEnvironment::run`], with the EVM's inspector.
+    ///
+    /// # Errors
+    /// Like [`CallEnvironment::run`].
+    pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
+        &self,
+        evm: &mut BlockEvm<I>,
+        message: TxEnv,
+    ) -> Result<ExecutionResult, RunFailure> {
+        AnyEvm::with_inspected(evm, |evm| self.terms.run(evm, message))
+    }
+
+    /// The output of a finished run.
+    ///
+    /// # Errors
+    /// Why it failed, with the text of `eth_call` and `eth_estimateGas`.
+    pub(crate) fn output_or_failure(
+        &self,
+        result: ExecutionResult,
+        message: TxEnv,
+        evm: BlockEvm,
+    ) -> Result<Bytes, Failure> {
+        match result {
+            ExecutionResult::Success { output, .. } => Ok(output.into_data()),
+            ExecutionResult::Revert { output, .. } => Err(self.terms.revert_failure(&output)),
+            ExecutionResult::Halt { reason, .. } => Err(Failure::server(self.halt_text(&reason, message, evm))),
+        }
+    }
+
+    /// Why a message's outermost frame halted. If the text names the instruction or the stack, the message runs again
+    /// with an inspector: such failures are rare, and an inspector costs a call per step.
+    pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {
+        if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
+            (reason, message.kind)
+        {
+            // Only a message directly to the contract ends like this: inside another contract only the inner call
+            // fails.
+            let words = precompile_failure(self.rules.precompiles.extras, contract, &message.data);
+            return words.map_or_else(|| halt_text(reason), Cow::Borrowed);
+        }
+        if !needs_step(reason, &message) {
+            return halt_text(reason);
+        }
+        let interrupt = evm.ctx.chain.clone();
+        let mut evm = self.evm(evm.ctx.journaled_state.database, interrupt, LastStep::default());
+        let again = self.inspect(&mut evm, message).is_ok();
+        let text = evm.inspector.error_text(reason).filter(|_| again);
+        text.map_or_else(|| halt_text(reason), Cow::Owned)
+    }
+}
+
+/// Returns whether the message must run again to find out why it failed.
+pub(crate) fn needs_second_run(result: &ExecutionResult, message: &TxEnv) -> bool {
+    matches!(result, ExecutionResult::Halt { reason, .. } if needs_step(reason, message))
+}

@@ -1,0 +1,168 @@
+//! What a family decides about calls, which change nothing: the message of a call object, who seems to pay for it, what
+//! is pretended about accounts, and how an estimate searches.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    context::{BlockEnv, TxEnv, result::ExecutionResult},
+    primitives::hardfork::SpecId,
+};
+use tenon_api::{
+    ChainReader, ConsensusEngine, Failure, SealedHeader, StoreError, WholeBalance,
+    messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
+};
+use tenon_execution::family::{
+    AccessList, AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
+};
+
+use crate::call::{CallEnd, RunFailure, Trials, apply_account_overrides, revert_failure, search_gas};
+
+/// A block on which a call is made.
+pub struct CallPlace {
+    /// The header's base fee, wei, whatever a call pretends.
+    pub base_fee: Option<u64>,
+    /// The EVM's fork.
+    pub spec_id: SpecId,
+    /// Maximum gas of a call; zero for no limit.
+    pub gas_cap: u64,
+}
+
+/// The payer of a message's gas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payer {
+    /// None: calls and estimates.
+    None,
+    /// The sender, with an unlimited balance; gas is deducted from it during the run.
+    Sender,
+    /// The sender, from its balance, wei.
+    Account(WholeBalance),
+    /// A token's deposit with this balance, wei.
+    Token(U256),
+}
+
+/// What a family decides about calls. The provided methods are Ethereum's.
+pub trait CallFamily {
+    /// Converts a call object for the EVM, and says under which terms it runs.
+    ///
+    /// # Errors
+    /// Contradictory or invalid members, with the texts of the family's clients.
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure>;
+
+    /// Applies state overrides, and returns the addresses of precompiled contracts.
+    ///
+    /// # Errors
+    /// Contradictory overrides, with the texts of the family's clients.
+    fn override_accounts(
+        &self,
+        overrides: &[(Address, AccountOverride)],
+        precompiles: PrecompileSet,
+        state: &mut BlockState,
+    ) -> Result<MovedPrecompiles, Failure> {
+        apply_account_overrides(overrides, precompiles, state)
+    }
+
+    /// What precompiled contracts read of the chain in a call on a block that pretends to have this height.
+    fn records(
+        &self,
+        _chain: &Arc<dyn ChainReader>,
+        _engine: &Arc<dyn ConsensusEngine>,
+        _block: &SealedHeader,
+        _number: u64,
+    ) -> Option<Arc<dyn ContractRecords>> {
+        None
+    }
+
+    /// The payer of the gas while an access list is made for a call to this receiver.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn access_list_payer(&self, _receiver: Option<Address>, _state: &mut BlockState) -> Result<Payer, StoreError> {
+        Ok(Payer::None)
+    }
+
+    /// The block overrides that count in an estimate.
+    fn estimate_overrides(&self, estimate: &EstimateGas) -> BlockOverrides {
+        estimate.block_overrides.clone()
+    }
+
+    /// Searches the gas that a call needs.
+    ///
+    /// # Errors
+    /// The call fails with any gas, or was stopped.
+    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
+        search_gas(estimate, trials)
+    }
+}
+
+/// An access list whose message could not run.
+pub struct ListFailure<'a> {
+    /// The call object.
+    pub request: &'a CallRequest,
+    /// Its message.
+    pub message: &'a TxEnv,
+    /// What instructions see of the block.
+    pub block: &'a BlockEnv,
+    /// The chain's id.
+    pub chain_id: u64,
+}
+
+/// The terms under which one message runs. The provided methods are Ethereum's.
+pub trait CallTerms: Send + Sync {
+    /// Changes the payer.
+    fn pay_by(&mut self, _payer: Payer) {}
+
+    /// The sender's prices, if they are beyond the EVM's numbers.
+    fn own_prices(&self) -> Option<OwnPrices> {
+        None
+    }
+
+    /// Checks a message as far as these terms do it before the EVM.
+    ///
+    /// # Errors
+    /// Why it may not run.
+    fn check(&self, _message: &TxEnv) -> Result<(), RunFailure> {
+        Ok(())
+    }
+
+    /// Runs a message and discards its changes.
+    ///
+    /// # Errors
+    /// Why it may not run, or why the run was stopped.
+    fn run(&self, evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
+        let outcome = run_like_ethereum(evm, message);
+        let outcome = outcome.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))?;
+        Ok(outcome.result)
+    }
+
+    /// The failure of a reverted call.
+    fn revert_failure(&self, output: &Bytes) -> Failure {
+        revert_failure(output)
+    }
+
+    /// The list with which the making of an access list begins.
+    fn first_access_list(&self, message: &TxEnv) -> AccessList {
+        message.access_list.clone()
+    }
+
+    /// Adds to a list found by a run what stays of the list that it was given.
+    fn complete_access_list(&self, _given: &AccessList, _found: &mut AccessList) {}
+
+    /// Gives the message the list for its next run.
+    fn set_access_list(&self, message: &mut TxEnv, list: AccessList) {
+        message.access_list = list;
+    }
+
+    /// The failure of a message that could not run while an access list is made.
+    ///
+    /// # Errors
+    /// The same failure, if its text is that of a call.
+    fn access_list_failure(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<Failure, RunFailure> {
+        Err(failure)
+    }
+}
+
+/// A message that runs as a transaction does.
+pub(super) struct PlainTerms;
+
+impl CallTerms for PlainTerms {}

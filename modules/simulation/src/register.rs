@@ -1,0 +1,102 @@
+//! Registers this crate's handlers.
+
+use std::sync::Arc;
+
+use tenon_api::{
+    ChainReader, ConsensusEngine,
+    messages::{
+        Call, CreateAccessList, EstimateGas, GetExecutionWitness, GetFeeHistory, GetIntermediateRoots,
+        GetNextBlockFees, GetStorageRange, Simulate, SuggestGasPrice, SuggestTip, Trace,
+    },
+};
+use tenon_bus::{Bus, RegisterError, WorkPool};
+use tenon_execution::Executor;
+use tenon_javascript::ScriptHost;
+
+use crate::{
+    CallResources,
+    call::{Calls, LongCalls},
+    family::SimulationFamily,
+    fee::Fees,
+    trace::RecordingMemory,
+};
+
+/// Answers calls, estimates, access lists, simulations, traces, and questions about fees.
+///
+/// Everything that runs the EVM or reads many blocks is one job on `pool`, except calls that end at once.
+///
+/// # Errors
+/// [`RegisterError`] if one of these messages already has a handler.
+pub fn register(
+    bus: &Bus,
+    chain: Arc<dyn ChainReader>,
+    executor: Executor,
+    family: Arc<dyn SimulationFamily>,
+    engine: Arc<dyn ConsensusEngine>,
+    pool: &WorkPool,
+    resources: impl Into<CallResources>,
+) -> Result<(), RegisterError> {
+    let CallResources { limits, memory, scripts } = resources.into();
+    let scripts = ScriptHost::new(scripts);
+    let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
+    let long_calls = LongCalls::new();
+    let fees = Fees::new(Arc::clone(executor.family().spec()), Arc::clone(&family), Arc::clone(&chain), limits);
+    let calls = Calls { executor, family, chain, engine, limits, recording_memory, long_calls, memory, scripts };
+    register_calls(bus, pool, &calls)?;
+    register_fees(bus, pool, &fees)
+}
+
+fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), RegisterError> {
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &Call, caller| Some(trying.charged(trying.attempt(request, caller)?, caller)),
+        move |request, caller| own.charged(own.call(&request, caller), caller),
+    )?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(Ok),
+        move |request, caller| own.charged(own.estimate_gas(&request, caller), caller),
+    )?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(Ok),
+        move |request, caller| own.create_access_list(&request, caller),
+    )?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| own.intermediate_roots(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetExecutionWitness, caller| own.execution_witness(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
+        move |request, caller| own.charged(own.trace(&request, caller), caller),
+    )
+}
+
+fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {
+    let own = fees.clone();
+    let known = fees.clone();
+    bus.handle_attempt(pool, move |_: &SuggestTip, _| known.known_tip().map(Ok), move |_, _| own.suggest_tip())?;
+    let (known, own) = (fees.clone(), fees.clone());
+    bus.handle_attempt(
+        pool,
+        move |_: &SuggestGasPrice, _| known.known_gas_price().map(Ok),
+        move |_, _| own.suggest_gas_price(),
+    )?;
+    let (known, own) = (fees.clone(), fees.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &GetFeeHistory, _| known.attempt_fee_history(request),
+        move |request, caller| own.fee_history(&request, caller),
+    )?;
+    let own = fees.clone();
+    bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))
+}

@@ -1,0 +1,62 @@
+//! What a simulation pretends about accounts. Unlike the overrides of a call, these have to reach the state root.
+
+use alloy_primitives::{Address, U256};
+use tenon_api::{Failure, messages::AccountOverride};
+use tenon_execution::block::{BlockState, MovedPrecompiles, PrecompileSet, widen};
+
+/// Applies overrides ascending by address, and says where precompiled contracts stand then.
+///
+/// # Errors
+/// Contradictions between overrides, in go-ethereum's words.
+pub(super) fn apply(
+    mut overrides: Vec<(Address, AccountOverride)>,
+    precompiles: PrecompileSet,
+    state: &mut BlockState,
+) -> Result<MovedPrecompiles, Failure> {
+    let mut moved = MovedPrecompiles::new(precompiles);
+    // The last one counts of those that are written for one account.
+    overrides.reverse();
+    overrides.sort_by_key(|(address, _)| *address);
+    overrides.dedup_by_key(|(address, _)| *address);
+    let addresses: Vec<Address> = overrides.iter().map(|(address, _)| *address).collect();
+    for (address, account) in overrides {
+        match account.move_precompile_to {
+            Some(_) if !moved.is_precompile(address) => {
+                return Err(Failure::server(format!("account {address} is not a precompile")));
+            }
+            Some(target) if addresses.binary_search(&target).is_ok() => {
+                return Err(Failure::server(format!("account {target} is already overridden")));
+            }
+            Some(target) => moved.relocate(address, target),
+            None => moved.remove(address),
+        }
+        apply_to_account(address, &account, state)?;
+    }
+    Ok(moved)
+}
+
+/// An account that nothing is pretended about does not come into being.
+fn apply_to_account(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+    if account.state.is_some() && account.state_diff.is_some() {
+        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+    }
+    if let Some(code) = &account.code {
+        state.set_code(address, code.clone())?;
+    }
+    let has_slots = account.state_diff.as_ref().is_some_and(|slots| !slots.is_empty());
+    if account.nonce.is_some() || account.balance.is_some() || account.state.is_some() || has_slots {
+        state.update(address, |info| {
+            info.nonce = account.nonce.unwrap_or(info.nonce);
+        })?;
+        if let Some(balance) = account.balance {
+            state.write_balance(address, widen(balance))?;
+        }
+    }
+    if account.state.is_some() {
+        state.clear_storage(address)?;
+    }
+    for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
+        state.write_slot(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
+    }
+    Ok(())
+}

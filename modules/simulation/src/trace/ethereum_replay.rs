@@ -1,0 +1,259 @@
+//! Traces like go-ethereum's.
+
+use std::{cell::RefCell, sync::Arc, time::Instant};
+
+use revm::context::{TxEnv, result::EVMError};
+use revm_inspectors::tracing::{DebugInspector, TransactionContext};
+use tenon_api::{
+    Block, BlockId, Failure, RecoveredBlock,
+    messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
+};
+use tenon_execution::{
+    TransactionRejection,
+    block::{BlockEvm, BlockExecution, MovedPrecompiles, Prepared},
+    family::{Fees, Outcome, inspect},
+};
+use tenon_javascript::Dialect;
+
+use super::{
+    EthereumOptions, TraceInspector,
+    ethereum_results::trace_result,
+    inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
+    recording::{TraceShare, growing_bytes},
+    replay::{
+        Replay, TraceDialect, check_size, failure_of_tracer, genesis_is_not_traceable, not_attempted, run_failure,
+        too_large,
+    },
+    scripts::ScriptPlace,
+    struct_log::struct_log,
+};
+
+use crate::call::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare};
+
+/// A trace request for go-ethereum's tracers.
+pub(super) struct EthereumTracing<'a> {
+    replay: Replay<'a>,
+    options: EthereumOptions,
+    answer: RefCell<AnswerMemory>,
+}
+
+/// Memory of the results.
+struct AnswerMemory {
+    share: TraceShare,
+    /// Size of those of earlier transactions, bytes.
+    before: u64,
+}
+
+impl TraceDialect for EthereumTracing<'_> {
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Ethereum
+    }
+
+    fn replay(&self) -> &Replay<'_> {
+        &self.replay
+    }
+
+    fn records_calls_only(&self) -> bool {
+        self.options.records_calls_only()
+    }
+
+    /// The block must have a parent.
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+        let block = self.replay.block(id)?;
+        if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(block) }
+    }
+
+    fn check_raw_block(&self, block: &Block) -> Result<(), Failure> {
+        if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(()) }
+    }
+
+    /// Applies its state changes too.
+    fn trace_transaction(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<TraceResult, Failure> {
+        let (transaction, sender) = self.replay.member(block, index)?;
+        let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
+        let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
+        let Prepared::Executed { env, fees, blob_gas } = prepared else {
+            // Only chains of the other dialect have transactions that bypass the EVM.
+            return Err(Failure::server("tracing failed: the transaction is not executed"));
+        };
+        let evm = execution.evm_mut();
+        let place = ScriptPlace {
+            block: block.header.number,
+            transaction: Some((block.hash(), index as u64, transaction.hash)),
+            gas_limit: env.gas_limit,
+        };
+        self.begin_trace(&mut evm.inspector, evm.precompiles.places(), place)?;
+        evm.ctx.chain = self.replay.interrupt(self.deadline());
+        let place = TransactionContext {
+            block_hash: Some(block.hash()),
+            tx_index: Some(index),
+            tx_hash: Some(transaction.hash),
+        };
+        let (result, outcome) = self.inspect(evm, env, fees.as_ref(), Some(place))?;
+        execution.complete(transaction, sender, fees.as_ref(), blob_gas, outcome).map_err(rejected)?;
+        Ok(result)
+    }
+
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
+        let mut execution = self.replay.open(block)?;
+        let mut traces = Vec::with_capacity(block.transactions.len());
+        let mut size = 0;
+        for (index, transaction) in block.transactions.iter().enumerate() {
+            self.replay.ensure_awaited()?;
+            let result = self.trace_transaction(&mut execution, block, index);
+            // A single failed trace does not fail the others, but they need its state changes.
+            if result.is_err() {
+                self.replay.execute(&mut execution, block, index)?;
+            }
+            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|failure| failure.message) };
+            size += trace.size();
+            traces.push(trace);
+            check_size(size, &self.replay.calls.limits)?;
+            self.answer.borrow_mut().before = size as u64;
+        }
+        Ok(traces)
+    }
+
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
+        let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
+            return Err(Failure::server("not a call"));
+        };
+        let Replay { calls, caller, attempt_ends, .. } = &self.replay;
+        let (header, mut state) = match (transaction_index, *attempt_ends) {
+            (None, None) => calls.base(*block, caller)?,
+            (None, Some(end)) => calls.base_in_time(*block, end)?,
+            (Some(index), _) => {
+                let block = self.block(*block)?;
+                (Arc::new(block.header.clone()), self.replay.state_before(&block, *index)?)
+            }
+        };
+        let environment = prepare(calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let message = &environment.transaction;
+        if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
+            return Err(not_attempted());
+        }
+        let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
+        let mut inspector = TraceInspector::idle(&self.replay.memory);
+        self.begin_trace(&mut inspector, &environment.precompiles, place)?;
+        let mut evm = environment.evm(state, self.replay.interrupt(self.deadline()), inspector);
+        Ok(self.inspect(&mut evm, environment.transaction.clone(), None, None)?.0)
+    }
+}
+
+impl<'a> EthereumTracing<'a> {
+    pub(super) fn new(replay: Replay<'a>, options: EthereumOptions) -> Self {
+        let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&replay.memory), before: 0 });
+        Self { replay, options, answer }
+    }
+
+    /// When a run that begins now must end.
+    fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.options.timeout)
+    }
+
+    /// Runs a transaction under its inspector; returns the result, and the state changes.
+    fn inspect(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        transaction: TxEnv,
+        fees: Option<&Fees>,
+        place: Option<TransactionContext>,
+    ) -> Result<(TraceResult, Outcome), Failure> {
+        let outcome = match inspect(&**self.replay.calls.executor.family(), evm, transaction.clone(), fees) {
+            Ok(outcome) => outcome,
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
+            Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
+                return Err(too_large(&self.replay.calls.limits));
+            }
+            Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
+        };
+        self.replay.ensure_awaited()?;
+        let block = evm.ctx.block.clone();
+        let state = &mut evm.ctx.journaled_state.database;
+        let recorded = evm.inspector.recorded_bytes();
+        if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
+            let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(&transaction, None);
+            let result = self.replay.take_answer(evm, (&transaction, fees), &outcome, intrinsic.initial_total_gas())?;
+            self.accept(&result)?;
+            return Ok((result, outcome));
+        }
+        let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
+            return Err(Failure::server("tracing failed: no tracer"));
+        };
+        let result = match &mut tracer.inner {
+            DebugInspector::Default(recorded, options) => {
+                let nodes = recorded.traces().nodes();
+                let may_go_on = |length, capacity| self.may_go_on(length, capacity);
+                TraceResult::StructLog(struct_log(nodes, options, &outcome.result, may_go_on)?)
+            }
+            other => {
+                // The result contains a copy of the recording, or shares it.
+                self.hold(recorded)?;
+                let result = other.get_result(place, &transaction, &block, &outcome, state);
+                let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
+                tracer.failures.amend(&mut result);
+                self.replay.ensure_awaited()?;
+                let result = trace_result(result)?;
+                self.hold(recorded.saturating_add(result.size() as u64))?;
+                result
+            }
+        };
+        evm.inspector.end();
+        self.accept(&result)?;
+        Ok((result, outcome))
+    }
+
+    /// Checks that the caller is still waiting, that the result is not too large, and that there is memory for it.
+    fn accept(&self, result: &TraceResult) -> Result<(), Failure> {
+        self.replay.ensure_awaited()?;
+        check_size(result.size(), &self.replay.calls.limits)?;
+        self.hold(result.size() as u64)
+    }
+
+    /// The same for the growing records of a struct log.
+    fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
+        self.replay.ensure_awaited()?;
+        check_size(length, &self.replay.calls.limits)?;
+        self.hold(growing_bytes(length, capacity))
+    }
+
+    /// Reserves memory for a result of this size, beside those of earlier transactions.
+    fn hold(&self, bytes: u64) -> Result<(), Failure> {
+        let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
+        match share.hold(before.saturating_add(bytes)) {
+            true => Ok(()),
+            false => Err(too_large(&self.replay.calls.limits)),
+        }
+    }
+
+    fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
+        match failure {
+            RunFailure::Message(invalid) => {
+                let text = invalid_transaction_text(&invalid, transaction, &evm.ctx.block);
+                Failure::server(format!("tracing failed: {text}"))
+            }
+            failure => run_failure(failure),
+        }
+    }
+
+    /// The inspector of a traced transaction.
+    fn begin_trace(
+        &self,
+        inspector: &mut TraceInspector,
+        precompiles: &MovedPrecompiles,
+        place: ScriptPlace,
+    ) -> Result<(), Failure> {
+        let Some(source) = self.options.script() else {
+            return inspector.begin_ethereum(&self.options, self.replay.calls.limits.trace_steps);
+        };
+        let timeout = self.options.timeout;
+        let watch = self.replay.scripts.watch(source, Dialect::Ethereum, precompiles, place, timeout)?;
+        *inspector = TraceInspector::reference(watch, &self.replay.memory);
+        Ok(())
+    }
+}

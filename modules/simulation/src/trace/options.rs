@@ -1,0 +1,206 @@
+//! The options of a trace with go-ethereum's tracers.
+
+use std::time::Duration;
+
+use alloy_rpc_types_trace::geth::{
+    CallConfig, FlatCallConfig, GethDebugBuiltInTracerType, GethDebugTracerConfig, GethDebugTracerType,
+    GethDebugTracingOptions, GethDefaultTracingOptions, PreStateConfig, erc7562::Erc7562Config, mux::MuxConfig,
+};
+use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
+use tenon_api::{
+    Failure,
+    messages::{
+        CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
+        Tracer,
+    },
+};
+
+use super::scripts::ScriptSource;
+use crate::CallLimits;
+
+/// Validated options.
+#[derive(Debug)]
+pub(crate) struct EthereumOptions {
+    /// Those of the library that records.
+    pub(super) geth: GethDebugTracingOptions,
+    /// Maximum time of one traced transaction.
+    pub(super) timeout: Duration,
+    /// Source and configuration of a script.
+    script: Option<(String, String)>,
+}
+
+impl EthereumOptions {
+    /// The same options as the library that records has them.
+    ///
+    /// # Errors
+    /// Code `-32000` for a tracer that there is not.
+    pub(crate) fn new(options: &TraceOptions, limits: &CallLimits) -> Result<Self, Failure> {
+        let timeout = timeout_of(options, limits);
+        let script = match &options.tracer {
+            Tracer::Script { source, config } => Some((source.clone(), config.clone())),
+            _ => None,
+        };
+        let options = Self { geth: library_options(&options.tracer)?, timeout, script };
+        if options.script.is_none() {
+            drop(options.inspector()?);
+        }
+        Ok(options)
+    }
+
+    /// Whether the tracer records calls and no steps.
+    pub(super) fn records_calls_only(&self) -> bool {
+        self.geth.tracer == Some(GethDebugTracerType::BuiltInTracer(GethDebugBuiltInTracerType::CallTracer))
+    }
+
+    /// The script, if the tracer is one.
+    pub(super) fn script(&self) -> Option<ScriptSource<'_>> {
+        self.script.as_ref().map(|(source, config)| ScriptSource { source, config })
+    }
+
+    /// A new inspector for these options. Scripts have none.
+    pub(super) fn inspector(&self) -> Result<DebugInspector, Failure> {
+        DebugInspector::new(self.geth.clone()).map_err(|error| match error {
+            DebugInspectorError::InvalidTracerConfig => Failure::server("invalid tracerConfig"),
+            error => Failure::server(error.to_string()),
+        })
+    }
+}
+
+/// Time limit of a traced transaction.
+pub(super) fn timeout_of(options: &TraceOptions, limits: &CallLimits) -> Duration {
+    options.timeout.map_or(limits.trace_timeout, |timeout| timeout.min(limits.trace_timeout_max))
+}
+
+/// A tracer as the library has it. A script has none there.
+fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> {
+    use GethDebugBuiltInTracerType as BuiltIn;
+    Ok(match tracer {
+        Tracer::StructLogger(options) => {
+            GethDebugTracingOptions { config: struct_log_options(options), ..GethDebugTracingOptions::default() }
+        }
+        Tracer::Calls(options) => GethDebugTracingOptions::call_tracer(call_config(options)),
+        Tracer::Prestate(options) => GethDebugTracingOptions::prestate_tracer(prestate_config(options)),
+        Tracer::FlatCalls(options) => GethDebugTracingOptions::flat_call_tracer(flat_call_config(options)),
+        Tracer::Mux(tracers) => GethDebugTracingOptions::mux_tracer(MuxConfig(tracers.iter().map(muxed).collect())),
+        Tracer::Erc7562(options) => GethDebugTracingOptions::erc7562_tracer(Erc7562Config {
+            stack_top_items_size: options.stack_items,
+            ignored_opcodes: options.ignored_opcodes.clone(),
+            with_log: Some(options.with_logs),
+        }),
+        Tracer::Selectors => GethDebugTracingOptions::new_tracer(BuiltIn::FourByteTracer),
+        Tracer::Noop => GethDebugTracingOptions::new_tracer(BuiltIn::NoopTracer),
+        Tracer::StateGas => GethDebugTracingOptions::new_tracer(BuiltIn::StateGasTracer),
+        Tracer::Script { .. } => GethDebugTracingOptions::default(),
+        Tracer::Unusable { reason } => return Err(Failure::server(reason.as_str())),
+        Tracer::CallsLegacy
+        | Tracer::SelectorsLegacy
+        | Tracer::Contracts { .. }
+        | Tracer::Disassembly
+        | Tracer::InstructionCount
+        | Tracer::Sequences(_) => return Err(no_such_tracer()),
+    })
+}
+
+/// The error of a tracer that the chain's family has not.
+pub(super) fn no_such_tracer() -> Failure {
+    Failure::server("the chain has no such tracer")
+}
+
+fn struct_log_options(options: &StructLogOptions) -> GethDefaultTracingOptions {
+    GethDefaultTracingOptions {
+        enable_memory: Some(options.with_memory),
+        disable_stack: Some(!options.with_stack),
+        disable_storage: Some(!options.with_storage),
+        enable_return_data: Some(options.with_return_data),
+        limit: u64::try_from(options.limit).ok(),
+        ..GethDefaultTracingOptions::default()
+    }
+}
+
+const fn call_config(options: &CallTracerOptions) -> CallConfig {
+    CallConfig { only_top_call: Some(options.only_top_call), with_log: Some(options.with_logs) }
+}
+
+const fn prestate_config(options: &PrestateTracerOptions) -> PreStateConfig {
+    PreStateConfig {
+        diff_mode: Some(options.is_difference),
+        disable_code: Some(options.without_code),
+        disable_storage: Some(options.without_storage),
+    }
+}
+
+const fn flat_call_config(options: &FlatCallTracerOptions) -> FlatCallConfig {
+    FlatCallConfig {
+        convert_parity_errors: Some(options.converts_errors),
+        include_precompiles: Some(options.with_precompiles),
+    }
+}
+
+fn muxed(tracer: &MuxedTracer) -> (GethDebugTracerType, Option<GethDebugTracerConfig>) {
+    use GethDebugBuiltInTracerType as BuiltIn;
+    let (tracer, config): (_, Option<GethDebugTracerConfig>) = match tracer {
+        MuxedTracer::Calls(options) => (BuiltIn::CallTracer, Some(call_config(options).into())),
+        MuxedTracer::Prestate(options) => (BuiltIn::PreStateTracer, Some(prestate_config(options).into())),
+        MuxedTracer::FlatCalls(options) => (BuiltIn::FlatCallTracer, Some(flat_call_config(options).into())),
+        MuxedTracer::Selectors => (BuiltIn::FourByteTracer, None),
+        MuxedTracer::Noop => (BuiltIn::NoopTracer, None),
+        MuxedTracer::StateGas => (BuiltIn::StateGasTracer, None),
+    };
+    (tracer.into(), config)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::messages::{Erc7562Options, SequenceLength};
+
+    use super::*;
+
+    fn options(tracer: Tracer) -> Result<EthereumOptions, Failure> {
+        EthereumOptions::new(&TraceOptions { tracer, timeout: None }, &CallLimits::default())
+    }
+
+    #[test]
+    fn the_library_has_every_tracer_of_the_family() {
+        let all = [
+            Tracer::default(),
+            Tracer::Calls(CallTracerOptions { only_top_call: true, with_logs: true }),
+            Tracer::Prestate(PrestateTracerOptions { is_difference: true, without_code: true, without_storage: true }),
+            Tracer::FlatCalls(FlatCallTracerOptions { converts_errors: true, with_precompiles: true }),
+            Tracer::Mux(vec![
+                MuxedTracer::Calls(CallTracerOptions::default()),
+                MuxedTracer::Prestate(PrestateTracerOptions::default()),
+                MuxedTracer::FlatCalls(FlatCallTracerOptions::default()),
+                MuxedTracer::Selectors,
+                MuxedTracer::Noop,
+                MuxedTracer::StateGas,
+            ]),
+            Tracer::Selectors,
+            Tracer::Noop,
+            Tracer::Erc7562(Erc7562Options { stack_items: Some(1), ignored_opcodes: vec![1], with_logs: true }),
+            Tracer::StateGas,
+        ];
+        for tracer in all {
+            let made = options(tracer.clone()).map(|options| options.script().is_none());
+            assert_eq!(made, Ok(true), "{tracer:?}");
+        }
+    }
+
+    #[test]
+    fn tracers_of_the_other_family_and_unusable_ones_are_refused() {
+        let refused = options(Tracer::Sequences(SequenceLength::One)).unwrap_err();
+        assert_eq!(refused.message, "the chain has no such tracer");
+
+        let refused = options(Tracer::Unusable { reason: "because".to_owned() }).unwrap_err();
+        assert_eq!(refused.message, "because");
+    }
+
+    #[test]
+    fn a_timeout_is_reduced_to_the_maximum() {
+        let limits = CallLimits::default();
+        let timeout = |timeout| timeout_of(&TraceOptions { timeout, ..TraceOptions::default() }, &limits);
+
+        assert_eq!(timeout(None), limits.trace_timeout);
+        assert_eq!(timeout(Some(Duration::from_millis(1))), Duration::from_millis(1));
+        assert_eq!(timeout(Some(Duration::MAX)), limits.trace_timeout_max);
+    }
+}

@@ -1,0 +1,98 @@
+//! Executes a block of the chain again, exactly as it was executed when it came, and reports what its transactions left
+//! (`debug_intermediateRoots`). Nothing is kept.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use tenon_api::{BlockId, Failure, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
+use tenon_bus::CallContext;
+use tenon_execution::{
+    TransactionRejection,
+    block::{BlockExecution, BlockState, Interrupt},
+    family::BlockOrigin,
+};
+
+use super::replay::{block_not_found, execute_member, genesis_is_not_traceable, member, request_timed_out};
+
+use crate::call::Calls;
+
+impl Calls {
+    /// `debug_intermediateRoots`: the state root after each transaction of a block of any branch. Ends before the first
+    /// transaction that is not valid there, as in go-ethereum.
+    ///
+    /// A fee that a native chain charges to the contract of a failed transaction is in the root after the next one: the
+    /// block writes it then.
+    pub(crate) fn intermediate_roots(
+        &self,
+        request: &GetIntermediateRoots,
+        caller: &CallContext,
+    ) -> Result<Vec<B256>, Failure> {
+        let (block, parent) = self.block_and_parent(BlockId::hash(request.block))?;
+        let state = self.state_after(&parent, caller)?;
+        let mut execution = self.open_again(&block, &parent, state, self.trie_of(&parent, caller)?, caller)?;
+        let mut roots = Vec::with_capacity(block.transactions.len());
+        for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
+            if caller.should_stop() {
+                return Err(request_timed_out());
+            }
+            match execution.run_transaction(transaction, *sender) {
+                Ok(()) => {}
+                Err(TransactionRejection::Store(error)) => return Err(error.into()),
+                Err(_) if caller.is_cancelled() => return Err(request_timed_out()),
+                Err(_) => break,
+            }
+            roots.push(execution.root_so_far()?);
+        }
+        Ok(roots)
+    }
+
+    /// A block that has a parent, and that parent.
+    pub(super) fn block_and_parent(&self, id: BlockId) -> Result<(Arc<RecoveredBlock>, Arc<SealedHeader>), Failure> {
+        let not_found = || block_not_found(id);
+        let header = tenon_chain::resolve_block(&*self.chain, id)?.ok_or_else(not_found)?;
+        if header.number == 0 {
+            return Err(genesis_is_not_traceable());
+        }
+        let block = self.chain.block(header.hash())?.ok_or_else(not_found)?;
+        let parent = self.chain.header(header.parent_hash)?;
+        let missing = || Failure::server(format!("parent {} not found", header.parent_hash));
+        Ok((block, parent.ok_or_else(missing)?))
+    }
+
+    /// A block before its first transaction, with all steps that it had when it came.
+    pub(super) fn open_again(
+        &self,
+        block: &RecoveredBlock,
+        parent: &SealedHeader,
+        state: BlockState,
+        nodes: Arc<dyn TrieReader>,
+        caller: &CallContext,
+    ) -> Result<BlockExecution, Failure> {
+        let engine = &*self.engine;
+        let author = engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let origin = BlockOrigin::Whole { chain: &*self.chain, engine, block, parent };
+        let (family, interrupt) = (self.executor.family(), Interrupt::when(caller, None));
+        let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
+        execution.root_receipts_on(nodes, parent.state_root);
+        execution.run_opening_calls();
+        Ok(execution)
+    }
+
+    /// Executes all transactions of a block.
+    pub(super) fn run_again(
+        &self,
+        execution: &mut BlockExecution,
+        block: &RecoveredBlock,
+        caller: &CallContext,
+    ) -> Result<(), Failure> {
+        for index in 0..block.transactions.len() {
+            if caller.should_stop() {
+                return Err(request_timed_out());
+            }
+            let Some((transaction, sender)) = member(block, index) else { break };
+            let hash = transaction.hash;
+            execute_member(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
+        }
+        Ok(())
+    }
+}

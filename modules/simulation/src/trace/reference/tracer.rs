@@ -1,0 +1,198 @@
+//! The tracers' interface: events and answers.
+
+use alloy_primitives::{Address, Bytes, U256};
+use tenon_api::{
+    Failure, WholeBalance,
+    messages::{FrameKind, TraceResult},
+};
+use tenon_execution::block::StateError;
+
+use super::accounts::Accounts;
+
+/// The start of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FrameStart {
+    pub(super) kind: FrameKind,
+    pub(super) from: Address,
+    /// The account whose code runs, or that is created.
+    pub(super) to: Address,
+    /// Call data, or init code.
+    pub(super) input: Bytes,
+    /// Gas of the frame.
+    pub(super) gas: u64,
+    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a self-destruction moves.
+    pub(super) value: Option<WholeBalance>,
+}
+
+/// The end of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FrameEnd {
+    /// Its output, or the created code.
+    pub(super) output: Bytes,
+    pub(super) gas_used: u64,
+    /// Why it failed.
+    pub(super) error: Option<String>,
+}
+
+/// The reference's text for a frame that reverted.
+pub(super) const REVERTED: &str = "execution reverted";
+
+/// An instruction before it runs.
+pub(super) struct Step<'a> {
+    pub(super) pc: usize,
+    pub(super) opcode: u8,
+    /// Remaining gas.
+    pub(super) gas: u64,
+    /// 1 for the outermost frame.
+    pub(super) depth: usize,
+    /// Top last.
+    pub(super) stack: &'a [U256],
+    /// Before it grows for this instruction.
+    pub(super) memory: &'a [u8],
+    /// The contract whose storage is used.
+    pub(super) contract: Address,
+    /// Who called it.
+    pub(super) caller: Address,
+    /// Wei of the call.
+    pub(super) value: U256,
+    /// Call data.
+    pub(super) input: &'a Bytes,
+    /// The refund counter.
+    pub(super) refund: u64,
+    /// Only of instructions that change the state at once, and for tracers that look at it.
+    pub(super) ahead: Option<Ahead>,
+}
+
+/// The outcome of an instruction that has not run.
+pub(super) struct Ahead {
+    /// Its cost.
+    pub(super) cost: u64,
+    /// Why it will be refused.
+    pub(super) error: Option<String>,
+}
+
+impl Step<'_> {
+    /// The item `depth` places below the top; zero if there is none, as in the reference.
+    pub(super) fn peek(&self, depth: usize) -> U256 {
+        self.stack.len().checked_sub(depth + 1).and_then(|index| self.stack.get(index)).copied().unwrap_or_default()
+    }
+
+    /// Memory from `offset` on; empty if it is too short, as in the reference.
+    pub(super) fn memory_slice(&self, offset: U256, length: U256) -> &[u8] {
+        let range = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
+        let range = range.and_then(|(offset, length)| Some(offset..offset.checked_add(length)?));
+        range.and_then(|range| self.memory.get(range)).unwrap_or_default()
+    }
+}
+
+/// The result of the last step's instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepEnd<'a> {
+    /// It ran, or opened a frame.
+    Ran {
+        /// Its cost, including gas passed to a call, but not to a creation.
+        cost: u64,
+    },
+    /// It was refused before it ran: stack bounds, or gas.
+    Refused {
+        /// The gas it would have cost.
+        cost: u64,
+        /// The reason.
+        error: &'a str,
+    },
+    /// It ran and failed.
+    Failed {
+        /// Its cost.
+        cost: u64,
+        /// The reason.
+        error: &'a str,
+    },
+}
+
+/// Data known at the end of a run.
+pub(super) struct Run<'a> {
+    /// Gas of the whole transaction, after refunds.
+    pub(super) gas_used: u64,
+    /// Gas before the first instruction.
+    pub(super) intrinsic_gas: u64,
+    /// Wei per gas that the sender pays.
+    pub(super) gas_price: U256,
+    /// The outermost frame; `None` if it was refused.
+    pub(super) frame: Option<(&'a FrameStart, &'a FrameEnd)>,
+}
+
+/// Receives events and produces the answer. Methods that are not implemented ignore their events.
+pub(super) trait Tracer {
+    /// The outermost frame begins.
+    fn start(&mut self, _frame: &FrameStart) {}
+
+    /// An instruction is about to run.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn step(&mut self, _step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// The instruction of the last step has ended.
+    fn step_end(&mut self, _end: StepEnd<'_>) {}
+
+    /// An inner frame begins.
+    fn enter(&mut self, _frame: &FrameStart) {}
+
+    /// The newest inner frame has ended.
+    fn exit(&mut self, _end: &FrameEnd) {}
+
+    /// The outermost frame has ended.
+    fn end(&mut self, _end: &FrameEnd) {}
+
+    /// The state is about to change.
+    ///
+    /// # Errors
+    /// The database failed.
+    fn settle(&mut self, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Whether the tracer looks at the state later than it is told of a step.
+    fn looks_at_state(&self) -> bool {
+        false
+    }
+
+    /// Whether the run can be ended, because there will be no answer.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
+    /// Why there is none.
+    fn take_failure(&mut self) -> Option<Failure> {
+        None
+    }
+
+    /// Approximate memory use in bytes, which is limited.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// The reference's text for why there is none.
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure>;
+}
+
+/// Why a tracer has no answer.
+pub(in crate::trace) enum TracerFailure {
+    /// With the reference's text.
+    Worded(String),
+    /// With the error for the caller.
+    Refused(Failure),
+    /// The database failed.
+    State(StateError),
+}
+
+impl From<StateError> for TracerFailure {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
+}

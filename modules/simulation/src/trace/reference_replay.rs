@@ -1,0 +1,329 @@
+//! Traces like the reference's (`docs/spec/rpc-node.md` 4.2).
+//!
+//! There a traced transaction is an ordinary message, even if the block does not execute it, and pays no owner. The
+//! transactions before it are executed like in the block when a single transaction is traced, but as messages too when
+//! the whole block is traced.
+
+use std::{sync::Arc, time::Instant};
+
+use revm::context::{
+    TxEnv,
+    result::{EVMError, InvalidTransaction},
+};
+use tenon_api::{
+    Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
+    messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
+};
+use tenon_execution::{
+    TransactionRejection,
+    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
+    family::{Fees, Outcome, inspect, transact},
+};
+use tenon_javascript::Dialect;
+
+use super::{
+    TraceInspector,
+    inspector::{TOO_LARGE_MARK, TRACER_FAILED_MARK},
+    options::timeout_of,
+    recording::TraceShare,
+    reference::{Watch, watch_of},
+    replay::{
+        Replay, TraceDialect, block_not_found, check_size, failure_of_tracer, not_attempted, run_failure, too_large,
+    },
+    scripts::{ScriptPlace, ScriptSource},
+};
+
+use crate::{
+    call::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
+    family::Payer,
+};
+
+/// A trace request for the reference's tracers.
+pub(super) struct ReferenceTracing<'a> {
+    replay: Replay<'a>,
+    options: &'a TraceOptions,
+}
+
+/// Result of a message under a tracer.
+struct Traced {
+    /// The tracer's answer.
+    answer: Result<TraceResult, Failure>,
+    /// The message's effects.
+    outcome: Outcome,
+    /// Whether a contract requested a price of the historic exchange, which a run without a tracer would get.
+    lacks_prices: bool,
+}
+
+/// Why a message has no outcome.
+enum NoOutcome {
+    /// It is not valid, with the reference's text.
+    Refused(String),
+    /// It was not run, or not to its end.
+    Other(Failure),
+}
+
+impl NoOutcome {
+    fn into_failure(self) -> Failure {
+        match self {
+            Self::Refused(text) => Failure::server(format!("tracing failed: {text}")),
+            Self::Other(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for NoOutcome {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl TraceDialect for ReferenceTracing<'_> {
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Reference
+    }
+
+    fn replay(&self) -> &Replay<'_> {
+        &self.replay
+    }
+
+    fn records_calls_only(&self) -> bool {
+        matches!(self.options.tracer, Tracer::Calls(_))
+    }
+
+    /// Only the header is checked, as in the reference.
+    fn check_raw_block(&self, block: &Block) -> Result<(), Failure> {
+        let Replay { calls, .. } = &self.replay;
+        if calls.chain.header(block.header.hash())?.is_some() {
+            return Ok(());
+        }
+        let parent = calls.chain.header(block.header.parent_hash)?;
+        let parent = parent.ok_or_else(|| Failure::server("unknown ancestor"))?;
+        let verified = calls.engine.verify_header(&block.header, &parent, &*calls.chain);
+        verified.map_err(|error| Failure::server(error.to_string()))
+    }
+
+    fn trace_transaction(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<TraceResult, Failure> {
+        let (transaction, sender) = self.replay.member(block, index)?;
+        let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
+        let fees = for_trace(fees, transaction);
+        let watch = self.watch_member(execution, block, index, &env)?;
+        self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_failure)?.answer
+    }
+
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
+        let mut execution = self.replay.open(block)?;
+        let mut traces = Vec::with_capacity(block.transactions.len());
+        let (mut size, mut memory) = (0, TraceShare::new(&self.replay.memory));
+        for (index, transaction) in block.transactions.iter().enumerate() {
+            self.replay.ensure_awaited()?;
+            let result = self.block_member(&mut execution, block, index)?.map_err(|failure| failure.message);
+            let trace = TransactionTrace { hash: transaction.hash, result };
+            size += trace.size();
+            traces.push(trace);
+            check_size(size, &self.replay.calls.limits)?;
+            if !memory.hold(size as u64) {
+                return Err(too_large(&self.replay.calls.limits));
+            }
+        }
+        Ok(traces)
+    }
+
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
+        let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
+            return Err(Failure::server("not a call"));
+        };
+        let Replay { calls, caller, attempt_ends, .. } = &self.replay;
+        let (header, mut state) = match (transaction_index, *attempt_ends) {
+            (None, Some(end)) => calls.base_in_time(*block, end)?,
+            (None, None) => {
+                let header = self.header_of_call(*block)?;
+                let state = calls.state_after(&header, caller)?;
+                (header, state)
+            }
+            (Some(index), _) => {
+                let block = self.block(*block)?;
+                let header = Arc::new(block.header.clone());
+                (header, self.replay.state_before(&block, *index)?)
+            }
+        };
+        let mut environment = prepare(calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let message = environment.transaction.clone();
+        if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
+            return Err(not_attempted());
+        }
+        let balance = state.whole_balance(message.caller)?;
+        // The reference checks the tracer's options before the message.
+        let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
+        let watch = self.watch(&environment.precompiles, place)?;
+        environment.terms.pay_by(Payer::Account(balance));
+        environment.terms.check(&message).map_err(|failure| match failure {
+            RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
+            RunFailure::Message(invalid) => {
+                let text = self.refusal_text(&invalid, &message, &environment.block);
+                NoOutcome::Refused(text).into_failure()
+            }
+            failure => run_failure(failure),
+        })?;
+        let idle = TraceInspector::idle(&self.replay.memory);
+        let mut evm = environment.evm(state, self.replay.interrupt(None), idle);
+        let fees = Fees { own: environment.terms.own_prices(), ..Fees::BURNED };
+        self.trace(&mut evm, message, &fees, watch).map_err(NoOutcome::into_failure)?.answer
+    }
+}
+
+impl<'a> ReferenceTracing<'a> {
+    pub(super) const fn new(replay: Replay<'a>, options: &'a TraceOptions) -> Self {
+        Self { replay, options }
+    }
+
+    /// Traces a transaction of a block, and applies its effects for the later ones.
+    ///
+    /// # Errors
+    /// Why no later transaction can be traced either. The inner failure concerns this transaction only.
+    fn block_member(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<Result<TraceResult, Failure>, Failure> {
+        let (transaction, sender) = self.replay.member(block, index)?;
+        let is_skipped = self.replay.calls.family.is_skipped_by_traces(transaction);
+        let (env, fees) = match execution.prepare_message(transaction, sender) {
+            Ok(prepared) => prepared,
+            Err(rejection) if is_skipped => return Ok(Err(tracing_failed(rejection))),
+            Err(TransactionRejection::Store(error)) => return Err(error.into()),
+            Err(rejection) => return Err(Failure::server(rejection.to_string())),
+        };
+        let fees = for_trace(fees, transaction);
+        let traced = match self.watch_member(execution, block, index, &env) {
+            Ok(watch) => self.trace(execution.evm_mut(), env.clone(), &fees, watch),
+            Err(failure) => Err(failure.into()),
+        };
+        let (answer, outcome) = match traced {
+            // Later transactions follow a run whose contracts got prices.
+            Ok(traced) if traced.lacks_prices && !is_skipped => {
+                (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
+            }
+            Ok(traced) => (traced.answer, traced.outcome),
+            Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(NoOutcome::Refused(text).into_failure())),
+            Err(NoOutcome::Refused(text)) => return Err(Failure::server(text)),
+            Err(NoOutcome::Other(failure)) if is_skipped => return Ok(Err(failure)),
+            Err(NoOutcome::Other(failure)) => (Err(failure), self.run_message(execution.evm_mut(), env, &fees)?),
+        };
+        if !is_skipped {
+            execution.keep_message(outcome).map_err(|StateError(error)| error)?;
+        }
+        Ok(answer)
+    }
+
+    fn header_of_call(&self, id: BlockId) -> Result<Arc<SealedHeader>, Failure> {
+        let found = tenon_chain::resolve_block(&*self.replay.calls.chain, id)?;
+        found.ok_or_else(|| block_not_found(id))
+    }
+
+    /// The tracer of a transaction of a block.
+    fn watch_member(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+        message: &TxEnv,
+    ) -> Result<Watch, Failure> {
+        let transaction = block.transactions.get(index).map(|member| (block.hash(), index as u64, member.hash));
+        let place = ScriptPlace { block: block.header.number, transaction, gas_limit: message.gas_limit };
+        self.watch(execution.evm_mut().precompiles.places(), place)
+    }
+
+    /// A new tracer.
+    fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, Failure> {
+        let timeout = timeout_of(self.options, &self.replay.calls.limits);
+        let scripts =
+            |source: ScriptSource<'_>| self.replay.scripts.watch(source, Dialect::Native, precompiles, place, timeout);
+        watch_of(&self.options.tracer, precompiles, scripts)
+    }
+
+    /// Runs a message without a tracer.
+    fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
+        evm.inspector = TraceInspector::idle(&self.replay.memory);
+        evm.ctx.chain = Interrupt::when(self.replay.caller, None);
+        transact(&**self.replay.calls.executor.family(), evm, message.clone(), Some(fees)).map_err(|failure| match self
+            .no_outcome(failure, evm, &message)
+        {
+            NoOutcome::Refused(text) => Failure::server(text),
+            NoOutcome::Other(failure) => failure,
+        })
+    }
+
+    /// Runs a message under a tracer: returns the tracer's answer, and the message's effects. Its contracts get no
+    /// prices of the exchange, because the reference's tracers have no trading state.
+    fn trace(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        message: TxEnv,
+        fees: &Fees,
+        watch: Watch,
+    ) -> Result<Traced, NoOutcome> {
+        let timeout = timeout_of(self.options, &self.replay.calls.limits);
+        evm.inspector = TraceInspector::reference(watch, &self.replay.memory);
+        evm.ctx.chain = self.replay.interrupt(Instant::now().checked_add(timeout));
+        let prices = evm.precompiles.set_records(None);
+        let outcome = inspect(&**self.replay.calls.executor.family(), evm, message.clone(), Some(fees));
+        let lacks_prices = evm.precompiles.has_read_records() && prices.is_some();
+        evm.precompiles.set_records(prices);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm).into()),
+            Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
+        };
+        let intrinsic = intrinsic_gas(&message, evm.ctx.cfg.spec);
+        let answer = self.replay.take_answer(evm, (&message, Some(fees)), &outcome, intrinsic);
+        let answer = answer.and_then(|result| check_size(result.size(), &self.replay.calls.limits).map(|()| result));
+        Ok(Traced { answer, outcome, lacks_prices })
+    }
+
+    /// Why a message is not valid, with addresses in the reference's form.
+    fn refusal_text(&self, invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
+        let text = invalid_transaction_text(invalid, message, block);
+        let family = &self.replay.calls.family;
+        text.replace(&message.caller.to_string(), &family.address_text(message.caller))
+    }
+
+    fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {
+        match failure {
+            EVMError::Custom(text) if text == TOO_LARGE_MARK => NoOutcome::Other(too_large(&self.replay.calls.limits)),
+            EVMError::Transaction(invalid) => NoOutcome::Refused(self.refusal_text(&invalid, message, &evm.ctx.block)),
+            failure => NoOutcome::Other(run_failure(RunFailure::from_evm(failure, &evm.ctx.chain))),
+        }
+    }
+}
+
+fn tracing_failed(rejection: TransactionRejection) -> Failure {
+    match rejection {
+        TransactionRejection::Store(error) => error.into(),
+        rejection => Failure::server(format!("tracing failed: {rejection}")),
+    }
+}
+
+/// A message without a price is not compared with the base fee.
+fn for_trace(fees: Option<Fees>, transaction: &Transaction) -> Fees {
+    let mut fees = fees.unwrap_or(Fees::BURNED);
+    fees.is_exempt_from_base_fee |= transaction.max_fee_per_gas().is_zero();
+    fees
+}
+
+/// Intrinsic gas of a message as seen by the reference's scripts: without its access list.
+fn intrinsic_gas(message: &TxEnv, fork: revm::primitives::hardfork::SpecId) -> u64 {
+    use revm::primitives::hardfork::SpecId;
+    let is_creation = message.kind.is_create();
+    let is_metered_creation = is_creation && fork.is_enabled_in(SpecId::SHANGHAI);
+    let length = message.data.len() as u64;
+    let zeroes = message.data.iter().filter(|byte| **byte == 0).count() as u64;
+    let base = if is_creation && fork.is_enabled_in(SpecId::HOMESTEAD) { 53_000 } else { 21_000 };
+    let words = if is_metered_creation { length.div_ceil(32) } else { 0 };
+    base + zeroes * 4 + (length - zeroes) * 68 + words * 2
+}

@@ -1,0 +1,379 @@
+//! Replays blocks up to a transaction, and traces from there.
+//!
+//! What all tracers share is here: which blocks are found, how their transactions are executed, when a run ends. A
+//! [`TraceDialect`] has what differs: its options, its errors (`replay_words`) and how it traces a transaction, a block and a
+//! call.
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::{Address, B256};
+use revm::context::TxEnv;
+use tenon_api::{
+    BlockId, Failure, RecoveredBlock, Transaction,
+    messages::{
+        Trace, TraceOptions, TraceReply, TraceResult, TraceResults, TraceTarget, TracerDialect, TransactionTrace,
+    },
+};
+use tenon_bus::CallContext;
+use tenon_execution::{
+    TransactionRejection,
+    block::{BlockEvm, BlockExecution, BlockState, Interrupt, StateError, Stopped},
+    family::{BlockOrigin, Fees, Outcome, effective_price},
+};
+
+use super::{
+    EthereumOptions, TraceInspector,
+    ethereum_replay::EthereumTracing,
+    inspector::ActiveTracer,
+    recording::TraceMemory,
+    reference::{RunGas, TracerFailure},
+    reference_replay::ReferenceTracing,
+    replay_words::ReplayWords,
+    scripts::Scripts,
+};
+
+use crate::{
+    CallLimits,
+    call::{Calls, Kind, RunFailure},
+};
+
+/// Stack of a trace, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
+/// recursively, which overflowed the 2 MiB of an ordinary worker.
+const TRACE_STACK: usize = 64 << 20;
+
+/// A trace request, its caller, and the blocks that it executes again.
+pub(super) struct Replay<'a> {
+    pub(super) calls: &'a Calls,
+    pub(super) caller: &'a CallContext,
+    pub(super) memory: TraceMemory,
+    pub(super) scripts: Scripts<'a>,
+    /// The end of an attempt, if this is one.
+    pub(super) attempt_ends: Option<Instant>,
+    /// The dialect's error texts.
+    words: &'static ReplayWords,
+}
+
+/// How the tracers of one dialect trace.
+pub(super) trait TraceDialect {
+    /// Which dialect it is.
+    fn dialect(&self) -> TracerDialect;
+
+    /// The replay of this request.
+    fn replay(&self) -> &Replay<'_>;
+
+    /// Returns whether the tracer records calls only. An attempt is made only then: the depth of such a trace is bounded by
+    /// its time, so that it needs no deep stack.
+    fn records_calls_only(&self) -> bool;
+
+    /// A block that may be traced.
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+        self.replay().block(id)
+    }
+
+    /// Checks a block that the caller supplied.
+    fn check_raw_block(&self, block: &tenon_api::Block) -> Result<(), Failure>;
+
+    /// Traces one transaction of a block whose earlier transactions were executed.
+    fn trace_transaction(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<TraceResult, Failure>;
+
+    /// Traces a whole block.
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure>;
+
+    /// Traces a call.
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure>;
+}
+
+/// The tracers of a chain's dialect, for one request.
+fn dialect_of<'a>(
+    calls: &'a Calls,
+    options: &'a TraceOptions,
+    caller: &'a CallContext,
+    attempt_ends: Option<Instant>,
+) -> Result<Box<dyn TraceDialect + 'a>, Failure> {
+    let replay = |words| Replay::new(calls, caller, attempt_ends, words);
+    let dialect: Box<dyn TraceDialect + 'a> = match calls.family.tracer_dialect() {
+        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayWords::REFERENCE), options)),
+        TracerDialect::Ethereum => {
+            let options = EthereumOptions::new(options, &calls.limits)?;
+            Box::new(EthereumTracing::new(replay(&ReplayWords::ETHEREUM), options))
+        }
+    };
+    if attempt_ends.is_some() && !dialect.records_calls_only() {
+        return Err(not_attempted());
+    }
+    Ok(dialect)
+}
+
+impl Calls {
+    /// `debug_trace*`.
+    pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
+        let begun = Instant::now();
+        let dialect = dialect_of(self, &trace.options, caller, None)?;
+        // A stack of its own on the same thread: a thread of its own would cost more than a short trace.
+        let reply = stacker::grow(TRACE_STACK, move || run(&*dialect, &trace.target));
+        if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
+            self.forget_if_short(Kind::Trace, request, begun);
+        }
+        reply
+    }
+
+    /// A traced call that ends at `end`, and whose tracer records calls only. Errors are not the caller's.
+    pub(crate) fn trace_in_time(
+        &self,
+        trace: &Trace,
+        caller: &CallContext,
+        end: Instant,
+    ) -> Result<TraceReply, Failure> {
+        let dialect = dialect_of(self, &trace.options, caller, Some(end))?;
+        run(&*dialect, &trace.target)
+    }
+
+    /// The state before a transaction of a block.
+    pub(super) fn state_before(
+        &self,
+        block: &RecoveredBlock,
+        index: u64,
+        caller: &CallContext,
+    ) -> Result<BlockState, Failure> {
+        dialect_of(self, &TraceOptions::default(), caller, None)?.replay().state_before(block, index)
+    }
+}
+
+/// Traces what was asked for.
+fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, Failure> {
+    let results = match target {
+        TraceTarget::Transaction(hash) => {
+            let (block, index) = transaction(dialect, *hash)?;
+            let mut execution = dialect.replay().before(&block, index)?;
+            TraceResults::Single(dialect.trace_transaction(&mut execution, &block, index)?)
+        }
+        TraceTarget::Block(block) => TraceResults::Block(dialect.trace_block(&*dialect.block(*block)?)?),
+        TraceTarget::RawBlock(bytes) => TraceResults::Block(dialect.trace_block(&raw_block(dialect, bytes)?)?),
+        TraceTarget::Call { .. } => TraceResults::Single(dialect.trace_call(target)?),
+    };
+    Ok(TraceReply { dialect: dialect.dialect(), results })
+}
+
+/// A transaction's block, and its index there.
+fn transaction(dialect: &dyn TraceDialect, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), Failure> {
+    let Replay { calls, words, .. } = dialect.replay();
+    let unknown = || (words.unknown_transaction)(hash);
+    let (block_hash, index) = calls.chain.transaction_location(hash)?.ok_or_else(unknown)?;
+    let block = calls.chain.block(block_hash)?.ok_or_else(|| (words.unknown_block_of_transaction)(block_hash))?;
+    Ok((block, usize::try_from(index).map_err(|_| unknown())?))
+}
+
+/// A block that the caller supplied. Trailing bytes are ignored, as in the reference.
+fn raw_block(dialect: &dyn TraceDialect, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
+    let Replay { calls, words, .. } = dialect.replay();
+    let block = tenon_chain::decode_block(&mut &*bytes)
+        .map_err(|error| Failure::server(format!("could not decode block: {}", (words.undecodable)(bytes, &error))))?;
+    dialect.check_raw_block(&block)?;
+    let rules = calls.executor.spec().signer_rules(block.header.number, block.header.timestamp);
+    tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
+}
+
+impl<'a> Replay<'a> {
+    fn new(
+        calls: &'a Calls,
+        caller: &'a CallContext,
+        attempt_ends: Option<Instant>,
+        words: &'static ReplayWords,
+    ) -> Self {
+        let memory = calls.recording_memory.of(caller.origin());
+        let scripts = Scripts::new(&calls.scripts, &memory, caller);
+        Self { calls, caller, memory, scripts, attempt_ends, words }
+    }
+
+    pub(super) fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+        let not_found = || (self.words.unknown_block)(id);
+        let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
+        self.calls.chain.block(header.hash())?.ok_or_else(not_found)
+    }
+
+    /// A block before its first transaction.
+    ///
+    /// # Errors
+    /// The parent, its state or the block's author is unknown.
+    pub(super) fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
+        let Self { calls, caller, .. } = self;
+        let parent = block.header.parent_hash;
+        let parent = calls.chain.header(parent)?.ok_or_else(|| (self.words.unknown_parent)(parent))?;
+        let state = calls.state_after(&parent, caller)?;
+        let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let (family, no_deadline) = (calls.executor.family(), Interrupt::when(caller, None));
+        let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
+        let idle = TraceInspector::idle(&self.memory);
+        let mut execution = BlockExecution::watched(family, &block.header, author, state, no_deadline, idle, origin)?;
+        execution.run_opening_calls();
+        Ok(execution)
+    }
+
+    /// A block before its transaction `index`, all earlier ones executed.
+    pub(super) fn before(
+        &self,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<BlockExecution<TraceInspector>, Failure> {
+        let mut execution = self.open(block)?;
+        for earlier in 0..index {
+            self.execute(&mut execution, block, earlier)?;
+        }
+        Ok(execution)
+    }
+
+    /// The state before a transaction of a block; at its number of transactions, the state after the last one.
+    pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<BlockState, Failure> {
+        let position = usize::try_from(index).ok().filter(|index| *index <= block.transactions.len());
+        let position = position.ok_or_else(|| (self.words.index_out_of_range)(index, block.hash()))?;
+        Ok(self.before(block, position)?.into_state().map_err(|StateError(error)| error)?)
+    }
+
+    /// A transaction of a block, and its sender.
+    pub(super) fn member<'b>(
+        &self,
+        block: &'b RecoveredBlock,
+        index: usize,
+    ) -> Result<(&'b Transaction, Address), Failure> {
+        member(block, index).ok_or_else(|| (self.words.index_out_of_range)(index as u64, block.hash()))
+    }
+
+    /// Executes a transaction as its block does.
+    pub(super) fn execute(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<(), Failure> {
+        let (transaction, sender) = self.member(block, index)?;
+        let name = || (self.words.transaction_name)(transaction.hash);
+        execute_member(execution, transaction, sender, name, self.caller)
+    }
+
+    /// Ends a run at `deadline`, or with the attempt.
+    pub(super) fn interrupt(&self, deadline: Option<Instant>) -> Interrupt {
+        match self.attempt_ends {
+            Some(end) => Interrupt::attempt(self.caller, end),
+            None => Interrupt::when(self.caller, deadline),
+        }
+    }
+
+    /// Checks that the caller is still waiting.
+    pub(super) fn ensure_awaited(&self) -> Result<(), Failure> {
+        if self.caller.should_stop() { Err(request_timed_out()) } else { Ok(()) }
+    }
+
+    /// The answer of a tracer of the reference, or of a script, after its run. Releases the recording's memory.
+    pub(super) fn take_answer(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        (message, fees): (&TxEnv, Option<&Fees>),
+        outcome: &Outcome,
+        intrinsic_gas: u64,
+    ) -> Result<TraceResult, Failure> {
+        let gas = RunGas {
+            gas_used: outcome.result.tx_gas_used(),
+            intrinsic_gas,
+            gas_price: effective_price(fees, message, evm.ctx.block.basefee),
+        };
+        let mut inspector = std::mem::replace(&mut evm.inspector, TraceInspector::idle(&self.memory));
+        let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
+            return Err(Failure::server("tracing failed: no tracer"));
+        };
+        let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
+        answer.map_err(|failure| match failure {
+            TracerFailure::Worded(text) => Failure::server(text),
+            TracerFailure::Refused(failure) => failure,
+            TracerFailure::State(StateError(error)) => error.into(),
+        })
+    }
+}
+
+/// A transaction of a block, and its sender.
+pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transaction, Address)> {
+    let found = block.transactions.get(index).zip(block.senders.get(index));
+    found.map(|(transaction, sender)| (&**transaction, *sender))
+}
+
+/// Why the tracer ended its run.
+pub(super) fn failure_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> Failure {
+    let failure = match &mut evm.inspector.tracer {
+        ActiveTracer::Reference(watch) => watch.take_failure(),
+        _ => None,
+    };
+    failure.unwrap_or_else(|| Failure::server("tracing failed: the tracer failed"))
+}
+
+/// The error of a trace that is not attempted. It is never shown.
+pub(super) fn not_attempted() -> Failure {
+    Failure::limit("the trace is not attempted")
+}
+
+/// Executes a transaction like its block does. `name` names it in errors.
+///
+/// # Errors
+/// The transaction is not valid in the block, the caller has gone, or the database failed.
+pub(super) fn execute_member<I>(
+    execution: &mut BlockExecution<I>,
+    transaction: &Transaction,
+    sender: Address,
+    name: impl FnOnce() -> String,
+    caller: &CallContext,
+) -> Result<(), Failure> {
+    execution.evm_mut().ctx.chain = Interrupt::when(caller, None);
+    execution.run_transaction(transaction, sender).map_err(|reason| match reason {
+        TransactionRejection::Store(error) => error.into(),
+        _ if caller.is_cancelled() => request_timed_out(),
+        reason => Failure::server(format!("{} failed: {reason}", name())),
+    })
+}
+
+/// Why a traced message has no outcome.
+pub(super) fn run_failure(failure: RunFailure) -> Failure {
+    match failure {
+        RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
+        RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
+        RunFailure::OutOfMemory(refused) => refused.into(),
+        RunFailure::Store(error) => error.into(),
+        RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+        RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),
+    }
+}
+
+pub(super) fn block_not_found(id: BlockId) -> Failure {
+    Failure::server(match id {
+        BlockId::Hash { hash, .. } => format!("block {hash} not found"),
+        BlockId::Number(number) => format!("block #{number} not found"),
+        BlockId::Tag(_) => "block not found".to_owned(),
+    })
+}
+
+/// Checks the size of the results of a request.
+pub(super) fn check_size(length: usize, limits: &CallLimits) -> Result<(), Failure> {
+    let most = limits.trace_answer_bytes;
+    if length as u64 > most {
+        return Err(Failure::limit(format!("the trace records more than {most} bytes")));
+    }
+    Ok(())
+}
+
+pub(super) fn too_large(limits: &CallLimits) -> Failure {
+    let steps = limits.trace_steps;
+    Failure::limit(format!(
+        "the trace records more than {steps} steps or more memory than is left for traces; \
+         set \"limit\", disable what is not needed, or use callTracer"
+    ))
+}
+
+pub(super) fn genesis_is_not_traceable() -> Failure {
+    Failure::server("genesis is not traceable")
+}
+
+pub(super) fn request_timed_out() -> Failure {
+    Failure::limit("request timed out")
+}

@@ -1,0 +1,101 @@
+//! Scripts of one trace request: one process for all of its transactions, and their memory.
+
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{Address, B256};
+use parking_lot::Mutex;
+use tenon_api::Failure;
+use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
+use tenon_execution::block::MovedPrecompiles;
+use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
+
+use super::{
+    recording::TraceMemory,
+    reference::{ScriptRun, Watch},
+    replay::request_timed_out,
+};
+
+/// Runs the scripts of one request.
+pub(super) struct Scripts<'a> {
+    host: &'a ScriptHost,
+    slot: ScriptSlot,
+    memory: ClientMemory,
+    /// Memory of the process. Held from its first script to the end of the request.
+    process: Mutex<Option<Reservation>>,
+    caller: &'a CallContext,
+}
+
+/// What a script is told about the transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScriptPlace {
+    /// Height of the block.
+    pub(super) block: u64,
+    /// The transaction's block, its index there, and its hash; `None` for calls.
+    pub(super) transaction: Option<(B256, u64, B256)>,
+    /// Gas limit of the transaction.
+    pub(super) gas_limit: u64,
+}
+
+/// A script, with the JSON text of its configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScriptSource<'a> {
+    pub(super) source: &'a str,
+    pub(super) config: &'a str,
+}
+
+impl<'a> Scripts<'a> {
+    pub(super) fn new(host: &'a ScriptHost, memory: &TraceMemory, caller: &'a CallContext) -> Self {
+        let (memory, process) = (memory.client().clone(), Mutex::default());
+        Self { host, slot: ScriptSlot::default(), memory, process, caller }
+    }
+
+    /// Starts a script over one transaction.
+    ///
+    /// # Errors
+    /// It cannot be compiled, or there is no process or memory for it.
+    pub(super) fn watch(
+        &self,
+        script: ScriptSource<'_>,
+        dialect: Dialect,
+        precompiles: &MovedPrecompiles,
+        place: ScriptPlace,
+        timeout: Duration,
+    ) -> Result<Watch, Failure> {
+        self.reserve_process()?;
+        let mut addresses: Vec<Address> = precompiles.addresses().collect();
+        addresses.sort_unstable();
+        let (source, config) = (script.source, script.config);
+        let start = Start { source, config, dialect, precompiles: addresses };
+        let caller = self.caller.clone();
+        // Gives way to other jobs while the script runs on.
+        let should_stop = Box::new(move || caller.should_stop());
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or(now);
+        let waiting = Waiting { deadline, should_stop };
+        let script = Script::start(self.host, &self.slot, start, waiting).map_err(script_failure)?;
+        let run = ScriptRun { dialect, place, since: now };
+        Ok(Watch::of_script(script, run, precompiles))
+    }
+
+    /// Reserves the most memory that the process can take, from its client's share alone: one client's script must not use up
+    /// what the traces of others share.
+    fn reserve_process(&self) -> Result<(), Failure> {
+        let mut process = self.process.lock();
+        if process.is_none() {
+            let bytes = self.host.memory_of_one();
+            let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+            let refused = |_: OutOfMemory| script_failure(ScriptError::NoMemory { bytes });
+            *process = Some(self.memory.reserve(MemoryUse::Traces, size).map_err(refused)?);
+        }
+        Ok(())
+    }
+}
+
+/// The error for the caller.
+pub(super) fn script_failure(error: ScriptError) -> Failure {
+    match error {
+        ScriptError::CallerGone => request_timed_out(),
+        ScriptError::TooMany { .. } | ScriptError::NoMemory { .. } => Failure::limit(error.to_string()),
+        error => Failure::server(error.to_string()),
+    }
+}
