@@ -39,7 +39,8 @@ class Reference:
         if not (path / "XDC" / "chaindata").exists():
             subprocess.run([REFERENCE, "init", "--datadir", path, genesis], check=True, capture_output=True)
         self.log = open(path / "log", "ab")
-        flags = ["--datadir", path, "--networkid", "5151", "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
+        network = json.loads(pathlib.Path(genesis).read_text())["config"]["chainId"]
+        flags = ["--datadir", path, "--networkid", network, "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
         flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", namespaces]
         flags += ["--ws=false", "--cache", "128", *arguments]
         self.begun_with = (path, genesis, *arguments)
@@ -86,6 +87,11 @@ class Reference:
 
     def head(self):
         return self.call("eth_getBlockByNumber", "latest", False)["hash"]
+
+    def kill(self):
+        """Ends it without notice, as a power failure would."""
+        self.process.kill()
+        self.end()
 
     def end(self):
         if self.connection is not None:
