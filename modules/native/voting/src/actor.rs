@@ -358,12 +358,12 @@ impl VotingActor {
             return;
         }
         if block.round > round.saturating_add(1) {
-            self.early.keep_vote(vote);
+            self.keep_early_vote(vote);
             return;
         }
         match self.run(false, |replica, chain, actions| replica.on_vote(vote.clone(), chain, actions)) {
             Ok(()) => {}
-            Err(V2Error::VoteBlock { .. }) => self.early.keep_vote(vote),
+            Err(V2Error::VoteBlock { .. }) => self.keep_early_vote(vote),
             Err(error) => tracing::debug!(%error, round = block.round, "a vote was rejected"),
         }
     }
@@ -377,11 +377,31 @@ impl VotingActor {
             return;
         }
         if round > own {
-            self.early.keep_timeout(timeout);
+            self.keep_early_timeout(timeout);
             return;
         }
         if let Err(error) = self.run(false, |replica, chain, actions| replica.on_timeout(timeout, chain, actions)) {
             tracing::debug!(%error, round, "a timeout was rejected");
+        }
+    }
+
+    /// Stores a vote of a signer that may vote.
+    fn keep_early_vote(&mut self, vote: Vote) {
+        let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
+        match replica.signer_of_vote(&vote, &*chain) {
+            Ok(Some(signer)) => self.early.keep_vote(signer, vote),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, round = vote.block.round, "an early vote was rejected"),
+        }
+    }
+
+    /// Stores a timeout of a signer that may vote.
+    fn keep_early_timeout(&mut self, timeout: Timeout) {
+        let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
+        match replica.signer_of_timeout(&timeout, &*chain) {
+            Ok(Some(signer)) => self.early.keep_timeout(signer, timeout),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, round = timeout.round, "an early timeout was rejected"),
         }
     }
 

@@ -1,33 +1,38 @@
 //! Messages that arrived too early: for a block that is not stored yet, or for a later round. Peers need not send them
-//! again (`docs/spec/p2p.md` 16.4, 25), so they are stored and processed later.
+//! again (`docs/spec/p2p.md` 16.4, 25), so they are stored and processed later. Votes and timeouts are stored with their
+//! signers, so that no signer can push out the messages of others.
 
 use std::collections::VecDeque;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use tenon_native_consensus::{SyncInfo, Timeout, Vote};
 
 /// Maximum number of stored votes, and of stored timeouts: several rounds of a network of 108 masternodes.
 const MAX_KEPT: usize = 2048;
+/// Maximum number of stored votes of a signer, and of its timeouts. An honest signer sends one of each in a round, and few
+/// nodes are more rounds behind without a synchronisation.
+const MAX_OF_SIGNER: usize = 12;
 /// Maximum number of stored sync infos.
 const MAX_SYNC_INFOS: usize = 16;
 /// Maximum number of rounds ahead of the current one for which messages are stored.
 pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
 
-/// Messages that arrived too early. When a queue is full, the oldest is removed.
+/// Messages that arrived too early. When a queue is full, or holds the share of a signer, the oldest is removed: of all, or
+/// of the signer.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
-    votes: VecDeque<Vote>,
-    timeouts: VecDeque<Timeout>,
+    votes: VecDeque<(Address, Vote)>,
+    timeouts: VecDeque<(Address, Timeout)>,
     sync_infos: VecDeque<SyncInfo>,
 }
 
 impl Early {
-    pub(crate) fn keep_vote(&mut self, vote: Vote) {
-        push(&mut self.votes, vote, MAX_KEPT);
+    pub(crate) fn keep_vote(&mut self, signer: Address, vote: Vote) {
+        push_of(&mut self.votes, signer, vote);
     }
 
-    pub(crate) fn keep_timeout(&mut self, timeout: Timeout) {
-        push(&mut self.timeouts, timeout, MAX_KEPT);
+    pub(crate) fn keep_timeout(&mut self, signer: Address, timeout: Timeout) {
+        push_of(&mut self.timeouts, signer, timeout);
     }
 
     pub(crate) fn keep_sync_info(&mut self, info: SyncInfo) {
@@ -36,19 +41,19 @@ impl Early {
 
     /// Removes and returns the votes for a block that has arrived.
     pub(crate) fn votes_for(&mut self, block: B256) -> Vec<Vote> {
-        take(&mut self.votes, |vote| vote.block.hash == block)
+        take_of(&mut self.votes, |vote| vote.block.hash == block)
     }
 
     /// Removes and returns the votes that a node in this round can count. Votes of earlier rounds are dropped.
     pub(crate) fn votes_up_to(&mut self, round: u64) -> Vec<Vote> {
-        self.votes.retain(|vote| vote.block.round >= round);
-        take(&mut self.votes, |vote| vote.block.round <= round.saturating_add(1))
+        self.votes.retain(|(_, vote)| vote.block.round >= round);
+        take_of(&mut self.votes, |vote| vote.block.round <= round.saturating_add(1))
     }
 
     /// Removes and returns the timeouts of a round that has begun. Timeouts of earlier rounds are dropped.
     pub(crate) fn timeouts_of(&mut self, round: u64) -> Vec<Timeout> {
-        self.timeouts.retain(|timeout| timeout.round >= round);
-        take(&mut self.timeouts, |timeout| timeout.round == round)
+        self.timeouts.retain(|(_, timeout)| timeout.round >= round);
+        take_of(&mut self.timeouts, |timeout| timeout.round == round)
     }
 
     /// Removes and returns the sync infos for a block that has arrived.
@@ -64,6 +69,21 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     queue.push_back(item);
 }
 
+fn push_of<T>(queue: &mut VecDeque<(Address, T)>, signer: Address, item: T) {
+    let mut own = (0..queue.len()).filter(|&place| queue[place].0 == signer);
+    let (oldest, others) = (own.next(), own.count());
+    if others + 1 >= MAX_OF_SIGNER
+        && let Some(place) = oldest
+    {
+        queue.remove(place);
+    }
+    push(queue, (signer, item), MAX_KEPT);
+}
+
+fn take_of<T>(queue: &mut VecDeque<(Address, T)>, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+    take(queue, |(_, item)| is_wanted(item)).into_iter().map(|(_, item)| item).collect()
+}
+
 fn take<T>(queue: &mut VecDeque<T>, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
     let (taken, kept): (Vec<T>, Vec<T>) = std::mem::take(queue).into_iter().partition(|item| is_wanted(item));
     queue.extend(kept);
@@ -76,6 +96,10 @@ mod tests {
 
     use super::*;
 
+    fn signer(number: u64) -> Address {
+        Address::with_last_byte(number as u8)
+    }
+
     fn vote(round: u64, block: u8) -> Vote {
         let block = BlockInfo { hash: B256::repeat_byte(block), round, number: round };
         Vote { block, ..Vote::default() }
@@ -85,14 +109,14 @@ mod tests {
     fn messages_are_returned_once_when_their_block_or_round_has_arrived() {
         let mut early = Early::default();
         for (round, block) in [(3, 1), (4, 2), (5, 3), (9, 4)] {
-            early.keep_vote(vote(round, block));
+            early.keep_vote(signer(1), vote(round, block));
         }
         assert_eq!(early.votes_for(B256::repeat_byte(2)), [vote(4, 2)]);
         assert_eq!(early.votes_up_to(4), [vote(5, 3)]);
-        assert_eq!(early.votes, [vote(9, 4)], "the vote of round 3 is dropped");
+        assert_eq!(early.votes, [(signer(1), vote(9, 4))], "the vote of round 3 is dropped");
 
         for round in [4, 5, 5, 6] {
-            early.keep_timeout(Timeout { round, ..Timeout::default() });
+            early.keep_timeout(signer(1), Timeout { round, ..Timeout::default() });
         }
         assert_eq!(early.timeouts_of(5).len(), 2);
         assert_eq!(early.timeouts.len(), 1);
@@ -102,9 +126,22 @@ mod tests {
     fn the_oldest_message_is_removed_when_the_queue_is_full() {
         let mut early = Early::default();
         for round in 0..3_000 {
-            early.keep_vote(vote(round, 1));
+            early.keep_vote(signer(round % 250), vote(round, 1));
         }
         assert_eq!(early.votes.len(), MAX_KEPT);
-        assert_eq!(early.votes.back().unwrap().block.round, 2_999);
+        assert_eq!(early.votes.back().unwrap().1.block.round, 2_999);
+    }
+
+    #[test]
+    fn many_messages_of_a_signer_remove_only_its_own() {
+        let mut early = Early::default();
+        early.keep_vote(signer(1), vote(3, 1));
+        for round in 0..3_000 {
+            early.keep_vote(signer(2), vote(round, 2));
+        }
+
+        assert_eq!(early.votes.len(), 1 + MAX_OF_SIGNER);
+        assert_eq!(early.votes.front(), Some(&(signer(1), vote(3, 1))));
+        assert_eq!(early.votes.back(), Some(&(signer(2), vote(2_999, 2))));
     }
 }

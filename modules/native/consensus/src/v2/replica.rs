@@ -228,8 +228,7 @@ impl Replica {
         if vote.block.round < self.state.round {
             return Ok(());
         }
-        let digest = vote_digest(&vote.block, vote.gap_number);
-        let signer = self.candidate_of(digest, &vote.signature, vote.gap_number, chain)?;
+        let signer = self.signer_of_vote(&vote, chain)?;
         let Some(signer) = signer.filter(|signer| self.votes.accepts(&vote, *signer)) else { return Ok(()) };
         actions.push(Action::SendVote(vote.clone()));
         self.handle_vote(vote, signer, chain, actions)?;
@@ -288,8 +287,7 @@ impl Replica {
         if timeout.round < self.state.round {
             return Ok(());
         }
-        let digest = timeout_digest(timeout.round, timeout.gap_number);
-        let signer = self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)?;
+        let signer = self.signer_of_timeout(&timeout, chain)?;
         let Some(signer) = signer.filter(|signer| self.timeouts.accepts(&timeout, *signer)) else { return Ok(()) };
         actions.push(Action::SendTimeout(timeout.clone()));
         self.handle_timeout(timeout, signer, chain, actions)?;
@@ -488,6 +486,23 @@ impl Replica {
 
     fn sync_info(&self) -> SyncInfo {
         SyncInfo { quorum: self.state.highest_quorum.clone(), timeout: self.state.highest_timeout.clone() }
+    }
+
+    /// Who signed a vote of a peer; `None` if the signer may not vote.
+    ///
+    /// # Errors
+    /// [`V2Error`] if its signature is invalid, or the candidates of its gap block are not known.
+    pub fn signer_of_vote(&self, vote: &Vote, chain: &dyn ChainReader) -> Result<Option<Address>, V2Error> {
+        self.candidate_of(vote_digest(&vote.block, vote.gap_number), &vote.signature, vote.gap_number, chain)
+    }
+
+    /// Who signed a timeout of a peer; `None` if the signer may not vote.
+    ///
+    /// # Errors
+    /// See [`Replica::signer_of_vote`].
+    pub fn signer_of_timeout(&self, timeout: &Timeout, chain: &dyn ChainReader) -> Result<Option<Address>, V2Error> {
+        let digest = timeout_digest(timeout.round, timeout.gap_number);
+        self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)
     }
 
     /// The signer, if it is a candidate of the gap block: standby and penalised nodes count too (4.4).
