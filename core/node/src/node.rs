@@ -150,6 +150,7 @@ impl Node {
         let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), service.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
         let voting = Voting::default();
+        voting::register(&bus, &voting, &chain)?;
         let peers = match is_development {
             true if settings.peers.enabled => {
                 return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));

@@ -68,19 +68,28 @@ pub(crate) struct VotingParts<'a> {
     pub(crate) network: &'a Arc<Network>,
 }
 
+/// Answers which votes and timeouts wait. A native node that does not vote, as in development, has none.
+///
+/// # Errors
+/// [`Stop::Failure`] if something else answers this already.
+pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Result<(), Stop> {
+    if chain.spec.native.is_none() {
+        return Ok(());
+    }
+    let voting = voting.clone();
+    bus.handle(move |_: GetVotingPool, _| {
+        let voting = voting.clone();
+        async move { voting.waiting().await }
+    })?;
+    Ok(())
+}
+
 /// Starts the voting of a native chain if there is a network to vote in, or a key to vote with.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<(), Stop> {
     let key = key(settings, parts.chain.spec.chain_id, parts.directory)?;
-    let shown = voting.clone();
-    if parts.chain.spec.native.is_some() {
-        parts.bus.handle(move |_: GetVotingPool, _| {
-            let voting = shown.clone();
-            async move { voting.waiting().await }
-        })?;
-    }
     let Some(engine) = parts.chain.native_engine() else {
         return match key {
             Some(_) => Err(Stop::Usage("masternode: only native chains have masternodes".to_owned())),
