@@ -11,7 +11,8 @@
 //! now and then how far it is.
 //!
 //! The large form has 1,000 masternodes with 25 peers each: `cargo test --release -p tenon-native-voting large -- --ignored
-//! --nocapture`. All its nodes share the verdicts on signatures, and nothing else.
+//! --nocapture`. All its nodes share the verdicts on signatures, and nothing else. Of so many masternodes 290 are a quorum
+//! there: the certificate of two thirds of more than 440 masternodes does not fit into a header.
 
 mod agenda;
 mod lies;
@@ -142,5 +143,5 @@ fn a_large_network_repeats_its_run_exactly() {
 #[test]
 #[ignore = "minutes in a release build"]
 fn a_large_network_of_a_thousand_masternodes_commits_the_same_blocks() {
-    large(1_000, 25, 21);
+    large(1_000, 25, 18);
 }

@@ -31,6 +31,11 @@ const MAX_PROGRESS_TIME: u64 = 120_000;
 /// Maximum number of rounds until progress after that.
 const MAX_PROGRESS_ROUNDS: u64 = 10;
 
+/// Number of rounds between two lines of a large world.
+const ROUNDS_TOLD: u64 = 2;
+/// Maximum number of signatures of a certificate: the rules limit the extra data of a header to 20,000 bytes.
+const MAX_QUORUM: f64 = 290.0;
+
 /// An event of a node.
 pub(super) enum Event {
     /// A vote, timeout or certificates arrive over a link, if it is still the connection with this number. Nearly all
@@ -130,9 +135,11 @@ fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<Maste
     let extra = [&[0; 32][..], &listed, &[0; 65]].concat();
     let growth =
         serde_json::json!({"base": random.random_range(1..=2) as f64, "maxExponent": random.random_range(0..=2)});
+    // Two thirds, as far as their signatures fit into a header.
+    let threshold = 0.667_f64.min(MAX_QUORUM / count as f64);
     let config = serde_json::json!({
         "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": 20, "gap": 10, "v2": {"switchBlock": 0,
-            "allConfigs": {"0": {"maxMasternodes": count.max(108), "minePeriod": 1, "certificateThreshold": 0.667,
+            "allConfigs": {"0": {"maxMasternodes": count.max(108), "minePeriod": 1, "certificateThreshold": threshold,
                 "timeoutPeriod": 3, "timeoutSyncThreshold": random.random_range(1..=3), "expTimeoutConfig": growth}}}}},
         "extraData": hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
         "timestamp": "0x1",
@@ -630,11 +637,15 @@ impl World {
     pub(super) fn run_to(mut self, height: u64) -> Outcome {
         let end = MAX_PROGRESS_TIME + height * 3_000;
         // Looked at rarely: it asks every node.
-        let mut look_at = 0;
+        let (mut look_at, mut told) = (0, 0);
         loop {
             assert!(self.step(end), "no progress: {:#?}", self.standings());
             if self.now >= look_at {
                 look_at = self.now + 100;
+                if self.highest_round() >= told + ROUNDS_TOLD {
+                    told = self.highest_round();
+                    eprintln!("round {told} at {} ms, {} events", self.now, self.made);
+                }
                 let mut running = self.nodes.iter().filter(|node| node.running.is_some());
                 if self.observer.height() >= height && running.all(|node| node.committed_height() >= height) {
                     break;
