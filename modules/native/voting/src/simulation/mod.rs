@@ -20,6 +20,7 @@ mod links;
 mod node;
 mod observer;
 mod ports;
+mod proposals;
 mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};

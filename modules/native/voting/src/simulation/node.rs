@@ -91,12 +91,32 @@ impl Node {
     /// Starts the node with its stored state.
     pub(super) fn start(&mut self, network: &Network) {
         self.life += 1;
+        let outbox = Outbox::default();
+        let (ports, blocks) = self.ports(network, &outbox);
+        let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
+        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
+        tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
+        self.running = Some(Running {
+            actor,
+            sync: ChainSync::new(),
+            pool: Arc::clone(&blocks.pool),
+            blocks,
+            outbox,
+            importing: None,
+            is_syncing: false,
+            wakes_at: None,
+            told_head: self.chain.head().header.hash(),
+        });
+    }
+
+    /// The ports of an actor with the node's stored state.
+    pub(super) fn ports(&self, network: &Network, outbox: &Outbox) -> (VotingPorts, Arc<Blocks>) {
         let clock = self.clock.clone();
         let source = Arc::new(Steady(Arc::clone(&network.masternodes)));
         let now = Arc::new(move || clock.seconds());
         let (disk, signers) = (Arc::clone(&self.disk) as _, Arc::clone(&network.signers));
         let engine = NativeEngine::keeping_with_signers(&network.spec, source, now, disk, signers).unwrap();
-        let (engine, outbox) = (Arc::new(engine), Outbox::default());
+        let engine = Arc::new(engine);
         let pool = Arc::new(Pool::new(outbox.clone(), Arc::clone(&network.recovered)));
         let key: Arc<dyn BlockSigner> = match self.signs_late {
             true => Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone())),
@@ -110,27 +130,14 @@ impl Node {
             blocks: Arc::clone(&blocks) as _,
             builder: Arc::clone(&blocks) as _,
             pending: Arc::clone(&pool) as _,
-            pool: Arc::clone(&pool) as _,
+            pool: pool as _,
             network: Arc::new(outbox.clone()),
             bus: Bus::new(),
             key: Some(key),
             gas_limit: 50_000_000,
             chain_id: network.spec.chain_id,
         };
-        let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
-        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
-        tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
-        self.running = Some(Running {
-            actor,
-            sync: ChainSync::new(),
-            blocks,
-            pool,
-            outbox,
-            importing: None,
-            is_syncing: false,
-            wakes_at: None,
-            told_head: self.chain.head().header.hash(),
-        });
+        (ports, blocks)
     }
 
     pub(super) fn state(&self) -> Option<&VotingState> {

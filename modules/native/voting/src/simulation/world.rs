@@ -124,7 +124,7 @@ pub(super) struct Outcome {
 
 /// A network of this many masternodes, and their keys. A round has a signature of each, and all nodes together need
 /// those of some rounds.
-fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
+pub(super) fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
     let key = |number: u64| MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), number.to_be_bytes()].concat()).0);
     let mut keys: Vec<MasternodeKey> = (0..count).map(|number| key(number).unwrap()).collect();
     let mut all: Vec<Address> = keys.iter().map(MasternodeKey::address).collect();
