@@ -29,6 +29,8 @@ pub(super) enum Message {
 pub(super) struct Spoken {
     /// Messages are numbered in the order in which they were sent first.
     pub(super) number: usize,
+    /// Hash of the message.
+    pub(super) hash: B256,
     pub(super) message: RoundMessage,
     /// The block that it refers to, as real connections report it.
     pub(super) block: Option<Announced>,
@@ -43,11 +45,11 @@ pub(super) struct AllSpoken {
 impl AllSpoken {
     /// The shared form of a message, and whether it is new.
     pub(super) fn of(&mut self, message: &RoundMessage) -> (Arc<Spoken>, bool) {
-        let number = self.by_hash.len();
+        let (number, hash) = (self.by_hash.len(), keccak256(&message.payload));
         let mut is_new = false;
-        let spoken = self.by_hash.entry(keccak256(&message.payload)).or_insert_with(|| {
+        let spoken = self.by_hash.entry(hash).or_insert_with(|| {
             is_new = true;
-            Arc::new(Spoken { number, block: block_of(message), message: message.clone() })
+            Arc::new(Spoken { number, hash, block: block_of(message), message: message.clone() })
         });
         (Arc::clone(spoken), is_new)
     }

@@ -1,6 +1,5 @@
 //! The simulated world: time, connections, faults, and dishonest nodes. Everything is determined by the seed.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, hex, keccak256};
@@ -18,6 +17,7 @@ use super::links::{AllSpoken, Links, Message, Split, Spoken};
 use super::node::{self, Network, Node, since_start};
 use super::observer::{Observer, round_of};
 use super::ports::ActorOutput;
+use super::trace::{Line, Trace};
 use crate::actor::Input;
 
 /// Unix time at which a world begins, milliseconds.
@@ -66,27 +66,6 @@ pub(super) enum Event {
     Lies,
 }
 
-impl Event {
-    /// Distinguishes events in the trace.
-    fn number(&self) -> u64 {
-        match self {
-            Self::Hears { spoken, .. } => 16 + spoken.number as u64,
-            Self::Arrives { .. } => 1,
-            Self::ToItself(_) => 2,
-            Self::Wakes => 3,
-            Self::Judges(_) => 4,
-            Self::ImportEnds(_) => 5,
-            Self::Starts => 6,
-            Self::Dies => 7,
-            Self::DiesSoon => 8,
-            Self::ClockJumps(_) => 9,
-            Self::Connects(_) => 10,
-            Self::Cut(_) => 11,
-            Self::Lies => 12,
-        }
-    }
-}
-
 /// The simulated world.
 pub(super) struct World {
     pub(super) random: StdRng,
@@ -106,14 +85,16 @@ pub(super) struct World {
     pub(super) slowest: u64,
     dying: Option<usize>,
     pub(super) observer: Observer,
-    trace: DefaultHasher,
+    trace: Trace,
 }
 
 /// The result of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Hash of all events.
+    /// Hash of all events and of the states of the nodes after them.
     pub(super) trace: u64,
+    /// A line for each event; empty unless the world was [`World::with_transcript`].
+    pub(super) transcript: Vec<Line>,
     pub(super) height: u64,
     pub(super) signatures: usize,
     pub(super) events: u64,
@@ -168,6 +149,12 @@ impl World {
         world
     }
 
+    /// Keeps a transcript of the run, for its outcome.
+    pub(super) fn with_transcript(mut self) -> Self {
+        self.trace.keep_transcript();
+        self
+    }
+
     /// A world without faults.
     fn of(network: Network, nodes: Vec<Node>, liars: usize, links: Links, random: StdRng) -> Self {
         let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
@@ -188,7 +175,7 @@ impl World {
             splits: Vec::new(),
             dying: None,
             observer,
-            trace: DefaultHasher::new(),
+            trace: Trace::default(),
         }
     }
 
@@ -302,8 +289,7 @@ impl World {
         };
         let who = who as usize;
         self.now = time;
-        self.trace.write_u64(time);
-        self.trace.write_u64((who as u64) << 32 | event.number());
+        self.trace.begin(time, who, &event);
         let unix = (BEGIN + time).saturating_add_signed(self.nodes[who].clock_error);
         self.nodes[who].clock.set(unix);
         self.end_connections_across(who);
@@ -318,6 +304,7 @@ impl World {
             event if life == self.nodes[who].life => self.happens(who, event),
             _ => {}
         }
+        self.trace.end(&self.nodes[who]);
         true
     }
 
@@ -622,15 +609,7 @@ impl World {
         while !self.nodes[self.liars..].iter().all(|node| node.committed_height() >= goal) {
             assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
         }
-        let (height, signatures) = (self.observer.height(), self.observer.signatures());
-        Outcome {
-            trace: self.trace.finish(),
-            height,
-            signatures,
-            events: self.made,
-            rounds: self.highest_round(),
-            time: self.now,
-        }
+        self.outcome()
     }
 
     /// Runs a large world until every node that runs has committed a block of this height.
@@ -652,15 +631,13 @@ impl World {
                 }
             }
         }
-        let (height, signatures) = (self.observer.height(), self.observer.signatures());
-        Outcome {
-            trace: self.trace.finish(),
-            height,
-            signatures,
-            events: self.made,
-            rounds: self.highest_round(),
-            time: self.now,
-        }
+        self.outcome()
+    }
+
+    fn outcome(self) -> Outcome {
+        let (height, signatures, rounds) = (self.observer.height(), self.observer.signatures(), self.highest_round());
+        let (trace, transcript) = self.trace.finish();
+        Outcome { trace, transcript, height, signatures, events: self.made, rounds, time: self.now }
     }
 
     /// Returns whether an honest node has committed a block of a later round than this.
