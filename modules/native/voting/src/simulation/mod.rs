@@ -31,7 +31,8 @@ use world::{Outcome, World};
 
 /// Default number of runs.
 const RUNS: u64 = 200;
-/// Seeds that always run twice. While nodes requested announced blocks in a random order, each of these runs differed.
+/// Seeds that always run twice. Each of these runs differed while nodes requested announced blocks in a random order. The
+/// last one stopped forever while no masternode built twice on one parent.
 const REPEATED: [u64; 4] = [1, 61, 181, 15_528_235_348_361_057_283];
 /// One of this many runs happens twice.
 const REPEATED_EVERY: usize = 20;
