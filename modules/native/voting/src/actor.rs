@@ -527,7 +527,7 @@ impl VotingActor {
                 if !self.keep(noted) {
                     return;
                 }
-                match self.proposer.build(&self.ports, &parent, *draft) {
+                match proposer::build(&self.ports, &parent, *draft) {
                     Ok(block) => self.seal(round, block),
                     Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
                         round"),

@@ -9,11 +9,15 @@ use tenon_native_consensus::v2::{V2Error, VotingState};
 
 use crate::VotingPorts;
 
-/// The most recent proposals of this node.
+/// Decides about this node's proposals. What it has proposed is in the [`VotingState`], which is on the disk.
+///
+/// A node proposes at most once in a round, but in a later round it builds again on the same parent. The reference does
+/// not (7.1 step 2, quirk 24): its network stops forever once every masternode has built on one parent in vain. The
+/// second block is as safe as one of another leader would be: the voting rule (5.5), the verification of a header (6)
+/// and the commit rule (8.1) ask for round and certificate, never for what its leader proposed before. A node of the
+/// reference also does it after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Proposer {
-    /// The parent of the last block that this node made. It never builds two blocks on one parent.
-    last_parent: Option<B256>,
     /// Round and parent for which it is another masternode's turn.
     not_mine: Option<(u64, B256)>,
 }
@@ -41,7 +45,7 @@ impl Proposer {
         now: Duration,
     ) -> Result<Turn, V2Error> {
         let certified = state.highest_quorum.block;
-        if state.round <= state.highest_proposed_round || self.last_parent == Some(certified.hash) {
+        if state.round <= state.highest_proposed_round {
             return Ok(Turn::Nothing);
         }
         if self.not_mine == Some((state.round, certified.hash)) {
@@ -69,26 +73,20 @@ impl Proposer {
             Ok(header) => Ok(Turn::Propose(parent, Box::new(header))),
         }
     }
+}
 
-    /// Builds and stores the block. The round must already be recorded on disk as proposed.
-    ///
-    /// # Errors
-    /// [`Failure`] if it cannot be built.
-    pub(crate) fn build(
-        &mut self,
-        ports: &VotingPorts,
-        parent: &SealedHeader,
-        draft: Header,
-    ) -> Result<Block, Failure> {
-        self.last_parent = Some(parent.hash());
-        let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
-        let transactions = match opens_epoch {
-            // A block that opens an epoch has no transactions (7.2).
-            true => Vec::new(),
-            false => ports.pending.best(draft.base_fee_per_gas),
-        };
-        ports.builder.build(parent, draft, transactions, &|header| Ok(tenon_chain::seal(header)))
-    }
+/// Builds a block. The round must already be recorded on disk as proposed.
+///
+/// # Errors
+/// [`Failure`] if it cannot be built.
+pub(crate) fn build(ports: &VotingPorts, parent: &SealedHeader, draft: Header) -> Result<Block, Failure> {
+    let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
+    let transactions = match opens_epoch {
+        // A block that opens an epoch has no transactions (7.2).
+        true => Vec::new(),
+        false => ports.pending.best(draft.base_fee_per_gas),
+    };
+    ports.builder.build(parent, draft, transactions, &|header| Ok(tenon_chain::seal(header)))
 }
 
 /// Stores a block that this node built, with its sealed header.

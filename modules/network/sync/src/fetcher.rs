@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{B256, map::HashMap};
+use alloy_primitives::B256;
 use tenon_api::{Block, BlockVerdict, SealedHeader};
 use tenon_network_identity::NodeId;
 
@@ -68,8 +68,9 @@ pub(crate) struct Fetcher {
     /// By height and hash.
     waiting: BTreeMap<(u64, B256), Waiting>,
     waiting_bytes: u64,
-    judged: HashMap<B256, Waiting>,
-    announced: HashMap<B256, Announcement>,
+    judged: BTreeMap<B256, Waiting>,
+    /// Sorted, so that equal events lead to equal questions.
+    announced: BTreeMap<B256, Announcement>,
     recent: BoundedSet<B256>,
     wrong: BoundedSet<B256>,
 }
@@ -79,8 +80,8 @@ impl Default for Fetcher {
         Self {
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
-            judged: HashMap::default(),
-            announced: HashMap::default(),
+            judged: BTreeMap::new(),
+            announced: BTreeMap::new(),
             recent: BoundedSet::new(MAX_RECENT),
             wrong: BoundedSet::new(MAX_RECENT),
         }
@@ -343,6 +344,20 @@ mod tests {
         // Once the head is far above, all of it goes.
         assert!(fetcher.next_block(200, 0, |_| false).is_none());
         assert_eq!((fetcher.waiting.len(), fetcher.waiting_bytes), (0, 0));
+    }
+
+    #[test]
+    fn equal_announcements_lead_to_equal_questions() {
+        let questions = || {
+            let mut fetcher = Fetcher::default();
+            for number in 1..=20 {
+                fetcher.announce(B256::repeat_byte(number), 101, peer(number), 100, Duration::ZERO);
+            }
+            std::iter::from_fn(move || fetcher.next_wanted(ANNOUNCE_WAIT, |_, _| true)).collect::<Vec<_>>()
+        };
+
+        assert_eq!(questions().len(), 20);
+        assert_eq!(questions(), questions());
     }
 
     #[test]

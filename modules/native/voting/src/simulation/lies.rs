@@ -1,8 +1,9 @@
-//! The behaviour of dishonest masternodes: two blocks and several votes in one round, and forged messages.
+//! The behaviour of dishonest masternodes: two blocks and several votes in one round, forged messages, and messages of
+//! others with their signatures turned over.
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use alloy_rlp::{Decodable, Encodable};
 use rand::Rng;
 use tenon_api::{Block, BlockPort, Header, RoundMessage, RoundMessageKind};
@@ -15,6 +16,10 @@ use super::links::Message;
 use super::observer::round_of;
 use super::world::{Event, World};
 
+/// The order of the group of signatures.
+const ORDER: [u8; 32] = hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
+/// Number of votes for different blocks in one round at once.
+const FLOOD: usize = 12;
 /// Milliseconds between two such messages.
 const PAUSE: std::ops::Range<u64> = 200..2_500;
 
@@ -81,7 +86,7 @@ impl World {
         let Some(certified) = self.nodes[who].state().map(|state| state.highest_quorum.gap_number) else { return };
         let signature: Bytes = self.nodes[who].key.sign(vote_digest(&block, certified)).to_vec().into();
         let vote = Vote { block, signature, gap_number: certified };
-        self.broadcast(who, &message(RoundMessageKind::Vote, &vote));
+        self.lie_to_all(who, &message(RoundMessageKind::Vote, &vote));
     }
 
     /// Sends a random forged message, and schedules the next one.
@@ -93,7 +98,7 @@ impl World {
         };
         let ahead = state.round + self.random.random_range(0..30);
         let gap_number = state.highest_quorum.gap_number;
-        match self.random.random_range(0..5) {
+        match self.random.random_range(0..7) {
             0 => {
                 let hash = B256::repeat_byte(self.random.random_range(1..=255));
                 let number = state.highest_quorum.block.number + self.random.random_range(0..3);
@@ -102,23 +107,58 @@ impl World {
             1 => {
                 let signature = self.nodes[who].key.sign(timeout_digest(ahead, gap_number)).to_vec().into();
                 let timeout = Timeout { round: ahead, signature, gap_number };
-                self.broadcast(who, &message(RoundMessageKind::Timeout, &timeout));
+                self.lie_to_all(who, &message(RoundMessageKind::Timeout, &timeout));
             }
             2 => {
                 let (mut quorum, timeout) = (state.highest_quorum, state.highest_timeout);
                 quorum.block.round = ahead;
                 quorum.signatures = self.own_signatures(who, vote_digest(&quorum.block, gap_number));
-                self.broadcast(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
+                self.lie_to_all(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
             }
             3 => {
                 let (quorum, mut timeout) = (state.highest_quorum, state.highest_timeout);
                 (timeout.round, timeout.gap_number) = (ahead, gap_number);
                 timeout.signatures = self.own_signatures(who, timeout_digest(ahead, gap_number));
-                self.broadcast(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
+                self.lie_to_all(who, &message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout }));
             }
-            _ => self.send_a_wrong_block(who),
+            4 => self.send_a_wrong_block(who),
+            5 => {
+                let other = self.random.random_range(0..self.nodes.len());
+                self.turn_over(who, other);
+            }
+            _ => {
+                for _ in 0..FLOOD {
+                    let hash = B256::new(self.random.random());
+                    let number = state.highest_quorum.block.number + 1;
+                    self.vote_for(who, BlockInfo { hash, round: state.round, number });
+                }
+            }
         }
         self.at(later, who, Event::Lies);
+    }
+
+    /// Sends the last vote or timeout of another masternode with a second signature, which anyone can make out of the
+    /// first one.
+    pub(super) fn turn_over(&mut self, who: usize, other: usize) {
+        let Some(RoundMessage { kind, payload }) = self.nodes[other].last_said.clone() else { return };
+        let mut encoded = &payload[..];
+        let turned = match kind {
+            RoundMessageKind::Vote => {
+                let vote = Vote::decode(&mut encoded).unwrap();
+                message(kind, &Vote { signature: turned_over(&vote.signature), ..vote })
+            }
+            RoundMessageKind::Timeout => {
+                let timeout = Timeout::decode(&mut encoded).unwrap();
+                message(kind, &Timeout { signature: turned_over(&timeout.signature), ..timeout })
+            }
+            RoundMessageKind::SyncInfo => return,
+        };
+        self.lie_to_all(who, &turned);
+    }
+
+    fn lie_to_all(&mut self, who: usize, message: &RoundMessage) {
+        let (spoken, _) = self.spoken.of(message);
+        self.broadcast(who, &spoken, false);
     }
 
     /// One masternode's signature, repeated often enough for a quorum.
@@ -139,4 +179,10 @@ impl World {
             self.send(who, peer, Message::Block(Arc::clone(&block), total_difficulty));
         }
     }
+}
+
+/// The other signature of the same key for the same digest.
+fn turned_over(signature: &[u8]) -> Bytes {
+    let s = U256::from_be_bytes(ORDER) - U256::from_be_slice(&signature[32..64]);
+    [&signature[..32], &s.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat().into()
 }

@@ -1,21 +1,20 @@
 //! A simulated node: the real actor, engine, replica and synchronisation over the simulated ports.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{Block, BlockNumber, BlockPort, BlockSigner, ChainReader, FailedBlock, SealedHeader};
+use alloy_primitives::{Address, B256, U256};
+use tenon_api::{Block, BlockNumber, BlockPort, BlockSigner, ChainReader, FailedBlock, RoundMessage, SealedHeader};
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
 use tenon_memory_chain::MemoryChain;
-use tenon_native_consensus::NativeEngine;
 use tenon_native_consensus::v2::{MasternodeKey, VotingState};
+use tenon_native_consensus::{NativeEngine, SignerCache};
 use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
-use super::ports::{Blocks, Disk, LateSigner, Outbox, OwnClock, Pool, Steady, VirtualTiming};
+use super::ports::{Blocks, Disk, LateSigner, Outbox, OwnClock, Pool, Recovered, Steady, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::{VotingCounts, VotingPorts};
 
@@ -24,6 +23,9 @@ pub(super) struct Network {
     pub(super) spec: Arc<ChainSpec>,
     pub(super) masternodes: Arc<[Address]>,
     pub(super) genesis: SealedHeader,
+    /// The signers that were recovered by any node: every signature is recovered once, not once a node.
+    pub(super) signers: Arc<SignerCache>,
+    pub(super) recovered: Arc<Recovered>,
 }
 
 /// A node: the state that survives restarts, and the running node.
@@ -43,6 +45,8 @@ pub(super) struct Node {
     pub(super) life: u32,
     /// The committed block when it was last checked.
     pub(super) committed: Option<B256>,
+    /// The last vote or timeout that it was the first to send.
+    pub(super) last_said: Option<RoundMessage>,
 }
 
 /// A running node.
@@ -52,8 +56,6 @@ pub(super) struct Running {
     pub(super) blocks: Arc<Blocks>,
     pub(super) pool: Arc<Pool>,
     pub(super) outbox: Outbox,
-    /// The messages that each connected peer has.
-    pub(super) known: BTreeMap<usize, HashSet<B256>>,
     /// Outcome of the current import so far; `None` if there is none.
     pub(super) importing: Option<Result<(), FailedBlock>>,
     pub(super) is_syncing: bool,
@@ -68,20 +70,54 @@ impl Node {
         let chain = Arc::new(MemoryChain::default());
         let genesis = tenon_chain::assemble_block(network.genesis.clone(), Vec::new(), Vec::new(), None);
         chain.push(Arc::new(tenon_chain::recover_senders(genesis).unwrap()));
-        let id = NodeId([u8::try_from(index + 1).unwrap(); 64]);
+        let mut id = NodeId([0; 64]);
+        id.0[..2].copy_from_slice(&u16::try_from(index + 1).unwrap().to_be_bytes());
         let (disk, clock) = (Arc::default(), OwnClock::default());
-        Self { id, key, signs_late: false, chain, disk, clock, clock_error: 0, running: None, life: 0, committed: None }
+        Self {
+            id,
+            key,
+            signs_late: false,
+            chain,
+            disk,
+            clock,
+            clock_error: 0,
+            running: None,
+            life: 0,
+            committed: None,
+            last_said: None,
+        }
     }
 
     /// Starts the node with its stored state.
     pub(super) fn start(&mut self, network: &Network) {
         self.life += 1;
+        let outbox = Outbox::default();
+        let (ports, blocks) = self.ports(network, &outbox);
+        let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
+        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
+        tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
+        self.running = Some(Running {
+            actor,
+            sync: ChainSync::new(),
+            pool: Arc::clone(&blocks.pool),
+            blocks,
+            outbox,
+            importing: None,
+            is_syncing: false,
+            wakes_at: None,
+            told_head: self.chain.head().header.hash(),
+        });
+    }
+
+    /// The ports of an actor with the node's stored state.
+    pub(super) fn ports(&self, network: &Network, outbox: &Outbox) -> (VotingPorts, Arc<Blocks>) {
         let clock = self.clock.clone();
         let source = Arc::new(Steady(Arc::clone(&network.masternodes)));
         let now = Arc::new(move || clock.seconds());
-        let engine = NativeEngine::keeping_with(&network.spec, source, now, Arc::clone(&self.disk) as _).unwrap();
-        let (engine, outbox) = (Arc::new(engine), Outbox::default());
-        let pool = Arc::new(Pool::new(outbox.clone()));
+        let (disk, signers) = (Arc::clone(&self.disk) as _, Arc::clone(&network.signers));
+        let engine = NativeEngine::keeping_with_signers(&network.spec, source, now, disk, signers).unwrap();
+        let engine = Arc::new(engine);
+        let pool = Arc::new(Pool::new(outbox.clone(), Arc::clone(&network.recovered)));
         let key: Arc<dyn BlockSigner> = match self.signs_late {
             true => Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone())),
             false => Arc::new(self.key.clone()),
@@ -94,28 +130,14 @@ impl Node {
             blocks: Arc::clone(&blocks) as _,
             builder: Arc::clone(&blocks) as _,
             pending: Arc::clone(&pool) as _,
-            pool: Arc::clone(&pool) as _,
+            pool: pool as _,
             network: Arc::new(outbox.clone()),
             bus: Bus::new(),
             key: Some(key),
             gas_limit: 50_000_000,
             chain_id: network.spec.chain_id,
         };
-        let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
-        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
-        tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
-        self.running = Some(Running {
-            actor,
-            sync: ChainSync::new(),
-            blocks,
-            pool,
-            outbox,
-            known: BTreeMap::new(),
-            importing: None,
-            is_syncing: false,
-            wakes_at: None,
-            told_head: self.chain.head().header.hash(),
-        });
+        (ports, blocks)
     }
 
     pub(super) fn state(&self) -> Option<&VotingState> {
@@ -171,7 +193,7 @@ impl tenon_api::BatchObserver for NoObserver {
 
 /// The node with this identifier.
 pub(super) fn index_of(id: NodeId) -> usize {
-    usize::from(id.0[0]) - 1
+    usize::from(u16::from_be_bytes([id.0[0], id.0[1]])) - 1
 }
 
 /// Answers a request for headers.
@@ -202,11 +224,6 @@ pub(super) fn bodies(chain: &MemoryChain, hashes: &[B256]) -> Vec<CheckedBody> {
         bytes: 100,
     };
     blocks.map(body).collect()
-}
-
-/// The hash that identifies a message.
-pub(super) fn known_as(payload: &Bytes) -> B256 {
-    alloy_primitives::keccak256(payload)
 }
 
 /// A time of the simulated world in the form that the state machines use.

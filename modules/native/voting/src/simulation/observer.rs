@@ -1,14 +1,15 @@
 //! Observes all sent messages and commits, and checks the safety properties.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 use alloy_rlp::Decodable;
-use tenon_api::{Block, ChainReader, RoundMessage, RoundMessageKind};
+use tenon_api::{Block, ChainReader, RoundMessageKind};
 use tenon_memory_chain::MemoryChain;
-use tenon_native_consensus::{ExtraFields, SyncInfo, Timeout, Vote, recover, timeout_digest, vote_digest};
+use tenon_native_consensus::{ExtraFields, SignerCache, SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 
-use super::node::known_as;
+use super::links::Spoken;
 
 /// The things that a masternode signs only once in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,17 +20,18 @@ enum Kind {
 }
 
 /// All signatures of honest masternodes, and all committed blocks.
-#[derive(Default)]
 pub(super) struct Observer {
     honest: HashSet<Address>,
+    signers: Arc<SignerCache>,
     signed: HashMap<(Address, Kind, u64), B256>,
-    seen: HashSet<B256>,
+    seen: HashSet<usize>,
     committed: BTreeMap<u64, B256>,
 }
 
 impl Observer {
-    pub(super) fn new(honest: HashSet<Address>) -> Self {
-        Self { honest, ..Self::default() }
+    pub(super) fn new(honest: HashSet<Address>, signers: Arc<SignerCache>) -> Self {
+        let (signed, seen, committed) = (HashMap::new(), HashSet::new(), BTreeMap::new());
+        Self { honest, signers, signed, seen, committed }
     }
 
     fn note(&mut self, signer: Address, kind: Kind, round: u64, digest: B256) {
@@ -41,23 +43,24 @@ impl Observer {
 
     fn note_vote(&mut self, vote: &Vote) {
         let digest = vote_digest(&vote.block, vote.gap_number);
-        if let Ok(signer) = recover(digest, &vote.signature) {
+        if let Ok(signer) = self.signers.recover_low_s(digest, &vote.signature) {
             self.note(signer, Kind::Vote, vote.block.round, digest);
         }
     }
 
     fn note_timeout(&mut self, timeout: &Timeout) {
         let digest = timeout_digest(timeout.round, timeout.gap_number);
-        if let Ok(signer) = recover(digest, &timeout.signature) {
+        if let Ok(signer) = self.signers.recover_low_s(digest, &timeout.signature) {
             self.note(signer, Kind::Timeout, timeout.round, digest);
         }
     }
 
     /// Records a message that leaves a node.
-    pub(super) fn sent(&mut self, message: &RoundMessage) {
-        if !self.seen.insert(known_as(&message.payload)) {
+    pub(super) fn sent(&mut self, spoken: &Spoken) {
+        if !self.seen.insert(spoken.number) {
             return;
         }
+        let message = &spoken.message;
         let mut payload = &message.payload[..];
         match message.kind {
             RoundMessageKind::Vote => self.note_vote(&Vote::decode(&mut payload).unwrap()),

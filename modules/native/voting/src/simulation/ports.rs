@@ -1,16 +1,16 @@
 //! The ports of a simulated node: a chain in memory, records that survive restarts, a pool, a clock, and an outbox.
 //! Nothing is executed: a block's roots are those of empty tries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use tenon_api::{
     BatchObserver, Block, BlockNumber, BlockPort, BlockSigner, BlockVerdict, CannotSign, ChainReader, ConsensusEngine,
-    ConsensusError, EngineRecords, FailedBlock, Failure, Header, PeerTransactions, PendingTransactions,
+    ConsensusError, EngineRecords, FailedBlock, Failure, Header, PeerTransactions, PendingTransactions, RecoveredBlock,
     RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, SignerMessage,
     StoreError,
 };
@@ -44,6 +44,10 @@ impl Outbox {
 
     pub(super) fn take(&self) -> Vec<ActorOutput> {
         std::mem::take(&mut self.0.lock())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 }
 
@@ -197,7 +201,7 @@ impl Blocks {
         let below = self.chain.total_difficulty(header.parent_hash).ok().flatten().unwrap_or_default();
         let is_new_head = self.is_new_head(header, below + header.difficulty).map_err(|error| of_refusal(&error))?;
         let wrong = |reason: String| BlockVerdict::Wrong { reason };
-        let block = Arc::new(tenon_chain::recover_senders(block).map_err(|error| wrong(error.to_string()))?);
+        let block = self.pool.recovered.block(block).map_err(|error| wrong(error.to_string()))?;
         let head = self.chain.head();
         self.pool.forget(&block);
         self.engine.observe(&block);
@@ -294,26 +298,54 @@ impl LocalChain for Blocks {
     }
 }
 
+/// The senders of transactions and blocks, recovered once for all nodes.
+#[derive(Default)]
+pub(super) struct Recovered {
+    blocks: Mutex<HashMap<B256, Arc<RecoveredBlock>>>,
+    /// By the hash of the encoded transaction; `None` for an invalid one.
+    transactions: Mutex<HashMap<B256, Option<RecoveredTransaction>>>,
+}
+
+impl Recovered {
+    /// A block whose body fits its header.
+    fn block(&self, block: Block) -> Result<Arc<RecoveredBlock>, tenon_chain::RecoverError> {
+        let mut blocks = self.blocks.lock();
+        if let Some(known) = blocks.get(&block.hash()) {
+            return Ok(Arc::clone(known));
+        }
+        let recovered = Arc::new(tenon_chain::recover_senders(block)?);
+        blocks.insert(recovered.hash(), Arc::clone(&recovered));
+        Ok(recovered)
+    }
+
+    fn transaction(&self, raw: &[u8]) -> Option<RecoveredTransaction> {
+        let recover = || {
+            let transaction = tenon_chain::decode_transaction(raw).ok()?;
+            let sender = tenon_chain::recover_sender(&transaction).ok()?;
+            Some(RecoveredTransaction { transaction: Arc::new(transaction), sender })
+        };
+        self.transactions.lock().entry(keccak256(raw)).or_insert_with(recover).clone()
+    }
+}
+
 /// Signing transactions that are not in a block yet.
 #[derive(Default)]
 pub(super) struct Pool {
     waiting: Mutex<BTreeMap<B256, RecoveredTransaction>>,
     own: AtomicU64,
     outbox: Outbox,
+    recovered: Arc<Recovered>,
 }
 
 impl Pool {
-    pub(super) fn new(outbox: Outbox) -> Self {
-        Self { outbox, ..Self::default() }
+    pub(super) fn new(outbox: Outbox, recovered: Arc<Recovered>) -> Self {
+        Self { outbox, recovered, ..Self::default() }
     }
 
     /// Adds a transaction. Returns whether it is new.
     pub(super) fn add(&self, raw: &[u8]) -> bool {
-        let Ok(transaction) = tenon_chain::decode_transaction(raw) else { return false };
-        let Ok(sender) = tenon_chain::recover_sender(&transaction) else { return false };
-        let hash = transaction.hash;
-        let recovered = RecoveredTransaction { transaction: Arc::new(transaction), sender };
-        self.waiting.lock().insert(hash, recovered).is_none()
+        let Some(recovered) = self.recovered.transaction(raw) else { return false };
+        self.waiting.lock().insert(recovered.transaction.hash, recovered).is_none()
     }
 
     fn forget(&self, block: &Block) {

@@ -1,23 +1,23 @@
 //! The simulated world: time, connections, faults, and dishonest nodes. Everything is determined by the seed.
 
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, hex, keccak256};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock};
+use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, RoundMessage, RoundMessageKind};
 use tenon_chain::Genesis;
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_network_peers::Fault;
-use tenon_network_sync::{Action, Question};
+use tenon_network_sync::{Action, LocalChain, Question};
 
+use super::agenda::{Agenda, Planned};
 use super::lies;
-use super::links::{Link, Message, Split};
-use super::node::{self, Network, Node, known_as, since_start};
+use super::links::{AllSpoken, Links, Message, Split, Spoken};
+use super::node::{self, Network, Node, since_start};
 use super::observer::{Observer, round_of};
 use super::ports::ActorOutput;
+use super::trace::{Line, Trace};
 use crate::actor::Input;
 
 /// Unix time at which a world begins, milliseconds.
@@ -31,14 +31,30 @@ const MAX_PROGRESS_TIME: u64 = 120_000;
 /// Maximum number of rounds until progress after that.
 const MAX_PROGRESS_ROUNDS: u64 = 10;
 
+/// Number of rounds between two lines of a large world.
+const ROUNDS_TOLD: u64 = 2;
+/// Maximum number of signatures of a certificate: the rules limit the extra data of a header to 20,000 bytes.
+const MAX_QUORUM: f64 = 290.0;
+
 /// An event of a node.
 pub(super) enum Event {
-    /// A message from this node arrives over the connection with this number.
-    Arrives(usize, u64, Message),
-    ToItself(Input),
+    /// A vote, timeout or certificates arrive over a link, if it is still the connection with this number. Nearly all
+    /// events are these.
+    Hears {
+        link: u32,
+        connection: u32,
+        spoken: Arc<Spoken>,
+    },
+    /// Another message arrives.
+    Arrives {
+        link: usize,
+        connection: u32,
+        message: Box<Message>,
+    },
+    ToItself(Box<Input>),
     Wakes,
     Judges(Arc<Block>),
-    ImportEnds(Result<(), FailedBlock>),
+    ImportEnds(Box<Result<(), FailedBlock>>),
     Starts,
     Dies,
     /// The node dies in the middle of its next action.
@@ -60,28 +76,36 @@ pub(super) struct World {
     pub(super) now: u64,
     rough_until: u64,
     made: u64,
-    agenda: BTreeMap<(u64, u64), (usize, u32, Event)>,
-    pub(super) links: BTreeMap<(usize, usize), Link>,
+    agenda: Agenda,
+    pub(super) links: Links,
+    pub(super) spoken: AllSpoken,
     pub(super) splits: Vec<Split>,
     /// Until the faults end: the probability that a message is lost, and the maximum delay.
     pub(super) loss: f64,
     pub(super) slowest: u64,
     dying: Option<usize>,
     pub(super) observer: Observer,
-    trace: DefaultHasher,
+    trace: Trace,
 }
 
 /// The result of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Hash of all events.
+    /// Hash of all events and of the states of the nodes after them.
     pub(super) trace: u64,
+    /// A line for each event; empty unless the world was [`World::with_transcript`].
+    pub(super) transcript: Vec<Line>,
     pub(super) height: u64,
     pub(super) signatures: usize,
     pub(super) events: u64,
+    pub(super) rounds: u64,
+    /// Virtual milliseconds.
+    pub(super) time: u64,
 }
 
-fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
+/// A network of this many masternodes, and their keys. A round has a signature of each, and all nodes together need
+/// those of some rounds.
+pub(super) fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
     let key = |number: u64| MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), number.to_be_bytes()].concat()).0);
     let mut keys: Vec<MasternodeKey> = (0..count).map(|number| key(number).unwrap()).collect();
     let mut all: Vec<Address> = keys.iter().map(MasternodeKey::address).collect();
@@ -92,16 +116,20 @@ fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<Maste
     let extra = [&[0; 32][..], &listed, &[0; 65]].concat();
     let growth =
         serde_json::json!({"base": random.random_range(1..=2) as f64, "maxExponent": random.random_range(0..=2)});
+    // Two thirds, as far as their signatures fit into a header.
+    let threshold = 0.667_f64.min(MAX_QUORUM / count as f64);
     let config = serde_json::json!({
         "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": 20, "gap": 10, "v2": {"switchBlock": 0,
-            "allConfigs": {"0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667,
+            "allConfigs": {"0": {"maxMasternodes": count.max(108), "minePeriod": 1, "certificateThreshold": threshold,
                 "timeoutPeriod": 3, "timeoutSyncThreshold": random.random_range(1..=3), "expTimeoutConfig": growth}}}}},
         "extraData": hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
         "timestamp": "0x1",
     });
     let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
     let sealed = genesis.sealed_header().unwrap();
-    (Network { spec: Arc::clone(&genesis.spec), masternodes: all.into(), genesis: sealed }, keys)
+    let (spec, masternodes) = (Arc::clone(&genesis.spec), all.into());
+    let (signers, recovered) = (Arc::default(), Arc::default());
+    (Network { spec, masternodes, genesis: sealed, signers, recovered }, keys)
 }
 
 impl World {
@@ -113,25 +141,66 @@ impl World {
         let mut nodes: Vec<Node> =
             keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
         nodes.iter_mut().for_each(|node| node.signs_late = random.random_bool(0.3));
+        let (loss, slowest) = (random.random_range(0.0..0.03), random.random_range(20..900));
+        let rough_until = random.random_range(ROUGH);
+        let mut world =
+            Self { loss, slowest, rough_until, ..Self::of(network, nodes, liars, Links::all(count), random) };
+        world.plan();
+        world
+    }
+
+    /// Keeps a transcript of the run, for its outcome.
+    pub(super) fn with_transcript(mut self) -> Self {
+        self.trace.keep_transcript();
+        self
+    }
+
+    /// A world without faults.
+    fn of(network: Network, nodes: Vec<Node>, liars: usize, links: Links, random: StdRng) -> Self {
         let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
-        let mut world = Self {
-            rough_until: random.random_range(ROUGH),
-            loss: random.random_range(0.0..0.03),
-            slowest: random.random_range(20..900),
+        let observer = Observer::new(honest, Arc::clone(&network.signers));
+        Self {
+            rough_until: 0,
+            loss: 0.0,
+            slowest: 0,
             random,
             network,
             nodes,
             liars,
             now: 0,
             made: 0,
-            agenda: BTreeMap::new(),
-            links: BTreeMap::new(),
+            agenda: Agenda::default(),
+            links,
+            spoken: AllSpoken::default(),
             splits: Vec::new(),
             dying: None,
-            observer: Observer::new(honest),
-            trace: DefaultHasher::new(),
-        };
-        world.plan();
+            observer,
+            trace: Trace::default(),
+        }
+    }
+
+    /// A network of many masternodes, of which each is connected to some others only. One in a hundred never runs,
+    /// among them the leader of the seventh round, and as many are killed and come back.
+    pub(super) fn large(seed: u64, count: usize, peers: usize) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (network, keys) = network_of(count as u64, seed, &mut random);
+        let absent = network.masternodes[7 % count];
+        let nodes = keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
+        let links = Links::random(count, peers, &mut random);
+        let mut world = Self::of(network, nodes, 0, links, random);
+        for who in 0..count {
+            if who % 100 == 50 || world.nodes[who].key.address() == absent {
+                continue;
+            }
+            let time = world.random.random_range(0..1_000);
+            world.at(time, who, Event::Starts);
+            let error = world.random.random_range(-300..300);
+            world.at(0, who, Event::ClockJumps(error));
+            if who % 100 == 60 {
+                let time = world.random.random_range(8_000..20_000);
+                world.at(time, who, Event::Dies);
+            }
+        }
         world
     }
 
@@ -165,15 +234,16 @@ impl World {
         for _ in 0..self.random.random_range(0..3) {
             let from = self.random.random_range(1_000..end);
             let time = from..self.random.random_range(from..end.min(from + 12_000) + 1);
-            let (one_side, is_silent) = (self.random.random_range(0..1 << count), self.random.random_bool(0.5));
-            self.splits.push(Split { time, one_side, is_silent });
+            let is_on_one_side = (0..count).map(|_| self.random.random_bool(0.5)).collect();
+            let is_silent = self.random.random_bool(0.5);
+            self.splits.push(Split { time, is_on_one_side, is_silent });
         }
     }
 
     pub(super) fn at(&mut self, time: u64, who: usize, event: Event) {
         self.made += 1;
         let life = self.nodes[who].life;
-        self.agenda.insert((time.max(self.now), self.made), (who, life, event));
+        self.agenda.add(time.max(self.now), Planned { who: u32::try_from(who).unwrap(), life, event });
     }
 
     pub(super) fn is_calm(&self) -> bool {
@@ -189,7 +259,8 @@ impl World {
             return;
         }
         self.nodes[who].life += 1;
-        for peer in 0..self.nodes.len() {
+        self.look_at_commits(who);
+        for peer in self.peers_of(who) {
             self.cut(who, peer);
         }
         let down = if self.is_calm() { 100..500 } else { 100..9_000 };
@@ -202,22 +273,23 @@ impl World {
             return;
         }
         self.nodes[who].start(&self.network);
-        self.settle(who);
-        for peer in 0..self.nodes.len() {
+        self.settle(who, true);
+        let peers: Vec<usize> = self.links.of[who].iter().map(|(peer, _)| *peer).collect();
+        for peer in peers {
             let later = self.now + self.random.random_range(10..300);
             self.at(later, who, Event::Connects(peer));
         }
     }
 
     /// Executes the next event. Returns false if there is none before `end`.
-    fn step(&mut self, end: u64) -> bool {
-        let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 < end) else {
+    pub(super) fn step(&mut self, end: u64) -> bool {
+        let Some((time, Planned { who, life, event })) = self.agenda.next(end) else {
             self.now = end;
             return false;
         };
-        let ((time, number), (who, life, event)) = entry.remove_entry();
+        let who = who as usize;
         self.now = time;
-        (time, number, who, std::mem::discriminant(&event)).hash(&mut self.trace);
+        self.trace.begin(time, who, &event);
         let unix = (BEGIN + time).saturating_add_signed(self.nodes[who].clock_error);
         self.nodes[who].clock.set(unix);
         self.end_connections_across(who);
@@ -232,58 +304,73 @@ impl World {
             event if life == self.nodes[who].life => self.happens(who, event),
             _ => {}
         }
-        self.look_at_commits(who);
+        self.trace.end(&self.nodes[who]);
         true
     }
 
     fn happens(&mut self, who: usize, event: Event) {
-        if self.nodes[who].running.is_none() {
-            return;
-        }
-        match event {
-            Event::Arrives(from, number, message) => {
-                let link = self.link(from, who);
-                if link.is_up && link.number == number {
-                    self.arrives(who, from, message);
-                }
-            }
-            Event::ToItself(input) => self.tell(who, input),
-            Event::Wakes => {
-                if let Some(running) = &mut self.nodes[who].running {
-                    running.wakes_at = None;
-                }
-            }
-            Event::Judges(block) => self.judge(who, &block),
-            Event::ImportEnds(outcome) => {
-                if let Some(running) = &mut self.nodes[who].running {
-                    running.importing = None;
-                    running.sync.import_ended(outcome, since_start(self.now));
-                }
-            }
-            _ => {}
-        }
-        self.settle(who);
-    }
-
-    pub(super) fn tell(&mut self, who: usize, input: Input) {
-        if let Some(running) = &mut self.nodes[who].running {
-            running.tell(input);
-        }
-    }
-
-    fn arrives(&mut self, who: usize, from: usize, message: Message) {
-        let (now, peer) = (since_start(self.now), self.nodes[from].id);
-        if let Message::Ask(question) = message {
-            let chain = &self.nodes[who].chain;
-            let answer = match question {
-                Question::Headers(request) => Message::Headers(node::headers(chain, &request)),
-                Question::Bodies(hashes) => Message::Bodies(node::bodies(chain, &hashes)),
-            };
-            self.send(who, from, answer);
-            return;
-        }
-        let own = self.is_liar(who).then(|| self.nodes[who].key.address());
         let Some(running) = &mut self.nodes[who].running else { return };
+        let touches_sync = match event {
+            Event::Hears { link, connection, spoken } => {
+                let link = link as usize;
+                self.is_current(link, connection) && self.hears(who, link, &spoken)
+            }
+            Event::Arrives { link, connection, message } => {
+                self.is_current(link, connection) && self.arrives(who, self.links.links[link].other(who), *message)
+            }
+            Event::ToItself(input) => {
+                running.tell(*input);
+                true
+            }
+            Event::Wakes => {
+                running.wakes_at = None;
+                true
+            }
+            Event::Judges(block) => {
+                self.judge(who, &block);
+                true
+            }
+            Event::ImportEnds(outcome) => {
+                running.importing = None;
+                running.sync.import_ended(*outcome, since_start(self.now));
+                true
+            }
+            _ => false,
+        };
+        self.settle(who, touches_sync);
+    }
+
+    fn is_current(&self, link: usize, connection: u32) -> bool {
+        let link = &self.links.links[link];
+        link.is_up && link.number == connection
+    }
+
+    /// Takes a message of the voting. Returns whether the synchronisation has something to do.
+    fn hears(&mut self, who: usize, link: usize, spoken: &Spoken) -> bool {
+        self.peer_has(who, link, spoken);
+        let from = self.links.links[link].other(who);
+        let peer = self.nodes[from].id;
+        let own = self.is_liar(who).then(|| self.nodes[who].key.address());
+        let Some(running) = &mut self.nodes[who].running else { return false };
+        // As on real connections, messages are ignored during a synchronisation. A dishonest node ignores its own
+        // forgeries.
+        if running.is_syncing {
+            return false;
+        }
+        let unknown = spoken.block.filter(|block| !running.blocks.is_stored(&block.hash));
+        if let Some(block) = unknown {
+            running.sync.mentioned(peer, block, &*running.blocks, since_start(self.now));
+        }
+        if own.is_none_or(|own| !lies::is_signed_by(&spoken.message, own)) {
+            running.tell(Input::Message(spoken.message.clone(), Box::new(())));
+        }
+        unknown.is_some()
+    }
+
+    /// Takes another message. Returns whether the synchronisation has something to do.
+    fn arrives(&mut self, who: usize, from: usize, message: Message) -> bool {
+        let (now, peer) = (since_start(self.now), self.nodes[from].id);
+        let Some(running) = &mut self.nodes[who].running else { return false };
         let blocks = Arc::clone(&running.blocks);
         match message {
             Message::Status(head, total_difficulty) => running.sync.joined(peer, head, total_difficulty),
@@ -296,25 +383,19 @@ impl World {
                 if running.pool.add(&raw) {
                     self.pass_on(who, &raw);
                 }
+                return false;
             }
-            Message::Round(message) => {
-                if let Some(known) = running.known.get_mut(&from) {
-                    known.insert(known_as(&message.payload));
-                }
-                // As on real connections, messages are ignored during a synchronisation. A dishonest node ignores its
-                // own forgeries.
-                if running.is_syncing {
-                    return;
-                }
-                if let Some(block) = lies::block_of(&message) {
-                    running.sync.mentioned(peer, block, &*blocks, now);
-                }
-                if own.is_none_or(|own| !lies::is_signed_by(&message, own)) {
-                    running.tell(Input::Message(message, Box::new(())));
-                }
+            Message::Ask(question) => {
+                let chain = &self.nodes[who].chain;
+                let answer = match question {
+                    Question::Headers(request) => Message::Headers(node::headers(chain, &request)),
+                    Question::Bodies(hashes) => Message::Bodies(node::bodies(chain, &hashes)),
+                };
+                self.send(who, from, answer);
+                return false;
             }
-            Message::Ask(_) => {}
         }
+        true
     }
 
     fn pass_on(&mut self, who: usize, raw: &Bytes) {
@@ -341,18 +422,25 @@ impl World {
         }
     }
 
-    /// Executes all actions that a node has decided on.
-    pub(super) fn settle(&mut self, who: usize) {
+    /// Executes all actions that a node has decided on. `touches_sync` is false if only its voting has news.
+    pub(super) fn settle(&mut self, who: usize, touches_sync: bool) {
+        let mut advances = touches_sync;
         loop {
             let unix = self.nodes[who].clock.seconds();
             let Some(running) = &mut self.nodes[who].running else { return };
-            let blocks = Arc::clone(&running.blocks);
-            running.sync.advance(&*blocks, since_start(self.now), unix);
-            let mut actions = Vec::new();
-            while let Some(action) = running.sync.next_action() {
-                actions.push(action);
+            if !advances && running.outbox.is_empty() {
+                return;
             }
             let mut said = running.outbox.take();
+            advances |= said.iter().any(|said| matches!(said, ActorOutput::Block(..)));
+            let mut actions = Vec::new();
+            if advances {
+                let blocks = Arc::clone(&running.blocks);
+                running.sync.advance(&*blocks, since_start(self.now), unix);
+                while let Some(action) = running.sync.next_action() {
+                    actions.push(action);
+                }
+            }
             let is_quiet = actions.is_empty() && said.is_empty();
             let is_dying = self.dying == Some(who) && !said.is_empty();
             if is_dying {
@@ -360,9 +448,9 @@ impl World {
             }
             actions.into_iter().for_each(|action| self.follow(who, action));
             said.into_iter().for_each(|said| self.carry(who, said));
+            self.look_at_commits(who);
             if is_dying {
                 self.dying = None;
-                self.look_at_commits(who);
                 self.die(who);
                 return;
             }
@@ -389,7 +477,7 @@ impl World {
             running.tell(Input::Syncing(is_syncing));
         }
         if std::mem::replace(&mut running.told_head, head.hash()) != head.hash() {
-            self.at(self.now + 1, who, Event::ToItself(Input::NewHead(head)));
+            self.at(self.now + 1, who, Event::ToItself(Box::new(Input::NewHead(head))));
         }
         has_changed
     }
@@ -419,7 +507,7 @@ impl World {
             Action::EndImport => {
                 let outcome = self.nodes[who].running.as_mut().and_then(|running| running.importing.clone());
                 let later = self.now + self.random.random_range(1..100);
-                self.at(later, who, Event::ImportEnds(outcome.unwrap_or(Ok(()))));
+                self.at(later, who, Event::ImportEnds(Box::new(outcome.unwrap_or(Ok(())))));
             }
             Action::Judge(block) => {
                 let later = self.now + self.random.random_range(1..60);
@@ -438,18 +526,10 @@ impl World {
         match said {
             ActorOutput::Later(wait, input) => {
                 let wait = u64::try_from(wait.as_millis()).unwrap();
-                self.at(self.now + wait, who, Event::ToItself(input));
+                self.at(self.now + wait, who, Event::ToItself(Box::new(input)));
             }
-            ActorOutput::Round(message) => {
-                self.observer.sent(&message);
-                self.broadcast(who, &message);
-            }
-            ActorOutput::Again(message) => {
-                self.observer.sent(&message);
-                for peer in self.peers_of(who) {
-                    self.send(who, peer, Message::Round(message.clone()));
-                }
-            }
+            ActorOutput::Round(message) => self.speak(who, &message, false),
+            ActorOutput::Again(message) => self.speak(who, &message, true),
             ActorOutput::Transaction(raw) => self.pass_on(who, &raw),
             ActorOutput::Block(block, total_difficulty) if self.is_liar(who) => {
                 self.propose_twice(who, &block, total_difficulty)
@@ -461,6 +541,15 @@ impl World {
                 }
             }
         }
+    }
+
+    fn speak(&mut self, who: usize, message: &RoundMessage, is_for_all: bool) {
+        let (spoken, is_new) = self.spoken.of(message);
+        if is_new && message.kind != RoundMessageKind::SyncInfo {
+            self.nodes[who].last_said = Some(message.clone());
+        }
+        self.observer.sent(&spoken);
+        self.broadcast(who, &spoken, is_for_all);
     }
 
     fn look_at_commits(&mut self, who: usize) {
@@ -503,7 +592,8 @@ impl World {
         for who in 0..self.nodes.len() {
             let error = self.random.random_range(-300..300);
             self.at(self.now, who, Event::ClockJumps(error));
-            for peer in 0..who {
+            let peers: Vec<usize> = self.links.of[who].iter().map(|(peer, _)| *peer).collect();
+            for peer in peers {
                 self.at(self.now + 800, who, Event::Connects(peer));
             }
         }
@@ -519,8 +609,35 @@ impl World {
         while !self.nodes[self.liars..].iter().all(|node| node.committed_height() >= goal) {
             assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
         }
-        let (height, signatures) = (self.observer.height(), self.observer.signatures());
-        Outcome { trace: self.trace.finish(), height, signatures, events: self.made }
+        self.outcome()
+    }
+
+    /// Runs a large world until every node that runs has committed a block of this height.
+    pub(super) fn run_to(mut self, height: u64) -> Outcome {
+        let end = MAX_PROGRESS_TIME + height * 3_000;
+        // Looked at rarely: it asks every node.
+        let (mut look_at, mut told) = (0, 0);
+        loop {
+            assert!(self.step(end), "no progress: {:#?}", self.standings());
+            if self.now >= look_at {
+                look_at = self.now + 100;
+                if self.highest_round() >= told + ROUNDS_TOLD {
+                    told = self.highest_round();
+                    eprintln!("round {told} at {} ms, {} events", self.now, self.made);
+                }
+                let mut running = self.nodes.iter().filter(|node| node.running.is_some());
+                if self.observer.height() >= height && running.all(|node| node.committed_height() >= height) {
+                    break;
+                }
+            }
+        }
+        self.outcome()
+    }
+
+    fn outcome(self) -> Outcome {
+        let (height, signatures, rounds) = (self.observer.height(), self.observer.signatures(), self.highest_round());
+        let (trace, transcript) = self.trace.finish();
+        Outcome { trace, transcript, height, signatures, events: self.made, rounds, time: self.now }
     }
 
     /// Returns whether an honest node has committed a block of a later round than this.
