@@ -22,7 +22,8 @@ use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
-use tenon_txpool::{Pool, Source};
+use tenon_txpool::Pool;
+use tenon_txpool_interface::Source;
 use tokio::task::JoinHandle;
 
 /// The supervised actor behind the module `sealing`.

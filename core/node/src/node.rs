@@ -29,7 +29,8 @@ use tenon_signing_wallet::ServiceWallet;
 use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
 use tenon_storage::{StoreLimits, StoreResources};
 use tenon_supervisor::{ActorOptions, Supervisor};
-use tenon_txpool::{EthereumPolicy, Pool, PoolPolicy};
+use tenon_txpool::{EthereumPolicy, Pool};
+use tenon_txpool_interface::PoolPolicy;
 use tokio::task::JoinSet;
 
 use crate::allocator;

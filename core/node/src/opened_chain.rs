@@ -9,7 +9,7 @@ use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineReco
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{CertificateChecks, Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::EthereumEngine;
-use tenon_execution::family::ChainFamily;
+use tenon_execution_interface::ChainFamily;
 use tenon_native_consensus::NativeEngine;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;

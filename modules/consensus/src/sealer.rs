@@ -15,11 +15,11 @@ use std::{
 
 use tenon_api::{
     Address, B256, BlockProducer, Bytes, ChainReader, Failure, Head, PendingTransactions, RecoveredBlock,
-    RecoveredTransaction, SealAttributes, SealedHeader, StateReader, Transaction, TransactionPayload, U256,
-    messages::TransactionPending,
+    RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, U256, messages::TransactionPending,
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
+use tenon_consensus_interface::SealerDuty;
 use tenon_supervisor::{Actor, ActorOptions, SpawnError, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
@@ -39,20 +39,6 @@ pub enum SealMode {
     OnTransaction,
     /// A timer with this period: a block is made with or without transactions.
     Interval(Duration),
-}
-
-/// Makes the transactions that a network expects from the maker of a block.
-pub trait SealerDuty: fmt::Debug + Send + Sync {
-    /// Returns the transaction that is due in the block after `head`, if there is one. Its nonce is the account's nonce
-    /// in `state`, the state after `head`: no other program may use the key.
-    ///
-    /// # Errors
-    /// Why a transaction that is due cannot be made.
-    fn transaction(
-        &self,
-        head: &SealedHeader,
-        state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, Failure>;
 }
 
 /// Parameters of the sealer's blocks.

@@ -9,6 +9,7 @@ fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
         "tenon-chain",
         "tenon-consensus",
         "tenon-execution",
+        "tenon-execution-interface",
         "tenon-simulation",
         "tenon-native-execution",
         "tenon-native-simulation",

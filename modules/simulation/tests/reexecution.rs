@@ -17,7 +17,8 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::ChainSpec;
-use tenon_execution::{ExecutionError, Executor};
+use tenon_execution::Executor;
+use tenon_execution_interface::ExecutionError;
 use tenon_native_execution::family_of;
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{MemoryChain, TestNode, native::NativeNode};

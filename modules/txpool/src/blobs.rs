@@ -10,8 +10,9 @@ use tenon_chain::{
     codec::{CELLS_PER_EXTENDED_BLOB, KzgPoint},
     spec::MIN_BLOB_BASE_FEE,
 };
+use tenon_txpool_interface::BlobProblem;
 
-use crate::{error::BlobProblem, validation::Rules};
+use crate::validation::Rules;
 
 /// Maximum number of blobs in a transaction from Osaka on (EIP-7594); before that, a block's maximum.
 const MAX_BLOBS_OF_TRANSACTION: u64 = 6;

@@ -1,37 +1,13 @@
-//! Entries of the pool: a transaction with its source, cost and prices.
+//! Entries of the pool: a transaction with its cost and prices.
 
 use std::time::Instant;
 
 use alloy_primitives::U512;
 use tenon_api::{B256, RecoveredTransaction, Transaction, TransactionPayload, U256};
-
-use crate::Terms;
+use tenon_txpool_interface::Terms;
 
 /// Size of a slot, the unit in which the pool's memory is counted.
 const SLOT_BYTES: u64 = 32 * 1024;
-
-/// Where a transaction came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The node itself, its operator over the Unix socket, or the journal. These transactions are local while the local
-    /// share lasts: kept when the pool is full, not counted against their sender, and journalled.
-    Operator,
-    /// A client over HTTP or WebSocket. Its transactions are local only if the node has the sender's key.
-    Client,
-    /// A peer.
-    Peer,
-    /// The node itself, for its duty as a masternode: local, and not journalled, since it has no use after a restart.
-    Duty,
-    /// A block that left the canonical chain: exempt from the minimum tip.
-    Reorganisation,
-}
-
-impl Source {
-    /// Returns whether it came through this node's interfaces, where more is checked than in the pool.
-    pub const fn is_interface(self) -> bool {
-        matches!(self, Self::Operator | Self::Client)
-    }
-}
 
 /// Prices that a block demands of every transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tenon_api::{Address, TransactionPayload};
 use tenon_chain::ChainSpec;
+use tenon_txpool_interface::{Candidate, PoolError, PoolPolicy, PoolView, Terms};
 
 use crate::{
-    PoolError, blobs,
+    blobs,
     entry::cost,
-    policy::{Candidate, PoolPolicy, PoolView, Terms},
     validation::{self, Rules},
 };
 

@@ -10,9 +10,10 @@ use tenon_api::{
     messages::{BlockCommitted, BlocksUnwound},
 };
 use tenon_bus::Delivery;
+use tenon_txpool_interface::Source;
 use tokio::time::MissedTickBehavior;
 
-use crate::{Pool, Source, sender::AccountView, state::Changes};
+use crate::{Pool, sender::AccountView, state::Changes};
 
 /// Maximum number of re-reads if the head moves while the accounts are read, which takes microseconds.
 const RESYNC_ATTEMPTS: u32 = 16;

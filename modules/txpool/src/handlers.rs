@@ -8,8 +8,9 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, Transport};
+use tenon_txpool_interface::Source;
 
-use crate::{Pool, Source};
+use crate::Pool;
 
 /// Type byte of blob transactions, whose proofs take long to verify.
 const BLOB_TYPE: u8 = 3;

@@ -1,8 +1,9 @@
 //! The transaction pool: signed transactions that wait for a block.
 //!
 //! It owns the waiting transactions, the rules for accepting, replacing and evicting them, and the journal that
-//! restores the local ones after a restart. A [`PoolPolicy`] contains the rules of a chain family. The pool answers its
-//! requests ([`register`]) and publishes an event when a transaction becomes executable.
+//! restores the local ones after a restart. A `PoolPolicy` of `tenon-txpool-interface` contains the rules of a chain
+//! family; Ethereum's is here ([`EthereumPolicy`]). The pool answers its requests ([`register`]) and publishes an event
+//! when a transaction becomes executable.
 //!
 //! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
 //! of nonces from the account's own that its balance pays for together, all others are *queued*; memory is bounded by
@@ -15,7 +16,6 @@
 
 mod blobs;
 mod entry;
-mod error;
 mod ethereum;
 #[cfg(test)]
 mod fake_chain;
@@ -26,21 +26,15 @@ pub mod fuzzing;
 mod handlers;
 mod journal;
 mod order;
-mod policy;
 mod pool;
 mod pool_options;
 mod recent;
 mod sender;
-mod senders;
 mod state;
 mod validation;
 
-pub use entry::Source;
-pub use error::{BlobProblem, PoolError};
 pub use ethereum::EthereumPolicy;
 pub use handlers::register;
 pub use journal::JournalError;
-pub use policy::{Candidate, CostOf, PoolPolicy, PoolView, Terms};
 pub use pool::Pool;
 pub use pool_options::PoolOptions;
-pub use senders::Senders;

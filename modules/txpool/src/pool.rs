@@ -10,14 +10,13 @@ use tenon_api::{
 };
 use tenon_bus::Bus;
 use tenon_chain::{BlobSidecar, ChainSpec};
+use tenon_txpool_interface::{Candidate, PoolError, PoolPolicy, PoolView, Senders, Source};
 
 use crate::{
-    JournalError, PoolError, PoolOptions, Source,
+    JournalError, PoolOptions,
     entry::{BlockPrices, Entry},
     journal::Journal,
-    policy::{Candidate, PoolPolicy, PoolView},
     sender::AccountView,
-    senders::Senders,
     state::{Changes, PoolHead, PoolState},
     validation,
 };

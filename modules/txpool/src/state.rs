@@ -9,9 +9,10 @@ use tenon_api::{
     Address, B256, BlockCommit, RecoveredTransaction, U256,
     messages::{PendingSince, PoolContent, PoolStatus, PoolSummary, PooledSummary},
 };
+use tenon_txpool_interface::PoolError;
 
 use crate::{
-    PoolError, PoolOptions,
+    PoolOptions,
     entry::{BlockPrices, Entry},
     order,
     recent::RecentHashes,

@@ -5,8 +5,9 @@ use tenon_chain::{
     ChainSpec, Fork, SignerRules, floor_data_gas, intrinsic_gas,
     spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
 };
+use tenon_txpool_interface::{Candidate, PoolError, Senders, Source};
 
-use crate::{Candidate, PoolError, PoolOptions, Senders, Source, blobs};
+use crate::{PoolOptions, blobs};
 
 /// Maximum size of a transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;

@@ -2,8 +2,7 @@
 
 use alloy_primitives::{Address, U256, address};
 use tenon_api::StoreError;
-
-use super::state::BlockState;
+use tenon_execution_interface::BlockState;
 
 /// Receiver of the balances.
 const REFUND_CONTRACT: Address = address!("bf4ed7b27f1d666546e30d74d50d173d20bca754");

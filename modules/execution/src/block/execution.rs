@@ -15,22 +15,13 @@ use tenon_api::{
     TransactionType, TrieReader,
 };
 use tenon_chain::TrieUpdate;
+use tenon_execution_interface::{
+    AnyEvm, BlockEvm, BlockOrigin, BlockRules, BlockState, ChainFamily, EvmFailure, Executed, ExecutionError,
+    FamilyBlock, Fees, Interrupt, Opening, Outcome, RequestRules, StateError, TransactionRejection, Treatment,
+    build_evm, system_call, transact,
+};
 
-use super::{
-    any_evm::AnyEvm,
-    dao_fork,
-    evm::{BlockEvm, EvmFailure, build_evm},
-    interrupt::Interrupt,
-    requests::Requests,
-    rules::{BlockRules, RequestRules},
-    state::{BlockState, StateError},
-    system_calls::system_call,
-};
-use crate::{
-    ExecutionError,
-    error::TransactionRejection,
-    family::{BlockOrigin, ChainFamily, Executed, FamilyBlock, Fees, Opening, Outcome, Treatment, transact},
-};
+use super::{dao_fork, requests::Requests};
 
 /// A block being executed. Used to execute blocks of the chain, to build new ones, and to restore the state before a
 /// traced transaction.

@@ -9,17 +9,11 @@ use tenon_api::{
 };
 use tenon_bus::spans;
 use tenon_chain::{ChainSpec, TrieUpdate};
+use tenon_execution_interface::{
+    BlockOrigin, BlockState, ChainFamily, CodeCache, ExecutionError, TransactionRejection,
+};
 
-use super::{
-    code_cache::CodeCache,
-    execution::{BlockExecution, BlockOutcome, BlockResults},
-    state::BlockState,
-};
-use crate::{
-    ExecutionError,
-    error::TransactionRejection,
-    family::{BlockOrigin, ChainFamily},
-};
+use super::execution::{BlockExecution, BlockOutcome, BlockResults};
 
 /// State changes of a block, in the database's form.
 pub(crate) struct StateChanges {
@@ -59,7 +53,7 @@ pub struct Executor {
 impl Executor {
     /// An executor for the chain of this family.
     pub fn new(family: Arc<dyn ChainFamily>) -> Self {
-        Self { family, codes: CodeCache::new() }
+        Self { family, codes: CodeCache::default() }
     }
 
     /// Executes a block over its parent's state, which must be canonical, and compares the results with its header.
@@ -184,7 +178,7 @@ impl Executor {
 
     /// A state for execution that asks the reader below it for all code, even for code that others executed lately.
     pub fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
-        BlockState::new(parent, CodeCache::new())
+        BlockState::new(parent, CodeCache::default())
     }
 
     /// The chain's rules.

@@ -9,9 +9,9 @@ use tenon_api::{
     AccountChange, BlockNumber, ChainReader, ConsensusEngine, Log, Receipt, ReceiptOutcome, RecoveredBlock,
     SealedHeader, WholeBalance,
 };
+use tenon_execution_interface::{BlockOrigin, ExecutionError, TransactionRejection};
 
 use super::{executor::Executor, executor::StateChanges};
-use crate::{ExecutionError, TransactionRejection, family::BlockOrigin};
 
 /// Another node's results for a block: receipts as returned by `eth_getBlockReceipts`, and accounts after the block.
 /// Absent members are not compared.

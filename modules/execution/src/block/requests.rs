@@ -2,8 +2,7 @@
 
 use alloy_primitives::{B256, b256};
 use tenon_api::{Log, Receipt};
-
-use super::rules::RequestRules;
+use tenon_execution_interface::RequestRules;
 
 /// The type byte of deposits (EIP-6110).
 const DEPOSIT_TYPE: u8 = 0;

@@ -4,14 +4,9 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{AccountChange, BlockNumber, Header, Receipt, StateReader, StoreError, Transaction, TrieReader};
+use tenon_execution_interface::{BlockOrigin, BlockState, ExecutionError, Interrupt, StateError, TransactionRejection};
 
-use super::{
-    execution::BlockExecution,
-    executor::Executor,
-    interrupt::Interrupt,
-    state::{BlockState, StateError},
-};
-use crate::{ExecutionError, error::TransactionRejection, family::BlockOrigin};
+use super::{execution::BlockExecution, executor::Executor};
 
 /// The state before the transaction.
 #[derive(Clone)]

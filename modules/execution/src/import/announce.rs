@@ -6,9 +6,9 @@ use tenon_api::{
     BlockCommit, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     messages::{BlockCommitted, BlocksUnwound, LogsChanged, NewHead},
 };
+use tenon_execution_interface::BranchAnnouncement;
 
 use super::{importer::Importer, reorganise::RemovedBlock};
-use crate::family::BranchAnnouncement;
 
 impl Importer {
     /// Publishes the blocks of a branch that has won, oldest first.

@@ -13,9 +13,10 @@ use tenon_bus::{
     waits::{self, WaitPlace},
 };
 use tenon_chain::SignerRules;
+use tenon_execution_interface::{ChainFamily, ExecutionError};
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
-use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock, family::ChainFamily};
+use crate::{Executor, Explanation, ImportError, ReferenceBlock};
 
 /// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
@@ -259,7 +260,7 @@ impl Importer {
     /// Executes the last refused block again and reports the differences; `None` if none was refused.
     ///
     /// # Errors
-    /// [`ExecutionError`](crate::ExecutionError) if it cannot be begun, or its parent is no longer canonical.
+    /// [`ExecutionError`] if it cannot be begun, or its parent is no longer canonical.
     pub fn explain_failure(&self, reference: &ReferenceBlock) -> Option<Result<Explanation, ImportError>> {
         let (block, parent) = self.failed.lock().clone()?;
         let explained = self.executor.explain(&*self.chain, &*self.engine, &block, &parent, reference);

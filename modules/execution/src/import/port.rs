@@ -6,9 +6,10 @@ use tenon_api::{
     BatchObserver, Block, BlockPort, BlockVerdict, ConsensusError, FailedBlock, InsertOutcome, RefusalCause,
     SealedHeader,
 };
+use tenon_execution_interface::ExecutionError;
 
 use super::{ImportObserver, ImportedBlock, Importer};
-use crate::{ExecutionError, ImportError};
+use crate::ImportError;
 
 impl BlockPort for Importer {
     fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
@@ -103,9 +104,9 @@ impl ImportError {
 #[cfg(test)]
 mod tests {
     use tenon_api::{B256, BlockNumber, StoreError};
+    use tenon_execution_interface::TransactionRejection;
 
     use super::*;
-    use crate::error::TransactionRejection;
 
     fn refused(cause: RefusalCause) -> ImportError {
         let (number, hash) = (BlockNumber(7), B256::repeat_byte(1));

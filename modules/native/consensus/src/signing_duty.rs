@@ -6,8 +6,7 @@ use tenon_api::{
     Address, BlockSigner, CannotSign, Failure, RecoveredTransaction, SealedHeader, SignerMessage, StateReader,
     StoreError, Transaction, TransactionPayload, TransactionSignature, U256,
 };
-
-use tenon_consensus::SealerDuty;
+use tenon_consensus_interface::SealerDuty;
 
 use crate::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR};
 

@@ -17,11 +17,9 @@ use super::{
     sponsorship::Sponsorship,
     token_test,
 };
-use tenon_execution::{
-    ExecutionError, TransactionRejection,
-    family::{
-        AnyEvm, BlockContext, BlockOrigin, BlockState, Executed, FamilyBlock, Fees, Opening, StateError, Treatment,
-    },
+use tenon_execution_interface::{
+    AnyEvm, BlockContext, BlockOrigin, BlockState, Executed, ExecutionError, FamilyBlock, Fees, Opening, StateError,
+    TransactionRejection, Treatment,
 };
 
 /// State kept between a block's transactions.

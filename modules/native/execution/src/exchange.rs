@@ -8,10 +8,7 @@ use tenon_native_exchange::{self as exchange, MainState, OpeningError};
 pub(crate) use tenon_native_exchange::{Opening, Prices};
 
 use super::token_test::decimals_of;
-use tenon_execution::{
-    ExecutionError, TransactionRejection,
-    family::{AnyEvm, BlockState},
-};
+use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, TransactionRejection};
 
 /// The error of a block whose opening step fails.
 pub(super) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionError {

@@ -8,12 +8,9 @@ use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, NativeSettings};
 
 use super::{block::NativeBlock, handler, schedule};
-use tenon_execution::{
-    ExecutionError,
-    family::{
-        AnyEvm, BlockRules, BranchAnnouncement, ChainFamily, EvmFailure, FamilyBlock, Fees, Opening, Outcome,
-        transaction_env_at_any_price,
-    },
+use tenon_execution_interface::{
+    AnyEvm, BlockRules, BranchAnnouncement, ChainFamily, EvmFailure, ExecutionError, FamilyBlock, Fees, Opening,
+    Outcome, transaction_env_at_any_price,
 };
 
 /// The rules of one native chain.

@@ -5,10 +5,7 @@ use tenon_api::{Transaction, TransactionPayload};
 use tenon_chain::NativeHeights;
 
 use super::addresses::is_exempt_receiver;
-use tenon_execution::{
-    TransactionRejection,
-    family::{Fees, OwnPrices},
-};
+use tenon_execution_interface::{Fees, OwnPrices, TransactionRejection};
 
 /// Price of sponsored gas from `gas50x` on, wei.
 const SPONSORED_PRICE_50X: u64 = 12_500_000_000;

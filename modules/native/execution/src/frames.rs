@@ -1,6 +1,6 @@
 //! Runs the frames of a native transaction like the EVM, recording the changes to empty accounts (see [`DirtyMarks`]), and
 //! letting the EVM move values where balances have more than its 256 bits (see
-//! [`WholeBalances`](tenon_execution::family::WholeBalances)).
+//! [`WholeBalances`](tenon_execution_interface::WholeBalances)).
 
 use alloy_primitives::Address;
 use revm::{
@@ -10,7 +10,7 @@ use revm::{
     primitives::constants::CALL_STACK_LIMIT,
 };
 
-use tenon_execution::family::{AnyEvm, Change, DirtyMarks, EvmFailure, widen};
+use tenon_execution_interface::{AnyEvm, Change, DirtyMarks, EvmFailure, widen};
 
 /// Runs a frame and all its inner frames.
 ///

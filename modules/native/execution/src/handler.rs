@@ -16,7 +16,7 @@ use revm::{
 use tenon_chain::floor_gas;
 
 use super::{frames, whole_fees};
-use tenon_execution::family::{AnyEvm, Change, EvmFailure, Fees, Outcome, apply_authorizations, run_with, widen};
+use tenon_execution_interface::{AnyEvm, Change, EvmFailure, Fees, Outcome, apply_authorizations, run_with, widen};
 
 /// Executes a transaction with these fees.
 pub(super) fn transact(evm: &mut AnyEvm<'_>, env: TxEnv, fees: &Fees) -> Result<Outcome, EvmFailure> {

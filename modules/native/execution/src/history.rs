@@ -3,10 +3,7 @@
 use alloy_primitives::{B256, Bytes, b256, hex};
 use tenon_api::Header;
 
-use tenon_execution::{
-    ExecutionError,
-    family::{AnyEvm, BlockState, HISTORY_STORAGE_ADDRESS, system_call},
-};
+use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, HISTORY_STORAGE_ADDRESS, system_call};
 
 /// The contract's code: the EIP's. A native chain puts it in place by itself, without a transaction.
 const CODE: [u8; 83] = hex!(

@@ -9,7 +9,7 @@ use revm::interpreter::{
 };
 use tenon_chain::spec::NATIVE_BASE_FEE;
 
-use tenon_execution::family::{BlockContext, Step};
+use tenon_execution_interface::{BlockContext, Step};
 
 fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
     if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }

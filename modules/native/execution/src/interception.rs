@@ -6,7 +6,7 @@ use tenon_chain::NativeHeights;
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
 
 use super::addresses::BLOCK_SIGNERS;
-use tenon_execution::{TransactionRejection, family::BlockState};
+use tenon_execution_interface::{BlockState, TransactionRejection};
 
 /// A transaction that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ pub use sponsorship::capacity_of;
 use std::sync::Arc;
 
 use tenon_chain::ChainSpec;
-use tenon_execution::family::{ChainFamily, EthereumFamily};
+use tenon_execution_interface::{ChainFamily, EthereumFamily};
 
 /// The family of a chain: native, or Ethereum's.
 pub fn family_of(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {

@@ -12,10 +12,8 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Genesis, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
 use tenon_native_consensus::v2::MasternodeKey;
 
-use tenon_execution::{
-    ExecutionError, Executor,
-    family::{BlockExecution, BlockOrigin, HISTORY_STORAGE_ADDRESS, Interrupt},
-};
+use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_interface::{BlockOrigin, ExecutionError, HISTORY_STORAGE_ADDRESS, Interrupt};
 
 pub(super) const PRAGUE: u64 = 10;
 pub(super) const SENDER: Address = Address::repeat_byte(0x51);

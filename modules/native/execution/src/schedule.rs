@@ -13,9 +13,8 @@ use super::{
     instructions::{balance, base_fee, gas_price, push0, random, self_balance, self_destruct},
     precompiles::NativePrecompiles,
 };
-use tenon_execution::{
-    ExecutionError,
-    family::{BlockRules, InstructionChanges, PrecompileSet, block_env_of_every_family, gas_table_of_eip_1283},
+use tenon_execution_interface::{
+    BlockRules, ExecutionError, InstructionChanges, PrecompileSet, block_env_of_every_family, gas_table_of_eip_1283,
 };
 
 /// Tokens per nonzero data byte, four gas each: 68, since EIP-2028 was never activated (`docs/spec/chain.md` 2.4).

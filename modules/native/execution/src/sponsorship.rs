@@ -10,7 +10,7 @@ use revm::{
 use tenon_api::{StoreError, split_balance};
 use tenon_chain::{address_in, element_slot, mapping_slot};
 
-use tenon_execution::family::{BlockContext, BlockState, StateError, widen};
+use tenon_execution_interface::{BlockContext, BlockState, StateError, widen};
 
 /// `tokens` of the issuer.
 const TOKENS: U256 = U256::from_limbs([1, 0, 0, 0]);

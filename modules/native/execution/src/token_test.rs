@@ -20,10 +20,7 @@ use tenon_api::{StoreError, Transaction};
 use tenon_chain::NativeSettings;
 
 use super::{addresses::as_text, sponsorship::balance_slot};
-use tenon_execution::{
-    TransactionRejection,
-    family::{AnyEvm, StateError, run_with},
-};
+use tenon_execution_interface::{AnyEvm, StateError, TransactionRejection, run_with};
 
 /// `apply(address)`.
 const APPLY_SELECTOR: [u8; 4] = [0xc6, 0xb3, 0x2f, 0x34];

@@ -12,7 +12,7 @@ use revm::{
 };
 use tenon_api::WholeBalance;
 
-use tenon_execution::family::{AnyEvm, EvmFailure, Fees, OwnPrices, saturated, widen};
+use tenon_execution_interface::{AnyEvm, EvmFailure, Fees, OwnPrices, saturated, widen};
 
 /// Checks the sender, deducts the price of all gas, and counts up its nonce.
 ///

@@ -20,7 +20,7 @@ use tenon_api::{
     TransactionType, U256,
 };
 use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, floor_gas, native_intrinsic_gas};
-use tenon_txpool::{Candidate, CostOf, PoolError, PoolPolicy, PoolView, Senders, Terms};
+use tenon_txpool_interface::{Candidate, CostOf, PoolError, PoolPolicy, PoolView, Senders, Terms};
 
 pub use problem::NativeProblem;
 use problem::in_native_words;

@@ -1,8 +1,7 @@
 //! Refusals of native chains, in the reference's words.
 
 use tenon_api::Address;
-
-use tenon_txpool::PoolError;
+use tenon_txpool_interface::PoolError;
 
 /// Why a native chain's pool refuses a transaction, with the reference's texts (`docs/spec/chain.md` 9.2, 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

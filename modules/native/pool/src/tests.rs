@@ -8,7 +8,8 @@ use tenon_chain::Genesis;
 use tenon_memory_chain::MemoryChain;
 
 use tenon_memory_chain::transactions::{KeysOf, address, sign, signed, transfer};
-use tenon_txpool::{Pool, PoolOptions, Source};
+use tenon_txpool::{Pool, PoolOptions};
+use tenon_txpool_interface::Source;
 
 use super::*;
 

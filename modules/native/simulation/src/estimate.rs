@@ -4,7 +4,7 @@
 
 use revm::{Database, context::result::ExecutionResult};
 use tenon_api::{Failure, messages::EstimateGas};
-use tenon_execution::family::{BlockState, StateError};
+use tenon_execution_interface::{BlockState, StateError};
 use tenon_simulation::family::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
 
 /// Gas of a plain transfer.

@@ -9,7 +9,7 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
 };
 use tenon_chain::{ChainSpec, NativeSettings};
-use tenon_execution::family::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
+use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, address_text, capacity_of, is_skipped_by_traces};
 use tenon_simulation::family::{
     CallEnd, CallFamily, CallPlace, CallTerms, Conventions, Payer, SimulatedBlockFamily, TraceFamily, TracerDialect,

@@ -9,6 +9,7 @@ use revm::{
         ContextSetters, ContextTr, JournalTr, TxEnv,
         journaled_state::account::JournaledAccountTr,
         result::{ExecutionResult, HaltReason, InvalidTransaction},
+        transaction::AccessList,
     },
     handler::{FrameResult, Handler},
     interpreter::{InitialAndFloorGas, interpreter_action::FrameInit},
@@ -19,7 +20,7 @@ use tenon_api::{
     messages::CallRequest,
 };
 use tenon_chain::floor_gas;
-use tenon_execution::family::{AccessList, AnyEvm, EvmFailure, OwnPrices, access_list, is_rich, saturated, widen};
+use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, is_rich, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation::family::{
     CallPlace, CallTerms, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,

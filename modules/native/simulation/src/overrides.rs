@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use tenon_api::{Failure, messages::AccountOverride};
-use tenon_execution::family::{BlockState, MovedPrecompiles, PrecompileSet};
+use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::address_text;
 use tenon_simulation::family::write_override;
 

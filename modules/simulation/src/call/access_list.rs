@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use revm::context::{TxEnv, result::ExecutionResult};
+use revm::context::{TxEnv, result::ExecutionResult, transaction::AccessList};
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
     AccessListItem, Failure, SealedHeader,
     messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
-use tenon_execution::block::{AccessList, BlockEvm, BlockState, Interrupt};
+use tenon_execution_interface::{BlockEvm, BlockState, Interrupt};
 
 use super::{CallEnd, CallEnvironment, Calls, Kind, RunFailure, attempt, prepare};
 

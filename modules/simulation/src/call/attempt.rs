@@ -2,8 +2,9 @@
 //!
 //! Waking a pool thread costs 15 to 80 µs, more than most calls take. An attempt runs where the request is read and
 //! gives up before it has cost more than a few reads may; the pool then repeats the whole call. It is bounded by the
-//! clock, which is read at every jump, call, copy and hash (`block/evm.rs`) and at every read of the state (here); by
-//! allowing only cheap precompiled contracts; and by the form of the request ([`is_small`]).
+//! clock, which is read at every jump, call, copy and hash (`modules/execution/interface/src/evm/block_evm.rs`) and at
+//! every read of the state (here); by allowing only cheap precompiled contracts; and by the form of the request
+//! ([`is_small`]).
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -23,7 +24,7 @@ use tenon_api::{
     },
 };
 use tenon_bus::CallContext;
-use tenon_execution::block::{BlockState, Interrupt};
+use tenon_execution_interface::{BlockState, Interrupt};
 
 use super::{CallEnd, Calls};
 

@@ -12,11 +12,9 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides, CallRequest},
 };
 use tenon_bus::CallContext;
-use tenon_execution::{
-    block::{
-        BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
-    },
-    family::ContractRecords,
+use tenon_execution_interface::{
+    BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, access_list, authorizations,
+    build_evm, price,
 };
 
 use super::{Calls, apply_block_overrides};

@@ -10,7 +10,7 @@ use revm::{
     primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
 use tenon_api::{Bytes, Failure, SealedHeader, messages::EstimateGas};
-use tenon_execution::block::{BlockEvm, BlockState, Interrupt, StateError};
+use tenon_execution_interface::{BlockEvm, BlockState, Interrupt, StateError};
 
 use super::{CallEnd, CallEnvironment, Calls, RunFailure, attempt, prepare};
 

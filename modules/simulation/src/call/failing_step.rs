@@ -12,7 +12,7 @@ use revm::{
         interpreter::EthInterpreter, interpreter_types::LoopControl,
     },
 };
-use tenon_execution::block::BlockContext;
+use tenon_execution_interface::BlockContext;
 
 use crate::{
     instructions::{StackBounds, instruction_name},

@@ -21,10 +21,8 @@ use tenon_api::{
 
 use pausing_state::PausingState;
 use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
-use tenon_execution::{
-    Executor,
-    block::{BlockState, Interrupt, RunMemory},
-};
+use tenon_execution::Executor;
+use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
 
 use crate::{CallLimits, family::SimulationFamily, trace::RecordingMemory};

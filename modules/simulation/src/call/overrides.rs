@@ -6,7 +6,7 @@ use tenon_api::{
     Failure,
     messages::{AccountOverride, BlockOverrides},
 };
-use tenon_execution::block::{BlockState, MovedPrecompiles, PrecompileSet, widen};
+use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///

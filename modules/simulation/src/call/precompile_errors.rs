@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
-use tenon_execution::family::ExtraPrecompiles;
+use tenon_execution_interface::ExtraPrecompiles;
 
 /// A point of each of the two curves, bytes.
 const PAIR: usize = 192;

@@ -14,7 +14,7 @@ use revm::{
 };
 use tenon_api::{Failure, StoreError, duration_text};
 use tenon_bus::OutOfMemory;
-use tenon_execution::block::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
+use tenon_execution_interface::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
 
 use super::{
     CallEnvironment,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::{
-    context::{BlockEnv, TxEnv, result::ExecutionResult},
+    context::{BlockEnv, TxEnv, result::ExecutionResult, transaction::AccessList},
     primitives::hardfork::SpecId,
 };
 use tenon_api::{
     ChainReader, ConsensusEngine, Failure, SealedHeader, StoreError, WholeBalance,
     messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
 };
-use tenon_execution::family::{
-    AccessList, AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
+use tenon_execution_interface::{
+    AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
 };
 
 use crate::call::{CallEnd, RunFailure, Trials, apply_account_overrides, revert_failure, search_gas};

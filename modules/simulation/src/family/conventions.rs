@@ -6,7 +6,7 @@ use tenon_api::{
     Header, SealedHeader,
     messages::{BlockOverrides, BlockToSimulate},
 };
-use tenon_execution::family::Fees;
+use tenon_execution_interface::Fees;
 
 /// Choices of a family that are the same for every block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What a family of chains decides about calls, simulated blocks, suggested fees and traces.
 //!
 //! The steps of a call, a simulation or a trace are the same for every family. They ask the [`SimulationFamily`], which is
-//! chosen once for a chain, like the [`ChainFamily`](tenon_execution::family::ChainFamily) that decides about blocks.
+//! chosen once for a chain, like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
 
 mod calls;
 mod conventions;

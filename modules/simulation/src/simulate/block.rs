@@ -8,11 +8,8 @@ use tenon_api::{
     Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, RecoveredBlock, StoreError, Transaction, Withdrawal,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
 };
-use tenon_execution::{
-    ExecutionError,
-    block::{BlockExecution, BlockOutcome},
-    family::BlockOrigin,
-};
+use tenon_execution::{BlockExecution, BlockOutcome};
+use tenon_execution_interface::{BlockOrigin, ExecutionError};
 
 use super::{
     BLOCK_BYTES, Simulation,

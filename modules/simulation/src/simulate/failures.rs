@@ -5,10 +5,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
 use tenon_api::{Failure, FailureCode, Header, Transaction, duration_text};
-use tenon_execution::{
-    TransactionRejection,
-    block::{EvmFailure, Interrupt, Stopped},
-};
+use tenon_execution_interface::{EvmFailure, Interrupt, Stopped, TransactionRejection};
 
 use crate::call::{RunFailure, invalid_transaction_text};
 

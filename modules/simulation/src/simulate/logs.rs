@@ -8,7 +8,7 @@ use revm::{
     },
 };
 use tenon_api::{Log, messages::SimulatedLog};
-use tenon_execution::block::BlockContext;
+use tenon_execution_interface::BlockContext;
 
 /// Where the logs of moved coins come from (ERC-7528).
 const COINS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");

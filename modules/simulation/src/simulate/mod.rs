@@ -22,7 +22,7 @@ use tenon_api::{
     messages::{Simulate, SimulatedBlock, SimulatedCall},
 };
 use tenon_bus::{CallContext, Origin};
-use tenon_execution::block::Interrupt;
+use tenon_execution_interface::Interrupt;
 
 use crate::{call::Calls, trace::TraceShare};
 use state::SimulatedState;

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{Failure, messages::AccountOverride};
-use tenon_execution::block::{BlockState, MovedPrecompiles, PrecompileSet, widen};
+use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
 
 /// Applies overrides ascending by address, and says where precompiled contracts stand then.
 ///

@@ -13,11 +13,8 @@ use tenon_api::{
     Bytes, Failure, Header, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
     messages::{CallRequest, SimulatedCall, SimulatedLog},
 };
-use tenon_execution::{
-    TransactionRejection,
-    block::{Prepared, access_list},
-    family::{ExtraPrecompiles, Fees, inspect},
-};
+use tenon_execution::Prepared;
+use tenon_execution_interface::{ExtraPrecompiles, Fees, TransactionRejection, access_list, inspect};
 
 use super::{
     Simulation,

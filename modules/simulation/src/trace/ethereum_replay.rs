@@ -8,11 +8,8 @@ use tenon_api::{
     Block, BlockId, Failure, RecoveredBlock,
     messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
-use tenon_execution::{
-    TransactionRejection,
-    block::{BlockEvm, BlockExecution, MovedPrecompiles, Prepared},
-    family::{Fees, Outcome, inspect},
-};
+use tenon_execution::{BlockExecution, Prepared};
+use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection, inspect};
 use tenon_javascript::Dialect;
 
 use super::{

@@ -18,7 +18,7 @@ use tenon_api::{
         SelectorCount, SignedBalance, StateGas, TraceResult, TracedAccount, TracedLog, ValidationFrame,
     },
 };
-use tenon_execution::block::widen;
+use tenon_execution_interface::widen;
 
 /// A result of the library.
 ///

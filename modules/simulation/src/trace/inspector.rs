@@ -14,7 +14,7 @@ use revm::{
 };
 use revm_inspectors::tracing::DebugInspector;
 use tenon_api::Failure;
-use tenon_execution::block::{BlockContext, StateError};
+use tenon_execution_interface::{BlockContext, StateError};
 
 use super::{
     EthereumOptions,

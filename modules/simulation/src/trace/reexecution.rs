@@ -6,11 +6,8 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use tenon_api::{BlockId, Failure, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
 use tenon_bus::CallContext;
-use tenon_execution::{
-    TransactionRejection,
-    block::{BlockExecution, BlockState, Interrupt},
-    family::BlockOrigin,
-};
+use tenon_execution::BlockExecution;
+use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt, TransactionRejection};
 
 use super::replay::{block_not_found, execute_member, genesis_is_not_traceable, member, request_timed_out};
 

@@ -14,10 +14,10 @@ use tenon_api::{
     Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
 };
-use tenon_execution::{
-    TransactionRejection,
-    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, MovedPrecompiles, StateError},
-    family::{Fees, Outcome, inspect, transact},
+use tenon_execution::BlockExecution;
+use tenon_execution_interface::{
+    BlockEvm, EvmFailure, Fees, Interrupt, MovedPrecompiles, Outcome, StateError, TransactionRejection, inspect,
+    transact,
 };
 use tenon_javascript::Dialect;
 

@@ -15,10 +15,10 @@ use tenon_api::{
     },
 };
 use tenon_bus::CallContext;
-use tenon_execution::{
-    TransactionRejection,
-    block::{BlockEvm, BlockExecution, BlockState, Interrupt, StateError, Stopped},
-    family::{BlockOrigin, Fees, Outcome, effective_price},
+use tenon_execution::BlockExecution;
+use tenon_execution_interface::{
+    BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, Stopped, TransactionRejection,
+    effective_price,
 };
 
 use super::{

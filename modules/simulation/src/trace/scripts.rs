@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
 use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
-use tenon_execution::block::MovedPrecompiles;
+use tenon_execution_interface::MovedPrecompiles;
 use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
 
 use super::{

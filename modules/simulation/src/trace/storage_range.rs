@@ -8,7 +8,7 @@ use tenon_api::{
     messages::{GetStorageRange, StorageRange, StorageRangeSlot},
 };
 use tenon_bus::CallContext;
-use tenon_execution::block::BlockState;
+use tenon_execution_interface::BlockState;
 
 use super::replay::request_timed_out;
 

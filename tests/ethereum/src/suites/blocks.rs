@@ -12,7 +12,7 @@ use tenon_bus::Bus;
 use tenon_chain::{Genesis, assemble_block, blob_gas_used, encode_block, seal, transactions_root};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::Importer;
-use tenon_execution::family::EthereumFamily;
+use tenon_execution_interface::EthereumFamily;
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 
 use super::{Cases, FileReports, cases_of, headers::HeaderFile, parse_case};

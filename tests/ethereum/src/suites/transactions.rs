@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, Fork, Genesis, GenesisAccount, decode_transaction, intrinsic_gas};
 use tenon_execution::Executor;
-use tenon_execution::family::EthereumFamily;
+use tenon_execution_interface::EthereumFamily;
 
 use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{

@@ -7,7 +7,7 @@ use tenon_accounts::Accounts;
 use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus::SealerDuty;
+use tenon_consensus_interface::SealerDuty;
 use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
 
 use super::ETHER;

@@ -12,10 +12,8 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
 
 use super::*;
-use tenon_execution::{
-    Executor,
-    family::{BlockExecution, BlockOrigin, Interrupt},
-};
+use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);
 const STRANGER: Address = Address::repeat_byte(0xbb);

@@ -12,7 +12,7 @@ use super::{
     curve::{POINT_LENGTH, WrittenPoint, coordinates, hashed, point_at, scalar, take},
     ensure_wanted,
 };
-use tenon_execution::family::Interrupt;
+use tenon_execution_interface::Interrupt;
 
 /// Bits per value.
 const BITS: usize = 64;

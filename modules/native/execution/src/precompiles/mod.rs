@@ -13,7 +13,7 @@ use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
 
 use ProofError::{Abandoned, Invalid, Undefined};
-use tenon_execution::family::{BlockContext, ContractRecords, ExtraPrecompiles, Interrupt};
+use tenon_execution_interface::{BlockContext, ContractRecords, ExtraPrecompiles, Interrupt};
 
 const RING_SIGNATURE: Address = address!("000000000000000000000000000000000000001e");
 const BULLETPROOF: Address = address!("0000000000000000000000000000000000000028");

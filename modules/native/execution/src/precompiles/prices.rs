@@ -12,7 +12,7 @@ use tenon_chain::NativeSettings;
 
 use super::{LAST_PRICE, finished};
 use crate::Prices;
-use tenon_execution::family::{BlockContext, ContractRecords, StateError};
+use tenon_execution_interface::{BlockContext, ContractRecords, StateError};
 
 /// Gas of one query.
 const GAS: u64 = 1;

@@ -8,7 +8,7 @@ use super::{
     curve::{ORDER, POINT_LENGTH, WrittenPoint, canonical_scalar, coordinates, hashed, point_at, scalar, take},
     ensure_wanted,
 };
-use tenon_execution::family::Interrupt;
+use tenon_execution_interface::Interrupt;
 
 /// Length of a signature without its rings: both counts, the message, the first challenge.
 const HEAD_LENGTH: u64 = 80;

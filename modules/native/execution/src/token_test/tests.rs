@@ -12,10 +12,8 @@ use tenon_native_exchange::{BookPrices, Wide};
 
 use super::*;
 use crate::{Prices, precompiles::PriceRecords};
-use tenon_execution::{
-    Executor,
-    family::{BlockExecution, BlockOrigin, Interrupt},
-};
+use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const TOKEN: Address = Address::repeat_byte(0x70);
 

@@ -6,7 +6,7 @@ use revm::{
     state::{Account, AccountInfo, EvmState},
 };
 use tenon_api::WholeBalance;
-use tenon_execution::block::{BlockContext, BlockState, StateError, widen};
+use tenon_execution_interface::{BlockContext, BlockState, StateError, widen};
 
 /// Account queries. They do not make anything warm.
 pub(super) trait Accounts {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use alloy_primitives::{Address, Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, REVERT, SELFDESTRUCT, STATICCALL};
 use tenon_api::messages::{FrameKind, LegacyCallFrame, LegacyCalls, TraceResult};
-use tenon_execution::block::{MovedPrecompiles, StateError, saturated, widen};
+use tenon_execution_interface::{MovedPrecompiles, StateError, saturated, widen};
 
 use super::{
     accounts::Accounts,

@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use tenon_api::messages::TraceResult;
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::{
     accounts::Accounts,

@@ -3,7 +3,7 @@
 use alloy_primitives::{Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, JUMPDEST, RETURN, STATICCALL, STOP};
 use tenon_api::messages::{DisassembledCall, DisassembledFrame, DisassembledOperation, TraceResult};
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::{
     accounts::Accounts,

@@ -17,7 +17,7 @@ use revm::{
     },
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
-use tenon_execution::block::{BlockContext, StateError};
+use tenon_execution_interface::{BlockContext, StateError};
 
 use super::{
     accounts::{Accounts, Layered},

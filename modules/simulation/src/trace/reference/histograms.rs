@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap, hash::Hash};
 
 use tenon_api::messages::{SequenceLength, TraceResult};
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::{
     accounts::Accounts,

@@ -1,7 +1,7 @@
 //! The tracers of the reference, made from the options of a trace.
 
 use tenon_api::{Failure, messages::Tracer as Chosen};
-use tenon_execution::block::MovedPrecompiles;
+use tenon_execution_interface::MovedPrecompiles;
 
 use super::{
     calls::CallTracer,
@@ -64,7 +64,7 @@ mod tests {
     };
 
     use super::*;
-    use tenon_execution::block::PrecompileSet;
+    use tenon_execution_interface::PrecompileSet;
 
     /// The error; none if the tracer was made.
     fn refusal(chosen: &Chosen) -> Option<String> {

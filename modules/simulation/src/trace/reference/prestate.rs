@@ -11,7 +11,7 @@ use tenon_api::{
     WholeBalance,
     messages::{FrameKind, Prestate, SignedBalance, TraceResult, TracedAccount},
 };
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::{
     accounts::Accounts,

@@ -14,7 +14,7 @@ use tenon_api::{
     Failure, WholeBalance,
     messages::{FrameKind, TraceResult},
 };
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 use tenon_javascript::{
     BATCH_BYTES, CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, Script, ScriptError, State, StepFacts,
     Write,

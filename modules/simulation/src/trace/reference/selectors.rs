@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, DELEGATECALL, STATICCALL};
 use tenon_api::messages::{SelectorCount, TraceResult};
-use tenon_execution::block::{MovedPrecompiles, StateError};
+use tenon_execution_interface::{MovedPrecompiles, StateError};
 
 use super::{
     accounts::Accounts,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use alloy_primitives::{Address, U256};
 use revm::bytecode::opcode::{SLOAD, SSTORE};
 use tenon_api::messages::{StepRecorder, StructLog, StructLogOptions, TraceResult};
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::{
     accounts::Accounts,

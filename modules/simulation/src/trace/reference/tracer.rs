@@ -5,7 +5,7 @@ use tenon_api::{
     Failure, WholeBalance,
     messages::{FrameKind, TraceResult},
 };
-use tenon_execution::block::StateError;
+use tenon_execution_interface::StateError;
 
 use super::accounts::Accounts;
 

@@ -16,10 +16,7 @@ use tenon_api::{
     Failure, WholeBalance,
     messages::{FrameKind, TraceResult},
 };
-use tenon_execution::{
-    block::{BlockContext, BlockState, MovedPrecompiles, StateError, widen},
-    family::ExtraPrecompiles,
-};
+use tenon_execution_interface::{BlockContext, BlockState, ExtraPrecompiles, MovedPrecompiles, StateError, widen};
 use tenon_javascript::Script;
 
 use super::{

@@ -8,10 +8,7 @@ use tenon_api::{Header, SealedHeader};
 use tenon_chain::{ChainSpec, Fork};
 
 use super::{ChainFamily, FamilyBlock, Opening};
-use crate::{
-    ExecutionError,
-    block::{AnyEvm, BlockRules, ethereum_block_env},
-};
+use crate::{AnyEvm, BlockRules, ExecutionError, evm::ethereum_block_env};
 
 /// Ethereum's rules, with the forks of one chain.
 pub struct EthereumFamily {

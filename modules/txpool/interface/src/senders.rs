@@ -45,17 +45,17 @@ impl Senders {
     }
 
     /// Maximum number of senders recovered ahead: the size of the cache.
-    pub(crate) const MAX_AHEAD: usize = REMEMBERED.get();
+    pub const MAX_AHEAD: usize = REMEMBERED.get();
 
     /// Caches the sender of a transaction that was in a block.
-    pub(crate) fn remember(&self, transaction: &Transaction, sender: Address) {
+    pub fn remember(&self, transaction: &Transaction, sender: Address) {
         if let Ok(signed) = signed_hash_of(transaction, HighS::Refused) {
             self.remembered.lock().put(signed, Ok(sender));
         }
     }
 
     /// Recovers the senders of one batch of expected transactions, [`Senders::MAX_AHEAD`] at most.
-    pub(crate) fn recover_ahead(&self, transactions: impl Iterator<Item = impl Borrow<Transaction>>) {
+    pub fn recover_ahead(&self, transactions: impl Iterator<Item = impl Borrow<Transaction>>) {
         // A signature that breaks the rules is refused when its transaction arrives.
         let transactions = transactions.take(Self::MAX_AHEAD);
         let signed = transactions.filter_map(|transaction| signed_hash_of(transaction.borrow(), HighS::Refused).ok());
@@ -75,13 +75,14 @@ impl Senders {
 
 #[cfg(test)]
 mod tests {
+    use tenon_memory_chain::transactions::{CHAIN_ID, address, sign, transfer};
+
     use super::*;
-    use crate::fake_chain::{address, sign, transfer};
 
     #[test]
     fn senders_recovered_ahead_equal_those_recovered_singly() {
         let rules = SignerRules {
-            chain_id: crate::fake_chain::CHAIN_ID,
+            chain_id: CHAIN_ID,
             high_s: HighS::Refused,
             replay_protection: true,
             highest_type: tenon_api::TransactionType::DynamicFee,

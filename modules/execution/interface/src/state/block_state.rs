@@ -20,9 +20,9 @@ use tenon_api::{
 use super::{
     code_cache::{CodeCache, analyse},
     dirty_marks::{Change, DirtyMarks, RIPEMD},
-    memory::RunMemory,
     whole_balances::{WholeBalances, is_rich, widen},
 };
+use crate::evm::RunMemory;
 
 /// A database error, passed through the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ impl DBErrorMarker for StateError {}
 ///
 /// The EVM refuses to create a contract at an address with a nonce or code, but does not check storage. An account with
 /// this hash has no code and is empty if it has no balance, exactly as with the hash of empty code; only creation sees
-/// the address as taken, as EIP-7610 demands. EXTCODEHASH alone must check again (`evm.rs`).
+/// the address as taken, as EIP-7610 demands. EXTCODEHASH alone must check again (`evm/block_evm.rs`).
 pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
 
 /// A state for execution. Reads fall through to the parent's state and are cached.
@@ -86,7 +86,8 @@ struct TrackedSlot {
 }
 
 impl BlockState {
-    pub(crate) fn new(parent: Arc<dyn StateReader>, code_cache: CodeCache) -> Self {
+    /// The state after a parent, without changes. Analysed code is shared through the cache.
+    pub fn new(parent: Arc<dyn StateReader>, code_cache: CodeCache) -> Self {
         Self {
             parent,
             code_cache,
@@ -121,7 +122,7 @@ impl BlockState {
 
     /// From now on looks after accounts that are empty, as native chains do; with `disappear`, those that are marked
     /// go (EIP-158).
-    pub(crate) fn track_empty_accounts(&mut self, disappear: bool) {
+    pub fn track_empty_accounts(&mut self, disappear: bool) {
         self.marks = Some(EmptyAccounts { marks: DirtyMarks::default(), disappear });
     }
 
@@ -142,7 +143,7 @@ impl BlockState {
     }
 
     /// Adds to a balance and touches the account, even if nothing is added (EIP-158 then deletes an empty one).
-    pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
+    pub fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
         let whole = self.whole_balance(address)? + widen(amount);
         self.write_balance(address, whole)?;
         if clears_empty && self.is_written(address) && self.is_empty(address)? {
@@ -152,7 +153,7 @@ impl BlockState {
     }
 
     /// Writes an engine's record: nonce and slots. The account keeps its balance, and is not empty afterwards.
-    pub(crate) fn keep_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
+    pub fn keep_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
         self.update(record.account, |info| info.nonce = record.nonce)?;
         for (slot, value) in &record.slots {
             self.write_slot(record.account, (*slot).into(), *value)?;

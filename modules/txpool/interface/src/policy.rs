@@ -49,7 +49,7 @@ pub struct Terms {
 /// Computes the maximum cost of a transaction to its sender, wei.
 pub type CostOf = Box<dyn Fn(&Transaction, &Terms) -> U256>;
 
-/// The pool's rules of a chain family. Implemented by [`EthereumPolicy`](crate::EthereumPolicy) and in
+/// The pool's rules of a chain family. Implemented by `EthereumPolicy` of `tenon-txpool` and in
 /// `modules/native/pool`.
 pub trait PoolPolicy: fmt::Debug + Send + Sync {
     /// Checks a transaction from this node's interfaces, before all others.

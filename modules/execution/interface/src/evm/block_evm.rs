@@ -31,8 +31,8 @@ use super::{
     memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
-    state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError},
 };
+use crate::state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError};
 
 /// Why the EVM returned no result: the transaction is not valid, or the state could not be read.
 pub type EvmFailure = EVMError<StateError, InvalidTransaction>;
@@ -279,7 +279,7 @@ fn interrupt(step: Step<'_>) -> InstructionExecResult {
 const MAX_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
 
 /// In an attempt, instructions that may take long without a jump read the clock each time, and stop the attempt if they
-/// have much to do. Reads of the state are bounded separately (`call/attempt.rs`).
+/// have much to do. Reads of the state are bounded separately (`modules/simulation/src/call/attempt.rs`).
 fn bound_single_instructions(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
     use opcode::{
         CALLDATACOPY, CODECOPY, CREATE, CREATE2, EXP, EXTCODECOPY, KECCAK256, LOG0, LOG1, LOG2, LOG3, LOG4, MCOPY,

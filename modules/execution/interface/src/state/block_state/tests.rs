@@ -49,7 +49,7 @@ fn a_record_is_kept_beside_a_balance() {
         nonce: 2,
         slots: vec![(slot(1), U256::from(5)), (slot(2), U256::ZERO), (slot(3), U256::ZERO)],
     };
-    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
     state.track_empty_accounts(true);
     state.credit(RECORD, U256::from(7), true).unwrap();
 
@@ -71,7 +71,7 @@ fn a_reward_takes_a_balance_over_256_bits() {
     let mut parent = Parent::default();
     let balance = U256::MAX - U256::from(382_532_626);
     parent.accounts.insert(OWNER, Account { balance, ..Account::default() });
-    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
     state.track_empty_accounts(true);
 
     state.credit(OWNER, U256::from(4_500) * U256::from(10).pow(U256::from(18)), true).unwrap();
@@ -88,7 +88,7 @@ fn an_account_with_nothing_in_its_low_256_bits_is_not_empty() {
     const RICH: Address = Address::with_last_byte(0xc6);
     let mut parent = Parent::default();
     parent.accounts.insert(RICH, Account { balance_high: 1, ..Account::default() });
-    let mut state = BlockState::new(Arc::new(parent), CodeCache::new());
+    let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
     state.track_empty_accounts(true);
 
     state.credit(RICH, U256::ZERO, true).unwrap();

@@ -1,7 +1,7 @@
 //! What a run for a client allocates, drawn from its client's share of the node's memory.
 //!
 //! Gas bounds what one run can take, but not what many take together, and with `rpc.gascap` 0 it bounds nothing. State that is read
-//! or pretended is counted where it is kept ([`super::BlockState`]); what the EVM keeps beside is added up where a run looks at the clock
+//! or pretended is counted where it is kept ([`crate::BlockState`]); what the EVM keeps beside is added up where a run looks at the clock
 //! anyway.
 
 use std::sync::{
@@ -16,7 +16,7 @@ use revm::{
 use tenon_api::StoreError;
 use tenon_bus::{MemoryBudget, MemoryUse, Origin, OutOfMemory, Reservation};
 
-use super::evm::BlockContext;
+use super::block_evm::BlockContext;
 
 /// A run takes so much without asking: what a call holds anyway has room for most of it.
 const UNCOUNTED: usize = 64 << 10;
@@ -178,7 +178,7 @@ mod tests {
     use tenon_bus::MemoryLimits;
 
     use super::*;
-    use crate::block::{BlockState, code_cache::CodeCache};
+    use crate::{BlockState, CodeCache};
 
     struct EmptyState;
 
@@ -204,7 +204,7 @@ mod tests {
     fn slots_of_transient_storage_are_counted_in_every_account() {
         let slots = 10_000;
         for accounts in [1, 100] {
-            let state = BlockState::new(Arc::new(EmptyState), CodeCache::new());
+            let state = BlockState::new(Arc::new(EmptyState), CodeCache::default());
             let mut context: BlockContext = Context::new(state, SpecId::CANCUN);
             for slot in 1..=slots {
                 let account = Address::with_last_byte((slot % accounts) as u8);

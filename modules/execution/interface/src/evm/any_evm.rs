@@ -15,7 +15,7 @@ use revm::{
 };
 
 use super::{
-    evm::{BlockContext, BlockEvm},
+    block_evm::{BlockContext, BlockEvm},
     precompiles::Precompiles,
 };
 

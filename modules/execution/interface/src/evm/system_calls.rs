@@ -8,7 +8,8 @@ use revm::{
     primitives::TxKind,
 };
 
-use super::{any_evm::AnyEvm, evm::EvmFailure, state::StateError};
+use super::{any_evm::AnyEvm, block_evm::EvmFailure};
+use crate::state::StateError;
 
 /// Stores roots of beacon blocks (EIP-4788).
 pub(crate) const BEACON_ROOTS_ADDRESS: Address = address!("000f3df6d732807ef1319fb7b8bb8522d0beac02");

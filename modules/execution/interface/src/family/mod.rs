@@ -1,10 +1,10 @@
 //! What a family of chains decides about execution: the rules of a block, what happens as it opens and closes, how each
 //! transaction is treated, and who pays for it and is paid.
 //!
-//! The steps of a block (`block/execution.rs`) are the same for every family. They ask the [`ChainFamily`], which is
-//! chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait objects: a block costs one
-//! allocation and a transaction a few indirect calls, beside microseconds of execution. Transactions without [`Fees`] of
-//! their own run in the EVM directly.
+//! The steps of a block (`modules/execution/src/block/execution.rs`) are the same for every family. They ask the
+//! [`ChainFamily`], which is chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait
+//! objects: a block costs one allocation and a transaction a few indirect calls, beside microseconds of execution.
+//! Transactions without [`Fees`] of their own run in the EVM directly.
 
 mod ethereum;
 mod fees;
@@ -25,18 +25,13 @@ use revm::{
 use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
 use tenon_chain::{ChainSpec, TrieUpdate};
 
-use crate::{ExecutionError, TransactionRejection, block::transaction_env};
+use crate::{
+    AnyEvm, BlockContext, BlockEvm, BlockRules, BlockState, EvmFailure, ExecutionError, StateError,
+    TransactionRejection, transaction_env,
+};
 
 pub use ethereum::EthereumFamily;
 pub use fees::{Fees, OwnPrices, effective_price};
-
-pub use crate::block::{
-    AnyEvm, BlockContext, BlockEvm, BlockExecution, BlockRules, BlockState, Change, DirtyMarks, EvmFailure,
-    HISTORY_STORAGE_ADDRESS, InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet,
-    Precompiles, StateError, Step, Stopped, WholeBalances, access_list, block_env_of_every_family,
-    gas_table_of_eip_1283, is_rich, saturated, system_call, transaction_env_at_any_price, widen,
-};
-pub use revm::context::transaction::AccessList;
 
 /// The EVM's result of a transaction.
 pub type Outcome = ExecResultAndState<ExecutionResult, EvmState>;

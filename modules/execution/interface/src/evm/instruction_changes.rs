@@ -12,7 +12,7 @@ use revm::{
     },
 };
 
-use super::evm::{BlockContext, Step};
+use super::block_evm::{BlockContext, Step};
 
 /// What an instruction does. Its static gas is that of the instruction in its place.
 pub type InstructionFunction = fn(Step<'_>) -> InstructionExecResult;

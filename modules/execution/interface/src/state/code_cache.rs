@@ -13,16 +13,18 @@ const CAPACITY: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 /// The contracts used last, with their jump tables. Shared by clones; entries never become stale, because keys are code
 /// hashes.
 #[derive(Clone)]
-pub(crate) struct CodeCache {
+pub struct CodeCache {
     // Locked for one look-up or insertion; nothing awaits or reads the database under it.
     entries: Arc<Mutex<LruCache<B256, Bytecode>>>,
 }
 
-impl CodeCache {
-    pub(crate) fn new() -> Self {
+impl Default for CodeCache {
+    fn default() -> Self {
         Self { entries: Arc::new(Mutex::new(LruCache::new(CAPACITY))) }
     }
+}
 
+impl CodeCache {
     /// The analysed code, from the cache or through `load`.
     pub(crate) fn get_or_load<E>(&self, hash: B256, load: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytecode, E> {
         if let Some(code) = self.entries.lock().get(&hash) {

@@ -12,7 +12,7 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-use super::{evm::BlockContext, interrupt::Interrupt};
+use super::{block_evm::BlockContext, interrupt::Interrupt};
 use crate::family::{ContractRecords, ExtraPrecompiles};
 
 /// The set of a block's precompiled contracts.

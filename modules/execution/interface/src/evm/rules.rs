@@ -1,7 +1,8 @@
 //! The rules of one block, selected once by the chain's fork schedule.
 //!
 //! Everything that depends on a block's fork is a value in [`BlockRules`], and the steps of a block read those values
-//! instead of checking the fork. Ethereum's are here; another family makes its own ([`crate::family`]).
+//! instead of checking the fork. Ethereum's are here; another family makes its own
+//! ([`ChainFamily::rules`](crate::ChainFamily::rules)).
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::{
@@ -38,7 +39,7 @@ pub struct BlockRules {
     pub clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
     pub storage_prevents_creation: bool,
-    /// Whether the block counts which accounts that are empty in its parent's state it writes back ([`super::DirtyMarks`]).
+    /// Whether the block counts which accounts that are empty in its parent's state it writes back ([`crate::DirtyMarks`]).
     pub tracks_empty_accounts: bool,
     /// Whether code of the form of EIP-7702 is a delegation. Before, on native chains, it is ordinary code with an invalid
     /// first instruction (`docs/spec/chain.md` 5.3).

@@ -1,0 +1,28 @@
+//! What the engine of a chain family gives to the sealer of `tenon-consensus`, beside the `ConsensusEngine` of `tenon-api`
+//! that decides about blocks.
+//!
+//! It owns [`SealerDuty`]: the transactions that a network expects from the maker of a block. `modules/native/consensus`
+//! implements it, `core/node` hands it to the sealer.
+//!
+//! Invariants: traits only, in the types of `tenon-api`. The crate knows neither the sealer nor an engine, and makes no
+//! block.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use tenon_api::{Failure, RecoveredTransaction, SealedHeader, StateReader};
+
+/// Makes the transactions that a network expects from the maker of a block.
+pub trait SealerDuty: fmt::Debug + Send + Sync {
+    /// Returns the transaction that is due in the block after `head`, if there is one. Its nonce is the account's nonce
+    /// in `state`, the state after `head`: no other program may use the key.
+    ///
+    /// # Errors
+    /// Why a transaction that is due cannot be made.
+    fn transaction(
+        &self,
+        head: &SealedHeader,
+        state: &dyn StateReader,
+    ) -> Result<Option<RecoveredTransaction>, Failure>;
+}

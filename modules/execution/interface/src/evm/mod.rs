@@ -1,0 +1,24 @@
+//! The EVM of a block: its instructions, precompiled contracts and rules, and what stops a run.
+
+mod any_evm;
+mod block_evm;
+mod instruction_changes;
+mod interrupt;
+mod memory;
+mod precompiles;
+mod rules;
+mod system_calls;
+
+pub use any_evm::AnyEvm;
+pub use block_evm::{
+    BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price, transaction_env,
+    transaction_env_at_any_price,
+};
+pub use instruction_changes::{InstructionChanges, InstructionFunction};
+pub use interrupt::{Interrupt, Stopped};
+pub use memory::RunMemory;
+pub use precompiles::{MovedPrecompiles, PrecompileSet, Precompiles};
+pub use rules::{BlockRules, RequestRules, block_env_of_every_family, gas_table_of_eip_1283};
+pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
+
+pub(crate) use rules::ethereum_block_env;

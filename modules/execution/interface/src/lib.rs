@@ -1,0 +1,31 @@
+//! What a family of chains implements for the execution of blocks, and the EVM and the state that it works on.
+//!
+//! It owns the traits [`ChainFamily`] and [`FamilyBlock`] with Ethereum's implementation ([`EthereumFamily`]), the rules of
+//! a block ([`BlockRules`]), revm's EVM with our changes ([`BlockEvm`]; [`AnyEvm`] for families), the state of a block
+//! above its parent's ([`BlockState`]), and the errors of execution. `tenon-execution` runs blocks with them,
+//! `tenon-simulation` calls and traces; `modules/native/execution` is the family of native chains.
+//!
+//! Invariants: the crate knows the steps of a block only as the methods that a family adds to them, and no family but
+//! Ethereum's. Differences between forks are data in [`BlockRules`]. It reads the database through a `StateReader` and
+//! writes nothing; a run for a client stops when its caller has gone, its time is over or its memory is used up.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod evm;
+mod family;
+mod state;
+
+pub use error::{ExecutionError, TransactionRejection};
+pub use evm::{
+    AnyEvm, BlockContext, BlockEvm, BlockRules, EvmFailure, HISTORY_STORAGE_ADDRESS, InstructionChanges,
+    InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet, Precompiles, RequestRules, RunMemory, Step,
+    Stopped, access_list, authorizations, block_env_of_every_family, build_evm, gas_table_of_eip_1283, price,
+    system_call, transaction_env, transaction_env_at_any_price,
+};
+pub use family::{
+    BlockOrigin, BranchAnnouncement, ChainFamily, ContractRecords, EthereumFamily, Executed, ExtraPrecompiles,
+    FamilyBlock, Fees, Opening, Outcome, OwnPrices, Treatment, apply_authorizations, effective_price, inspect,
+    run_like_ethereum, run_with, transact,
+};
+pub use state::{BlockState, Change, CodeCache, DirtyMarks, StateError, WholeBalances, is_rich, saturated, widen};
