@@ -9,9 +9,15 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod busy;
 mod frames;
+mod live;
+mod peer;
 mod processor;
+mod serving;
+mod syncing;
 mod votes;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -21,7 +27,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[derive(Parser)]
 #[command(about = "Measures the network part of the node")]
@@ -36,6 +42,18 @@ enum Command {
     Votes(votes::Plan),
     /// Received frames, compared with cipher, MAC and Snappy alone
     Frames(frames::Plan),
+    /// Answers of 192 headers and of 128 bodies, a second
+    Serving(serving::Plan),
+    /// Serves a file's blocks to a node that syncs, until the input ends
+    Syncing(syncing::Plan),
+    /// Keeps a node busy, until the input ends
+    Busy(busy::Plan),
+    /// From a block's arrival to its relay to 24 peers, and to the node's own vote
+    Live(live::Plan),
+    /// From the due times of a node's own blocks to their arrival
+    Watch(watch::Plan),
+    /// The transactions of a file's blocks, encoded
+    Raw(watch::Raw),
 }
 
 fn execute(command: &Command) -> Outcome<serde_json::Value> {
@@ -43,7 +61,19 @@ fn execute(command: &Command) -> Outcome<serde_json::Value> {
     match command {
         Command::Votes(plan) => runtime.block_on(votes::measure(plan)),
         Command::Frames(plan) => frames::measure(plan),
+        Command::Serving(plan) => runtime.block_on(serving::measure(plan)),
+        Command::Syncing(plan) => runtime.block_on(syncing::run(plan)),
+        Command::Busy(plan) => runtime.block_on(busy::run(plan)),
+        Command::Live(plan) => runtime.block_on(live::measure(plan)),
+        Command::Watch(plan) => runtime.block_on(watch::measure(plan)),
+        Command::Raw(plan) => watch::raw(plan),
     }
+}
+
+/// Waits for the end of the input, with which the caller ends a command.
+async fn input_ends() -> Outcome<()> {
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
+    Ok(())
 }
 
 fn main() -> ExitCode {
