@@ -49,9 +49,9 @@ abuse: build ## kills, full disks, damaged files, rude clients, panics, in the l
 fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
 	scripts/fuzz.sh $(ARGS)
 
-bench: build ## measure the node beside its limit and its rivals, as ratios of one run (50 minutes); ARGS="--parts requests" for a part
+bench: build ## measure the node beside its limit and its rivals, as ratios of one run (an hour); ARGS="--parts requests" for a part
 	@scripts/setup.sh test
-	$(CARGO) build --release -p tenon-bench -p tenon-bench-import
+	$(CARGO) build --release -p tenon-bench -p tenon-bench-import -p tenon-bench-network
 	$(CARGO) bench --no-run -p tenon-modules --bench plugin_hop -p tenon-native-consensus --bench native_headers \
 	    -p tenon-signing-policy --bench decide
 	benches/run.py $(ARGS)

@@ -4,15 +4,23 @@
   sync      the chain `load` from another node of this program, against the import of the file; how late RPC is meanwhile
   idle      processor time that 25 peers cost which only answer Pings
   blocks    from a block's due time to its arrival at a peer, for a network of one masternode
+  full      the same with the transactions of `load`
+  live      from a block's arrival to its relay to 24 peers, and to the node's own vote; 108 masternodes
+  votes     votes of 108 masternodes through the node's voting: verified, and dropped as duplicates
+  frames    received frames up to their payloads, against cipher, MAC and Snappy alone
+  distant   the chain `load` from eight peers that answer after 50 ms; two never answer, one lies
+  memory    memory that 50 peers cost which ask for headers and bodies, and send transactions
+  serving   answers of 192 headers and of 128 bodies a second, beside the reference client
+  reference the chain `load` from the reference client, by this program and by the reference client
+
+The last two need the reference client's binary: TENON_REFERENCE=PATH.
 
 Rows of the table without a measurement say so. All nodes share the machine with their peers.
 
-  benches/network.py [--rounds 3] [--blocks 100] [--parts sync,idle,blocks] [--json FILE]
+  benches/network.py [--rounds 3] [--blocks 120] [--parts sync,idle] [--json FILE]
 """
 
 import argparse
-import contextlib
-import gzip
 import json
 import pathlib
 import subprocess
@@ -21,49 +29,19 @@ import tempfile
 import time
 
 import importing
+import network_live
+import network_reference
 import servers
+from network_nodes import HEAD, bench, ending, first_blocks, height, imported, median, node, peers, percentile, source_of
+from network_nodes import wait_for_height
 from targets import Target, report_targets
 
 PYTHON = servers.CACHE / "python" / "bin" / "python"
 PEERS = pathlib.Path(__file__).resolve().parent / "network_peers.py"
-NETWORK = ["--p2p", "--p2p.addr", "127.0.0.1", "--port", "0", "--nat", "none", "--http.api", "eth,net,web3,admin"]
-NETWORK += ["--auth.namespaces", ""]
-NETWORK_ID, HEAD, IDLE_PEERS = 5151, 270, 25
+NETWORK_ID, IDLE_PEERS, BUSY_PEERS = 5151, 25, 50
 BALANCE = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": ["0x" + "11" * 20, "latest"]}
 # Share of the expected length of a sync in which RPC is asked, so that the sync does not end meanwhile.
 ASKED_SHARE = 0.6
-
-
-def source_of(folder):
-    """The unpacked genesis and blocks of the chain `load`."""
-    source = (folder / "genesis.json", folder / "chain.rlp")
-    for path, name in zip(source, ("load.genesis.json.gz", "load.rlp.gz")):
-        path.write_bytes(gzip.decompress((importing.CHAINS / name).read_bytes()))
-    return source
-
-
-def node(datadir, genesis, *arguments):
-    return servers.tenon(datadir, "--genesis", str(genesis), *NETWORK, *arguments, core=None, command="run")
-
-
-def height(server):
-    return int(server.call("eth_blockNumber"), 16)
-
-
-def wait_for_height(server, wanted, seconds=300):
-    deadline = time.monotonic() + seconds
-    while height(server) < wanted:
-        if time.monotonic() > deadline:
-            raise SystemExit(f"the node is still at block {height(server)} of {wanted}")
-        time.sleep(0.005)
-
-
-def imported(datadir, source):
-    """A data folder with the chain."""
-    command = [str(servers.TENON), "import", "--genesis", str(source[0]), "--datadir", str(datadir), str(source[1])]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
 
 
 def sync(options, folder):
@@ -79,8 +57,7 @@ def sync(options, folder):
             during, after = asked_while_syncing(folder / f"asked-{number}", source[0], address, ASKED_SHARE * min(syncs))
             late += [during] if during is not None else []
             quiet.append(after)
-    middle = lambda values: sorted(values)[len(values) // 2] if values else None
-    return {"file": middle(files), "sync": middle(syncs), "rpc_syncing": middle(late), "rpc_quiet": middle(quiet)}
+    return {"file": median(files), "sync": median(syncs), "rpc_syncing": median(late), "rpc_quiet": median(quiet)}
 
 
 def sync_once(datadir, genesis, address):
@@ -119,15 +96,6 @@ def scripted(command, server, number):
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@contextlib.contextmanager
-def ending(process):
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 def idle(options, folder):
     """Percent of a core that peers cost which only answer Pings, beyond a node without peers."""
     with node(folder / "idle", source_of(folder)[0]) as server:
@@ -148,22 +116,64 @@ def share(server, seconds):
     return 100 * (server.cpu_seconds() - before) / seconds
 
 
-def blocks(options, folder):
-    """Milliseconds from the due time of a node's own empty blocks to their arrival at a peer, ascending."""
-    accounts = json.loads(gzip.decompress((importing.CHAINS / "load.keys.json.gz").read_bytes()))["accounts"]
-    key = folder / "key"
-    key.write_text(next(account["privateKey"] for account in accounts if account["role"] == "genesis masternode"))
-    key.chmod(0o600)
-    with node(folder / "maker", source_of(folder)[0], "--masternode.key", str(key)) as server:
-        # The key has no record: the node listens first.
-        wait_for_height(server, 2)
-        with ending(scripted("watch", server, options.blocks)) as peer:
-            found = json.loads(peer.communicate("", timeout=60 + 5 * options.blocks)[0])
-    # A signing transaction comes with every fifteenth block.
-    return sorted(block["milliseconds"] for block in found if block["transactions"] == 0)
+def votes(options, _):
+    """Votes in a second of processor time: the median of the rounds."""
+    runs = [bench("votes") for _ in range(options.rounds)]
+    return {name: importing.middle(runs, name)[name] for name in ("verified_a_core", "dropped_a_core")}
 
 
-PARTS = {"sync": sync, "idle": idle, "blocks": blocks}
+def frames(_, folder):
+    """By kind of message: cipher, MAC and Snappy alone, of the time to receive a frame."""
+    return {kind: found["ratio"] for kind, found in bench("frames", "--chain", source_of(folder)[1]).items()}
+
+
+def distant(options, folder):
+    """Alternately imports of the file, and syncs from eight peers, from their first connection to the head."""
+    source, files, syncs = source_of(folder), [], []
+    for number in range(options.rounds):
+        files.append(importing.bench("together", source, folder)["seconds"])
+        with node(folder / f"distant-{number}", source[0]) as fresh:
+            began = time.monotonic()
+            with peers("syncing", fresh, "--chain", source[1]):
+                wait_for_height(fresh, HEAD)
+                syncs.append(time.monotonic() - began)
+    return {"file": median(files), "sync": median(syncs)}
+
+
+def memory(options, folder):
+    """MiB that busy peers cost at most, beyond the same node without peers. The node takes its last block from a peer:
+    before that, it ignores transactions."""
+    source = source_of(folder)
+    imported(folder / "busy", (source[0], first_blocks(source[1], HEAD, folder / "short.rlp")))
+    with node(folder / "busy", source[0], "--maxpeers", str(2 * BUSY_PEERS)) as server:
+        with peers("syncing", server, "--chain", source[1], "--peers", "1", "--stalling", "0", "--lying", "0"):
+            wait_for_height(server, HEAD)
+        server.settle()
+        alone = servers.status(server.process.pid)["rss"]
+        with peers("busy", server, "--chain", source[1], "--peers", BUSY_PEERS) as process:
+            samples = [busy_memory(server) for _ in range(int(2 * options.busy_seconds))]
+            left = json.loads(process.communicate("", timeout=60)[0])["peers"]
+    return {"alone": alone, "busy": max(samples), "peers": left}
+
+
+def busy_memory(server):
+    time.sleep(0.5)
+    return servers.status(server.process.pid)["rss"]
+
+
+PARTS = {
+    "sync": sync,
+    "idle": idle,
+    "blocks": network_live.blocks,
+    "full": network_live.full,
+    "live": network_live.live,
+    "votes": votes,
+    "frames": frames,
+    "distant": distant,
+    "memory": memory,
+    "serving": network_reference.serving,
+    "reference": network_reference.beside,
+}
 
 
 def measure(options):
@@ -179,32 +189,33 @@ def report(found):
 
 
 def summary(value):
+    if isinstance(value, dict):
+        return {name: summary(each) for name, each in value.items()}
     if isinstance(value, list):
-        return {"samples": len(value), "median": percentile(value, 50), "p99": percentile(value, 99), "most": value[-1]}
+        return {"samples": len(value), "median": percentile(value, 50), "p99": percentile(value, 99), "most": value[-1] if value else None}
     return value
-
-
-def percentile(values, percent):
-    """Of ascending values. With fewer than a hundred, the 99th percentile is the highest."""
-    return values[min(len(values) - 1, len(values) * percent // 100)] if values else None
 
 
 def targets(found):
     """Rows of the table of targets, in its order; those without a figure are not measured."""
     synced, idles, made = found.get("sync"), found.get("idle"), found.get("blocks")
+    voted, received, distant, busy = (found.get(part) for part in ("votes", "frames", "distant", "memory"))
+    served, beside, live, full = (found.get(part) for part in ("serving", "reference", "live", "full"))
     less = {"is_less_better": True}
     yield Target("sync of `load` from a node of this program, of file import", synced and synced["file"] / synced["sync"], 0.85, 0.95)
-    yield Target("sync of `load` from the reference, of the reference's", None, 3, 4)
-    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying, of file import", None, 0.6, 0.8)
-    yield Target("frames in, of cipher, MAC, Snappy alone", None, 0.6, 0.8)
-    yield Target("192 headers or 128 bodies served, of the reference's rate", None, 2, 4)
-    yield Target("block in to written to 24 peers, votes heard before, p99 ms", None, 10, 4, **less)
-    yield Target("block in to own vote out, empty block, p99 ms", None, 25, 12, **less)
+    yield Target("sync of `load` from the reference, of the reference's", beside and beside["reference"] / beside["tenon"], 3, 4)
+    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying, of file import", distant and distant["file"] / distant["sync"], 0.6, 0.8)
+    yield Target("frames in, of cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
+    ratio = served and min(kind["ratio"] for kind in served.values())
+    yield Target("192 headers or 128 bodies served, of the reference's rate", ratio, 2, 4)
+    yield Target("block in to written to 24 peers, votes heard before, p99 ms", live and percentile(live["relayed"], 99), 10, 4, **less)
+    yield Target("block in to own vote out, empty block, p99 ms", live and percentile(live["voted"], 99), 25, 12, **less)
     yield Target("due to own block out, empty, p99 ms", made and percentile(made, 99), 25, 12, **less)
-    yield Target("due to own block out, full, p99 ms", None, 120, 60, **less)
-    yield Target("votes verified a core, a second", None, 12_000, 18_000)
-    yield Target("duplicate votes dropped a second", None, 200_000, 500_000)
-    yield Target("memory of 50 busy peers, MiB", None, 128, 64, **less)
+    yield Target("due to own block out, full, p99 ms", full and percentile(full, 99), 120, 60, **less)
+    yield Target("votes verified a core, a second", voted and voted["verified_a_core"], 12_000, 18_000)
+    yield Target("duplicate votes dropped a second", voted and voted["dropped_a_core"], 200_000, 500_000)
+    held = busy["busy"] - busy["alone"] if busy and busy["peers"] == BUSY_PEERS else None
+    yield Target("memory of 50 busy peers, MiB", held, 128, 64, **less)
     cost = idles["with_peers"] - idles["alone"] if idles and idles["peers"] == IDLE_PEERS else None
     yield Target("processor for 25 idle peers, % of a core", cost, 2, 1, **less)
     later = synced and synced["rpc_syncing"] is not None
@@ -215,8 +226,9 @@ def arguments(given=None):
     """The options; `given` replaces the command line's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="of each sync; the median counts")
-    parser.add_argument("--blocks", type=int, default=120, help="own blocks that are watched")
+    parser.add_argument("--blocks", type=int, default=120, help="that are watched: own, and of others")
     parser.add_argument("--idle-seconds", type=float, default=60, help="with idle peers, and without")
+    parser.add_argument("--busy-seconds", type=float, default=20, help="with busy peers")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args(given)

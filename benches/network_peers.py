@@ -2,26 +2,17 @@
 """Scripted peers of a bench, with the code of tests/network/peer.py. Runs under the tests' Python, which has its libraries.
 
   network_peers.py idle ENODE NETWORK GENESIS COUNT     connects, says so, and only answers Pings until its input ends
-  network_peers.py watch ENODE NETWORK GENESIS BLOCKS   milliseconds from each block's due time to its arrival, as JSON
 """
 
 import contextlib
-import json
 import pathlib
 import sys
 import threading
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "network"))
 
-import rlp  # noqa: E402
 from peer import PING, PONG, Closed, Peer  # noqa: E402
-
-NEW_BLOCK = 0x17
-NUMBER, TIMESTAMP = 8, 11
-# Seconds between two blocks of the chain `load`.
-PERIOD = 1
 
 
 def connected(enode, network, genesis, source):
@@ -51,24 +42,6 @@ def idle(enode, network, genesis, count):
     print(sum(thread.is_alive() for thread in threads), flush=True)
 
 
-def watch(enode, network, genesis, blocks):
-    peer, waits, times = connected(enode, network, genesis, "127.0.0.1"), [], {}
-    while len(waits) < blocks:
-        code, payload = peer.receive()
-        arrived = time.time()
-        if code == PING:
-            peer.send(PONG, b"\xc0")
-        elif code == NEW_BLOCK:
-            [[header, transactions, _], _] = rlp.decode(payload)
-            number, timestamp = (int.from_bytes(header[field], "big") for field in (NUMBER, TIMESTAMP))
-            times[number] = timestamp
-            # A late block may have a later timestamp, so that its own does not say when it was due.
-            if number - 1 in times:
-                wait = 1000 * (arrived - times[number - 1] - PERIOD)
-                waits.append({"milliseconds": wait, "transactions": len(transactions)})
-    print(json.dumps(waits))
-
-
 if __name__ == "__main__":
-    command, url, chain, first, number = sys.argv[1:]
-    {"idle": idle, "watch": watch}[command](url, int(chain), bytes.fromhex(first.removeprefix("0x")), int(number))
+    url, chain, first, number = sys.argv[2:]
+    idle(url, int(chain), bytes.fromhex(first.removeprefix("0x")), int(number))

@@ -9,13 +9,13 @@
   import    benches/importing.py with its defaults: against the sum of its parts, over growing states
   mainnet   benches/mainnet.py with its defaults: a chain like the main network's, beside the reference client; an hour,
             and only when asked for
-  network   benches/network.py with its defaults: sync, the cost of peers, the node's own blocks
+  network   benches/network.py with its defaults: sync, the cost of peers, votes, blocks of others and its own
   device    benches/device.py with its defaults: what a hardware wallet costs, on the simulator; the signing service's decision
   sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
 
 Absolute figures differ between machines; docs/performance.md records the ratios.
 
-  benches/run.py                                         everything but mainnet: about 50 minutes
+  benches/run.py                                         everything but mainnet: about an hour
   benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
 """

@@ -1,0 +1,62 @@
+//! A node's own blocks, as a peer receives them: milliseconds from the time at which each was due.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use serde_json::{Value, json};
+use tenon_network_wire::{Kind, Message};
+
+use crate::Outcome;
+use crate::peer::{Target, source};
+
+/// Seconds between two blocks of the chain `load`.
+const PERIOD: u64 = 1;
+
+/// How long is watched.
+#[derive(Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    target: Target,
+    /// Number of blocks
+    #[arg(long)]
+    blocks: usize,
+}
+
+/// Every block: milliseconds from its due time, and its number of transactions.
+pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
+    let mut peer = plan.target.connect_empty(source(0)).await?;
+    let (mut found, mut last) = (Vec::new(), None);
+    while found.len() < plan.blocks {
+        let payload = peer.next_of(Kind::NewBlock).await?;
+        let arrived = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let Message::NewBlock(new) = peer.decode(7, &payload)? else { return Err("not a block".into()) };
+        let (number, timestamp) = (new.block.header.number, new.block.header.timestamp);
+        // A late block may have a later timestamp, so that its own does not say when it was due: its parent's does.
+        if let Some(parent) = last.filter(|(parent, _)| parent + 1 == number).map(|(_, timestamp)| timestamp) {
+            let due = Duration::from_secs(parent + PERIOD);
+            let milliseconds = (arrived.as_secs_f64() - due.as_secs_f64()) * 1_000.0;
+            let (transactions, gas) = (new.block.transactions.len(), new.block.header.gas_used);
+            found.push(json!({ "milliseconds": milliseconds, "transactions": transactions, "gas": gas }));
+        }
+        last = Some((number, timestamp));
+    }
+    Ok(Value::Array(found))
+}
+
+/// Prints the transactions of a file's blocks as a node takes them by RPC, a list for each block.
+pub(crate) fn raw(plan: &Raw) -> Outcome<Value> {
+    let blocks = crate::blocks::read(&plan.chain)?;
+    let raw = |block: &tenon_api::Block| {
+        let encode = |transaction| alloy_primitives::hex::encode_prefixed(tenon_chain::encode_transaction(transaction));
+        block.transactions.iter().map(|transaction| encode(transaction)).collect::<Vec<_>>()
+    };
+    Ok(json!(blocks.iter().map(raw).collect::<Vec<_>>()))
+}
+
+/// A file of blocks.
+#[derive(Args)]
+pub(crate) struct Raw {
+    /// Blocks as RLP
+    #[arg(long)]
+    chain: std::path::PathBuf,
+}
