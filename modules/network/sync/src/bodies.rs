@@ -117,6 +117,13 @@ impl BlockQueue {
         hashes
     }
 
+    /// Whether an answer has the body of one of these blocks, as far as they wait here.
+    pub(crate) fn fits(&self, asked: &[(u64, B256)], bodies: &[CheckedBody]) -> bool {
+        let is_asked = |slot: &&Slot| asked.contains(&(slot.header.number, slot.header.hash()));
+        let mut slots = self.slots.iter().filter(is_asked).peekable();
+        slots.peek().is_none() || slots.any(|slot| bodies.iter().any(|body| body.belongs_to(&slot.header)))
+    }
+
     /// Puts the bodies of an answer where they belong. What is not here afterwards is missing again.
     pub(crate) fn take(&mut self, peer: NodeId, asked: &[(u64, B256)], bodies: Vec<CheckedBody>) -> Matched {
         let mut matched = Matched { fitting: 0, has_foreign: false };

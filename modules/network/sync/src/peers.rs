@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
+use tenon_api::SealedHeader;
 use tenon_network_identity::NodeId;
 use tenon_network_wire::{HeaderRequest, limits};
 
@@ -49,6 +50,21 @@ pub(crate) enum HeaderPurpose {
     Nothing,
 }
 
+impl HeaderPurpose {
+    /// Whether these headers can be an answer: they begin where they were asked for.
+    fn fits(self, headers: &[SealedHeader]) -> bool {
+        let Some(header) = headers.first() else { return true };
+        match self {
+            Self::Head { hash } | Self::Height { hash } | Self::Announced { hash, .. } => header.hash() == hash,
+            Self::Recent { first, .. } | Self::Skeleton { first, .. } | Self::Fill { first } | Self::Tail { first } => {
+                header.number == first
+            }
+            Self::Halving { number } => header.number == number,
+            Self::Nothing => true,
+        }
+    }
+}
+
 /// An open question.
 #[derive(Clone, Debug)]
 pub(crate) struct Open<T> {
@@ -73,6 +89,11 @@ pub(crate) struct Peer {
     pub(crate) is_head_asked: bool,
     pub(crate) headers: Option<Open<HeaderPurpose>>,
     pub(crate) bodies: Option<Open<Vec<(u64, B256)>>>,
+    /// Number of questions for headers whose answers did not come in time. A connection that stalls delivers them later,
+    /// when another question may be open: answers have no number that tells their question.
+    late_headers: u32,
+    /// The same of bodies.
+    late_bodies: u32,
     /// Bodies of the next question.
     pub(crate) body_count: usize,
     /// Moving average of the time to an answer.
@@ -96,6 +117,8 @@ impl Peer {
             is_head_asked: false,
             headers: None,
             bodies: None,
+            late_headers: 0,
+            late_bodies: 0,
             body_count: FIRST_BODIES,
             round_trip: Duration::from_millis(200),
             paused_until: Duration::ZERO,
@@ -113,6 +136,19 @@ impl Peer {
     /// Whether it may be asked for bodies now.
     pub(crate) fn is_free_for_bodies(&self, now: Duration) -> bool {
         self.bodies.is_none() && now >= self.paused_until
+    }
+
+    /// Whether headers answer an earlier question, whose time was over, instead of the open one.
+    pub(crate) fn take_late_headers(&mut self, headers: &[SealedHeader]) -> bool {
+        let fits = self.headers.as_ref().is_some_and(|open| open.what.fits(headers));
+        take_late(&mut self.late_headers, fits)
+    }
+
+    /// Whether bodies answer an earlier question, whose time was over, instead of the open one. `fits`: whether one of
+    /// them was asked for with the open one.
+    pub(crate) fn take_late_bodies(&mut self, fits: impl FnOnce(&[(u64, B256)]) -> bool) -> bool {
+        let fits = self.late_bodies > 0 && self.bodies.as_ref().is_some_and(|open| fits(&open.what));
+        take_late(&mut self.late_bodies, fits)
     }
 
     /// The open question for headers with the answer's time counted.
@@ -151,6 +187,15 @@ impl Peer {
     }
 }
 
+/// Whether an answer is a late one: it fits no open question, and there are late ones.
+const fn take_late(late: &mut u32, fits: bool) -> bool {
+    let is_late = !fits && *late > 0;
+    if is_late {
+        *late -= 1;
+    }
+    is_late
+}
+
 /// An overdue question.
 #[derive(Clone, Debug)]
 pub(crate) enum Overdue {
@@ -181,12 +226,14 @@ impl Peers {
             if peer.headers.as_ref().is_some_and(|open| open.is_due(now))
                 && let Some(open) = peer.headers.take()
             {
+                peer.late_headers = peer.late_headers.saturating_add(1);
                 peer.pause(now);
                 overdue.push((*id, Overdue::Headers(open.what)));
             }
             if peer.bodies.as_ref().is_some_and(|open| open.is_due(now))
                 && let Some(open) = peer.bodies.take()
             {
+                peer.late_bodies = peer.late_bodies.saturating_add(1);
                 peer.pause(now);
                 overdue.push((*id, Overdue::Bodies(open.what)));
             }

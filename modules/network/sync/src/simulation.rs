@@ -21,6 +21,8 @@ enum PeerBehaviour {
     Silent,
     /// Answers after this many milliseconds.
     Slow(u64),
+    /// Sends bodies after this many milliseconds.
+    SlowBodies(u64),
     /// Answers with headers that do not follow one another, and foreign bodies.
     Liar,
     /// Has no bodies.
@@ -188,6 +190,7 @@ impl World {
         let wait = match manner {
             PeerBehaviour::Silent if !is_for_head => return,
             PeerBehaviour::Slow(wait) => wait,
+            PeerBehaviour::SlowBodies(wait) if matches!(question, Question::Bodies(_)) => wait,
             _ => 50,
         };
         match question {
@@ -450,6 +453,34 @@ fn an_announced_block_is_asked_for_after_a_while() {
     world.sync.announced(node(1), &[Announced { hash, number: 12 }], local, now);
     world.run(hash, 3);
     assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
+}
+
+/// A connection that stalls delivers the answer to an old question while a new one is open.
+#[test]
+fn a_late_answer_is_not_taken_for_a_wrong_one() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));
+    let mut world = World::new(&own, &[(PeerBehaviour::Slow(16_000), theirs.clone())]);
+    world.sync.left(node(1));
+    world.sync.joined(node(1), own.head().hash(), U256::from(11));
+    world.run(B256::ZERO, 15);
+
+    let (hash, local, now) = (theirs.head().hash(), &world.local, world.now);
+    world.sync.announced(node(1), &[Announced { hash, number: 11 }], local, now);
+    world.run(B256::ZERO, 30);
+
+    assert_eq!(world.faults, [(node(1), Fault::NoAnswer)], "the header of its head did not come in time");
+}
+
+#[test]
+fn late_bodies_are_not_taken_for_wrong_ones() {
+    let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(200, 1, 0));
+    let peers = [PeerBehaviour::Slow(3_000), PeerBehaviour::SlowBodies(16_000)].map(|manner| (manner, theirs.clone()));
+    let mut world = World::new(&own, &peers);
+
+    assert!(world.run(theirs.head().hash(), 600), "at {:?} {:?}", world.local.head(), world.faults);
+
+    assert!(world.faults.contains(&(node(2), Fault::NoAnswer)), "{:?}", world.faults);
+    assert!(world.faults.iter().all(|(_, fault)| *fault == Fault::NoAnswer), "{:?}", world.faults);
 }
 
 /// A block that was dropped on its way is not sent a second time, and the network may wait for this node's vote.

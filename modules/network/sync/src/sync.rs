@@ -164,6 +164,9 @@ impl ChainSync {
     pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
         self.now = now;
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        if known.take_late_headers(&headers) {
+            return;
+        }
         let Some(purpose) = known.take_headers(now) else { return };
         match purpose {
             HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain, now),
@@ -260,6 +263,9 @@ impl ChainSync {
     /// A peer has answered a question for bodies, or sent bodies unasked.
     pub fn bodies(&mut self, peer: NodeId, bodies: Vec<CheckedBody>, chain: &dyn LocalChain, now: Duration) {
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
+        if known.take_late_bodies(|asked| bodies_fit(asked, &bodies, &self.fetcher, self.cycle.as_ref())) {
+            return;
+        }
         let Some(asked) = known.take_bodies(now, bodies.len()) else { return };
         if let [(_, hash)] = asked[..]
             && let Some(header) = self.fetcher.header_of(&hash)
@@ -581,6 +587,19 @@ impl ChainSync {
     fn blame(&mut self, peer: NodeId, fault: Fault, reason: &'static str) {
         self.actions.push_back(Action::Fault { peer, fault, reason });
     }
+}
+
+/// Whether an answer has a body of a question. An answer without any fits every question.
+fn bodies_fit(asked: &[(u64, B256)], bodies: &[CheckedBody], fetcher: &Fetcher, cycle: Option<&Cycle>) -> bool {
+    if bodies.is_empty() {
+        return true;
+    }
+    if let [(_, hash)] = asked
+        && let Some(header) = fetcher.header_of(hash)
+    {
+        return bodies.iter().any(|body| body.belongs_to(&header));
+    }
+    cycle.is_none_or(|cycle| cycle.blocks.fits(asked, bodies))
 }
 
 /// The request for headers of this purpose.
