@@ -1,5 +1,6 @@
 //! The network as the node sees it: starts, stops, and answers on the bus.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::atomic::AtomicU64;
@@ -49,6 +50,8 @@ const DIAL_RATIO: usize = 3;
 /// Versions of `eth` that are offered, the preferred one first. 62 is on its way out, and 164 and 165 wait for confirmed fork
 /// identifiers (`docs/spec/upgrades.md` 12).
 const OFFERED: [u32; 2] = [100, 63];
+/// Ports of the system's choice that are tried.
+const MAX_CHOSEN_PORTS: usize = 16;
 /// Time for the actor to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Time for the connections to say so.
@@ -310,8 +313,31 @@ fn bootnodes(settings: &NetworkSettings) -> Result<Nodes, StartError> {
     settings.bootnodes.iter().map(usable).collect()
 }
 
-/// Opens both sockets on one port.
-async fn listen(settings: &NetworkSettings) -> Result<(TcpListener, Option<Arc<UdpSocket>>, SocketAddr), StartError> {
+/// The sockets of a node: TCP, UDP if it discovers, and their common address.
+type Sockets = (TcpListener, Option<Arc<UdpSocket>>, SocketAddr);
+
+/// Opens both sockets on one port. A port that the system chooses is free for TCP, and may be in use for UDP: then another
+/// one is tried.
+async fn listen(settings: &NetworkSettings) -> Result<Sockets, StartError> {
+    let attempts = if settings.listen.port() == 0 { MAX_CHOSEN_PORTS } else { 1 };
+    first_free(attempts, || listen_once(settings)).await
+}
+
+/// The first outcome of these attempts that is not a UDP port in use, or the last one.
+async fn first_free<T, F>(attempts: usize, open: impl Fn() -> F) -> Result<T, StartError>
+where
+    F: Future<Output = Result<T, StartError>>,
+{
+    for _ in 1..attempts {
+        match open().await {
+            Err(StartError::Listen { protocol: "UDP", cause, .. }) if cause.kind() == ErrorKind::AddrInUse => {}
+            outcome => return outcome,
+        }
+    }
+    open().await
+}
+
+async fn listen_once(settings: &NetworkSettings) -> Result<Sockets, StartError> {
     let failed = |address, protocol| move |cause| StartError::Listen { address, protocol, cause };
     let tcp = TcpListener::bind(settings.listen).await.map_err(failed(settings.listen, "TCP"))?;
     let address = tcp.local_addr().map_err(failed(settings.listen, "TCP"))?;
@@ -416,5 +442,36 @@ impl OwnNode {
             discovery_port: enode.endpoint.map_or(0, |endpoint| endpoint.udp),
             listener_port: self.address.port(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn in_use(protocol: &'static str) -> StartError {
+        let address = SocketAddr::from(([127, 0, 0, 1], 30303));
+        StartError::Listen { address, protocol, cause: ErrorKind::AddrInUse.into() }
+    }
+
+    /// The number of attempts until `first_free` gave up or succeeded, and whether it succeeded.
+    async fn attempts(most: usize, protocol: &'static str, free_after: usize) -> (usize, bool) {
+        let made = Cell::new(0);
+        let outcome = first_free(most, || {
+            made.set(made.get() + 1);
+            std::future::ready(if made.get() > free_after { Ok(()) } else { Err(in_use(protocol)) })
+        });
+        let is_open = outcome.await.is_ok();
+        (made.get(), is_open)
+    }
+
+    #[tokio::test]
+    async fn another_port_is_tried_if_the_chosen_one_is_in_use_for_datagrams() {
+        assert_eq!(attempts(16, "UDP", 2).await, (3, true));
+        assert_eq!(attempts(16, "UDP", 99).await, (16, false));
+        assert_eq!(attempts(1, "UDP", 2).await, (1, false));
+        assert_eq!(attempts(16, "TCP", 2).await, (1, false));
     }
 }
