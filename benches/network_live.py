@@ -55,7 +55,10 @@ def maker(folder):
 
 def watched(process, is_counted):
     """Milliseconds from the due time of blocks to their arrival at a peer, ascending."""
-    found = json.loads(process.communicate()[0])
+    answer = process.communicate()[0]
+    if process.returncode:
+        raise SystemExit(f"the watching peer ended with {process.returncode}")
+    found = json.loads(answer)
     return sorted(block["milliseconds"] for block in found if is_counted(block["transactions"]))
 
 

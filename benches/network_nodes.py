@@ -61,9 +61,11 @@ def first_blocks(source, count, path):
     return path
 
 
-def bench(command, *arguments):
+def bench(command, *arguments, core=None):
     """The report of a command of `tenon-bench-network`."""
-    done = subprocess.run([str(BENCH), command, *map(str, arguments)], capture_output=True, text=True)
+    started = [str(BENCH), command, *map(str, arguments)]
+    started = started if core is None else servers.pinned(core, started)
+    done = subprocess.run(started, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{BENCH} {command}: {done.stderr}")
     return json.loads(done.stdout)
