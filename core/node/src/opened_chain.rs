@@ -13,7 +13,8 @@ use tenon_execution_interface::ChainFamily;
 use tenon_native_consensus::NativeEngine;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
-use tenon_simulation::family::SimulationFamily;
+use tenon_simulation::EthereumSimulation;
+use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
@@ -221,7 +222,8 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        let (family, simulation) = (family_of(&spec), simulation_of(&spec));
+        let family = family_of(&spec);
+        let simulation = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
         Ok(Self { spec, family, simulation, store, info, engine, native_engine })
     }
 

@@ -11,6 +11,7 @@ fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
         "tenon-execution",
         "tenon-execution-interface",
         "tenon-simulation",
+        "tenon-simulation-interface",
         "tenon-native-execution",
         "tenon-native-simulation",
     ];

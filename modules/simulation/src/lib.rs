@@ -1,7 +1,7 @@
 //! Runs the EVM for questions: calls, estimates, access lists, simulated blocks, traces; and answers questions about fees.
 //!
-//! It owns the handlers of these messages ([`register`]), their limits ([`CallLimits`]), and the traits by which a family
-//! of chains decides about them ([`family`]).
+//! It owns the handlers of these messages ([`register`]), their limits ([`CallLimits`]), and what Ethereum's
+//! chains decide about them ([`EthereumSimulation`]); another family implements `tenon-simulation-interface`.
 //!
 //! Invariants: nothing here writes; everything ends when its time is over or its caller has gone, and its memory draws on
 //! the share of its client. This crate runs blocks by the steps of `tenon-execution`, and knows no database, no JSON and
@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod call;
-pub mod family;
+mod ethereum;
 mod fee;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -21,6 +21,7 @@ mod register;
 mod simulate;
 mod trace;
 
+pub use ethereum::EthereumSimulation;
 pub use limits::{CallLimits, CallResources};
 pub use register::register;
 pub use tenon_javascript::{Program, ScriptOptions, run_script_child};

@@ -12,11 +12,11 @@ use tenon_api::{
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_execution::Executor;
 use tenon_javascript::ScriptHost;
+use tenon_simulation_interface::SimulationFamily;
 
 use crate::{
     CallResources,
     call::{Calls, LongCalls},
-    family::SimulationFamily,
     fee::Fees,
     trace::RecordingMemory,
 };

@@ -9,7 +9,7 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_execution::{ChainActor, ChainHandle, Executor, ImportObserver, ImportSummary, ImportedBlock, Importer};
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
-use tenon_simulation::CallLimits;
+use tenon_simulation::{CallLimits, EthereumSimulation};
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Runtime;
@@ -71,7 +71,8 @@ impl Node {
         let actor = supervisor.spawn("chain", ActorOptions::default(), move || Ok(ChainActor::new(Arc::clone(&own))));
         let handle = ChainHandle::new(actor.unwrap());
         let pool = WorkPool::new("execution", 1, 16);
-        let (executor, family) = (Executor::new(family_of(&spec)), simulation_of(&spec));
+        let executor = Executor::new(family_of(&spec));
+        let family = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
         tenon_simulation::register(&bus, reader, executor, family, engine, &pool, CallLimits::default()).unwrap();
         tenon_execution::register(&bus, handle).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

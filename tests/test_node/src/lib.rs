@@ -39,7 +39,7 @@ use tenon_execution::{ChainActor, ChainHandle, Executor, Importer};
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_sdk::shapes::TraceText;
-use tenon_simulation::CallResources;
+use tenon_simulation::{CallResources, EthereumSimulation};
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 /// A trace as the plugin shows it.
@@ -464,6 +464,7 @@ pub fn answer_calls(
     resources: impl Into<CallResources>,
 ) {
     let pool = WorkPool::new("execution", 2, 16);
-    let (executor, family) = (Executor::new(family_of(spec)), simulation_of(spec));
+    let executor = Executor::new(family_of(spec));
+    let family = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
     tenon_simulation::register(bus, chain, executor, family, engine, &pool, resources).unwrap();
 }

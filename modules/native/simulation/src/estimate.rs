@@ -5,7 +5,7 @@
 use revm::{Database, context::result::ExecutionResult};
 use tenon_api::{Failure, messages::EstimateGas};
 use tenon_execution_interface::{BlockState, StateError};
-use tenon_simulation::family::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
+use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -23,7 +23,7 @@ enum Trial {
 }
 
 /// Searches the gas that a call needs.
-pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u64, CallEnd> {
+pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
     let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, trials.state())?;
     let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
     let ceiling = asked.unwrap_or(trials.block_gas_limit()).min(trials.gas_cap().unwrap_or(u64::MAX));
@@ -31,13 +31,13 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u
         return Err(CallEnd::GaveUp);
     }
 
-    if looks_like_transfer && matches!(try_gas(&mut trials, TRANSFER_GAS), Ok(Trial::Failed(_) | Trial::Unpaid)) {
+    if looks_like_transfer && matches!(try_gas(&mut *trials, TRANSFER_GAS), Ok(Trial::Failed(_) | Trial::Unpaid)) {
         return Ok(TRANSFER_GAS);
     }
     let (mut too_little, mut enough) = (TRANSFER_GAS - 1, ceiling);
     while too_little + 1 < enough {
         let middle = too_little + (enough - too_little) / 2;
-        match try_gas(&mut trials, middle)? {
+        match try_gas(&mut *trials, middle)? {
             Trial::Enough => enough = middle,
             Trial::Failed(_) | Trial::Unpaid => too_little = middle,
         }
@@ -45,7 +45,7 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u
     if enough < ceiling {
         return Ok(enough);
     }
-    match try_gas(&mut trials, ceiling)? {
+    match try_gas(&mut *trials, ceiling)? {
         Trial::Enough => Ok(ceiling),
         // The text needs a second run, for which an attempt may not have the time.
         Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
@@ -58,7 +58,7 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u
     }
 }
 
-fn try_gas(trials: &mut Trials<'_>, gas_limit: u64) -> Result<Trial, Failure> {
+fn try_gas(trials: &mut (dyn Trials + '_), gas_limit: u64) -> Result<Trial, Failure> {
     match trials.run(gas_limit) {
         Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
         Ok(result) => Ok(Trial::Failed(result)),

@@ -6,14 +6,13 @@ use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv};
 use tenon_api::{
     ChainReader, ConsensusEngine, Failure, Header, NativeSeal, SealedHeader, StoreError, Transaction,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas, TracerDialect},
 };
 use tenon_chain::{ChainSpec, NativeSettings};
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, address_text, capacity_of, is_skipped_by_traces};
-use tenon_simulation::family::{
-    CallEnd, CallFamily, CallPlace, CallTerms, Conventions, Payer, SimulatedBlockFamily, TraceFamily, TracerDialect,
-    Trials,
+use tenon_simulation_interface::{
+    CallEnd, CallFamily, CallPlace, CallTerms, Conventions, Payer, SimulatedBlockFamily, TraceFamily, Trials,
 };
 
 use crate::{estimate, message, overrides};
@@ -69,7 +68,7 @@ impl CallFamily for NativeSimulation {
         BlockOverrides::default()
     }
 
-    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
+    fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
         estimate::search(estimate, trials)
     }
 }

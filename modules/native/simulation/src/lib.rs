@@ -17,14 +17,11 @@ mod overrides;
 use std::sync::Arc;
 
 use tenon_chain::ChainSpec;
-use tenon_simulation::family::{EthereumSimulation, SimulationFamily};
+use tenon_simulation_interface::SimulationFamily;
 
 pub use family::NativeSimulation;
 
-/// What the family of a chain decides where nothing is written: a native one, or Ethereum's.
-pub fn simulation_of(spec: &Arc<ChainSpec>) -> Arc<dyn SimulationFamily> {
-    match NativeSimulation::of(spec) {
-        Some(native) => Arc::new(native),
-        None => Arc::new(EthereumSimulation::new(Arc::clone(spec))),
-    }
+/// What a native chain decides where nothing is written; `None` for a chain of another family.
+pub fn simulation_of(spec: &Arc<ChainSpec>) -> Option<Arc<dyn SimulationFamily>> {
+    Some(Arc::new(NativeSimulation::of(spec)?))
 }

@@ -22,7 +22,7 @@ use tenon_api::{
 use tenon_chain::floor_gas;
 use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, is_rich, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
-use tenon_simulation::family::{
+use tenon_simulation_interface::{
     CallPlace, CallTerms, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
     invalid_transaction_text, revert_failure,
 };

@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use tenon_api::{Failure, messages::AccountOverride};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::address_text;
-use tenon_simulation::family::write_override;
+use tenon_simulation_interface::write_override;
 
 /// Applies state overrides. In the reference, an override of the whole storage changes only the given slots, and
 /// precompiled contracts keep working whatever the overrides of their accounts.

@@ -5,15 +5,14 @@ use std::time::Instant;
 use revm::context::{TxEnv, result::ExecutionResult, transaction::AccessList};
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
-    AccessListItem, Failure, SealedHeader,
+    Failure, SealedHeader,
     messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt};
+use tenon_simulation_interface::{CallEnd, ListFailure, MAX_ATTEMPTED_GAS, RunFailure, access_list_items};
 
-use super::{CallEnd, CallEnvironment, Calls, Kind, RunFailure, attempt, prepare};
-
-use crate::family::ListFailure;
+use super::{CallEnvironment, Calls, Kind, prepare};
 
 /// Maximum number of rounds. Each adds at least one access, so only a contract made for this purpose gets near.
 const MAX_ROUNDS: usize = 64;
@@ -48,7 +47,7 @@ impl Calls {
         environment.terms.pay_by(payer);
         let mut evm = environment.evm(state, interrupt, AccessListInspector::default());
         let mut message = environment.transaction.clone();
-        if is_attempt && message.gas_limit > attempt::MAX_GAS {
+        if is_attempt && message.gas_limit > MAX_ATTEMPTED_GAS {
             return Err(CallEnd::GaveUp);
         }
         message.access_list = environment.terms.first_access_list(&message);
@@ -83,7 +82,7 @@ impl Calls {
         let (block, chain_id) = (&environment.block, self.executor.spec().chain_id);
         let place = ListFailure { request, message, block, chain_id };
         let worded = environment.terms.access_list_failure(failure, &place);
-        worded.unwrap_or_else(|failure| failure.for_call(environment, message.gas_limit, self.limits.call_timeout))
+        worded.unwrap_or_else(|failure| environment.failure_of(failure, message.gas_limit, self.limits.call_timeout))
     }
 }
 
@@ -109,14 +108,5 @@ fn reply(
         ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
         ExecutionResult::Halt { reason, .. } => Some(environment.halt_text(reason, message, evm).into_owned()),
     };
-    AccessListReply { access_list: items(list), gas_used: result.tx_gas_used(), error }
-}
-
-/// The list as messages carry it.
-pub fn items(list: &AccessList) -> Vec<AccessListItem> {
-    let item = |item: &revm::context::transaction::AccessListItem| AccessListItem {
-        address: item.address,
-        storage_keys: item.storage_keys.clone(),
-    };
-    list.0.iter().map(item).collect()
+    AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), error }
 }

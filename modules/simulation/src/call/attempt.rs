@@ -25,11 +25,10 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockState, Interrupt};
+use tenon_simulation_interface::CallEnd;
 
-use super::{CallEnd, Calls};
+use super::Calls;
 
-/// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
-pub const MAX_GAS: u64 = 100_000_000;
 /// Maximum call data of an attempted call, bytes.
 const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.

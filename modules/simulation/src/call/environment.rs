@@ -16,13 +16,9 @@ use tenon_execution_interface::{
     BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, access_list, authorizations,
     build_evm, price,
 };
+use tenon_simulation_interface::{CallPlace, CallTerms, bounded_gas, check_prices};
 
 use super::{Calls, apply_block_overrides};
-
-use crate::family::{CallPlace, CallTerms};
-
-/// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
-pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
 
 /// The environment of a call, except the state's cache and the clock.
 pub(crate) struct CallEnvironment {
@@ -147,18 +143,6 @@ pub(crate) fn message_env(
     })
 }
 
-/// Refuses prices of both kinds.
-///
-/// # Errors
-/// The contradiction, in the words of go-ethereum and the reference.
-pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
-    let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
-    if request.gas_price.is_some() && has_fee_caps {
-        return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
-    }
-    Ok(())
-}
-
 /// Refuses members that contradict one another or the chain.
 ///
 /// # Errors
@@ -200,10 +184,4 @@ fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> Transa
     } else {
         TransactionType::Legacy
     }
-}
-
-/// The gas limit of a call that asked for this much, under a cap, of which zero is none.
-pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
-    let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
-    asked.unwrap_or(cap).min(cap)
 }

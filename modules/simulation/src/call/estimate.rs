@@ -11,8 +11,9 @@ use revm::{
 };
 use tenon_api::{Bytes, Failure, SealedHeader, messages::EstimateGas};
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt, StateError};
+use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, exceeds_allowance};
 
-use super::{CallEnd, CallEnvironment, Calls, RunFailure, attempt, prepare};
+use super::{CallEnvironment, Calls, prepare};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -35,58 +36,54 @@ impl Calls {
         let overrides = family.estimate_overrides(estimate);
         let environment = prepare(self, header, &mut state, &estimate.request, &estimate.state_overrides, &overrides)?;
         let evm = environment.evm(state, interrupt, ());
-        family.estimate(estimate, Trials { calls: self, environment: &environment, evm, is_attempt })
+        let trials = CallTrials { calls: self, environment: &environment, evm, is_attempt };
+        family.estimate(estimate, Box::new(trials))
     }
 }
 
-/// Runs of one call with different gas limits.
-pub struct Trials<'a> {
+/// The runs of one call in its environment.
+struct CallTrials<'a> {
     calls: &'a Calls,
     environment: &'a CallEnvironment,
     evm: BlockEvm,
     is_attempt: bool,
 }
 
-impl Trials<'_> {
-    /// Returns whether the estimate is only attempted: it must give up before anything that takes long.
-    pub const fn is_attempt(&self) -> bool {
+impl Trials for CallTrials<'_> {
+    fn is_attempt(&self) -> bool {
         self.is_attempt
     }
 
-    /// The block's gas limit.
-    pub const fn block_gas_limit(&self) -> u64 {
+    fn spec_id(&self) -> SpecId {
+        self.environment.rules.spec_id()
+    }
+
+    fn block_gas_limit(&self) -> u64 {
         self.environment.block.gas_limit
     }
 
-    /// Maximum gas of a call by this node's settings.
-    pub fn gas_cap(&self) -> Option<u64> {
+    fn gas_cap(&self) -> Option<u64> {
         Some(self.calls.limits.call_gas_cap).filter(|cap| *cap > 0)
     }
 
-    /// The state before the call.
-    pub fn state(&mut self) -> &mut BlockState {
+    fn message(&self) -> &TxEnv {
+        &self.environment.transaction
+    }
+
+    fn state(&mut self) -> &mut BlockState {
         self.evm.ctx.db_mut()
     }
 
-    /// Runs the call with this gas limit.
-    ///
-    /// # Errors
-    /// Why it could not run, or why the run was stopped.
-    pub fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure> {
+    fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
         self.environment.run(&mut self.evm, message)
     }
 
-    /// Converts the failure of a run for the caller.
-    pub fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
-        failure.for_call(self.environment, gas_limit, self.calls.limits.call_timeout)
+    fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
+        self.environment.failure_of(failure, gas_limit, self.calls.limits.call_timeout)
     }
 
-    /// The output of a run with this gas limit.
-    ///
-    /// # Errors
-    /// Why it failed, with the text of `eth_call`.
-    pub fn output_or_failure(self, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
+    fn output_or_failure(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
         self.environment.output_or_failure(result, message, self.evm)
     }
@@ -96,24 +93,26 @@ impl Trials<'_> {
 ///
 /// # Errors
 /// The call fails with any gas, or was stopped.
-pub(crate) fn search_gas(estimate: &EstimateGas, mut trials: Trials<'_>) -> Result<u64, CallEnd> {
-    let ceiling = trials.ceiling(estimate.request.gas)?;
-    if trials.is_attempt && ceiling > attempt::MAX_GAS {
+pub(crate) fn search_gas(estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
+    let mut search = Search { trials };
+    let ceiling = search.ceiling(estimate.request.gas)?;
+    let is_attempt = search.trials.is_attempt();
+    if is_attempt && ceiling > MAX_ATTEMPTED_GAS {
         return Err(CallEnd::GaveUp);
     }
-    match trials.search(ceiling)? {
+    match search.smallest_gas(ceiling)? {
         Found::Gas(gas) => Ok(gas),
         // The text needs a second run, for which an attempt may not have the time.
-        Found::Failure(_) if trials.is_attempt => Err(CallEnd::GaveUp),
+        Found::Failure(_) if is_attempt => Err(CallEnd::GaveUp),
         Found::Failure(result) => {
-            trials.output_or_failure(result, ceiling)?;
+            search.trials.output_or_failure(result, ceiling)?;
             Err(exceeds_allowance(ceiling).into())
         }
     }
 }
 
-fn affordable_gas(transaction: &TxEnv, evm: &mut BlockEvm) -> Result<u64, Failure> {
-    let account = evm.ctx.db_mut().basic(transaction.caller).map_err(|StateError(error)| Failure::from(error))?;
+fn affordable_gas(transaction: &TxEnv, state: &mut BlockState) -> Result<u64, Failure> {
+    let account = state.basic(transaction.caller).map_err(|StateError(error)| Failure::from(error))?;
     let balance = account.map_or(U256::ZERO, |account| account.balance);
     let caller = transaction.caller;
     let blob_gas = GAS_PER_BLOB.saturating_mul(transaction.blob_hashes.len() as u64);
@@ -144,21 +143,27 @@ enum Found {
     Failure(ExecutionResult),
 }
 
-impl Trials<'_> {
+/// The search of one call's gas.
+struct Search<'a> {
+    trials: Box<dyn Trials + 'a>,
+}
+
+impl Search<'_> {
     /// Maximum gas limit of the call: the requested one, or the block's; never more than the caps allow and the sender
     /// can pay.
     fn ceiling(&mut self, asked: Option<u64>) -> Result<u64, Failure> {
-        let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(self.block_gas_limit());
-        if self.environment.rules.spec_id().is_enabled_in(SpecId::OSAKA) {
+        let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(self.trials.block_gas_limit());
+        if self.trials.spec_id().is_enabled_in(SpecId::OSAKA) {
             ceiling = ceiling.min(TX_GAS_LIMIT_CAP);
         }
-        if self.environment.transaction.gas_price > 0 {
-            ceiling = ceiling.min(affordable_gas(&self.environment.transaction, &mut self.evm)?);
+        if self.trials.message().gas_price > 0 {
+            let message = self.trials.message().clone();
+            ceiling = ceiling.min(affordable_gas(&message, self.trials.state())?);
         }
-        Ok(ceiling.min(self.gas_cap().unwrap_or(u64::MAX)))
+        Ok(ceiling.min(self.trials.gas_cap().unwrap_or(u64::MAX)))
     }
 
-    fn search(&mut self, ceiling: u64) -> Result<Found, Failure> {
+    fn smallest_gas(&mut self, ceiling: u64) -> Result<Found, Failure> {
         if self.is_plain_transfer()? && matches!(self.try_gas(TRANSFER_GAS), Ok(Trial::Enough(_))) {
             return Ok(Found::Gas(TRANSFER_GAS));
         }
@@ -193,26 +198,21 @@ impl Trials<'_> {
     }
 
     fn try_gas(&mut self, gas_limit: u64) -> Result<Trial, Failure> {
-        match self.run(gas_limit) {
+        match self.trials.run(gas_limit) {
             Ok(result @ ExecutionResult::Success { .. }) => Ok(Trial::Enough(result)),
             Ok(ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. }) => Ok(Trial::TooLittle),
             Ok(result) => Ok(Trial::Failed(result)),
             Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::TooLittle),
-            Err(failure) => Err(self.failure(failure, gas_limit)),
+            Err(failure) => Err(self.trials.failure(failure, gas_limit)),
         }
     }
 
     fn is_plain_transfer(&mut self) -> Result<bool, Failure> {
-        let TxKind::Call(receiver) = self.environment.transaction.kind else { return Ok(false) };
-        if !self.environment.transaction.data.is_empty() {
+        let TxKind::Call(receiver) = self.trials.message().kind else { return Ok(false) };
+        if !self.trials.message().data.is_empty() {
             return Ok(false);
         }
-        let account = self.state().basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+        let account = self.trials.state().basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
         Ok(account.is_none_or(|account| account.is_empty_code_hash()))
     }
-}
-
-/// The error of a call that fails for lack of gas with the maximum gas limit.
-pub fn exceeds_allowance(ceiling: u64) -> Failure {
-    Failure::server(format!("gas required exceeds allowance ({ceiling})"))
 }

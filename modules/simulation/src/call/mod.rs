@@ -4,7 +4,6 @@ mod access_list;
 mod answer_memory;
 mod attempt;
 mod environment;
-mod error_texts;
 mod estimate;
 mod failing_step;
 mod overrides;
@@ -24,20 +23,12 @@ use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
 use tenon_execution::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
+use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
 
-use crate::{CallLimits, family::SimulationFamily, trace::RecordingMemory};
-
-pub use access_list::items as access_list_items;
-pub use attempt::MAX_GAS as MAX_ATTEMPTED_GAS;
-pub use environment::{UNBOUNDED_GAS, bounded_gas, check_prices};
-pub use error_texts::{invalid_transaction_text, revert_failure};
-pub use estimate::{Trials, exceeds_allowance};
-pub use overrides::write_override;
-pub use run::RunFailure;
+use crate::{CallLimits, trace::RecordingMemory};
 
 pub(crate) use attempt::{Kind, LongCalls};
 pub(crate) use environment::{CallEnvironment, check_consistency, message_env, prepare};
-pub(crate) use error_texts::halt_text;
 pub(crate) use estimate::search_gas;
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
@@ -58,30 +49,6 @@ pub(crate) struct Calls {
     pub(crate) memory: MemoryBudget,
     /// Runs tracers written in JavaScript.
     pub(crate) scripts: ScriptHost,
-}
-
-/// Why a call has no output.
-pub enum CallEnd {
-    /// It failed, with this error for the caller.
-    Failed(Failure),
-    /// It was only attempted, and did not end in time.
-    GaveUp,
-}
-
-/// Of a call that was not an attempt.
-impl From<CallEnd> for Failure {
-    fn from(end: CallEnd) -> Self {
-        match end {
-            CallEnd::Failed(failure) => failure,
-            CallEnd::GaveUp => Self::limit("request timed out"),
-        }
-    }
-}
-
-impl From<Failure> for CallEnd {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
 }
 
 impl Calls {
@@ -164,7 +131,7 @@ impl Calls {
             prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
         let message = environment.transaction.clone();
         let gas_limit = message.gas_limit;
-        if is_attempt && gas_limit > attempt::MAX_GAS {
+        if is_attempt && gas_limit > MAX_ATTEMPTED_GAS {
             return Err(CallEnd::GaveUp);
         }
         let mut evm = environment.evm(state, interrupt, ());
@@ -173,7 +140,7 @@ impl Calls {
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
             Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
-            Err(failure) => Err(failure.for_call(&environment, gas_limit, self.limits.call_timeout).into()),
+            Err(failure) => Err(environment.failure_of(failure, gas_limit, self.limits.call_timeout).into()),
         }
     }
 }

@@ -6,7 +6,8 @@ use tenon_api::{
     Failure,
     messages::{AccountOverride, BlockOverrides},
 };
-use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
+use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
+use tenon_simulation_interface::write_override;
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
@@ -45,26 +46,6 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
         state.clear_storage(address)?;
     }
     write_override(address, account, state)
-}
-
-/// Writes what an override says about an account.
-///
-/// # Errors
-/// The database failed, or the caller's memory is used up.
-pub fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
-    if let Some(code) = &account.code {
-        state.set_code(address, code.clone())?;
-    }
-    state.update(address, |info| {
-        info.nonce = account.nonce.unwrap_or(info.nonce);
-    })?;
-    if let Some(balance) = account.balance {
-        state.write_balance(address, widen(balance))?;
-    }
-    for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
-        state.set_storage(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
-    }
-    Ok(())
 }
 
 /// Applies block overrides.

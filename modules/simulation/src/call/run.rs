@@ -7,85 +7,40 @@ use revm::{
     Inspector,
     context::{
         TxEnv,
-        result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
+        result::{ExecutionResult, HaltReason},
     },
     interpreter::interpreter::EthInterpreter,
     primitives::TxKind,
 };
-use tenon_api::{Failure, StoreError, duration_text};
-use tenon_bus::OutOfMemory;
-use tenon_execution_interface::{AnyEvm, BlockContext, BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
+use tenon_api::{Failure, duration_text};
+use tenon_execution_interface::{AnyEvm, BlockContext, BlockEvm, Stopped};
+use tenon_simulation_interface::{RunFailure, halt_text, invalid_transaction_text};
 
 use super::{
     CallEnvironment,
     failing_step::{LastStep, needs_step},
-    halt_text, invalid_transaction_text, precompile_failure,
+    precompile_failure,
 };
 
-/// Why a run returned no result.
-#[derive(Debug)]
-pub enum RunFailure {
-    /// It was stopped.
-    Stopped(Stopped),
-    /// The message is not valid.
-    Message(InvalidTransaction),
-    /// The same, with the final text.
-    Refused(String),
-    /// It had to grow, and its client's memory is used up.
-    OutOfMemory(OutOfMemory),
-    /// The database failed, or what was read has no place in its client's memory.
-    Store(StoreError),
-    /// Another error of the EVM.
-    Other(String),
-}
-
-impl RunFailure {
-    /// Why a run of the EVM returned no result.
-    pub fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
-        if let Some(refused) = interrupt.refused_memory() {
-            return Self::OutOfMemory(*refused);
-        }
+impl CallEnvironment {
+    /// Converts the failure of a run for the caller of `eth_call`.
+    pub(crate) fn failure_of(&self, failure: RunFailure, gas_limit: u64, timeout: Duration) -> Failure {
         match failure {
-            EVMError::Transaction(invalid) => Self::Message(invalid),
-            EVMError::Database(StateError(error)) => Self::Store(error),
-            EVMError::Custom(text) if text == Interrupt::MARK => {
-                Self::Stopped(interrupt.reason().unwrap_or(Stopped::CallerGone))
-            }
-            failure => Self::Other(failure.to_string()),
-        }
-    }
-
-    /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
-    pub const fn is_intrinsic_gas(&self) -> bool {
-        matches!(
-            self,
-            Self::Message(
-                InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
-                    | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
-            )
-        )
-    }
-
-    /// Converts the failure for the caller of `eth_call`.
-    pub(crate) fn for_call(self, environment: &CallEnvironment, gas_limit: u64, timeout: Duration) -> Failure {
-        match self {
-            Self::Stopped(Stopped::TimedOut) => {
+            RunFailure::Stopped(Stopped::TimedOut) => {
                 Failure::server(format!("execution aborted (timeout = {})", duration_text(timeout)))
             }
-            Self::Stopped(Stopped::CallerGone) => Failure::limit("request timed out"),
-            Self::Message(invalid) => {
-                let text = invalid_transaction_text(&invalid, &environment.transaction, &environment.block);
+            RunFailure::Stopped(Stopped::CallerGone) => Failure::limit("request timed out"),
+            RunFailure::Message(invalid) => {
+                let text = invalid_transaction_text(&invalid, &self.transaction, &self.block);
                 Failure::server(format!("err: {text} (supplied gas {gas_limit})"))
             }
-            Self::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
-            Self::OutOfMemory(refused) => refused.into(),
-            Self::Store(error) => error.into(),
-            Self::Other(text) => Failure::server(text),
+            RunFailure::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
+            RunFailure::OutOfMemory(refused) => refused.into(),
+            RunFailure::Store(error) => error.into(),
+            RunFailure::Other(text) => Failure::server(text),
         }
     }
-}
 
-impl CallEnvironment {
     /// Runs a message and discards its changes.
     ///
     /// # Errors

@@ -10,8 +10,9 @@ use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
 use tenon_api::{ChainReader, Failure, RecoveredBlock, StoreError, messages::NextBlockFees};
 use tenon_chain::ChainSpec;
+use tenon_simulation_interface::SimulationFamily;
 
-use crate::{CallLimits, family::SimulationFamily};
+use crate::CallLimits;
 use oracle::Suggestion;
 use tips::TipCache;
 

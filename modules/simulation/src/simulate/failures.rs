@@ -6,8 +6,7 @@ use alloy_primitives::Address;
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
 use tenon_api::{Failure, FailureCode, Header, Transaction, duration_text};
 use tenon_execution_interface::{EvmFailure, Interrupt, Stopped, TransactionRejection};
-
-use crate::call::{RunFailure, invalid_transaction_text};
+use tenon_simulation_interface::{RunFailure, invalid_transaction_text};
 
 const NONCE_TOO_LOW: FailureCode = FailureCode(-38010);
 const NONCE_TOO_HIGH: FailureCode = FailureCode(-38011);

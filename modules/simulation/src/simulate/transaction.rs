@@ -15,6 +15,7 @@ use tenon_api::{
 };
 use tenon_execution::Prepared;
 use tenon_execution_interface::{ExtraPrecompiles, Fees, TransactionRejection, access_list, inspect};
+use tenon_simulation_interface::{halt_text, revert_failure};
 
 use super::{
     Simulation,
@@ -22,7 +23,7 @@ use super::{
     failures::{self, BLOCK_GAS_LIMIT_REACHED, VM_ERROR},
 };
 
-use crate::call::{check_consistency, halt_text, precompile_failure, revert_failure};
+use crate::call::{check_consistency, precompile_failure};
 
 /// What is said behind a failure that more gas might have spared.
 const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";

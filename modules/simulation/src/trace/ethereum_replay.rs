@@ -11,6 +11,7 @@ use tenon_api::{
 use tenon_execution::{BlockExecution, Prepared};
 use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection, inspect};
 use tenon_javascript::Dialect;
+use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text};
 
 use super::{
     EthereumOptions, TraceInspector,
@@ -25,7 +26,7 @@ use super::{
     struct_log::struct_log,
 };
 
-use crate::call::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare};
+use crate::call::prepare;
 
 /// A trace request for go-ethereum's tracers.
 pub(super) struct EthereumTracing<'a> {

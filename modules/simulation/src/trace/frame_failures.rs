@@ -8,8 +8,9 @@ use revm::{
     context::result::HaltReason,
     interpreter::{InstructionResult, SuccessOrHalt},
 };
+use tenon_simulation_interface::halt_text;
 
-use crate::call::{FailedStep, halt_text};
+use crate::call::FailedStep;
 
 /// Type of the frame that represents a self-destruction, which is not a call.
 const SELFDESTRUCT: &str = "SELFDESTRUCT";

@@ -20,6 +20,7 @@ use tenon_execution_interface::{
     transact,
 };
 use tenon_javascript::Dialect;
+use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text};
 
 use super::{
     TraceInspector,
@@ -33,10 +34,7 @@ use super::{
     scripts::{ScriptPlace, ScriptSource},
 };
 
-use crate::{
-    call::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text, prepare},
-    family::Payer,
-};
+use crate::call::prepare;
 
 /// A trace request for the reference's tracers.
 pub(super) struct ReferenceTracing<'a> {

@@ -20,6 +20,7 @@ use tenon_execution_interface::{
     BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, Stopped, TransactionRejection,
     effective_price,
 };
+use tenon_simulation_interface::RunFailure;
 
 use super::{
     EthereumOptions, TraceInspector,
@@ -34,7 +35,7 @@ use super::{
 
 use crate::{
     CallLimits,
-    call::{Calls, Kind, RunFailure},
+    call::{Calls, Kind},
 };
 
 /// Stack of a trace, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed

@@ -1,9 +1,7 @@
 //! What a family decides about traces.
 
 use alloy_primitives::Address;
-use tenon_api::Transaction;
-
-pub use tenon_api::messages::TracerDialect;
+use tenon_api::{Transaction, messages::TracerDialect};
 
 /// What a family decides about traces. The provided methods are Ethereum's.
 pub trait TraceFamily {

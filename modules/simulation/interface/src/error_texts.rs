@@ -28,7 +28,7 @@ pub fn revert_failure(output: &Bytes) -> Failure {
 }
 
 /// The reason in Solidity's `Error(string)` or `Panic(uint256)`.
-pub(crate) fn revert_reason(output: &[u8]) -> Option<Cow<'static, str>> {
+fn revert_reason(output: &[u8]) -> Option<Cow<'static, str>> {
     let (selector, arguments) = output.split_at_checked(4)?;
     if selector == PANIC_SELECTOR {
         return Some(panic_reason(U256::from_be_slice(arguments.get(..32)?)));
@@ -65,7 +65,7 @@ fn panic_reason(code: U256) -> Cow<'static, str> {
 }
 
 /// Why a frame halted.
-pub(crate) fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
+pub fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
     Cow::Borrowed(match reason {
         HaltReason::OutOfGas(OutOfGasError::InvalidOperand) => "gas uint64 overflow",
         HaltReason::OutOfGas(_) => "out of gas",

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
 };
 use tenon_api::{
     Failure, Header, SealedHeader,
-    messages::{BlockOverrides, BlockToSimulate, CallRequest},
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
 };
 use tenon_chain::{ChainSpec, Fork};
+use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
+use tenon_simulation_interface::{
+    CallEnd, CallFamily, CallPlace, CallTerms, Conventions, SimulatedBlockFamily, TraceFamily, Trials,
+};
 
-use super::{CallFamily, CallPlace, CallTerms, Conventions, SimulatedBlockFamily, TraceFamily, calls::PlainTerms};
 use crate::call;
 
 /// Calls and simulations by Ethereum's rules, with the forks of one chain.
@@ -28,10 +31,28 @@ impl EthereumSimulation {
     }
 }
 
+/// A message that runs as a transaction does.
+struct PlainTerms;
+
+impl CallTerms for PlainTerms {}
+
 impl CallFamily for EthereumSimulation {
     fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
         let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
         Ok((message, Box::new(PlainTerms)))
+    }
+
+    fn override_accounts(
+        &self,
+        overrides: &[(Address, AccountOverride)],
+        precompiles: PrecompileSet,
+        state: &mut BlockState,
+    ) -> Result<MovedPrecompiles, Failure> {
+        call::apply_account_overrides(overrides, precompiles, state)
+    }
+
+    fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
+        call::search_gas(estimate, trials)
     }
 }
 

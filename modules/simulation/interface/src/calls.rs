@@ -16,7 +16,7 @@ use tenon_execution_interface::{
     AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
 };
 
-use crate::call::{CallEnd, RunFailure, Trials, apply_account_overrides, revert_failure, search_gas};
+use crate::{CallEnd, RunFailure, Trials, revert_failure};
 
 /// A block on which a call is made.
 pub struct CallPlace {
@@ -58,9 +58,7 @@ pub trait CallFamily {
         overrides: &[(Address, AccountOverride)],
         precompiles: PrecompileSet,
         state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure> {
-        apply_account_overrides(overrides, precompiles, state)
-    }
+    ) -> Result<MovedPrecompiles, Failure>;
 
     /// What precompiled contracts read of the chain in a call on a block that pretends to have this height.
     fn records(
@@ -90,9 +88,7 @@ pub trait CallFamily {
     ///
     /// # Errors
     /// The call fails with any gas, or was stopped.
-    fn estimate(&self, estimate: &EstimateGas, trials: Trials<'_>) -> Result<u64, CallEnd> {
-        search_gas(estimate, trials)
-    }
+    fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd>;
 }
 
 /// An access list whose message could not run.
@@ -161,8 +157,3 @@ pub trait CallTerms: Send + Sync {
         Err(failure)
     }
 }
-
-/// A message that runs as a transaction does.
-pub(super) struct PlainTerms;
-
-impl CallTerms for PlainTerms {}

@@ -1,0 +1,75 @@
+//! Why a call or one of its runs has no result.
+
+use revm::context::result::{EVMError, InvalidTransaction};
+use tenon_api::{Failure, StoreError};
+use tenon_bus::OutOfMemory;
+use tenon_execution_interface::{EvmFailure, Interrupt, StateError, Stopped};
+
+/// Why a call has no output.
+pub enum CallEnd {
+    /// It failed, with this error for the caller.
+    Failed(Failure),
+    /// It was only attempted, and did not end in time.
+    GaveUp,
+}
+
+/// Of a call that was not an attempt.
+impl From<CallEnd> for Failure {
+    fn from(end: CallEnd) -> Self {
+        match end {
+            CallEnd::Failed(failure) => failure,
+            CallEnd::GaveUp => Self::limit("request timed out"),
+        }
+    }
+}
+
+impl From<Failure> for CallEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Why a run returned no result.
+#[derive(Debug)]
+pub enum RunFailure {
+    /// It was stopped.
+    Stopped(Stopped),
+    /// The message is not valid.
+    Message(InvalidTransaction),
+    /// The same, with the final text.
+    Refused(String),
+    /// It had to grow, and its client's memory is used up.
+    OutOfMemory(OutOfMemory),
+    /// The database failed, or what was read has no place in its client's memory.
+    Store(StoreError),
+    /// Another error of the EVM.
+    Other(String),
+}
+
+impl RunFailure {
+    /// Why a run of the EVM returned no result.
+    pub fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
+        if let Some(refused) = interrupt.refused_memory() {
+            return Self::OutOfMemory(*refused);
+        }
+        match failure {
+            EVMError::Transaction(invalid) => Self::Message(invalid),
+            EVMError::Database(StateError(error)) => Self::Store(error),
+            EVMError::Custom(text) if text == Interrupt::MARK => {
+                Self::Stopped(interrupt.reason().unwrap_or(Stopped::CallerGone))
+            }
+            failure => Self::Other(failure.to_string()),
+        }
+    }
+
+    /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
+    pub const fn is_intrinsic_gas(&self) -> bool {
+        matches!(
+            self,
+            Self::Message(
+                InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
+                    | InvalidTransaction::GasFloorMoreThanGasLimit { .. }
+            )
+        )
+    }
+}
