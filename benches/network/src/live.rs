@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Time in which the node finishes its work for the votes.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the node gets, and from whom.
+/// The node, the blocks that it gets, and its peers.
 #[derive(Args)]
 pub(crate) struct Plan {
     #[command(flatten)]
@@ -75,6 +75,7 @@ struct Peers {
 }
 
 /// Milliseconds from sending a block.
+#[derive(Default)]
 struct Times {
     /// Until every peer has the block.
     relayed: Option<f64>,
@@ -93,17 +94,18 @@ impl Peers {
         Ok(Self { sender, arrivals, count: plan.peers })
     }
 
-    /// Waits for arrivals until one ends the wait, or for the time limit.
-    async fn wait(&mut self, mut is_last: impl FnMut(&Arrival) -> bool) {
+    /// Waits for arrivals until one ends the wait. One that does not come is an error, because the report would lack its
+    /// time, the longest of all.
+    async fn wait(&mut self, what: &str, mut is_last: impl FnMut(&Arrival) -> bool) -> Outcome<()> {
         let all = async {
             while let Some(arrival) = self.arrivals.recv().await {
                 if is_last(&arrival) {
-                    return;
+                    return Ok(());
                 }
             }
+            Err(format!("every connection ended before {what}").into())
         };
-        // A block or vote that does not come is missing in the report.
-        drop(timeout(LIMIT, all).await);
+        timeout(LIMIT, all).await.map_err(|_| format!("{what}: not within {LIMIT:?}"))?
     }
 
     /// Sends the votes for a block's parent, and waits until the node has verified them: it passes them on.
@@ -115,11 +117,11 @@ impl Peers {
             self.sender.send_message(&Message::Vote(vote)).await?;
         }
         let mut passed_on = 0;
-        self.wait(|arrival| {
+        self.wait("votes passed on", |arrival| {
             passed_on += usize::from(arrival.peer == 0 && arrival.is_vote && arrival.block == quorum.block.hash);
             passed_on == votes
         })
-        .await;
+        .await?;
         sleep(PAUSE).await;
         while self.arrivals.try_recv().is_ok() {}
         Ok(())
@@ -131,9 +133,10 @@ impl Peers {
         let (kind, payload) = message.encode().ok_or("never sent")?;
         let began = Instant::now();
         self.sender.send(kind, &payload).await?;
-        let (mut received, mut times) = (0, Times { relayed: None, voted: None });
+        let (mut received, mut times) = (0, Times::default());
         let count = self.count;
-        self.wait(|arrival| {
+        let what = format!("block {} at every peer, and the vote for it", block.header.number);
+        self.wait(&what, |arrival| {
             if arrival.block == hash {
                 let milliseconds = Some((arrival.at - began).as_secs_f64() * 1_000.0);
                 match arrival.is_vote {
@@ -146,7 +149,7 @@ impl Peers {
             }
             times.relayed.is_some() && (times.voted.is_some() || !waits_for_vote)
         })
-        .await;
+        .await?;
         Ok(times)
     }
 }

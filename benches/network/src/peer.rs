@@ -181,6 +181,12 @@ impl Peer {
         timeout(LIMIT, wanted).await?
     }
 
+    /// The next message of this kind; others are dropped.
+    pub(crate) async fn next_message(&mut self, kind: Kind) -> Outcome<Message> {
+        let payload = self.next_of(kind).await?;
+        self.decode(self.version.code(kind).ok_or("not in this version")?, &payload)
+    }
+
     /// Decodes a message that arrived.
     pub(crate) fn decode(&self, code: u64, payload: &[u8]) -> Outcome<Message> {
         Ok(Message::decode(self.version, code, payload)?)

@@ -37,8 +37,7 @@ pub(crate) const fn headers_from(first: u64) -> Message {
 /// The hashes of the first blocks after the genesis, as many as an answer has headers.
 pub(crate) async fn hashes(peer: &mut Peer) -> Outcome<Vec<B256>> {
     peer.send_message(&headers_from(1)).await?;
-    let payload = peer.next_of(Kind::BlockHeaders).await?;
-    match peer.decode(4, &payload)? {
+    match peer.next_message(Kind::BlockHeaders).await? {
         Message::BlockHeaders(headers) => Ok(headers.iter().map(|header| header.hash()).collect()),
         other => Err(format!("not headers: {other:?}").into()),
     }
@@ -90,8 +89,9 @@ pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     hashes.truncate(BODIES);
     let bodies = Message::GetBlockBodies(hashes);
     first.send_message(&bodies).await?;
-    let payload = first.next_of(Kind::BlockBodies).await?;
-    let Message::BlockBodies(found) = first.decode(6, &payload)? else { return Err("not bodies".into()) };
+    let Message::BlockBodies(found) = first.next_message(Kind::BlockBodies).await? else {
+        return Err("not bodies".into());
+    };
     drop(first);
     let headers = all_ask(plan, &headers_from(1), Kind::BlockHeaders).await?;
     let answers = all_ask(plan, &bodies, Kind::BlockBodies).await?;

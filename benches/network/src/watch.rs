@@ -27,9 +27,8 @@ pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     let mut peer = plan.target.connect_empty(source(0)).await?;
     let (mut found, mut last) = (Vec::new(), None);
     while found.len() < plan.blocks {
-        let payload = peer.next_of(Kind::NewBlock).await?;
+        let Message::NewBlock(new) = peer.next_message(Kind::NewBlock).await? else { return Err("not a block".into()) };
         let arrived = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        let Message::NewBlock(new) = peer.decode(7, &payload)? else { return Err("not a block".into()) };
         let (number, timestamp) = (new.block.header.number, new.block.header.timestamp);
         // A late block may have a later timestamp, so that its own does not say when it was due: its parent's does.
         if let Some(parent) = last.filter(|(parent, _)| parent + 1 == number).map(|(_, timestamp)| timestamp) {
