@@ -5,7 +5,8 @@ The wing (`modules/native`), `core/node`, which chooses, `config`, genesis files
 ask; tests, benches and fuzz targets are not looked at. `EXCEPTIONS` lists the files that still ask, with the number of lines. The check fails if a file asks more often,
 and also if it asks less often, so that the list shrinks with the code.
 
-Also checks that no crate of `modules` outside the wing depends on a crate of the wing, except in its tests.
+Also checks that no crate of `modules` outside the wing depends on a crate of the wing, and that the wing depends on the
+interface crates of rooms and not on the rooms, except in tests.
 """
 
 import pathlib
@@ -30,6 +31,9 @@ QUESTION = re.compile(
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{", re.M)
 TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^|/)build\.rs$")
 
+# Rooms that the wing extends through an interface crate.
+ROOMS = ("tenon-consensus", "tenon-execution", "tenon-simulation", "tenon-txpool")
+
 # The fork schedule, from whose settings the family is read.
 EXCEPTIONS = {
     "modules/chain/src/spec/fees.rs": 2,
@@ -45,15 +49,18 @@ def questions(text):
     return sum(bool(QUESTION.search(line)) for line in lines)
 
 
-def dependencies_on_the_wing():
+def wrong_dependencies():
     """What is wrong with the manifests."""
     names = subprocess.run(["git", "ls-files", "modules/*Cargo.toml"], capture_output=True, text=True, check=True)
     for name in names.stdout.split():
-        if name.startswith("modules/native/") or not pathlib.Path(name).exists():
+        if not pathlib.Path(name).exists():
             continue
         manifest = tomllib.loads(pathlib.Path(name).read_text())
+        is_of_the_wing = name.startswith("modules/native/")
         for crate in manifest.get("dependencies", {}):
-            if crate.startswith("tenon-native-"):
+            if is_of_the_wing and crate in ROOMS:
+                yield f"{name}: depends on {crate}: the wing implements {crate}-interface"
+            elif not is_of_the_wing and crate.startswith("tenon-native-"):
                 yield f"{name}: depends on {crate}: a room takes the wing's implementations as trait objects"
 
 
@@ -61,7 +68,7 @@ def main():
     names = subprocess.run(["git", "ls-files", "*.rs"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
     found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
-    problems = list(dependencies_on_the_wing())
+    problems = list(wrong_dependencies())
     for name in sorted(set(found) | set(EXCEPTIONS)):
         count, allowed = found.get(name, 0), EXCEPTIONS.get(name, 0)
         if count > allowed:
