@@ -334,6 +334,12 @@ impl VotingActor {
         self.replica.as_ref().map(Replica::state)
     }
 
+    /// The messages that arrived too early.
+    #[cfg(test)]
+    pub(crate) const fn early(&self) -> &Early {
+        &self.early
+    }
+
     fn round(&self) -> u64 {
         self.state().map_or(0, |state| state.round)
     }

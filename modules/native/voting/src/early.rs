@@ -39,6 +39,13 @@ impl Early {
         push(&mut self.sync_infos, info, MAX_SYNC_INFOS);
     }
 
+    /// The signers of the stored votes, and those of the stored timeouts, from the oldest on.
+    #[cfg(test)]
+    pub(crate) fn signers(&self) -> (Vec<Address>, Vec<Address>) {
+        let votes = self.votes.iter().map(|(signer, _)| *signer);
+        (votes.collect(), self.timeouts.iter().map(|(signer, _)| *signer).collect())
+    }
+
     /// Removes and returns the votes for a block that has arrived.
     pub(crate) fn votes_for(&mut self, block: B256) -> Vec<Vote> {
         take_of(&mut self.votes, |vote| vote.block.hash == block)
@@ -70,12 +77,10 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
 }
 
 fn push_of<T>(queue: &mut VecDeque<(Address, T)>, signer: Address, item: T) {
-    let mut own = (0..queue.len()).filter(|&place| queue[place].0 == signer);
-    let (oldest, others) = (own.next(), own.count());
-    if others + 1 >= MAX_OF_SIGNER
-        && let Some(place) = oldest
-    {
-        queue.remove(place);
+    let mut own = queue.iter().enumerate().filter(|(_, (from, _))| *from == signer).map(|(place, _)| place);
+    let oldest = own.next();
+    if let Some(oldest) = oldest.filter(|_| own.count() + 1 >= MAX_OF_SIGNER) {
+        queue.remove(oldest);
     }
     push(queue, (signer, item), MAX_KEPT);
 }

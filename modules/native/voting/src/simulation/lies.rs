@@ -49,7 +49,7 @@ pub(super) fn block_of(message: &RoundMessage) -> Option<Announced> {
     Some(Announced { hash: block.hash, number: block.number })
 }
 
-fn message(kind: RoundMessageKind, content: &dyn Encodable) -> RoundMessage {
+pub(super) fn message(kind: RoundMessageKind, content: &dyn Encodable) -> RoundMessage {
     let mut payload = Vec::new();
     content.encode(&mut payload);
     RoundMessage { kind, payload: payload.into() }

@@ -11,10 +11,11 @@
 //! now and then how far it is.
 //!
 //! The large form has 1,000 masternodes with 25 peers each: `cargo test --release -p tenon-native-voting large -- --ignored
-//! --nocapture`. All its nodes share the verdicts on signatures, and nothing else. Of so many masternodes 290 are a quorum
-//! there: the certificate of two thirds of more than 440 masternodes does not fit into a header.
+//! --nocapture`. Its nodes share only the cache of recovered signers. Its quorum is 290 signatures, because those of two
+//! thirds of more than 440 masternodes do not fit into a header.
 
 mod agenda;
+mod early_messages;
 mod lies;
 mod links;
 mod node;
