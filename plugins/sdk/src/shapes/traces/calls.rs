@@ -18,9 +18,15 @@ impl TreeFrame for CallFrame {
         }
     }
 
+    fn logs_after_calls(&self, form: &TracerDialect) -> &[TracedLog] {
+        match form {
+            TracerDialect::Ethereum => &self.logs,
+            TracerDialect::Reference => &[],
+        }
+    }
+
     fn end(&self, json: &mut JsonWriter, form: &TracerDialect) {
         if *form == TracerDialect::Ethereum {
-            write_logs(json, &self.logs);
             if let Some(value) = self.value {
                 json.key("value").whole_balance(value);
             }
@@ -78,26 +84,6 @@ fn begin_reference(json: &mut JsonWriter, frame: &CallFrame) {
     if let Some(error) = &frame.error {
         json.key("error").text(error);
     }
-}
-
-/// The member `logs`, if there are any.
-pub(super) fn write_logs(json: &mut JsonWriter, logs: &[TracedLog]) {
-    if logs.is_empty() {
-        return;
-    }
-    json.key("logs").begin_list();
-    for log in logs {
-        json.begin_object();
-        json.key("address").data(log.address);
-        json.key("topics").begin_list();
-        log.topics.iter().for_each(|topic| json.data(topic));
-        json.end_list();
-        json.key("data").data(&log.data);
-        json.key("position").quantity(log.position);
-        json.key("index").quantity(log.index);
-        json.end_object();
-    }
-    json.end_list();
 }
 
 #[cfg(test)]
@@ -185,6 +171,26 @@ mod tests {
         let shape: String = text.chars().filter(|character| "{}[]".contains(*character)).collect();
         assert_eq!(shape, "{[{[{}{}]}{}{[{}]}]}");
         assert_eq!(whole_text(reply(TracerDialect::Reference, vec![])), NO_CALL);
+    }
+
+    #[test]
+    fn the_logs_of_a_call_are_written_in_pieces() {
+        let log = full().logs.remove(0);
+        let frames = vec![CallFrame { logs: vec![log; 5_000], ..frame(0) }, frame(1)];
+        let mut text = TraceText::new(reply(TracerDialect::Ethereum, frames));
+        let (mut pieces, mut before) = (1, 0);
+        while !text.write_some().unwrap() {
+            assert!(text.len() < before + super::super::PIECE_BYTES + 1024);
+            before = text.len();
+            pieces += 1;
+        }
+
+        let json = text.finish().into_string();
+
+        assert!(pieces > 3);
+        assert_eq!(json.matches(r#","logs":["#).count(), 1);
+        assert_eq!(json.matches(r#""position":"0x4""#).count(), 5_000);
+        assert!(json.ends_with(r#","index":"0x5"}],"type":"CALL"}"#));
     }
 
     #[test]

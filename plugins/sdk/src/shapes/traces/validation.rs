@@ -2,10 +2,10 @@
 
 use tenon_api::{
     B256,
-    messages::{AccessedSlots, ValidationFrame},
+    messages::{AccessedSlots, TracedLog, ValidationFrame},
 };
 
-use super::{JsonWriter, calls::write_logs, tree::TreeFrame};
+use super::{JsonWriter, tree::TreeFrame};
 
 impl TreeFrame for ValidationFrame {
     type Form = ();
@@ -33,7 +33,13 @@ impl TreeFrame for ValidationFrame {
         if let Some(reason) = &self.revert_reason {
             json.key("revertReason").text(reason);
         }
-        write_logs(json, &self.logs);
+    }
+
+    fn logs_before_calls(&self) -> &[TracedLog] {
+        &self.logs
+    }
+
+    fn before_calls(&self, json: &mut JsonWriter) {
         if let Some(value) = self.value {
             json.key("value").quantity_256(value);
         }
