@@ -9,16 +9,16 @@ use tenon_native_consensus::{SyncInfo, Timeout, Vote};
 
 /// Maximum number of stored votes, and of stored timeouts: several rounds of a network of 108 masternodes.
 const MAX_KEPT: usize = 2048;
-/// Maximum number of stored votes of a signer, and of its timeouts. An honest signer sends one of each in a round, and few
-/// nodes are more rounds behind without a synchronisation.
+/// Maximum number of stored votes of a signer, and of its timeouts. An honest signer sends one of each in a round, repeating a
+/// timeout, and few nodes are more rounds behind without a synchronisation.
 const MAX_OF_SIGNER: usize = 12;
 /// Maximum number of stored sync infos.
 const MAX_SYNC_INFOS: usize = 16;
 /// Maximum number of rounds ahead of the current one for which messages are stored.
 pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
 
-/// Messages that arrived too early. When a queue is full, or holds the share of a signer, the oldest is removed: of all, or
-/// of the signer.
+/// Messages that arrived too early. A repeated one is stored once. When a queue is full, or holds the share of a signer, the
+/// oldest is removed: of all, or of the signer.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     votes: VecDeque<(Address, Vote)>,
@@ -76,10 +76,19 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     queue.push_back(item);
 }
 
-fn push_of<T>(queue: &mut VecDeque<(Address, T)>, signer: Address, item: T) {
-    let mut own = queue.iter().enumerate().filter(|(_, (from, _))| *from == signer).map(|(place, _)| place);
-    let oldest = own.next();
-    if let Some(oldest) = oldest.filter(|_| own.count() + 1 >= MAX_OF_SIGNER) {
+fn push_of<T: PartialEq>(queue: &mut VecDeque<(Address, T)>, signer: Address, item: T) {
+    let (mut oldest, mut count) = (None, 0);
+    for (place, (from, kept)) in queue.iter().enumerate() {
+        if *from != signer {
+            continue;
+        }
+        if *kept == item {
+            return;
+        }
+        oldest = oldest.or(Some(place));
+        count += 1;
+    }
+    if let Some(oldest) = oldest.filter(|_| count >= MAX_OF_SIGNER) {
         queue.remove(oldest);
     }
     push(queue, (signer, item), MAX_KEPT);
@@ -120,11 +129,24 @@ mod tests {
         assert_eq!(early.votes_up_to(4), [vote(5, 3)]);
         assert_eq!(early.votes, [(signer(1), vote(9, 4))], "the vote of round 3 is dropped");
 
-        for round in [4, 5, 5, 6] {
-            early.keep_timeout(signer(1), Timeout { round, ..Timeout::default() });
+        for (from, round) in [(1, 4), (1, 5), (2, 5), (1, 6)] {
+            early.keep_timeout(signer(from), Timeout { round, ..Timeout::default() });
         }
         assert_eq!(early.timeouts_of(5).len(), 2);
         assert_eq!(early.timeouts.len(), 1);
+    }
+
+    /// An honest node repeats its timeout until the round is over.
+    #[test]
+    fn a_repeated_message_is_kept_once() {
+        let mut early = Early::default();
+        for round in 0..MAX_OF_SIGNER as u64 {
+            for _ in 0..3 {
+                early.keep_timeout(signer(1), Timeout { round, ..Timeout::default() });
+            }
+        }
+        assert_eq!(early.timeouts.len(), MAX_OF_SIGNER);
+        assert_eq!(early.timeouts.front().unwrap().1.round, 0);
     }
 
     #[test]

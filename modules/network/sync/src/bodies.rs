@@ -117,11 +117,19 @@ impl BlockQueue {
         hashes
     }
 
-    /// Whether an answer has the body of one of these blocks, as far as they wait here.
+    /// Whether an answer can be the one to a question for these blocks: it has the body of one of them, or one of them does
+    /// not wait here any more, so that its body cannot be matched.
     pub(crate) fn fits(&self, asked: &[(u64, B256)], bodies: &[CheckedBody]) -> bool {
-        let is_asked = |slot: &&Slot| asked.contains(&(slot.header.number, slot.header.hash()));
-        let mut slots = self.slots.iter().filter(is_asked).peekable();
-        slots.peek().is_none() || slots.any(|slot| bodies.iter().any(|body| body.belongs_to(&slot.header)))
+        asked.iter().any(|(number, hash)| {
+            let slot = self.slot(*number).filter(|slot| slot.header.hash() == *hash);
+            slot.is_none_or(|slot| bodies.iter().any(|body| body.belongs_to(&slot.header)))
+        })
+    }
+
+    /// The place of a height, if its block waits here.
+    fn slot(&self, number: u64) -> Option<&Slot> {
+        let first = self.slots.front()?.header.number;
+        self.slots.get(usize::try_from(number.checked_sub(first)?).ok()?)
     }
 
     /// Puts the bodies of an answer where they belong. What is not here afterwards is missing again.

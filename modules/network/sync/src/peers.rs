@@ -12,6 +12,9 @@ use crate::bounded_set::BoundedSet;
 
 /// Time for an answer (`docs/spec/p2p.md` 19.4).
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// An answer to a question whose time was over may come for so long after it was asked. A connection without any message
+/// ends earlier (`docs/spec/p2p.md` 8).
+const LATE_LIMIT: Duration = Duration::from_secs(60);
 /// A peer that did not answer is not asked for so long.
 const PAUSE: Duration = Duration::from_secs(10);
 /// A peer that failed as the source of a cycle is no source for so long.
@@ -46,12 +49,10 @@ pub(crate) enum HeaderPurpose {
     Tail { first: u64 },
     /// The header of an announced block.
     Announced { hash: B256, number: u64 },
-    /// What a cycle wanted that is over.
-    Nothing,
 }
 
 impl HeaderPurpose {
-    /// Whether these headers can be an answer: they begin where they were asked for.
+    /// Whether these headers can be an answer: they begin where they were asked for, or there are none.
     fn fits(self, headers: &[SealedHeader]) -> bool {
         let Some(header) = headers.first() else { return true };
         match self {
@@ -60,7 +61,6 @@ impl HeaderPurpose {
                 header.number == first
             }
             Self::Halving { number } => header.number == number,
-            Self::Nothing => true,
         }
     }
 }
@@ -68,11 +68,17 @@ impl HeaderPurpose {
 /// An open question.
 #[derive(Clone, Debug)]
 pub(crate) struct Open<T> {
-    pub(crate) what: T,
-    pub(crate) asked_at: Duration,
+    what: T,
+    asked_at: Duration,
+    /// False after the end of the cycle that wanted the answer.
+    is_wanted: bool,
 }
 
 impl<T> Open<T> {
+    pub(crate) const fn new(what: T, asked_at: Duration) -> Self {
+        Self { what, asked_at, is_wanted: true }
+    }
+
     fn is_due(&self, now: Duration) -> bool {
         now >= self.asked_at + ANSWER_LIMIT
     }
@@ -89,11 +95,11 @@ pub(crate) struct Peer {
     pub(crate) is_head_asked: bool,
     pub(crate) headers: Option<Open<HeaderPurpose>>,
     pub(crate) bodies: Option<Open<Vec<(u64, B256)>>>,
-    /// Number of questions for headers whose answers did not come in time. A connection that stalls delivers them later,
-    /// when another question may be open: answers have no number that tells their question.
-    late_headers: u32,
+    /// Questions for headers whose answers did not come in time, oldest first. A connection that stalls delivers them later,
+    /// when another question may be open: answers have no number that tells their question, but come in order.
+    overdue_headers: Vec<Open<HeaderPurpose>>,
     /// The same of bodies.
-    late_bodies: u32,
+    overdue_bodies: Vec<Open<Vec<(u64, B256)>>>,
     /// Bodies of the next question.
     pub(crate) body_count: usize,
     /// Moving average of the time to an answer.
@@ -117,8 +123,8 @@ impl Peer {
             is_head_asked: false,
             headers: None,
             bodies: None,
-            late_headers: 0,
-            late_bodies: 0,
+            overdue_headers: Vec::new(),
+            overdue_bodies: Vec::new(),
             body_count: FIRST_BODIES,
             round_trip: Duration::from_millis(200),
             paused_until: Duration::ZERO,
@@ -139,26 +145,25 @@ impl Peer {
     }
 
     /// Whether headers answer an earlier question, whose time was over, instead of the open one.
-    pub(crate) fn take_late_headers(&mut self, headers: &[SealedHeader]) -> bool {
-        let fits = self.headers.as_ref().is_some_and(|open| open.what.fits(headers));
-        take_late(&mut self.late_headers, fits)
+    pub(crate) fn take_late_headers(&mut self, headers: &[SealedHeader], now: Duration) -> bool {
+        take_late(&mut self.overdue_headers, self.headers.as_ref(), now, |purpose| purpose.fits(headers))
     }
 
-    /// Whether bodies answer an earlier question, whose time was over, instead of the open one. `fits`: whether one of
-    /// them was asked for with the open one.
-    pub(crate) fn take_late_bodies(&mut self, fits: impl FnOnce(&[(u64, B256)]) -> bool) -> bool {
-        let fits = self.late_bodies > 0 && self.bodies.as_ref().is_some_and(|open| fits(&open.what));
-        take_late(&mut self.late_bodies, fits)
+    /// Whether bodies answer an earlier question, whose time was over, instead of the open one. `fits`: whether they can be
+    /// an answer to a question.
+    pub(crate) fn take_late_bodies(&mut self, now: Duration, fits: impl Fn(&[(u64, B256)]) -> bool) -> bool {
+        take_late(&mut self.overdue_bodies, self.bodies.as_ref(), now, |asked| fits(asked))
     }
 
-    /// The open question for headers with the answer's time counted.
+    /// The open question for headers with the answer's time counted, if the answer is still wanted.
     pub(crate) fn take_headers(&mut self, now: Duration) -> Option<HeaderPurpose> {
         let open = self.headers.take()?;
         self.count(now.saturating_sub(open.asked_at));
-        Some(open.what)
+        open.is_wanted.then_some(open.what)
     }
 
-    /// The open question for bodies with the answer's time counted, and the size of the next question.
+    /// The open question for bodies with the answer's time counted, and the size of the next question. `None` if the answer
+    /// is not wanted any more.
     pub(crate) fn take_bodies(&mut self, now: Duration, answered: usize) -> Option<Vec<(u64, B256)>> {
         let open = self.bodies.take()?;
         let took = now.saturating_sub(open.asked_at);
@@ -168,7 +173,7 @@ impl Peer {
         } else if took >= SLOW || answered < open.what.len() {
             self.body_count = (self.body_count / 2).max(answered.min(self.body_count)).max(2);
         }
-        Some(open.what)
+        open.is_wanted.then_some(open.what)
     }
 
     fn count(&mut self, took: Duration) {
@@ -187,19 +192,41 @@ impl Peer {
     }
 }
 
-/// Whether an answer is a late one: it fits no open question, and there are late ones.
-const fn take_late(late: &mut u32, fits: bool) -> bool {
-    let is_late = !fits && *late > 0;
-    if is_late {
-        *late -= 1;
+/// Whether an answer is one to an overdue question and not to the open one. If it can be either, it is taken for the
+/// latter, and the other answer is expected. Only an answer that fits a question is late: a wrong one is held against its
+/// sender, however many it owes.
+fn take_late<T: Clone>(
+    overdue: &mut Vec<Open<T>>,
+    open: Option<&Open<T>>,
+    now: Duration,
+    fits: impl Fn(&T) -> bool,
+) -> bool {
+    overdue.retain(|question| now < question.asked_at + LATE_LIMIT);
+    if overdue.is_empty() {
+        return false;
     }
-    is_late
+    let answered = overdue.iter().position(|question| fits(&question.what));
+    let open = open.filter(|question| fits(&question.what));
+    match answered {
+        Some(place) => {
+            overdue.drain(..=place);
+        }
+        None if open.is_some() => overdue.clear(),
+        None => {}
+    }
+    if let Some(question) = open {
+        overdue.extend(answered.map(|_| question.clone()));
+        return false;
+    }
+    answered.is_some()
 }
 
 /// An overdue question.
 #[derive(Clone, Debug)]
 pub(crate) enum Overdue {
-    Headers(HeaderPurpose),
+    /// `None` if the answer is not wanted any more.
+    Headers(Option<HeaderPurpose>),
+    /// None if the answer is not wanted any more.
     Bodies(Vec<(u64, B256)>),
 }
 
@@ -226,16 +253,17 @@ impl Peers {
             if peer.headers.as_ref().is_some_and(|open| open.is_due(now))
                 && let Some(open) = peer.headers.take()
             {
-                peer.late_headers = peer.late_headers.saturating_add(1);
+                overdue.push((*id, Overdue::Headers(open.is_wanted.then_some(open.what))));
+                peer.overdue_headers.push(open);
                 peer.pause(now);
-                overdue.push((*id, Overdue::Headers(open.what)));
             }
             if peer.bodies.as_ref().is_some_and(|open| open.is_due(now))
                 && let Some(open) = peer.bodies.take()
             {
-                peer.late_bodies = peer.late_bodies.saturating_add(1);
+                let wanted = if open.is_wanted { open.what.clone() } else { Vec::new() };
+                overdue.push((*id, Overdue::Bodies(wanted)));
+                peer.overdue_bodies.push(open);
                 peer.pause(now);
-                overdue.push((*id, Overdue::Bodies(open.what)));
             }
         }
         overdue
@@ -247,12 +275,12 @@ impl Peers {
             if let Some(open) = &mut peer.headers
                 && !matches!(open.what, HeaderPurpose::Announced { .. } | HeaderPurpose::Head { .. })
             {
-                open.what = HeaderPurpose::Nothing;
+                open.is_wanted = false;
             }
             if let Some(open) = &mut peer.bodies
                 && !matches!(open.what[..], [(_, hash)] if is_of_fetcher(&hash))
             {
-                open.what.clear();
+                open.is_wanted = false;
             }
         }
     }

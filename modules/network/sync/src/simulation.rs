@@ -471,6 +471,30 @@ fn a_late_answer_is_not_taken_for_a_wrong_one() {
     assert_eq!(world.faults, [(node(1), Fault::NoAnswer)], "the header of its head did not come in time");
 }
 
+/// A peer that owes an answer has no credit for lies.
+#[test]
+fn a_wrong_answer_is_not_taken_for_a_late_one() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(1_000, 1, 0));
+    let mut world = World::new(&own, &[(PeerBehaviour::Slow(3_600_000), theirs.clone())]);
+    world.run(B256::ZERO, 12);
+    assert_eq!(world.faults, [(node(1), Fault::NoAnswer)]);
+
+    world.peers.insert(node(1), (PeerBehaviour::Liar, theirs));
+    world.run(B256::ZERO, 30);
+
+    assert_eq!(world.faults.get(1), Some(&(node(1), Fault::WrongAnswer)), "{:?}", world.faults);
+}
+
+/// The late answer to a question that was repeated is taken for the second one's, whose own answer follows.
+#[test]
+fn two_answers_to_a_question_that_was_repeated_are_both_right() {
+    let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(2_000, 1, 0));
+    let mut world = World::new(&own, &[(PeerBehaviour::Slow(17_000), theirs.clone())]);
+    world.run(B256::ZERO, 200);
+
+    assert!(world.faults.iter().all(|(_, fault)| *fault == Fault::NoAnswer), "{:?}", world.faults);
+}
+
 #[test]
 fn late_bodies_are_not_taken_for_wrong_ones() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(200, 1, 0));

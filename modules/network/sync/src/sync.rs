@@ -164,7 +164,7 @@ impl ChainSync {
     pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
         self.now = now;
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
-        if known.take_late_headers(&headers) {
+        if known.take_late_headers(&headers, now) {
             return;
         }
         let Some(purpose) = known.take_headers(now) else { return };
@@ -172,7 +172,6 @@ impl ChainSync {
             HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain, now),
             HeaderPurpose::Fill { first } => self.take_fill(peer, first, headers),
             HeaderPurpose::Head { hash } => self.take_head(peer, hash, &headers),
-            HeaderPurpose::Nothing => {}
             purpose => {
                 if let (HeaderPurpose::Height { hash }, [header]) = (purpose, &headers[..])
                     && header.hash() == hash
@@ -263,7 +262,7 @@ impl ChainSync {
     /// A peer has answered a question for bodies, or sent bodies unasked.
     pub fn bodies(&mut self, peer: NodeId, bodies: Vec<CheckedBody>, chain: &dyn LocalChain, now: Duration) {
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
-        if known.take_late_bodies(|asked| bodies_fit(asked, &bodies, &self.fetcher, self.cycle.as_ref())) {
+        if known.take_late_bodies(now, |asked| bodies_fit(asked, &bodies, &self.fetcher, self.cycle.as_ref())) {
             return;
         }
         let Some(asked) = known.take_bodies(now, bodies.len()) else { return };
@@ -277,9 +276,6 @@ impl ChainSync {
             };
             let block = tenon_chain::assemble_block(header, body.transactions, body.ommers, None);
             self.take_block(Arc::new(block), peer, chain, now);
-            return;
-        }
-        if asked.is_empty() {
             return;
         }
         let Some(cycle) = &mut self.cycle else { return };
@@ -384,8 +380,8 @@ impl ChainSync {
 
     fn expire(&mut self, peer: NodeId, overdue: Overdue) {
         match overdue {
-            Overdue::Headers(HeaderPurpose::Announced { hash, .. }) => self.fetcher.missed(peer, &hash),
-            Overdue::Headers(HeaderPurpose::Fill { first }) => {
+            Overdue::Headers(Some(HeaderPurpose::Announced { hash, .. })) => self.fetcher.missed(peer, &hash),
+            Overdue::Headers(Some(HeaderPurpose::Fill { first })) => {
                 if let Some(Stage::Download(headers)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) {
                     headers.release(peer, first);
                 }
@@ -418,7 +414,7 @@ impl ChainSync {
             if !peer.is_head_asked && peer.is_free_for_headers(now) {
                 peer.is_head_asked = true;
                 let purpose = HeaderPurpose::Head { hash: peer.head };
-                peer.headers = Some(Open { what: purpose, asked_at: now });
+                peer.headers = Some(Open::new(purpose, now));
                 let question = Question::Headers(question_of(purpose, peer.head));
                 self.actions.push_back(Action::Ask { peer: *id, question });
             }
@@ -448,7 +444,7 @@ impl ChainSync {
             if matches!(purpose, HeaderPurpose::Height { .. }) {
                 cycle.claimed = peer.total_difficulty;
             }
-            peer.headers = Some(Open { what: purpose, asked_at: now });
+            peer.headers = Some(Open::new(purpose, now));
             let question = Question::Headers(question_of(purpose, head));
             self.actions.push_back(Action::Ask { peer: cycle.source, question });
         }
@@ -480,7 +476,7 @@ impl ChainSync {
                 && let Some(first) = headers.assign(*id, peer.number.unwrap_or_default(), now, patience)
             {
                 let purpose = HeaderPurpose::Fill { first };
-                peer.headers = Some(Open { what: purpose, asked_at: now });
+                peer.headers = Some(Open::new(purpose, now));
                 let question = Question::Headers(question_of(purpose, peer.head));
                 self.actions.push_back(Action::Ask { peer: *id, question });
             }
@@ -492,7 +488,7 @@ impl ChainSync {
                 let is_usable = |header: &SealedHeader| header.number <= number && !lacking.contains(&header.hash());
                 let hashes = cycle.blocks.assign(*id, peer.body_count, now, patience, is_usable);
                 if !hashes.is_empty() {
-                    peer.bodies = Some(Open { what: hashes.clone(), asked_at: now });
+                    peer.bodies = Some(Open::new(hashes.clone(), now));
                     let question = Question::Bodies(hashes.into_iter().map(|(_, hash)| hash).collect());
                     self.actions.push_back(Action::Ask { peer: *id, question });
                 }
@@ -538,11 +534,11 @@ impl ChainSync {
             let question = match wanted {
                 Wanted::Header { hash, number } => {
                     let purpose = HeaderPurpose::Announced { hash, number };
-                    peer.headers = Some(Open { what: purpose, asked_at: now });
+                    peer.headers = Some(Open::new(purpose, now));
                     Question::Headers(question_of(purpose, hash))
                 }
                 Wanted::Body { hash } => {
-                    peer.bodies = Some(Open { what: vec![(0, hash)], asked_at: now });
+                    peer.bodies = Some(Open::new(vec![(0, hash)], now));
                     Question::Bodies(vec![hash])
                 }
             };
@@ -613,6 +609,5 @@ fn question_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
             request(HeaderOrigin::Number(first), SEGMENT, 0)
         }
         HeaderPurpose::Announced { hash, .. } => request(HeaderOrigin::Hash(hash), 1, 0),
-        HeaderPurpose::Nothing => request(HeaderOrigin::Hash(head), 0, 0),
     }
 }
