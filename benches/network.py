@@ -32,13 +32,11 @@ import importing
 import network_live
 import network_reference
 import servers
-from network_nodes import HEAD, bench, ending, first_blocks, height, imported, median, node, peers, percentile, source_of
+from network_nodes import HEAD, bench, first_blocks, height, imported, median, node, peers, percentile, source_of
 from network_nodes import wait_for_height
 from targets import Target, report_targets
 
-PYTHON = servers.CACHE / "python" / "bin" / "python"
-PEERS = pathlib.Path(__file__).resolve().parent / "network_peers.py"
-NETWORK_ID, IDLE_PEERS, BUSY_PEERS = 5151, 25, 50
+IDLE_PEERS, BUSY_PEERS = 25, 50
 BALANCE = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": ["0x" + "11" * 20, "latest"]}
 # Share of the expected length of a sync in which RPC is asked, so that the sync does not end meanwhile.
 ASKED_SHARE = 0.6
@@ -89,23 +87,14 @@ def load(server, seconds):
     return json.loads(done.stdout)["p99_micros"] / 1000
 
 
-def scripted(command, server, number):
-    genesis = server.call("eth_getBlockByNumber", "0x0", False)["hash"]
-    enode = server.call("admin_nodeInfo")["enode"]
-    arguments = [str(PYTHON), str(PEERS), command, enode, str(NETWORK_ID), genesis, str(number)]
-    return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
 def idle(options, folder):
     """Percent of a core that peers cost which only answer Pings, beyond a node without peers."""
     with node(folder / "idle", source_of(folder)[0]) as server:
         alone = share(server, options.idle_seconds)
-        with ending(scripted("idle", server, IDLE_PEERS)) as peers:
-            if peers.stdout.readline().strip() != "connected":
-                raise SystemExit("the peers could not connect")
+        with peers("idle", server, "--peers", IDLE_PEERS) as process:
             server.settle()
             with_peers = share(server, options.idle_seconds)
-            left = int(peers.communicate("", timeout=60)[0])
+            left = json.loads(process.communicate("", timeout=60)[0])["peers"]
     # A peer that was cut costs nothing.
     return {"alone": alone, "with_peers": with_peers, "peers": left}
 

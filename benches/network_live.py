@@ -10,8 +10,9 @@ import importing
 from network_nodes import BENCH, bench, ending, first_blocks, imported, node, source_of, target, wait_for_height
 
 # Keccak-256 of "masternode 107": the last masternode of the chains of `tenon-bench-import mainnet make`, whose signature is
-# not among the 73 of their certificates.
+# not among the 73 of their certificates. Key and address.
 LAST_MASTERNODE = "a15e8319e80a29cdc8d3b98a5fc574aa1d38e275b643aab47658193a767c05e1"
+LAST_ADDRESS = "0x0953aBD82939dfa554DbB976d5ba5BeA874F09c5"
 MASTERNODES, SIGNATURES, MADE_BEFORE = 108, 73, 200
 # Blocks of `load` whose transactions wait in the pool before the measurement, so that every block is full.
 FILLED_BEFORE = 12
@@ -36,7 +37,7 @@ def live(options, folder):
     imported(folder / "live", (genesis, first_blocks(chain, MADE_BEFORE, folder / "short.rlp")))
     with node(folder / "live", genesis, *with_key(folder / "key", LAST_MASTERNODE)) as server:
         time.sleep(listening_seconds(genesis))
-        plan = ["--chain", chain, "--from", MADE_BEFORE, "--blocks", options.blocks, "--votes"]
+        plan = ["--chain", chain, "--from", MADE_BEFORE, "--blocks", options.blocks, "--masternode", LAST_ADDRESS]
         return bench("live", *target(server), *plan)
 
 

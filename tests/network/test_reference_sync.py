@@ -55,7 +55,9 @@ def test_a_chain_goes_to_the_reference_and_back_with_a_kill_each(name, tmp_path)
         assert full.call("admin_addPeer", other.enode()) is True
         wait_for(lambda: height(other), lambda number: number >= middle, seconds=300)
         other.kill()
-        other = Reference(*other.begun_with)
+        other = other.again()
+        # A short chain may have been complete before the kill.
+        assert height(other) < height(full) or name != "fresh"
         assert full.call("admin_addPeer", other.enode()) is True
         wait_for_head(other, best)
 
@@ -63,7 +65,9 @@ def test_a_chain_goes_to_the_reference_and_back_with_a_kill_each(name, tmp_path)
         assert back.call("admin_addPeer", other.enode()) is True
         wait_for(lambda: height(back), lambda number: number >= middle, seconds=300)
         back.kill()
-        again = stack.enter_context(started(path, tmp_path / "back", "--p2p.static", other.enode()))
+        again = stack.enter_context(started(path, tmp_path / "back"))
+        assert height(again) < height(full) or name != "fresh"
+        assert again.call("admin_addPeer", other.enode()) is True
         wait_for_head(again, best)
         [shown] = wait_for(lambda: heads(again), bool)
         assert shown["protocols"]["eth"]["head"] == best

@@ -96,8 +96,8 @@ struct Frames {
     bytes: Vec<u8>,
     /// Size of each frame.
     sizes: Vec<usize>,
-    /// Sizes of the compressed and of the encoded payload.
-    compressed: Vec<Vec<u8>>,
+    /// The payload of each, compressed.
+    compressed: Vec<u8>,
     code: u64,
 }
 
@@ -106,8 +106,8 @@ fn frames(link: &mut Link, message: &Message, version: &Version, bytes: usize) -
     let (kind, payload) = message.encode().ok_or("not sent")?;
     let code = version.code(kind).ok_or("not in this version")?;
     let count = bytes.div_ceil(payload.len());
-    let mut found = Frames { bytes: Vec::new(), sizes: Vec::new(), compressed: Vec::new(), code };
-    found.compressed.push(tenon_network_rlpx::parts::compress(&payload)?);
+    let compressed = tenon_network_rlpx::parts::compress(&payload)?;
+    let mut found = Frames { bytes: Vec::new(), sizes: Vec::new(), compressed, code };
     for _ in 0..count {
         link.sender.send(0, code, &payload)?;
         let frame = written(&mut link.sender);
@@ -176,14 +176,13 @@ impl Alone {
 }
 
 fn alone(frames: &Frames) -> Outcome<usize> {
-    let compressed = frames.compressed.first().ok_or("no frame")?;
     // A connection copies what it reads, too; the copy here is made before, and not measured.
     let (mut alone, mut bytes, mut found) = (Alone::new(), frames.bytes.clone(), 0);
     let (used, ()) = processor::of(|| {
         let mut rest = &mut bytes[..];
         for size in &frames.sizes {
             let (frame, after) = rest.split_at_mut(*size);
-            found += alone.frame(frame, compressed)?;
+            found += alone.frame(frame, &frames.compressed)?;
             rest = after;
         }
         Ok(())
@@ -218,7 +217,7 @@ fn compare(message: &Message, version: &Version, plan: &Plan) -> Outcome<Value> 
         if count != frames.sizes.len() {
             return Err(format!("{count} of {} messages arrived", frames.sizes.len()).into());
         }
-        of_payload = snap::raw::decompress_len(&frames.compressed[0])?;
+        of_payload = snap::raw::decompress_len(&frames.compressed)?;
         session = session.min(used.as_nanos() as f64 / count as f64);
         least = least.min(alone(&frames)? as f64 / count as f64);
     }

@@ -2,10 +2,11 @@
 //! the next block lists them, and then the next block. Measured from the moment the block is sent: until the last of the
 //! other peers has received it, and until the node's own vote for it has arrived at one of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use clap::Args;
 use serde_json::{Value, json};
 use tenon_api::Block;
@@ -40,9 +41,9 @@ pub(crate) struct Plan {
     /// Number of peers beside the one that sends
     #[arg(long, default_value_t = 24)]
     peers: u8,
-    /// Wait for the node's own vote
+    /// Address of the masternode that the node is: wait for its votes. It votes for no block of a round that it leads
     #[arg(long)]
-    votes: bool,
+    masternode: Option<Address>,
 }
 
 /// What a peer has received, and when.
@@ -133,17 +134,17 @@ impl Peers {
         let (kind, payload) = message.encode().ok_or("never sent")?;
         let began = Instant::now();
         self.sender.send(kind, &payload).await?;
-        let (mut received, mut times) = (0, Times::default());
-        let count = self.count;
+        let (mut received, mut times) = (BTreeSet::new(), Times::default());
+        let count = usize::from(self.count);
         let what = format!("block {} at every peer, and the vote for it", block.header.number);
         self.wait(&what, |arrival| {
             if arrival.block == hash {
                 let milliseconds = Some((arrival.at - began).as_secs_f64() * 1_000.0);
                 match arrival.is_vote {
                     true => times.voted = times.voted.or(milliseconds),
-                    false => received += 1,
+                    false => _ = received.insert(arrival.peer),
                 }
-                if received == count && times.relayed.is_none() {
+                if received.len() == count && times.relayed.is_none() {
                     times.relayed = milliseconds;
                 }
             }
@@ -162,8 +163,9 @@ pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     let (mut relayed, mut voted) = (Vec::new(), Vec::new());
     for block in next {
         peers.vote(block).await?;
-        let times = peers.send(block, plan.votes).await?;
-        // Signing transactions come with every fifteenth block.
+        let is_voted_for = plan.masternode.is_some_and(|own| block.header.beneficiary != own);
+        let times = peers.send(block, is_voted_for).await?;
+        // Two blocks of fifteen have signing transactions.
         if block.transactions.is_empty() {
             relayed.extend(times.relayed);
             voted.extend(times.voted);

@@ -11,6 +11,7 @@
 mod blocks;
 mod busy;
 mod frames;
+mod idle;
 mod live;
 mod peer;
 mod processor;
@@ -48,6 +49,8 @@ enum Command {
     Syncing(syncing::Plan),
     /// Keeps a node busy, until the input ends
     Busy(busy::Plan),
+    /// Peers that only answer Pings, until the input ends
+    Idle(idle::Plan),
     /// From a block's arrival to its relay to 24 peers, and to the node's own vote
     Live(live::Plan),
     /// From the due times of a node's own blocks to their arrival
@@ -64,6 +67,7 @@ fn execute(command: &Command) -> Outcome<serde_json::Value> {
         Command::Serving(plan) => runtime.block_on(serving::measure(plan)),
         Command::Syncing(plan) => runtime.block_on(syncing::run(plan)),
         Command::Busy(plan) => runtime.block_on(busy::run(plan)),
+        Command::Idle(plan) => runtime.block_on(idle::run(plan)),
         Command::Live(plan) => runtime.block_on(live::measure(plan)),
         Command::Watch(plan) => runtime.block_on(watch::measure(plan)),
         Command::Raw(plan) => watch::raw(plan),
