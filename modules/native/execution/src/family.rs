@@ -14,14 +14,14 @@ use tenon_execution_interface::{
 };
 
 /// The rules of one native chain.
-pub struct NativeFamily {
+pub(crate) struct NativeFamily {
     spec: Arc<ChainSpec>,
     settings: Arc<NativeSettings>,
 }
 
 impl NativeFamily {
     /// The rules of this chain; `None` if it is not native.
-    pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
         let settings = Arc::new(spec.native.clone()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }

@@ -35,7 +35,7 @@ mod whole_fees;
 use exchange::Prices;
 
 pub use addresses::{as_text as address_text, is_exempt_receiver};
-pub use family::NativeFamily;
+use family::NativeFamily;
 pub use frames::run_all as run_frames;
 pub use interception::is_skipped_by_traces;
 pub use precompiles::PriceRecords;

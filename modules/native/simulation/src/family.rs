@@ -18,14 +18,14 @@ use tenon_simulation_interface::{
 use crate::{estimate, message, overrides};
 
 /// Calls and simulations by the rules of one native chain.
-pub struct NativeSimulation {
+pub(crate) struct NativeSimulation {
     spec: Arc<ChainSpec>,
     settings: Arc<NativeSettings>,
 }
 
 impl NativeSimulation {
     /// That of this chain; `None` if it is not native.
-    pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
         let settings = Arc::new(spec.native.clone()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tenon_chain::ChainSpec;
 use tenon_simulation_interface::SimulationFamily;
 
-pub use family::NativeSimulation;
+use family::NativeSimulation;
 
 /// What a native chain decides where nothing is written; `None` for a chain of another family.
 pub fn simulation_of(spec: &Arc<ChainSpec>) -> Option<Arc<dyn SimulationFamily>> {

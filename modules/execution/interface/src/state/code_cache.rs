@@ -1,4 +1,4 @@
-//! Cache of analysed code, shared by blocks and calls.
+//! Cache of analysed code. The import and calls have one each, so that calls push out no contract of the import.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
