@@ -62,8 +62,9 @@ def beside(options, folder):
 
 
 def serving(options, folder):
-    """Answers a second by kind: of this node, of the reference, and the median ratio of the rounds, which alternate. The
-    blocks of the chain `local` are small, so that an answer holds 128 bodies."""
+    """Answers by kind, for a second of the node's processor time: of this node, of the reference, and the median ratio of the
+    rounds, which alternate. The peers need as much processor time as the nodes, and share it with them, so that answers a
+    second on the clock say less. The blocks of the chain `local` are small, so that an answer holds 128 bodies."""
     if not REFERENCE:
         return None
     genesis = servers.ROOT / "tests" / "data" / "chain" / "native-genesis-local.json.gz"
@@ -74,8 +75,12 @@ def serving(options, folder):
         if height(server) != height(reference):
             raise SystemExit("the nodes have not the same blocks")
         for _ in range(options.rounds):
-            rounds.append((bench("serving", *target(server)), bench("serving", *target(reference))))
-    return {kind: compared([[run[kind]["a_second"] for run in each] for each in rounds]) for kind in KINDS}
+            rounds.append([bench("serving", *target(each), "--process", each.process.pid) for each in (server, reference)])
+    return {
+        kind: compared([[run[kind]["a_processor_second"] for run in each] for each in rounds])
+        | {"on_the_clock": compared([[run[kind]["a_second"] for run in each] for each in rounds])}
+        for kind in KINDS
+    }
 
 
 def compared(rates):

@@ -9,6 +9,7 @@ use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, Message};
 
 use crate::Outcome;
 use crate::peer::{Peer, Target, source};
+use crate::processor;
 
 const HEADERS: u64 = 192;
 const BODIES: usize = 128;
@@ -26,6 +27,9 @@ pub(crate) struct Plan {
     /// Seconds of each kind of request
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
+    /// The node's process, whose processor time counts
+    #[arg(long)]
+    process: u32,
 }
 
 /// The request for headers of these blocks.
@@ -62,7 +66,15 @@ async fn ask(peer: &mut Peer, request: &Message, answer: Kind, seconds: f64) -> 
     Ok(served)
 }
 
-/// All peers ask the same; answers a second.
+/// Processor time that the node uses during the measurement, seconds.
+async fn processor_seconds(plan: &Plan) -> Outcome<f64> {
+    tokio::time::sleep(WARM_UP).await;
+    let before = processor::used_by(plan.process)?;
+    tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
+    Ok(processor::used_by(plan.process)?.saturating_sub(before).as_secs_f64())
+}
+
+/// All peers ask the same; answers a second on the clock, and a second of the node's processor time.
 async fn all_ask(plan: &Plan, request: &Message, answer: Kind) -> Outcome<Value> {
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..plan.peers {
@@ -70,13 +82,15 @@ async fn all_ask(plan: &Plan, request: &Message, answer: Kind) -> Outcome<Value>
         let mut peer = plan.target.connect_empty(source(place)).await?;
         tasks.spawn(async move { ask(&mut peer, &request, answer, seconds).await });
     }
+    let used = processor_seconds(plan).await?;
     let (mut answers, mut bytes) = (0, 0);
     while let Some(done) = tasks.join_next().await {
         let served = done??;
         answers += served.answers;
         bytes = served.bytes;
     }
-    Ok(json!({ "a_second": answers as f64 / plan.seconds, "bytes": bytes }))
+    let answers = answers as f64;
+    Ok(json!({ "a_second": answers / plan.seconds, "a_processor_second": answers / used, "bytes": bytes }))
 }
 
 /// Answers of 192 headers, and of 128 bodies, a second.
