@@ -182,7 +182,7 @@ def test_a_batch_of_endless_requests_is_stopped_like_its_entries(hasty_node):
 
 
 def test_requests_limited_by_gas_return_their_error(node):
-    """An estimate tries at most the block's gas, whatever its caller allows; a transaction's trace has its gas."""
+    """An estimate tries at most the block's gas, also if its caller allows more; a transaction's trace has its gas."""
     with wire.UnixSocket(node) as connection:
         estimate = wire.code_of(wire.ask(connection, wire.request("eth_estimateGas", {"to": node.loop, "gas": ENDLESS})))
         receipt = send(node, to=node.loop)
@@ -321,7 +321,7 @@ def test_work_stops_at_any_point_when_its_client_has_gone(heavy_node, transport)
         "debug_traceBlockByHash, with logs": wire.request(
             "debug_traceBlockByHash", heavy_node.noisy_block, {"tracer": "callTracer", "tracerConfig": {"withLog": True}, "timeout": "5m"}
         ),
-        "eth_getLogs of nobody, 1000 in a batch": json.dumps([{**search, "id": number} for number in range(1000)]).encode(),
+        "eth_getLogs of an address without logs, 1000 in a batch": json.dumps([{**search, "id": number} for number in range(1000)]).encode(),
     }
     print(f"\n{transport.name}: processor time of whole requests, then after the client has gone at {SHARES} of it (at rest after), ms")
     for name, text in requests.items():

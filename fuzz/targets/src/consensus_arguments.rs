@@ -34,7 +34,7 @@ pub(crate) fn arguments(input: &[u8]) {
     match Chosen::decode(raw) {
         Ok(chosen) => {
             let (committed, height) = (chosen.or_committed(), chosen.height());
-            assert!(committed.is_ok() || height.is_err(), "whatever has a height can be named");
+            assert!(committed.is_ok() || height.is_err(), "a block with a height can be named");
             assert!(committed.is_err() || height.is_err() || committed == height);
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -18,7 +18,7 @@ impl RpcService for Echo {
         let (method, params) = (call.method(), call.params());
         match method {
             "fail" => Err(Failure { code: FailureCode(3), message: method.into(), data: params.map(str::to_owned) }),
-            // Methods receive only JSON, whatever the client sent.
+            // Methods receive only valid JSON, for every input.
             _ => {
                 let params = params.unwrap_or("null");
                 assert!(serde_json::from_str::<IgnoredAny>(params).is_ok(), "params are not JSON: {params}");

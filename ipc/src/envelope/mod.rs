@@ -400,7 +400,7 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
-        // Both endings belong to the subscription layer, whatever the prefix.
+        // Both endings belong to the subscription layer, with any prefix.
         let method = call.method();
         if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
             return Box::pin(self.subscribe(namespace, call.params(), caller, subscriptions)).await;

@@ -1,4 +1,4 @@
-//! The delay after wrong passwords. It grows per account and client, and locks out no one: it does not delay another
+//! The delay after wrong passwords. It grows per account and client, and does not delay another
 //! client's attempts, nor an attempt after a correct password.
 
 use std::{

@@ -419,7 +419,7 @@ async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
     // A versioned hash begins with 1.
     let mut hash = B256::ZERO;
     hash[0] = 1;
-    // Nobody has coins of this sender.
+    // The sender has no balance.
     let request = |cap: Option<u64>| CallRequest {
         from: Some(Address::repeat_byte(0xcc)),
         to: Some(contract),

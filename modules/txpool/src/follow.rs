@@ -20,7 +20,7 @@ const RESYNC_ATTEMPTS: u32 = 16;
 
 /// Interval for expiring old transactions and rotating the journal, unless their lifetime is shorter.
 const TIDY_INTERVAL: Duration = Duration::from_secs(300);
-/// Minimum of that interval, whatever the lifetime.
+/// Minimum of that interval for every lifetime.
 const MIN_TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {

@@ -428,7 +428,7 @@ impl Service {
     ) -> Result<Signed, ServiceError> {
         let number = asked.number;
         let signer = signer.map_err(ServiceError::Denied)?;
-        // Taken before people are asked, so that nobody approves a request that no device could be asked to sign.
+        // Reserved before the approval is asked for, so that a request is not approved and then refused for lack of a place.
         let _place: Option<Share> = match signer.has_key_in_memory() {
             true => None,
             false => match self.inner.at_devices.take(&asked.request.client) {

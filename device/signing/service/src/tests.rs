@@ -77,13 +77,13 @@ clients = ["blind"]
 accounts = "any"
 "#;
 
-/// The account of a device on which nobody confirms.
+/// The account of a device on which no request is confirmed.
 const ON_DEVICE: Address = Address::repeat_byte(0xde);
 
 /// Number of requests that wait at the device.
 static AT_DEVICE: AtomicUsize = AtomicUsize::new(0);
 
-/// A device on which nobody confirms.
+/// A device on which no request is confirmed.
 struct Silent;
 
 impl WalletBackend for Silent {

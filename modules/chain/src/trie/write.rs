@@ -70,7 +70,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes the whole trie and returns its root. A root is stored whatever its length.
+    /// Writes the whole trie and returns its root. A root of less than 32 bytes is stored, too.
     fn write_root(&mut self, node: &Node, parallel: bool) -> B256 {
         match node {
             Node::Empty => return EMPTY_ROOT_HASH,

@@ -152,7 +152,7 @@ impl Importer {
                 passed: VecDeque::new(),
             };
             let executed = turn.take(group, groups, progress);
-            // The executed blocks are valid, whatever the block after them was.
+            // The executed blocks are valid even if the block after them is not.
             turn.settle(progress).and(executed)
         });
         MutexGuard::unlock_fair(writing);

@@ -3,7 +3,7 @@
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
 use tenon_chain::element_slot;
 
-/// Maximum number of entries. Nobody could pay for a longer array, so it means a corrupt state.
+/// Maximum number of entries. The gas for a longer array exceeds that of all blocks, so it means a corrupt state.
 const MAX_ENTRIES: u64 = 1 << 20;
 
 /// The words of the dynamic array whose length is at `slot`.

@@ -17,7 +17,7 @@ use super::engine::{NativeEngine, NativeError};
 /// Number of epochs whose headers are kept: verification looks back to the beginning of the epoch, and at an epoch
 /// switch to the gap block before it.
 const KEPT_EPOCHS: u64 = 4;
-/// Minimum and maximum number of headers kept, whatever an epoch's length; a header has about 6 KB.
+/// Minimum and maximum number of headers kept for any length of an epoch; a header has about 6 KB.
 const KEPT_HEADERS: std::ops::RangeInclusive<u64> = 2048..=65_536;
 
 /// Why verification cannot start.

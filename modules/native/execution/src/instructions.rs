@@ -15,7 +15,7 @@ fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
     if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }
 }
 
-/// BASEFEE: 12.5 gwei, whatever the header says.
+/// BASEFEE: 12.5 gwei; the base fee of the header is ignored.
 pub(super) fn base_fee(step: Step<'_>) -> InstructionExecResult {
     push(step, U256::from(NATIVE_BASE_FEE))
 }

@@ -7,7 +7,7 @@ use tenon_native_execution::address_text;
 use tenon_simulation_interface::write_override;
 
 /// Applies state overrides. In the reference, an override of the whole storage changes only the given slots, and
-/// precompiled contracts keep working whatever the overrides of their accounts.
+/// precompiled contracts keep working when their accounts have overrides.
 ///
 /// # Errors
 /// Contradictory overrides, with the reference's text.

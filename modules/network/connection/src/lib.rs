@@ -155,7 +155,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), mut frames: Receiver<Unwr
         let frame = match unwritten {
             Unwritten::Bytes(frame) => frame,
             Unwritten::Tell(written) => {
-                // Nobody may be waiting any more.
+                // The receiver may have been dropped.
                 let _ = written.send(());
                 continue;
             }

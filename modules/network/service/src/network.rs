@@ -68,7 +68,7 @@ pub struct NetworkPorts {
     pub blocks: Arc<dyn BlockPort>,
     /// Where the transactions of peers go, and come from.
     pub pool: Arc<dyn PeerTransactions>,
-    /// Where the votes, timeouts and certificates of peers go; `None` where nobody looks at them.
+    /// Where the votes, timeouts and certificates of peers go; `None` if they are not processed.
     pub consensus: Option<Arc<dyn RoundMessages>>,
     /// Where events go.
     pub bus: Bus,
@@ -227,7 +227,7 @@ impl Network {
         external: External,
         mailbox: Mailbox<Input>,
     ) -> Option<PortKeeper> {
-        // Nobody reaches a loopback address, and routers map ports of IPv4.
+        // A loopback address is not reachable from outside, and routers map ports of IPv4 only.
         if !settings.nat.maps_ports() || own.address.ip().is_loopback() || !own.address.is_ipv4() {
             return None;
         }

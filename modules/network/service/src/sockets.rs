@@ -98,7 +98,7 @@ pub(crate) async fn receive(socket: Arc<UdpSocket>, mailbox: Mailbox<Input>) {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                 drop(mailbox.try_send(Input::Datagram { from, bytes: buffer[..count].to_vec(), _place: place }));
             }
-            // On some systems an answer that nobody received is an error of the next receive.
+            // On some systems a datagram to a closed port is an error of the next receive.
             Err(error) => {
                 tracing::trace!(%error, "no datagram");
                 tokio::time::sleep(MIN_TICK).await;

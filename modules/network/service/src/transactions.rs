@@ -120,7 +120,7 @@ pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailb
             next = if told.len() < MAX_TOLD { pending.next().now_or_never().flatten() } else { None };
         }
         let told = told.iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
-        // A busy actor tells nobody; peers hear of them from others.
+        // A busy actor does not announce them; peers receive them from other nodes.
         drop(mailbox.try_send(Input::Pending(told)));
     }
 }

@@ -30,7 +30,7 @@ impl Encodable for Integer {
 
 /// An order. Texts may contain any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
-#[expect(missing_docs, reason = "the names are the protocol's, and nobody reads them here")]
+#[expect(missing_docs, reason = "the names are the protocol's, and the fields are not used")]
 pub struct Order {
     pub nonce: u64,
     pub quantity: Integer,
@@ -51,7 +51,7 @@ pub struct Order {
 
 /// A lending. Texts may contain any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
-#[expect(missing_docs, reason = "the names are the protocol's, and nobody reads them here")]
+#[expect(missing_docs, reason = "the names are the protocol's, and the fields are not used")]
 pub struct Lending {
     pub nonce: u64,
     pub quantity: Integer,

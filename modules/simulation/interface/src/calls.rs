@@ -20,7 +20,7 @@ use crate::{CallEnd, RunFailure, Trials, revert_failure};
 
 /// A block on which a call is made.
 pub struct CallPlace {
-    /// The header's base fee, wei, whatever a call pretends.
+    /// The header's base fee, wei, without the overrides of the call.
     pub base_fee: Option<u64>,
     /// The EVM's fork.
     pub spec_id: SpecId,

@@ -16,7 +16,7 @@ pub fn script(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
     for dialect in [Dialect::Ethereum, Dialect::Native] {
         let Ok((near, far)) = UnixStream::pair() else { return };
-        // A result larger than the socket takes ends the trace: nobody reads meanwhile.
+        // A result larger than the socket takes ends the trace: nothing reads the socket meanwhile.
         if far.set_nonblocking(true).is_err() {
             return;
         }

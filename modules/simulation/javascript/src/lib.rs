@@ -5,7 +5,7 @@
 //! sends what happened ([`Event`]), and answers questions about accounts ([`State`]).
 //!
 //! Invariants: a script runs in a process that has given up files, network and other processes; the node waits for it
-//! until a deadline and not longer; what a script returns is JSON text that nobody here looks into; events reach the
+//! until a deadline and not longer; the result of a script is JSON text, which is not parsed here; events reach the
 //! script in their order, and while a script looks at accounts the node does not change them.
 
 #![forbid(unsafe_code)]

@@ -74,7 +74,7 @@ impl Simulation<'_> {
         Ok(header)
     }
 
-    /// Without validation nobody needs to pay for gas, so that it costs nothing.
+    /// Without validation senders do not pay for gas, so its price is zero.
     fn base_fee(&self, given: Option<U256>) -> Result<Option<u64>, Failure> {
         let Some(next) = self.calls.executor.spec().next_base_fee(&self.parent) else { return Ok(None) };
         match given {

@@ -1,7 +1,7 @@
 //! The column families: their contents and their tuning.
 //!
-//! Common settings: one LRU cache for data blocks, indices and filters (so that one number bounds memory, whatever the
-//! size of the chain), bloom filters of 10 bits per key (a miss costs 0.7 µs instead of 4), the write-ahead log. The
+//! Common settings: one LRU cache for data blocks, indices and filters (so that one number bounds memory for a
+//! chain of any size), bloom filters of 10 bits per key (a miss costs 0.7 µs instead of 4), the write-ahead log. The
 //! differences depend on how a column is used:
 //!
 //! - *Point reads of small records* use blocks of 4 KiB: less to decompress for one record than with 16 KiB.

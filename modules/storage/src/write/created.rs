@@ -15,8 +15,8 @@ const MAX_NODES: usize = 1 << 18;
 
 /// Heights of nodes that commits have written since a checkpoint, until thinning removes the nodes.
 ///
-/// It is exact or says so: whatever writes nodes in another way, or may have failed to write them, calls
-/// [`CreatedNodes::forget`]; the list is complete again from the next checkpoint on.
+/// The list is complete or known to be incomplete: code that writes nodes in another way, or may have failed to write them,
+/// calls [`CreatedNodes::forget`]; the list is complete again from the next checkpoint on.
 #[derive(Default)]
 pub(crate) struct CreatedNodes {
     /// By the hash of the key, of 128 bits with random seeds: the nodes of two keys are never confused.

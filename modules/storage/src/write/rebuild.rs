@@ -3,8 +3,8 @@
 //! Format 1 did not record at which heights a block had left the chain, so thinning such a folder may have taken a node
 //! of a checkpoint for a later one and removed it. A state in use again must not lack it. Tries that lack a node are
 //! built from the accounts and slots of the height, in ascending order of hashed keys: then a batch of keys replaces
-//! nodes of the batch before it only, and no unneeded node is ever stored. Memory is bounded by [`MAX_KEYS`], whatever
-//! the size of the state; a larger trie costs one more pass over the flat records for every [`MAX_KEYS`] keys.
+//! nodes of the batch before it only, and no unneeded node is ever stored. Memory is bounded by [`MAX_KEYS`] for
+//! a state of any size; a larger trie costs one more pass over the flat records for every [`MAX_KEYS`] keys.
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashMap, HashSet},

@@ -21,7 +21,7 @@ struct Standby {
 }
 
 /// The rewards of a v2 epoch switch, with the supply record. `parent_state` is the state before the block's
-/// transactions. On a chain with fewer than two epoch switches before the block nobody is paid, but the record is
+/// transactions. On a chain with fewer than two epoch switches before the block there are no rewards, but the record is
 /// written (3.1).
 pub(super) fn of_block(
     settings: &NativeSettings,

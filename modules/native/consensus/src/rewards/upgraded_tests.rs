@@ -308,7 +308,7 @@ fn the_record_begins_with_the_first_reward_and_adds_each_later_one() {
     let chain = chain(&genesis, 80, &ALL);
     let mut state = State::of(&CANDIDATES);
 
-    // No second epoch switch before block 20: nobody is paid, and the record is written.
+    // No second epoch switch before block 20: there are no rewards, and the record is written.
     let first = rewards(&chain, &settings, 20, &state);
     assert!(first.credits().is_empty());
     let record = &upgraded(&first).record;

@@ -23,7 +23,7 @@ const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a"
 /// Their addresses.
 pub(super) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
 
-/// Gas of a proof, whatever its size, as in the reference.
+/// Gas of a proof of any size, as in the reference.
 const PROOF_GAS: u64 = 100_000;
 
 /// Why a proof was refused.

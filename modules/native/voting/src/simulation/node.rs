@@ -172,8 +172,8 @@ impl Running {
     pub(super) fn import(&mut self, block: Block) {
         let Some(Ok(())) = self.importing else { return };
         let (number, hash) = (BlockNumber(block.header.number), block.hash());
-        let mut nobody = NoObserver;
-        let outcome = self.blocks.import(Box::new(std::iter::once(block)), &mut nobody);
+        let mut observer = NoObserver;
+        let outcome = self.blocks.import(Box::new(std::iter::once(block)), &mut observer);
         if outcome.is_ok() {
             self.sync.imported(hash);
         }
