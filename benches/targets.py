@@ -28,6 +28,6 @@ def report_targets(targets):
     for target in targets:
         sign = "≤" if target.is_less_better else "≥"
         shown = "-" if target.value is None else f"{target.value:.2f}"
-        print(f"| {target.what} | {sign} {target.must} | {sign} {target.aim} | {shown} | {target.verdict()} |")
+        print(f"| {target.what} | {sign} {round(target.must, 3):,} | {sign} {round(target.aim, 3):,} | {shown} | {target.verdict()} |")
     verdicts = collections.Counter(target.verdict().strip("*") for target in targets)
     print(f"\n{len(targets)} targets: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}")

@@ -1,4 +1,4 @@
-//! The reference's names of namespaces that Tenon names differently (`design.md` 7).
+//! The reference's names of namespaces that Tenon names differently (ARCHITECTURE.md).
 
 /// Namespaces of native chains: the reference's name, and Tenon's.
 const ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];

@@ -298,7 +298,7 @@ section! {
         /// Let HTTP and WebSocket listen on an address that other machines can reach. Without it, such an address is
         /// refused, because the node signs for everyone who reaches it.
         expose: bool = false, "dev.expose", "dev.expose";
-        /// Chain id. Native profiles always have 5151, for which all native rules hold from the first block.
+        /// Chain id. Native profiles always have 5151, whose native rules up to v2.7.0 of the reference all hold from the first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
         /// Gas limit of every block.
         gas_limit: u64 = 30_000_000, "dev.gas-limit", "gas-limit", old "dev.gaslimit";

@@ -547,7 +547,7 @@ choice! {
     DevProfile, "`ethereum`, `native`, `native-v1`" {
         /// Ethereum's rules, as of Osaka.
         Ethereum = "ethereum",
-        /// Those of networks 50, 51 and 551 in their newest form: engine v2 from block 1.
+        /// Those of networks 50, 51 and 551 as of v2.7.0 of the reference: engine v2 from block 1.
         Native = "native",
         /// The same with engine v1 and its epochs of 900 blocks.
         NativeV1 = "native-v1",

@@ -95,8 +95,8 @@ impl Peers {
         Ok(Self { sender, arrivals, count: plan.peers })
     }
 
-    /// Waits for arrivals until one ends the wait. One that does not come is an error, because the report would lack its
-    /// time, the longest of all.
+    /// Waits for arrivals until one ends the wait. A missing one is an error: the report would omit the
+    /// longest time.
     async fn wait(&mut self, what: &str, mut is_last: impl FnMut(&Arrival) -> bool) -> Outcome<()> {
         let all = async {
             while let Some(arrival) = self.arrivals.recv().await {

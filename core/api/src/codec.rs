@@ -44,10 +44,10 @@ pub enum CodecError {
         /// The codec's error.
         reason: String,
     },
-    /// A request has more items in all of its lists than are taken.
+    /// A request exceeds the maximum number of items in all of its lists.
     #[error("more than {MAX_REQUEST_ITEMS} values in one request")]
     TooManyItems,
-    /// Values of a request lie deeper in one another than is taken.
+    /// A request exceeds the maximum nesting depth.
     #[error("values nested more than {} levels deep in one request", bounded::MAX_DEPTH)]
     TooDeep,
 }
@@ -142,8 +142,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     decode_as::<T, T>(bytes)
 }
 
-/// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one cannot have
-/// more items than bytes and is decoded without counting them.
+/// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one (4 KiB) is decoded
+/// without the limits, because it cannot have more items, or more values inside one another, than bytes.
 ///
 /// # Errors
 /// [`CodecError::Decode`] when the bytes are malformed, too many or too few; [`CodecError::TooManyItems`],

@@ -111,7 +111,7 @@ impl RouteTable {
     }
 
     /// Adds the methods of a namespace under another name of it, so that a call by that name needs no extra look-up. A
-    /// plugin whose own name that is has precedence. Methods specific to the other name are called by it.
+    /// plugin registered under that name has precedence. Methods specific to the other name are called by it.
     fn add_alias(&mut self, alias: &NamespaceAlias) {
         let Some(plugin) = self.namespaces.get(&alias.namespace).cloned() else { return };
         let is_served = alias.is_served && !self.namespaces.contains_key(&alias.name);

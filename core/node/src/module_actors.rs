@@ -9,11 +9,12 @@ use futures_util::future::BoxFuture;
 use tenon_api::messages::{
     Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAccountRange,
     GetAvailability, GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
-    GetDatabaseProperty, GetExecutionWitness, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetIntermediateRoots,
-    GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus,
-    GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage,
-    GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead,
-    SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
+    GetDatabaseProperty, GetExecutionWitness, GetFeeHistory, GetForkSchedule, GetHead, GetHeadNumber, GetHeader,
+    GetIntermediateRoots, GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent,
+    GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw,
+    GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction, GetTransactionInBlock,
+    GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice,
+    SuggestTip, Trace,
 };
 use tenon_api::{
     Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic,
@@ -34,6 +35,7 @@ const SEALER_GRACE: Duration = Duration::from_secs(5);
 /// The requests that the database answers.
 const STORAGE_REQUESTS: &[Topic] = &[
     GetHead::TOPIC,
+    GetHeadNumber::TOPIC,
     GetChainInfo::TOPIC,
     GetHeader::TOPIC,
     GetBlock::TOPIC,

@@ -66,7 +66,7 @@ pub fn close_files(library: Option<&Path>) -> Option<Gap> {
     }
 }
 
-/// What is missing when Landlock enforces not everything.
+/// The gap if Landlock enforces only a part of the rules, or none.
 pub(crate) fn gap_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<Gap> {
     let open = "its access to files is not restricted: this kernel has no Landlock (Linux 5.13, \
         CONFIG_SECURITY_LANDLOCK)";

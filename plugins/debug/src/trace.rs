@@ -113,7 +113,7 @@ impl Param for CallTraceOptions {
     }
 }
 
-/// The longest hexadecimal text, with `0x`, that is not a list with an item.
+/// Maximum length of a hexadecimal text, with `0x`, that is too short for an RLP list with an item.
 const MAX_EMPTY: usize = 4;
 
 /// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. Base64 of a
@@ -210,7 +210,7 @@ pub(crate) async fn block_from_file(
     trace(&context, TraceTarget::RawBlock(block), options.unwrap_or_default()).await
 }
 
-/// The block is required, as in the seed, the reference and go-ethereum.
+/// The block is required, as in the reference and go-ethereum.
 pub(crate) async fn call(
     context: DebugContext,
     arguments: CallArguments,

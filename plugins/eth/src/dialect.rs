@@ -1,4 +1,4 @@
-//! What this namespace answers differently by family of chains: one table a family.
+//! Differences of this namespace between families of chains: one table for each family.
 //!
 //! This is the only file of the plugin that asks for the family. All others read a field of [`Dialect`], which names what
 //! differs and can be set apart from the other fields.
@@ -18,7 +18,7 @@ pub(crate) struct Dialect {
     /// The form of `eth_config`.
     pub(crate) schedule: ScheduleForm,
 
-    /// Whether a state query must name its block, though with `null`, which names none.
+    /// Whether the block parameter of a state query is required (`null` is allowed).
     pub(crate) requires_state_block: bool,
     /// Whether the tag `safe` exists.
     pub(crate) has_safe_tag: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Dialect {
     pub(crate) zero_hash_is_none: bool,
     /// Code of errors about ranges of logs.
     pub(crate) range_error_code: FailureCode,
-    /// What a range of logs is that ends before it begins.
+    /// How a range of logs is answered that ends before it begins.
     pub(crate) reversed_range: ReversedRange,
     /// Error text of a range beyond the head.
     pub(crate) beyond_head: &'static str,
@@ -73,7 +73,7 @@ pub(crate) enum ScheduleForm {
     ByHeight,
 }
 
-/// What a range of logs is that ends before it begins.
+/// How a range of logs is answered that ends before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReversedRange {
     /// An error if both ends are numbers. Checked before the head is read, as in go-ethereum.

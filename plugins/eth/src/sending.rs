@@ -23,7 +23,7 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
     Ok(sealed(&context, hash).await)
 }
 
-/// Hands a transaction to the pool. What is none gets the words of Go's decoder.
+/// Submits a transaction to the pool. Bytes that cannot be decoded get the error text of Go's decoder.
 async fn submit(context: &EthContext, dialect: &Dialect, raw: Bytes) -> Result<B256, Failure> {
     let submitted = context.call(SubmitTransaction { raw: raw.clone() }).await;
     submitted.map_err(|failure| go_rlp::refusal(dialect, &raw).map_or(failure, Failure::server))

@@ -12,11 +12,11 @@ use serde::de::{
 
 pub(super) use super::MAX_REQUEST_ITEMS as MAX_ITEMS;
 
-/// What is said of a request with more items.
+/// Error text for too many items.
 pub(super) const TOO_MANY: &str = "too many items";
-/// What is said of values that lie deeper.
+/// Error text for values nested too deep.
 pub(super) const TOO_DEEP: &str = "too deep";
-/// Most values in one another. No message comes near it.
+/// Maximum nesting depth. No message comes near it.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// A value decoded within the limits.

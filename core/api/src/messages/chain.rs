@@ -253,7 +253,7 @@ pub enum ContractLevel {
     Osaka,
 }
 
-/// For which blocks this node has state (`eth_capabilities`). It has blocks, transactions, receipts and logs of the
+/// The range of blocks whose state is available (`eth_capabilities`). The node has blocks, transactions, receipts and logs of the
 /// whole chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAvailability;

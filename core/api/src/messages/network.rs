@@ -70,7 +70,7 @@ pub struct PeerChain {
     pub number: Option<BlockNumber>,
 }
 
-/// What is to become of a peer.
+/// A change of a peer's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerChange {
     /// Keep a connection to it.
@@ -83,7 +83,8 @@ pub enum PeerChange {
     Distrust,
 }
 
-/// Checks an enode URL and changes what becomes of its node. True means that the change is noted, not that there is a connection.
+/// Checks an enode URL and changes the status of its node. True means that the change is recorded; the connection may not
+/// exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePeer {
     /// The URL.

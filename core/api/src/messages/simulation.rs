@@ -15,7 +15,7 @@ pub struct Simulate {
     pub blocks: Vec<BlockToSimulate>,
     /// Reports moved coins as logs, as if coins were a token (ERC-7528).
     pub traces_transfers: bool,
-    /// Holds calls to the rules of transactions: nonces count, and the base fee must be paid.
+    /// Validates calls like transactions: nonce and base fee.
     pub validates: bool,
 }
 request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, CallEvm);
@@ -23,13 +23,13 @@ request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, CallEvm);
 /// A block to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockToSimulate {
-    /// What to pretend about the block.
+    /// Overrides of the block.
     pub overrides: BlockOverrides,
     /// Root of the parent beacon block.
     pub beacon_root: Option<B256>,
     /// Withdrawals of the block.
     pub withdrawals: Option<Vec<Withdrawal>>,
-    /// What to pretend about accounts, from this block on.
+    /// Overrides of accounts, from this block on.
     pub state_overrides: Vec<(Address, AccountOverride)>,
     /// Its transactions.
     pub calls: Vec<CallRequest>,

@@ -94,8 +94,8 @@ pub enum Tracer {
         /// The JSON text of its configuration. Only the script interprets it.
         config: String,
     },
-    /// None that the node has. The text is the error of each transaction that is to be traced: some families report an
-    /// unusable tracer only when there is something to trace.
+    /// A tracer that the node does not have. Each traced transaction fails with the text: some families report an unusable
+    /// tracer only for a transaction.
     Unusable {
         /// The error's text.
         reason: String,

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::{Genesis, GenesisAccount, GenesisError, PublicNetwork};
 use crate::spec::NativeSettings;
 
-/// The only chain id whose native rules all apply from block 0 (`docs/spec/chain.md` 5.1); every other id has the
-/// heights of a public network, which a new chain would take years to reach.
+/// The only chain id whose native rules up to v2.7.0 of the reference all apply from block 0 (`docs/spec/chain.md` 5.1). It
+/// has no rule of `docs/spec/upgrades.md`; a genesis file may set them. Every other id has the heights of a public network,
+/// which a new chain would take years to reach.
 pub const NATIVE_DEVELOPMENT_CHAIN: u64 = 5151;
 /// Blocks of an epoch of engine v1: for other lengths the second signers cannot be determined (`docs/spec/consensus.md`
 /// 2.5).
@@ -67,8 +68,8 @@ pub struct NativeDevelopment {
 }
 
 impl NativeDevelopment {
-    /// The genesis, in the form that the reference client's `init` accepts too: every native rule from block 0, the
-    /// system contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives
+    /// The genesis, in the form that the reference client's `init` accepts too: every native rule of v2.7.0 from block 0,
+    /// the system contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives
     /// equal bytes, so that a persistent network can be reopened.
     ///
     /// # Errors

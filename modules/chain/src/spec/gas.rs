@@ -68,8 +68,8 @@ pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
     gas
 }
 
-/// Intrinsic gas of a transaction on a native chain: a nonzero data byte costs 68 on every fork, and init code and
-/// access lists cost gas from `eip1559` on (`docs/spec/chain.md` 2.4 step 8). Saturates.
+/// Intrinsic gas of a transaction on a native chain: a nonzero data byte costs 68 on every fork, and init code
+/// costs gas from `eip1559` on (`docs/spec/chain.md` 2.4 step 8), before which no transaction has an access list. Saturates.
 pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
     let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = transaction.input.len() as u64 - nonzero;

@@ -46,7 +46,8 @@ pub struct NativeHeights {
     /// 0x91 to 0x94 are no longer special.
     #[serde(rename = "tipXDCXReceiverDisable")]
     pub tip_xdcx_receiver_disable: u64,
-    /// No effect; see `eip1559`.
+    /// No effect on blocks, whose gas rules of Berlin begin at `eip1559`. The height counts in the order of forks, the fork
+    /// id and `eth_config`.
     pub berlin: u64,
     /// The BASEFEE opcode.
     pub london: u64,

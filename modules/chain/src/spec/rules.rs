@@ -1,7 +1,8 @@
 //! The rules of a chain as a list that is stored with it: a chain continues only under the rules that made it.
 //!
 //! The list contains everything that determines a block's validity or effect, under the names used in genesis files and
-//! `config/networks`. It does not contain a node's own behaviour, such as waiting for a round.
+//! `config/networks`, and every named height, also the two without an effect on blocks. It does not contain other behaviour of
+//! a node, such as waiting for a round.
 
 use std::fmt;
 

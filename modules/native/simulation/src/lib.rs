@@ -2,7 +2,7 @@
 //! 10).
 //!
 //! It owns the message of a call and its checks (`message`), state overrides (`overrides`), the search of an estimate
-//! (`estimate`), and the choices of clients (`family`). [`NativeSimulation`] is what `tenon-simulation` asks.
+//! (`estimate`), and the choices of clients (`family`). `tenon-simulation` asks [`simulation_of`].
 //!
 //! Invariant: a call runs by the rules of `tenon-native-execution`, except where the reference treats it in another way
 //! than a transaction.

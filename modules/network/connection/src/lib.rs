@@ -1,11 +1,11 @@
 //! The shell between a socket and a [`Session`]: it moves bytes and time, and nothing else (`docs/spec/p2p.md` 7, 10).
 //!
-//! It owns one connection while it lives. Its owner gets [`Event`]s, and answers with [`Command`]s over two channels: what is
-//! urgent (consensus, answers) is written before what is bulk. [`Bandwidth`] limits bytes per second.
+//! It owns one connection while it lives. Its owner receives [`Event`]s and sends [`Command`]s over two channels: consensus
+//! messages and answers are written before all others. [`Bandwidth`] limits bytes per second.
 //!
-//! Invariants: every channel has a bound, and an owner who does not take events, or a peer who does not read, slows the
-//! connection down and ends it after the limit for writing; memory for unwritten frames is bounded by the channel, and memory
-//! for what was received by one [`ReceiveBudget`] for all connections; no rule of the protocol stands here.
+//! Invariants: every channel has a bound; a slow owner or peer slows the connection down, and after the time limit for writing it
+//! is closed; memory for unwritten frames is bounded by the channel, and memory for received bytes by one [`ReceiveBudget`] for
+//! all connections; the crate contains no rule of the protocol.
 
 #![forbid(unsafe_code)]
 
@@ -56,7 +56,7 @@ pub enum Event {
         code: u64,
         /// Its payload, which counts as received until it is dropped.
         payload: Payload,
-        /// Dropped when the message is dealt with: only then more is read from this peer.
+        /// Reading from this peer continues when this is dropped.
         handled: Handled,
     },
 }
@@ -81,7 +81,7 @@ pub enum Command {
         code: u64,
         /// Its payload.
         payload: Vec<u8>,
-        /// Told once the message is with the operating system; dropped when that does not happen.
+        /// Completes when the message is written to the socket; dropped if that fails.
         written: Option<oneshot::Sender<()>>,
     },
 }
@@ -99,7 +99,7 @@ pub struct Channels {
     pub events: Sender<Event>,
     /// From the owner: decisions, consensus messages and answers.
     pub urgent: Receiver<Command>,
-    /// From the owner: everything else. Closing it is no end; closing `urgent` ends the connection.
+    /// From the owner: everything else. Dropping its sender has no effect; dropping that of `urgent` closes the connection.
     pub bulk: Receiver<Command>,
     /// Counts what is received.
     pub budget: ReceiveBudget,
@@ -176,7 +176,7 @@ struct Driver {
     session: Session,
     channels: Channels,
     frames: Sender<Unwritten>,
-    /// Who waits for what the session is about to write.
+    /// Notified when the next output is written.
     written: Option<oneshot::Sender<()>>,
     started: Instant,
     account: Account,
@@ -189,7 +189,7 @@ struct Driver {
 /// Waits until the owner is done.
 async fn handled(in_hand: &mut Option<oneshot::Receiver<()>>) {
     if let Some(handled) = in_hand {
-        // The guard tells nothing but its end.
+        // The guard sends no value: only its drop is observed.
         let _ = handled.await;
     }
 }
@@ -271,7 +271,7 @@ impl Driver {
             if self.in_hand.is_some() && !self.session.is_closed() {
                 break;
             }
-            // Held for no longer than the owner, which has nothing else to do, takes to read the message.
+            // Held until the owner has read the message, which it does at once.
             let turn = self.account.turn(self.session.unread_bytes()).await;
             let Some(output) = self.session.next_output(self.started.elapsed()) else { break };
             let event = match output {

@@ -1,4 +1,4 @@
-//! Node discovery: version 4 in the variant of chains 50, 51 and 551 (`docs/spec/p2p.md` 4, `docs/spec/upgrades.md`
+//! Node discovery: version 4 in the variant of native chains (`docs/spec/p2p.md` 4, `docs/spec/upgrades.md`
 //! 12.3).
 //!
 //! It owns the packets, the table of known nodes, the proofs of their endpoints, and lookups. [`Discovery`] is a state

@@ -1,4 +1,4 @@
-//! The actor: owns every decision about connections, and does what was decided.
+//! The network actor: decides about connections and carries the decisions out.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -69,7 +69,7 @@ pub(crate) enum Input {
     Delivered {
         connection: ConnectionId,
         delivered: Delivered,
-        /// Dropped when it is dealt with: only then more is read from this peer.
+        /// Reading from this peer continues when this is dropped.
         handled: Option<Handled>,
     },
     /// The import has taken blocks.
@@ -86,7 +86,7 @@ pub(crate) enum Input {
     Announce(Arc<Block>, U256),
     /// Transactions became pending.
     Pending(Vec<GossipItem>),
-    /// What is pending, for a peer that has come.
+    /// Pending transactions for a new peer.
     Introduced(NodeId, Vec<GossipItem>),
     /// A peer did something wrong.
     Fault { connection: ConnectionId, fault: Fault },
@@ -98,11 +98,11 @@ pub(crate) enum Input {
     External(IpAddr),
     /// The operator wants something.
     Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), Failure>> },
-    /// It is time.
+    /// The timer has fired.
     Tick,
 }
 
-/// What an actor is made of, again after a panic.
+/// Everything that the actor is built from, also after a panic.
 pub(crate) struct Parts {
     pub(crate) make_switchboard: Box<dyn Fn(Clock) -> Switchboard + Send + Sync>,
     pub(crate) make_discovery: Option<Box<dyn Fn(Clock) -> Discovery + Send + Sync>>,
@@ -195,7 +195,7 @@ impl NetworkActor {
             }
             Dial::Search => {
                 if let Some(discovery) = &mut self.discovery {
-                    // Refused only while many searches are under way, whose results serve as well.
+                    // Refused only while many lookups run; their results are used instead.
                     let _ = discovery.lookup(NodeId(rand::random()), clock);
                 }
             }
@@ -256,7 +256,7 @@ impl NetworkActor {
         if let Some(time) = self.sync.wakes_at(clock.now) {
             wakes_at = wakes_at.min(time);
         }
-        // The gates first: what is shown as synced takes transactions.
+        // The gates first: a node that is reported as synced must accept transactions.
         self.open_gates();
         self.show_progress(clock);
         if let Some(time) = self.log.wakes_at() {
@@ -265,7 +265,7 @@ impl NetworkActor {
         self.parts.wakes_at.send_if_modified(|before| std::mem::replace(before, wakes_at) != wakes_at);
     }
 
-    /// Says what is taken of peers, and to the voting whether the node is far behind.
+    /// Sets which messages of peers are accepted, and tells the voting whether the node is far behind.
     fn open_gates(&mut self) {
         let gates = &self.parts.context.gates;
         gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
@@ -314,7 +314,7 @@ impl NetworkActor {
         let pool = Arc::clone(&self.parts.pool);
         self.parts.runtime.spawn_blocking(move || {
             let told = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
-            // A busy actor tells the peer of those that come later only.
+            // If the mailbox is full, the peer receives later transactions only.
             drop(mailbox.try_send(Input::Introduced(node, told)));
         });
     }
@@ -338,7 +338,7 @@ impl NetworkActor {
                     self.sync.mentioned(node, block, &self.chain, clock.now);
                 }
             }
-            // Bodies come with their roots.
+            // Bodies arrive as another variant, with their roots computed.
             Delivered::Plain(Delivery::Bodies { .. }) => {}
         }
     }
@@ -546,7 +546,7 @@ impl NetworkActor {
 impl Actor for NetworkActor {
     type Message = Input;
 
-    /// After a panic. At the first start the mailbox is not there yet: the first tick comes with it.
+    /// Continues after a panic. At the first start there is no mailbox yet, and the first tick is sent when it is made.
     fn started(&mut self) {
         if self.parts.mailbox.get().is_some() {
             self.settle(self.parts.timer.clock());

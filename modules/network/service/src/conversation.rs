@@ -149,13 +149,13 @@ impl Conversation {
             Message::Vote(vote) => round(RoundMessageKind::Vote, &vote, Some(vote.block)),
             Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout, None),
             Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info, Some(info.quorum.block)),
-            // Answers to no open request, votes for heights that no chain has, and orders, which have no use (`docs/spec/p2p.md` 14.6).
+            // Not served (pooled transactions), of no use (orders, `docs/spec/p2p.md` 14.6), or of no meaning here (a second Status).
             _ => return Vec::new(),
         };
         vec![Step::Deliver(delivery)]
     }
 
-    /// The peer has the block's parent, whatever becomes of the block (`docs/spec/p2p.md` 16.1).
+    /// The peer has the block's parent, even if the block is invalid (`docs/spec/p2p.md` 16.1).
     fn take_block(&mut self, new: NewBlock) -> Vec<Step> {
         let header = &new.block.header;
         let mut steps = Vec::new();

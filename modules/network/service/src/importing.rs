@@ -44,7 +44,7 @@ impl Importing {
         Self { blocks: Some(blocks), reports }
     }
 
-    /// The next block. An import that is over takes none, and has said so.
+    /// Passes the next block on. A finished import accepts none; it has already reported its end.
     pub(crate) fn push(&self, block: Block) {
         if let Some(blocks) = &self.blocks {
             let _ = blocks.send(block);
@@ -86,7 +86,7 @@ impl BatchObserver for Observer {
     }
 }
 
-/// Checks a header, says so, inserts the block if the header is right, and says what became of it.
+/// Verifies a header, inserts the block if the header is right, and reports both results.
 pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbox<Input>, runtime: &Handle) {
     runtime.spawn_blocking(move || {
         let (hash, sealed) = (block.hash(), Arc::new(block.header.clone()));
@@ -108,7 +108,7 @@ fn tell(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
     }
 }
 
-/// What an import that could not be started amounts to.
+/// The result of an import that could not be started.
 pub(crate) fn not_started() -> Result<(), FailedBlock> {
     let verdict = BlockVerdict::OwnFailure { reason: "the network is not ready".to_owned() };
     Err(FailedBlock { number: None, hash: None, verdict })

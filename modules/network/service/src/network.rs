@@ -47,14 +47,14 @@ const MAILBOX_CAPACITY: usize = 4096;
 const MAX_READERS: usize = 4;
 /// One slot in three is for peers that this node dials (`docs/spec/p2p.md` 10).
 const DIAL_RATIO: usize = 3;
-/// Versions of `eth` that are offered, the preferred one first. 62 is on its way out, and 164 and 165 wait for confirmed fork
-/// identifiers (`docs/spec/upgrades.md` 12).
+/// Versions of `eth` that are offered, the preferred one first. 62 is deprecated; 164 and 165 are not offered until their fork
+/// ids are confirmed (`docs/spec/upgrades.md` 12).
 const OFFERED: [u32; 2] = [100, 63];
 /// Ports of the system's choice that are tried.
 const MAX_CHOSEN_PORTS: usize = 16;
 /// Time for the actor to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// Time for the connections to say so.
+/// Time limit for sending Disconnect to all peers when the network stops.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(3);
 
 const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
@@ -108,7 +108,7 @@ impl External {
 }
 
 impl Network {
-    /// A network that does not run, and answers so.
+    /// A stopped network: its handlers answer that it is off.
     ///
     /// # Errors
     /// [`RegisterError`] when another part answers one of its messages.
@@ -136,8 +136,7 @@ impl Network {
         Arc::clone(&self.traffic)
     }
 
-    /// How far the node is in taking the blocks of its peers: where it began, and the height that it goes to. `None` while it takes
-    /// single blocks only, or none.
+    /// Start and target height of a synchronisation; `None` while there is none. Single blocks near the head are none.
     pub fn progress(&self) -> Option<(BlockNumber, BlockNumber)> {
         let progress = self.board.progress()?;
         Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
@@ -254,7 +253,7 @@ impl Network {
             task.abort();
         }
         for task in running.tasks {
-            // An error says that it was aborted, which is what was wanted.
+            // An error means that the task was aborted, as intended.
             let _ = task.await;
         }
         let has_stopped = supervisor.stop_one(ACTOR, STOP_LIMIT).await;

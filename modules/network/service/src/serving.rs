@@ -1,6 +1,6 @@
 //! Answers to what peers ask for (`docs/spec/p2p.md` 15): headers, bodies, receipts and code, bounded in items and bytes.
 //!
-//! A database that fails ends an answer early, as if nothing more were there: the peer is not to blame, and asks another.
+//! After a database error the answer ends early, as if the node had no more items: the peer can ask another node.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tenon_api::{BlockNumber, ChainReader, EMPTY_ROOT_HASH, SealedHeader, StoreEr
 use tenon_network_wire::limits::{MAX_BODIES, MAX_HEADERS, MAX_NODE_DATA, MAX_RECEIPTS, SOFT_ANSWER_BYTES};
 use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts, encode_body, encode_list};
 
-/// Headers that are read to find an ancestor on a branch, at most. Canonical ones are found by their height.
+/// Maximum number of headers read to find an ancestor on a side branch. Canonical ones are found by their height.
 const MAX_STEPS_ON_BRANCH: u64 = 1024;
 
 /// What a peer asks for.
@@ -22,7 +22,7 @@ pub(crate) enum Question {
     Bodies(Vec<B256>),
     /// Receipts of blocks.
     Receipts(Vec<B256>),
-    /// Code of contracts. Nodes of tries are kept by their place and not by their hash, so they are left out.
+    /// Code of contracts. Trie nodes are stored by path, so they cannot be served by hash.
     NodeData(Vec<B256>),
 }
 
@@ -160,7 +160,7 @@ fn body(chain: &dyn ChainReader, hash: B256) -> Result<Option<Vec<u8>>, StoreErr
     Ok(Some(encoded))
 }
 
-/// Receipts of a block; without any, the empty list of a block that has no transaction.
+/// Receipts of a block; an empty list if it has no transaction, `None` if the node does not have them.
 fn receipts(chain: &dyn ChainReader, hash: B256) -> Result<Option<Vec<u8>>, StoreError> {
     let mut encoded = Vec::new();
     if let Some(receipts) = chain.receipts(hash)? {

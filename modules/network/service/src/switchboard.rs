@@ -16,7 +16,7 @@ use tenon_network_wire::Status;
 /// A connection's number. No two connections of a process have the same.
 pub(crate) type ConnectionId = u64;
 
-/// What the owner has to do.
+/// An action of the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// End a connection.
@@ -183,7 +183,7 @@ impl Switchboard {
         (chain.head, chain.total_difficulty, chain.number) = (head, total_difficulty, Some(BlockNumber(number)));
     }
 
-    /// A peer has shown the header of a head of its.
+    /// A peer has sent the header of its head.
     pub(crate) fn height(&mut self, node: &NodeId, head: B256, number: u64) {
         self.is_changed = true;
         for row in self.rows.values_mut().filter(|row| row.node.as_ref() == Some(node)) {
@@ -277,7 +277,7 @@ impl Switchboard {
         self.dialer.resolved(id, endpoint, clock.now);
     }
 
-    /// Whom to dial now.
+    /// The nodes to dial now.
     pub(crate) fn schedule(&mut self, clock: Clock) -> Vec<Dial> {
         self.dialer.schedule(&self.slots, clock.now)
     }

@@ -63,7 +63,7 @@ impl TransactionGossip {
         }
     }
 
-    /// The messages that tell every peer what it does not know yet.
+    /// For each peer, the messages with the transactions that it does not know.
     pub(crate) fn tell_all(&mut self, told: &[GossipItem]) -> Vec<(NodeId, Vec<Outgoing>)> {
         self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, told))).collect()
     }

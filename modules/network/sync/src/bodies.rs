@@ -132,7 +132,7 @@ impl BlockQueue {
         self.slots.get(usize::try_from(number.checked_sub(first)?).ok()?)
     }
 
-    /// Puts the bodies of an answer where they belong. What is not here afterwards is missing again.
+    /// Matches the bodies of an answer with their headers. Headers without a body are requested again.
     pub(crate) fn take(&mut self, peer: NodeId, asked: &[(u64, B256)], bodies: Vec<CheckedBody>) -> Matched {
         let mut matched = Matched { fitting: 0, has_foreign: false };
         let mut bodies = bodies.into_iter().peekable();

@@ -99,7 +99,7 @@ impl ChainSync {
         cycle.blocks.release(peer);
         if cycle.source == peer {
             match &mut cycle.stage {
-                // What is on its way is taken, and another peer leads the next cycle.
+                // Answers to open requests are still accepted; the next cycle has another source.
                 Stage::Download(headers) => headers.stop_at_the_last_segment(),
                 Stage::Height | Stage::Ancestor(_) => drop(self.drop_cycle()),
                 Stage::End => {}

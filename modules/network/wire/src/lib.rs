@@ -1,4 +1,4 @@
-//! Messages of the `eth` protocol of chains 50, 51 and 551 (`docs/spec/p2p.md` 12 to 15, `docs/spec/upgrades.md` 12):
+//! Messages of the `eth` protocol of native chains (`docs/spec/p2p.md` 12 to 15, `docs/spec/upgrades.md` 12):
 //! their encodings in every version, and the exchange of Status messages that begins a session.
 //!
 //! It owns the table of versions ([`VERSIONS`]): a further version is a further row, plus a codec if its layout is new.

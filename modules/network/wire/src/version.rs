@@ -105,7 +105,7 @@ impl Version {
     }
 }
 
-/// All versions, in order of preference. The node decides whether to offer 164 and 165.
+/// All versions, in order of preference. The node decides which of them it offers.
 pub static VERSIONS: [Version; 5] = [
     Version { number: 165, length: 230, status: StatusForm::WithForkId, rows: &ROWS_165 },
     Version { number: 164, length: 227, status: StatusForm::WithForkId, rows: ROWS_165.split_at(ROWS_100).0 },

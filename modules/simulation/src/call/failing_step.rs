@@ -47,8 +47,8 @@ impl Step {
     }
 }
 
-/// The most gas with which a message that used it up runs again: with more, it is likely to have run in a loop whose instructions find
-/// what they need on the stack, and the second run takes as long as the first.
+/// Maximum gas for a second run of a message that ran out of gas. With more it has probably run in a loop, whose instructions
+/// find what they need on the stack, and the second run takes as long as the first.
 const MAX_GAS_TO_REPEAT: u64 = 5_000_000;
 
 /// Returns whether the error text needs the last instruction.

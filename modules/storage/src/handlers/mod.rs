@@ -1,5 +1,5 @@
-//! The store's handlers on the bus: `messages/chain.rs` (0x0100 to 0x0109), `messages/state.rs` (0x0200 on) and
-//! `messages/debug.rs` (0x0900 to 0x0905).
+//! The store's handlers on the bus: the requests of `messages/chain.rs`, `messages/state.rs` and `messages/debug.rs` that
+//! need nothing but the database ([`register`]).
 
 mod chain;
 mod changes;

@@ -16,11 +16,11 @@ pub struct FlatCall {
     pub block_number: Option<u64>,
     /// Why it failed.
     pub error: Option<String>,
-    /// What came of it.
+    /// Its result.
     pub output: Option<FlatOutput>,
     /// Number of its inner calls.
     pub inner_calls: u64,
-    /// Its place: the index of each call around it and its own, in the respective caller.
+    /// The trace address: its index among the calls of its caller, after those of the calls around it, outermost first.
     pub place: Vec<u64>,
     /// The transaction.
     pub transaction_hash: Option<B256>,

@@ -24,7 +24,7 @@ use crate::ExecutionError;
 /// Maximum blobs of one transaction from Osaka on (EIP-7594).
 const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
 
-/// Maximum RLP size of a block from Osaka on, bytes (EIP-7934: 10 MiB minus a margin of 2 MiB).
+/// Maximum RLP size of a block from Osaka on, bytes: 10 MiB minus 2 MiB for the enclosing beacon block (EIP-7934).
 const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Everything in a block's execution that depends on its fork.

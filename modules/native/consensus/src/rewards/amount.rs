@@ -9,7 +9,7 @@ const WEI_PER_COIN: u64 = 1_000_000_000_000_000_000;
 const BLOCKS_PER_YEAR: u64 = 15_768_000;
 
 /// Total reward of an epoch paid at this height, wei: half from the third year on, a quarter from the sixth, until
-/// `tipNoHalvingMNReward`; from there on the full reward (`docs/spec/chain.md` 4.3).
+/// `tipNoHalvingReward`; from there on the full reward (`docs/spec/chain.md` 4.3).
 pub fn epoch_reward(settings: &NativeSettings, number: u64) -> U256 {
     let whole = U256::from(settings.consensus.reward) * U256::from(WEI_PER_COIN);
     if number >= settings.heights.tip_no_halving_reward { whole } else { halved(whole, number, BLOCKS_PER_YEAR) }
