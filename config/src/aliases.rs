@@ -1,4 +1,4 @@
-//! The reference's names of namespaces that Tenon names differently (ARCHITECTURE.md).
+//! The reference's names of namespaces that Tenon names differently.
 
 /// Namespaces of native chains: the reference's name, and Tenon's.
 const ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];

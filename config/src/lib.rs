@@ -6,7 +6,7 @@
 //! the environment (`TENON_…`), flags.
 //!
 //! Invariants: every value has a source ([`Origin`]); an unknown key, variable or flag is reported with its position
-//! and the nearest known one; the defaults are safe (`design.md` 8). The crate starts nothing, opens no database and
+//! and the nearest known one; the defaults are safe. The crate starts nothing, opens no database and
 //! knows no module.
 //!
 //! ```

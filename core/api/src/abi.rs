@@ -1,7 +1,7 @@
 //! The C boundary between host and plugin: layouts only, no behaviour.
 //!
 //! `plugins/sdk/include/tenon_plugin.h` declares the same in C; a test of the SDK compiles it and compares sizes and
-//! offsets. The rules (`design.md` 4):
+//! offsets. The rules:
 //!
 //! - Only pointers, lengths and integers cross. The side that allocated a buffer frees it, through the function that
 //!   travels with the buffer.

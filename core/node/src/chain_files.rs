@@ -1,5 +1,4 @@
-//! Files of blocks, written atomically. Requests may name files only inside the folders that the settings allow
-//! (`design.md` 8).
+//! Files of blocks, written atomically. Requests may name files only inside the folders that the settings allow.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -328,7 +328,7 @@ pub struct ChainInfo {
     pub profile: Profile,
 }
 
-/// The two families of rules that one code base serves (`design.md` 7).
+/// The two families of rules that one code base serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Profile {
     /// Plain headers and Ethereum's fork rules.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Account, Receipt, RecoveredBlock};
 
-/// A block's change to one account. Applying it needs no execution (`design.md` 6).
+/// A block's change to one account. Applying it needs no execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountChange {
     /// The account.
