@@ -1,8 +1,8 @@
 //! Limits on bytes per second, of all connections together and of each peer, in both directions.
 //!
-//! A limit is a token bucket that may go into debt: what is due is sent or read whole, and the next waits until the debt is
-//! paid. Consensus messages are charged and never wait; answers wait for a bucket that is not empty, bulk for one that has
-//! collected some bytes, so that it leaves room for answers.
+//! A limit is a token bucket that may become negative: a message is sent or read whole, and the next one waits until the level
+//! is positive again. Consensus messages are charged and never wait; answers wait for a positive level, other messages
+//! for a higher one, so that answers have precedence.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,17 +11,18 @@ use std::time::Duration;
 use tenon_network_identity::NodeId;
 use tokio::time::{Instant, sleep};
 
-/// Minimum limit, bytes per second: with less, a frame of the largest size takes longer than the time for writing it.
+/// Minimum limit, bytes per second: with less, the largest frame takes longer than the time limit for writing.
 pub const MIN_BYTES_PER_SECOND: u64 = 128 << 10;
-/// Bytes that a limited connection reads at once: what several read at the same time is their common debt.
+/// Maximum bytes of one read of a limited connection, because concurrent reads of several connections exceed the limit
+/// together.
 pub(crate) const LIMITED_READ_BYTES: usize = 16 << 10;
 /// Time for which a bucket collects unused bytes.
 const BURST: Duration = Duration::from_secs(1);
-/// Part of a full bucket that bulk leaves to answers, as a divisor.
+/// Part of a full bucket, as a divisor, that only answers may use.
 const BULK_RESERVE: i128 = 4;
-/// Time after which bulk waits like an answer, so that a peer with many requests delays it and does not stop it.
+/// Time after which another message has the priority of an answer, so that a peer with many requests only delays it.
 const BULK_PATIENCE: Duration = Duration::from_secs(5);
-/// Longest sleep before a bucket is looked at again: others may have used what was due.
+/// Maximum sleep before a bucket is checked again: other connections may have used its bytes.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// Limits in bytes per second; `None` is unlimited.
@@ -37,12 +38,12 @@ pub struct BandwidthLimits {
     pub peer_upload: Option<u64>,
 }
 
-/// What waits for an upload.
+/// Priority of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// An answer to the peer's request.
     Answer,
-    /// Everything that is neither an answer nor urgent.
+    /// Messages that are neither answers nor urgent.
     Bulk,
 }
 
@@ -51,7 +52,7 @@ pub enum Priority {
 struct Bucket {
     /// Bytes per second, above zero.
     rate: u64,
-    /// Nanobytes (bytes × 10⁹ / s × ns): exact for every interval. Negative is debt.
+    /// Level in nanobytes (bytes × 10⁹ / s × ns), exact for every interval. It may be negative.
     level: i128,
     at: Instant,
 }
@@ -92,7 +93,7 @@ impl Bucket {
         Duration::from_nanos(nanoseconds)
     }
 
-    /// The level that bulk needs.
+    /// The level that messages other than answers require.
     fn bulk_floor(&self) -> i128 {
         Self::full(self.rate) / BULK_RESERVE
     }
@@ -113,7 +114,7 @@ impl Buckets {
     }
 }
 
-/// Held for a few additions; nothing awaits under it.
+/// Locked for a few additions; never held across an await.
 fn locked(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
     bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -126,7 +127,7 @@ pub struct Bandwidth(Arc<Shared>);
 struct Shared {
     limits: BandwidthLimits,
     all: Buckets,
-    /// By node, for as long as it has a connection: a second one has no limit of its own.
+    /// By node, while it has a connection: its connections share a limit.
     peers: Mutex<HashMap<NodeId, Weak<Buckets>>>,
 }
 
@@ -137,13 +138,13 @@ impl Default for Bandwidth {
 }
 
 impl Bandwidth {
-    /// Limits below [`MIN_BYTES_PER_SECOND`] count as that.
+    /// Creates the limits. Those below [`MIN_BYTES_PER_SECOND`] are raised to it.
     pub fn new(limits: BandwidthLimits) -> Self {
         let all = Buckets::new(limits.download, limits.upload);
         Self(Arc::new(Shared { limits, all, peers: Mutex::default() }))
     }
 
-    /// The limits of a connection whose peer is not known yet: those of all together.
+    /// The limits of a connection whose peer is not known yet: only those of all connections.
     pub fn share(&self) -> BandwidthShare {
         BandwidthShare { shared: Arc::clone(&self.0), peer: Arc::default() }
     }
@@ -153,12 +154,12 @@ impl Bandwidth {
 #[derive(Clone, Debug)]
 pub struct BandwidthShare {
     shared: Arc<Shared>,
-    /// Set once the peer has proven who it is.
+    /// Set after the peer has authenticated.
     peer: Arc<Mutex<Option<Arc<Buckets>>>>,
 }
 
 impl BandwidthShare {
-    /// The peer has proven who it is: its own limits hold from now on.
+    /// Applies the limits of a peer after it has authenticated.
     pub(crate) fn set_peer(&self, id: NodeId) {
         let limits = self.shared.limits;
         if limits.peer_download.is_none() && limits.peer_upload.is_none() {
@@ -229,7 +230,7 @@ impl BandwidthShare {
         self.wait(|buckets| buckets.download.as_ref(), |_| 0).is_zero()
     }
 
-    /// Waits until something of this priority may be sent that has waited since then. Dropping the future changes nothing.
+    /// Waits until a message of this priority may be sent, which has been waiting since `since`. Cancel safe.
     pub async fn upload(&self, priority: Priority, since: Instant) {
         loop {
             let is_patient = priority == Priority::Bulk && since.elapsed() < BULK_PATIENCE;

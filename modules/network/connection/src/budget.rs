@@ -1,7 +1,7 @@
-//! Bytes that were received and are not yet handled, counted over all connections of a node.
+//! Received bytes that are not processed yet, counted over all connections of a node.
 //!
-//! Every connection has a reserve of its own, so that a flood on some of them never stops the small messages of others. What
-//! goes beyond it comes from one common part; while that is used up, a connection that needs more of it is not read.
+//! Every connection has a reserve of its own, so that a flood on some of them never stops the small messages of others. Bytes
+//! beyond it are taken from one common part; while that is used up, a connection that needs more of it is not read.
 
 use std::fmt;
 use std::ops::Deref;
@@ -15,7 +15,7 @@ const COMMON_BYTES: usize = 16 << 20;
 const RESERVE_BYTES: usize = 128 << 10;
 /// Unread bytes from which on a message counts as large: smaller ones cannot grow beyond 90 KiB when they are decompressed.
 pub(crate) const LARGE_BYTES: usize = 4 << 10;
-/// Large messages that are decompressed and not yet handled.
+/// Maximum number of large messages that are decompressed and not processed yet.
 const MAX_LARGE_MESSAGES: usize = 2;
 
 /// The budget of a node. Clones share it.
@@ -64,13 +64,13 @@ impl ReceiveBudget {
 }
 
 impl Shared {
-    /// Held for a few additions; nothing awaits under it.
+    /// Locked for a few additions; never held across an await.
     fn lock(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one connection holds.
+/// The bytes of one connection.
 #[derive(Clone)]
 pub(crate) struct Account(Arc<Books>);
 
@@ -122,7 +122,7 @@ impl Account {
         }
     }
 
-    /// The unread bytes of the session have changed.
+    /// Records a change of the unread bytes of the session.
     pub(crate) fn recount(&self, before: usize, after: usize) {
         self.0.change(after, before);
     }
@@ -155,7 +155,7 @@ impl Drop for Charge {
     }
 }
 
-/// The payload of a message that was received. It counts until it is dropped.
+/// The payload of a received message. It counts until it is dropped.
 pub struct Payload {
     bytes: Vec<u8>,
     _charge: Charge,

@@ -1,6 +1,6 @@
-//! The shell between a socket and a [`Session`]: it moves bytes and time, and nothing else (`docs/spec/p2p.md` 7, 10).
+//! Connects a socket with a [`Session`]: passes bytes and the time, and nothing else (`docs/spec/p2p.md` 7, 10).
 //!
-//! It owns one connection while it lives. Its owner receives [`Event`]s and sends [`Command`]s over two channels: consensus
+//! It owns one connection until its end. The owner receives [`Event`]s and sends [`Command`]s over two channels: consensus
 //! messages and answers are written before all others. [`Bandwidth`] limits bytes per second.
 //!
 //! Invariants: every channel has a bound; a slow owner or peer slows the connection down, and after the time limit for writing it
@@ -27,23 +27,23 @@ pub use bandwidth::{Bandwidth, BandwidthLimits, BandwidthShare, MIN_BYTES_PER_SE
 use budget::Account;
 pub use budget::{Payload, ReceiveBudget};
 
-/// Time for writing one frame.
+/// Time limit for writing one frame.
 const WRITE_LIMIT: Duration = Duration::from_secs(20);
-/// Time for a Disconnect to leave.
+/// Time limit for sending Disconnect.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
-/// Bytes read at once.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Frames that wait for the socket.
+/// Maximum number of frames that wait for the socket.
 const MAX_UNWRITTEN_FRAMES: usize = 16;
 
-/// What happens on a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub enum Event {
-    /// The peer has proven who it is. Answer with [`Command::Admit`] or [`Command::Refuse`].
+    /// The peer has authenticated. Answer with [`Command::Admit`] or [`Command::Refuse`].
     Authenticated(NodeId),
     /// The peer's Hello. Answer as above.
     Greeted {
-        /// What it says.
+        /// Its content.
         hello: Hello,
         /// Sub-protocols in common.
         agreed: Vec<Agreed>,
@@ -61,19 +61,19 @@ pub enum Event {
     },
 }
 
-/// A message that its owner deals with, until this is dropped.
+/// Held while the owner processes a message.
 #[derive(Debug)]
 #[expect(dead_code, reason = "its drop is what counts")]
 pub struct Handled(oneshot::Sender<()>);
 
-/// What the owner wants.
+/// A command of the owner.
 #[derive(Debug)]
 pub enum Command {
-    /// Let the peer in.
+    /// Admit the peer.
     Admit,
     /// End the connection.
     Refuse(DisconnectReason),
-    /// Send a message. One that the session does not allow is dropped.
+    /// Send a message. A message that the session does not allow is dropped.
     Send {
         /// Index among the agreed sub-protocols.
         protocol: usize,
@@ -86,7 +86,7 @@ pub enum Command {
     },
 }
 
-/// What waits for the socket.
+/// An item of the queue of the socket.
 enum Unwritten {
     Bytes(Vec<u8>),
     /// Everything before it is written.
@@ -101,7 +101,7 @@ pub struct Channels {
     pub urgent: Receiver<Command>,
     /// From the owner: everything else. Dropping its sender has no effect; dropping that of `urgent` closes the connection.
     pub bulk: Receiver<Command>,
-    /// Counts what is received.
+    /// Counts received bytes.
     pub budget: ReceiveBudget,
     /// Bytes per second. Reading waits here; before it sends, the owner waits ([`BandwidthShare::upload`]).
     pub bandwidth: BandwidthShare,

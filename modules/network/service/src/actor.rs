@@ -38,12 +38,12 @@ use crate::sockets::{Timer, unix_now};
 use crate::switchboard::{Action, ConnectionId, Switchboard};
 use crate::transactions::{self, GossipItem, TransactionGossip};
 
-/// Orders for one connection that are not carried out yet.
+/// Maximum number of pending orders of one connection.
 const MAX_ORDERS: usize = 4;
-/// Time between two looks at the files.
+/// Time between two checks whether the files must be written.
 const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// What happens.
+/// An event or a request for the actor.
 pub(crate) enum Input {
     /// A connection came from outside and passed the connection limiter.
     Arrived {
@@ -52,33 +52,33 @@ pub(crate) enum Input {
         /// Held until its handshake is over.
         place: connections::Place,
     },
-    /// A peer has proven its key.
+    /// A peer has authenticated: the handshake proved its key.
     Authenticated {
         connection: ConnectionId,
         node: NodeId,
         local: Option<SocketAddr>,
         answer: oneshot::Sender<Result<(), DisconnectReason>>,
     },
-    /// A peer has said Hello.
+    /// A peer has sent Hello.
     Greeted { connection: ConnectionId, hello: Hello, answer: oneshot::Sender<Result<(), DisconnectReason>> },
-    /// A peer belongs to the same chain.
+    /// A peer has sent the Status of the same chain.
     Established { connection: ConnectionId, status: Status },
-    /// A peer has another head.
+    /// The head of a peer has changed.
     NewHead { connection: ConnectionId, hash: B256, total_difficulty: U256, number: u64 },
-    /// A peer has sent something.
+    /// A peer has sent a message.
     Delivered {
         connection: ConnectionId,
         delivered: Delivered,
         /// Reading from this peer continues when this is dropped.
         handled: Option<Handled>,
     },
-    /// The import has taken blocks.
+    /// The import has inserted blocks.
     Imported,
-    /// The import is over.
+    /// The import has ended.
     ImportEnded(Result<(), FailedBlock>),
-    /// A header was checked.
+    /// A header was verified, or refused.
     HeaderJudged { hash: B256, verdict: BlockVerdict },
-    /// A block was inserted, or not.
+    /// A block was inserted, or refused.
     Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
     /// The voting has a message for the peers: those that do not know it, or all of them.
     Broadcast { message: RoundMessage, is_repeated: bool },
@@ -88,15 +88,15 @@ pub(crate) enum Input {
     Pending(Vec<GossipItem>),
     /// Pending transactions for a new peer.
     Introduced(NodeId, Vec<GossipItem>),
-    /// A peer did something wrong.
+    /// A fault of a peer.
     Fault { connection: ConnectionId, fault: Fault },
-    /// A connection is over.
+    /// A connection has ended.
     Ended { connection: ConnectionId, reason: String },
-    /// A datagram, with its place among those that wait.
+    /// A datagram, with its place in the queue.
     Datagram { from: SocketAddr, bytes: Vec<u8>, _place: OwnedSemaphorePermit },
-    /// A router has named the address that others reach this node at.
+    /// A router has named the public address of this node.
     External(IpAddr),
-    /// The operator wants something.
+    /// A request of the operator about a peer.
     Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), Failure>> },
     /// The timer has fired.
     Tick,
@@ -125,7 +125,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Held to begin a connection and to forget those that are over; nothing awaits under it.
+    /// Locked to add a connection and to remove ended ones; never held across an await.
     pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,9 +142,9 @@ pub(crate) struct NetworkActor {
     rounds: RoundGossip,
     progress: Option<Progress>,
     log: ProgressLog,
-    /// Where orders and messages for each connection go.
+    /// The channels to each connection.
     links: HashMap<ConnectionId, Link>,
-    /// Searches for static nodes.
+    /// Lookups of static nodes without a known address.
     resolving: HashMap<u64, NodeId>,
     keep_at: Duration,
 }
@@ -206,7 +206,7 @@ impl NetworkActor {
         match action {
             discovery::Action::Send { to, datagram } => {
                 if let Some(socket) = &self.parts.udp {
-                    // A datagram that finds no room is lost like any other.
+                    // A datagram that the socket does not take is lost, like one in the network.
                     let _ = socket.try_send_to(&datagram, to);
                 }
             }
@@ -224,7 +224,7 @@ impl NetworkActor {
         self.switchboard.found(nodes, clock);
     }
 
-    /// Does everything that was decided, and says when to look at the clock again.
+    /// Carries out all pending decisions, and sets the timer.
     fn settle(&mut self, clock: Clock) {
         loop {
             while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
@@ -293,7 +293,7 @@ impl NetworkActor {
                 }
             }
             Action::Tell(event) => self.parts.bus.publish(event),
-            // One for each ban.
+            // One event for each ban.
             Action::KeepBans => {
                 self.parts.context.traffic.count_ban();
                 self.parts.folder.keep_bans(&self.switchboard.bans(clock));
@@ -343,7 +343,7 @@ impl NetworkActor {
         }
     }
 
-    /// Nothing more is read from the peer until the pool has looked at them.
+    /// Reading from the peer continues when the pool has processed them.
     fn take_transactions(&mut self, node: NodeId, transactions: Vec<Arc<Transaction>>, handled: Option<Handled>) {
         self.gossip.received(&node, &transactions);
         let pool = Arc::clone(&self.parts.pool);
@@ -353,7 +353,7 @@ impl NetworkActor {
         });
     }
 
-    /// Nothing more is read from the peer until the voting has looked at it.
+    /// Reading from the peer continues when the voting has processed it.
     fn take_round_message(&mut self, node: NodeId, message: RoundMessage, handled: Option<Handled>) {
         self.rounds.received(&node, &message);
         if let Some(consensus) = &self.parts.consensus {
@@ -367,7 +367,7 @@ impl NetworkActor {
         to.iter().for_each(|node| self.send_last(node, outgoing.clone()));
     }
 
-    /// Does what the synchronisation wants.
+    /// Carries out the actions of the synchronisation.
     fn follow(&mut self, action: sync::Action, clock: Clock) {
         match action {
             sync::Action::Ask { peer, question } => self.ask(&peer, question),
@@ -406,14 +406,14 @@ impl NetworkActor {
         }
     }
 
-    /// Questions go over the second connection where there is one, as those of other nodes do (`docs/spec/p2p.md` 11).
+    /// Requests are sent over the second connection, if there is one, as other nodes do (`docs/spec/p2p.md` 11).
     fn ask(&self, node: &NodeId, question: Question) {
         let message = match question {
             Question::Headers(request) => Message::GetBlockHeaders(request),
             Question::Bodies(hashes) => Message::GetBlockBodies(hashes),
         };
         let Some((kind, payload)) = message.encode() else { return };
-        // A peer that reads too slowly for it does not answer in time.
+        // If the queue is full, the request is lost and its answer becomes overdue.
         self.send_last(node, Outgoing { kind, payload: Arc::new(payload) });
     }
 
@@ -426,7 +426,7 @@ impl NetworkActor {
         }
     }
 
-    /// Sends over the first connection, from which a peer learns this node's head and expects transactions.
+    /// Sends over the first connection, over which a peer expects blocks and transactions.
     fn send_first(&self, node: &NodeId, message: Outgoing) {
         let link = self.switchboard.established_connections(node).next().and_then(|id| self.links.get(&id));
         if let Some(link) = link
@@ -457,7 +457,7 @@ impl NetworkActor {
                 self.begin(remote, None, Start::Accepted { stream, place });
             }
             Input::Authenticated { connection, node, local, answer } => {
-                // Dropped answers end the connection.
+                // Dropping the sender of the answer ends the connection.
                 let _ = answer.send(self.switchboard.authenticated(connection, node, local, clock));
             }
             Input::Greeted { connection, hello, answer } => {

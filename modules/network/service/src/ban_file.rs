@@ -21,7 +21,7 @@ pub(crate) fn write_bans(bans: &[StoredBan]) -> String {
     text
 }
 
-/// Reads the file. Lines that are malformed, and bans that are over, are left out.
+/// Reads the file. Malformed lines and expired bans are left out.
 pub(crate) fn read_bans(text: &str, unix_now: u64) -> Vec<StoredBan> {
     let ban = |line: &str| {
         let mut words = line.split(' ');

@@ -1,11 +1,11 @@
-//! What others see of the network without asking its actor: this node, and the peers.
+//! The state of the network that is read without its actor: this node and its peers.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tenon_api::messages::{NetworkNode, PeerInfo};
 use tenon_network_sync::Progress;
 
-/// What is shown. Clones share it.
+/// The shared state. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board(Arc<RwLock<Shown>>);
 
@@ -14,7 +14,7 @@ struct Shown {
     /// `None` while the network is off.
     node: Option<NetworkNode>,
     peers: Arc<Vec<PeerInfo>>,
-    /// How far the running cycle of synchronisation is.
+    /// Progress of the running cycle of synchronisation.
     progress: Option<Progress>,
 }
 

@@ -10,15 +10,15 @@ use tenon_network_discovery::Networks;
 /// Bounds on handshakes that peers begin.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimiterSettings {
-    /// Handshakes at a time.
+    /// Maximum number of concurrent handshakes.
     pub(crate) max_pending: usize,
-    /// Handshakes at a time of one address (IPv6: of one /64).
+    /// The same for one address (IPv6: one /64).
     pub(crate) max_pending_of_address: usize,
-    /// Connections of one address in each window.
+    /// Maximum number of connections of one address in a window.
     pub(crate) max_attempts: u32,
     /// Length of a window.
     pub(crate) window: Duration,
-    /// Addresses remembered.
+    /// Maximum number of remembered addresses.
     pub(crate) max_addresses: usize,
     /// The only networks that may connect.
     pub(crate) restrict: Option<Networks>,
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionLimiterSettings {
 
 impl ConnectionLimiterSettings {
     /// The reference's 50 handshakes at a time; a fifth of them for one address. A reference node that was refused may dial
-    /// hundreds of times a second (`docs/spec/p2p.md` 11): two a second are enough for everybody.
+    /// hundreds of times a second (`docs/spec/p2p.md` 11): two a second suffice.
     pub(crate) fn new(max_pending: usize, restrict: Option<Networks>) -> Self {
         Self {
             max_pending,
@@ -48,10 +48,10 @@ pub(crate) enum RefusedConnection {
     /// All handshake slots are taken.
     #[error("too many handshakes at a time")]
     Busy,
-    /// Its address has its share of them.
+    /// Its address has used up its share of the slots.
     #[error("too many handshakes of one address")]
     BusyAddress,
-    /// Its address came too often.
+    /// Its address has connected too often.
     #[error("address connects too often")]
     TooOften,
 }
@@ -76,7 +76,7 @@ impl ConnectionLimiter {
         Self { settings, pending: 0, addresses: HashMap::new() }
     }
 
-    /// A connection has arrived; unless it is refused, [`ConnectionLimiter::leave`] follows.
+    /// Admits or refuses a new connection. After an admission [`ConnectionLimiter::leave`] must be called.
     ///
     /// # Errors
     /// [`RefusedConnection`].
@@ -112,7 +112,7 @@ impl ConnectionLimiter {
         Ok(())
     }
 
-    /// A handshake that was let in is over, one way or the other.
+    /// An admitted handshake has ended.
     pub(crate) fn leave(&mut self, ip: IpAddr) {
         self.pending = self.pending.saturating_sub(1);
         if let Some(address) = self.addresses.get_mut(&subject(ip.to_canonical())) {
@@ -126,7 +126,7 @@ impl ConnectionLimiter {
     }
 }
 
-/// A machine has a whole /64 of IPv6.
+/// The address that is counted: for IPv6 the /64, which one machine may own.
 fn subject(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),

@@ -1,4 +1,4 @@
-//! One connection: its handshake, its session, the answers to its peer. It asks the actor for every decision.
+//! One connection: its handshake, its session, the answers to its peer. The actor makes every decision.
 
 use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
@@ -33,16 +33,16 @@ use crate::traffic::Traffic;
 
 /// Name of the sub-protocol.
 pub(crate) const PROTOCOL: &str = "eth";
-/// Time for a dial.
+/// Time limit for a dial.
 const DIAL_LIMIT: Duration = Duration::from_secs(15);
-/// Time for a connection that this side ends to say so.
+/// Time limit for sending Disconnect.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
-/// Time between two attempts to tell a busy actor that a connection is over.
+/// Time between two attempts to report the end of a connection to a busy actor.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Questions, blocks and votes for one peer that are not written yet; more are dropped.
+/// Maximum number of unwritten requests, blocks and votes of one peer; more are dropped.
 const MAX_OUTGOING: usize = 256;
-/// Messages with transactions for one peer that are not written yet, of 100 KiB each; more are dropped.
+/// Maximum number of unwritten messages with transactions of one peer, of 100 KiB each; more are dropped.
 const MAX_OUTGOING_BULK: usize = 8;
 
 /// A message for one peer. Several peers share its payload.
@@ -76,7 +76,7 @@ impl Link {
         (Self { orders, urgent, bulk }, Orders { orders: ordered, urgent: urgent_out, bulk: bulk_out })
     }
 
-    /// Ends the connection. A full channel means that it was told already.
+    /// Ends the connection. A full channel already contains an order to end.
     pub(crate) fn close(&self, reason: DisconnectReason) {
         let _ = self.orders.try_send(reason);
     }
@@ -88,15 +88,15 @@ impl Link {
     }
 }
 
-/// What a peer has sent, ready for the actor.
+/// A message of a peer, prepared for the actor.
 pub(crate) enum Delivered {
-    /// Everything but bodies.
+    /// Every message but bodies.
     Plain(Delivery),
-    /// Bodies, with their roots.
+    /// Bodies with their computed roots.
     Bodies(Vec<CheckedBody>),
 }
 
-/// Which messages are taken now; the actor says so, every connection reads it.
+/// Which messages are accepted now. Set by the actor, read by every connection.
 #[derive(Debug, Default)]
 pub(crate) struct OpenGates {
     pub(crate) takes_transactions: AtomicBool,
@@ -112,7 +112,7 @@ impl OpenGates {
     }
 }
 
-/// A place among the handshakes, given back on drop.
+/// A handshake slot, released on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     limiter: SharedLimiter,
@@ -131,15 +131,15 @@ impl Drop for Place {
     }
 }
 
-/// How a connection begins.
+/// The direction of a connection.
 pub(crate) enum Start {
-    /// From outside.
+    /// Inbound.
     Accepted { stream: TcpStream, place: Place },
-    /// By dialing.
+    /// Outbound: this node dials.
     Dial { node: NodeId, address: SocketAddr },
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) chain: Arc<dyn ChainReader>,
@@ -149,7 +149,7 @@ pub(crate) struct Context {
     pub(crate) genesis: B256,
     pub(crate) budget: ReceiveBudget,
     pub(crate) bandwidth: Bandwidth,
-    /// Answers that are read from the database at a time.
+    /// Limits the number of answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
     pub(crate) gates: Arc<OpenGates>,
     pub(crate) traffic: Arc<Traffic>,
@@ -169,7 +169,7 @@ impl Context {
     }
 }
 
-/// Why a connection was not opened, or is over.
+/// Why a connection was not opened, or has ended.
 struct EndReason {
     reason: String,
     fault: Option<Fault>,
@@ -181,7 +181,7 @@ impl EndReason {
     }
 }
 
-/// Runs a connection to its end, and tells the actor.
+/// Runs a connection to its end, and reports the end to the actor.
 pub(crate) async fn run(
     connection: ConnectionId,
     start: Start,
@@ -200,12 +200,12 @@ pub(crate) async fn run(
     report(connection, over.reason, &mailbox).await;
 }
 
-/// The actor must learn of every end, or a slot would stay taken.
+/// Every end must be reported, or its slot would remain occupied.
 async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Input>) {
     loop {
         match mailbox.try_send(Input::Ended { connection, reason: reason.clone() }) {
             Err(ActorError::MailboxFull { .. }) => sleep(REPORT_PAUSE).await,
-            // An actor that is gone has no slots.
+            // A stopped actor has no slots.
             Ok(()) | Err(_) => return,
         }
     }
@@ -214,7 +214,7 @@ async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Inpu
 struct Opened {
     stream: TcpStream,
     session: Session,
-    /// Kept until the handshake is over.
+    /// Held until the end of the handshake.
     place: Option<Place>,
 }
 
@@ -246,7 +246,7 @@ async fn talk(
     orders: Orders,
 ) -> EndReason {
     let Opened { stream, session, place } = opened;
-    // Small messages leave at once; a system that cannot do that is slower.
+    // Sends small messages at once. If the system refuses, they are only slower.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().ok();
     let (events_in, events) = channel(1);
@@ -290,7 +290,7 @@ async fn talk(
     over
 }
 
-/// What a peer did wrong whose connection ended by itself.
+/// The fault of a peer whose connection ended by itself.
 const fn fault_of(end: &ConnectionEnd) -> Option<Fault> {
     match end {
         ConnectionEnd::Session(
@@ -311,7 +311,7 @@ struct Talk<'a> {
     events: Receiver<Event>,
     urgent: Sender<Command>,
     bulk: Sender<Command>,
-    /// Waits for its turn behind what is urgent, since then.
+    /// A message that waits behind urgent ones, and the time since when.
     next_bulk: Option<(Command, Instant)>,
     bandwidth: BandwidthShare,
     local: Option<SocketAddr>,
@@ -319,12 +319,12 @@ struct Talk<'a> {
     started: Instant,
     /// The session of `eth` with its index among the agreed protocols, from Hello on.
     conversation: Option<(usize, Conversation)>,
-    /// The message that is dealt with.
+    /// The message that is being processed.
     in_hand: Option<Handled>,
 }
 
 impl Talk<'_> {
-    /// Works until this side ends the connection. Where the connection ends by itself, it waits to be dropped.
+    /// Runs until this side ends the connection. If the connection ends by itself, the future waits to be dropped.
     async fn run(&mut self) -> EndReason {
         let (bulk, bandwidth) = (self.bulk.clone(), self.bandwidth.clone());
         loop {
@@ -369,7 +369,7 @@ impl Talk<'_> {
         }
     }
 
-    /// `None`: the actor has forgotten this connection.
+    /// `None`: the actor has removed this connection.
     async fn obey(&self, order: Option<DisconnectReason>) -> EndReason {
         self.refuse(order.unwrap_or(DisconnectReason::CLIENT_QUITTING)).await
     }
@@ -379,7 +379,7 @@ impl Talk<'_> {
         EndReason::new(reason)
     }
 
-    /// A connection that is gone takes no commands; its end is seen elsewhere.
+    /// An ended connection accepts no commands; its end is handled elsewhere.
     async fn command(&self, command: Command) {
         drop(self.urgent.send(command).await);
     }
@@ -430,7 +430,7 @@ impl Talk<'_> {
         Ok(vec![Step::Send { code: 0, payload }])
     }
 
-    /// Asks the actor whether the peer is let in.
+    /// Asks the actor whether the peer is admitted.
     async fn ask(
         &self,
         question: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
@@ -465,12 +465,12 @@ impl Talk<'_> {
             }
             Step::Deliver(delivery) => return self.deliver(delivery).await,
         };
-        // A busy actor misses what is only shown.
+        // If the mailbox is full, a value that is only displayed is lost.
         drop(self.mailbox.try_send(news));
         Ok(())
     }
 
-    /// Gives the actor what the peer has sent. Nothing more is read from the peer until the actor is done with it.
+    /// Passes a message to the actor. Reading from the peer continues when the actor has processed it.
     async fn deliver(&mut self, delivery: Delivery) -> Result<(), EndReason> {
         let handled = self.in_hand.take();
         let delivered = match delivery {
@@ -484,7 +484,7 @@ impl Talk<'_> {
             delivery => Delivered::Plain(delivery),
         };
         let connection = self.connection;
-        // A mailbox that is full loses it, and the question is asked again.
+        // If the mailbox is full, the answer is lost and the request is repeated.
         drop(self.mailbox.try_send(Input::Delivered { connection, delivered, handled }));
         Ok(())
     }
@@ -510,8 +510,8 @@ impl Talk<'_> {
         self.command(Command::Send { protocol: *protocol, code, payload, written }).await;
     }
 
-    /// Answers a question. The peer's next message is looked at once the answer is written, so that a peer which asks and
-    /// does not read holds one answer.
+    /// Answers a request. The peer's next message is processed when the answer is written, so that a peer which requests and
+    /// does not read occupies the memory of one answer.
     async fn serve(&mut self, question: Question) -> Result<(), EndReason> {
         let (chain, readers) = (Arc::clone(&self.context.chain), Arc::clone(&self.context.readers));
         let reading = async move {
@@ -529,11 +529,11 @@ impl Talk<'_> {
         self.meanwhile(async move { bandwidth.upload(Priority::Answer, Instant::now()).await }).await?;
         let (written, is_written) = oneshot::channel();
         self.send(code, payload, Some(written)).await;
-        // Dropped where the connection ends, which is seen elsewhere.
+        // Dropped when the connection ends, which is handled elsewhere.
         self.meanwhile(is_written).await.map(drop)
     }
 
-    /// Waits for something, and sends what is urgent meanwhile: an answer that takes its time delays no vote.
+    /// Waits for a future, and sends urgent messages meanwhile: a slow answer delays no vote.
     async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EndReason> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -547,7 +547,7 @@ impl Talk<'_> {
     }
 }
 
-/// Computes what binds bodies to their headers.
+/// Computes the roots that bind bodies to their headers.
 fn checked(bodies: Vec<BlockBody>, bytes: usize) -> Vec<CheckedBody> {
     let share = bytes.checked_div(bodies.len()).unwrap_or_default() as u64;
     let check = |body: BlockBody| CheckedBody {
@@ -559,7 +559,7 @@ fn checked(bodies: Vec<BlockBody>, bytes: usize) -> Vec<CheckedBody> {
     bodies.into_iter().map(check).collect()
 }
 
-/// Sleeps until a time of the connection's clock; for ever without one.
+/// Sleeps until a time of the connection's clock; without one forever.
 async fn sleep_to(started: Instant, time: Option<Duration>) {
     match time {
         Some(time) => sleep_until(started + time).await,

@@ -1,4 +1,4 @@
-//! One session of `eth` from this node's side, without I/O: Status, and what follows from each message
+//! One session of `eth` from this node's side, without I/O: Status, and the step that each message leads to
 //! (`docs/spec/p2p.md` 12, 15, 16).
 //!
 //! Transactions before the node is synced, and votes, timeouts and certificates while it syncs, are ignored without being decoded.
@@ -18,21 +18,21 @@ use tenon_network_wire::{
 
 use crate::serving::Question;
 
-/// What a message or the clock leads to.
+/// The consequence of a message or of the clock.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Send this.
+    /// Send a message.
     Send {
         /// Its code.
         code: u64,
         /// Its payload.
         payload: Vec<u8>,
     },
-    /// The peer asks for something.
+    /// Answer a request of the peer.
     Serve(Question),
-    /// The peer belongs to the same chain, and its head is this.
+    /// The peer belongs to the same chain; its Status.
     Established(Status),
-    /// The peer has another head.
+    /// The head of the peer has changed.
     NewHead {
         /// Its hash.
         hash: B256,
@@ -41,13 +41,13 @@ pub(crate) enum Step {
         /// Its height.
         number: u64,
     },
-    /// The peer has sent something for the whole node.
+    /// Pass a message of the peer to the actor.
     Deliver(Delivery),
     /// End the connection.
     End(Ended),
 }
 
-/// What a peer has sent for the whole node.
+/// A message of a peer for the actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// Headers.
@@ -65,18 +65,18 @@ pub(crate) enum Delivery {
     Announced(Vec<Announced>),
     /// Transactions.
     Transactions(Vec<Arc<Transaction>>),
-    /// A vote, a timeout, or certificates, and the block that they are for.
+    /// A vote, a timeout, or certificates, and the block of a vote or certificate.
     Round(RoundMessage, Option<Announced>),
 }
 
 /// Why this side ends a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// What the peer is told.
+    /// The reason in Disconnect.
     pub(crate) told: DisconnectReason,
-    /// What the log and subscribers are told.
+    /// The reason for the log and for subscribers.
     pub(crate) reason: String,
-    /// What the peer did wrong, if it was its fault.
+    /// The peer's fault, if it is one.
     pub(crate) fault: Option<Fault>,
 }
 

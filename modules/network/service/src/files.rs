@@ -1,5 +1,5 @@
-//! The folder of the network: the node key, the nodes that answered, and the bans. A file that cannot be read is as good as
-//! none, with a warning; only the key is needed.
+//! The folder of the network: the node key, the nodes that answered, and the bans. A file that cannot be read is
+//! ignored with a warning; only the key is required.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -16,10 +16,10 @@ use crate::ban_file::{MAX_BAN_FILE_BYTES, read_bans, write_bans};
 pub(crate) struct NetworkFolder(PathBuf);
 
 impl NetworkFolder {
-    /// Uses a folder, and creates it for its owner alone.
+    /// Opens a folder; creates it, readable by its owner only, if it is missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         Ok(Self(path))

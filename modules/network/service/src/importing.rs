@@ -1,4 +1,4 @@
-//! Hands the blocks of peers to the import, on threads that may block.
+//! Passes the blocks of peers to the import, on threads that may block.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -12,21 +12,21 @@ use tokio::runtime::Handle;
 
 use crate::actor::Input;
 
-/// Time between two attempts to tell a busy actor.
+/// Time between two attempts to send to a busy actor.
 const TELL_PAUSE: Duration = Duration::from_millis(5);
 
-/// A running import. Dropping it ends the import with the blocks that it has.
+/// A running import. Dropping it ends the import after the blocks that it has received.
 pub(crate) struct Importing {
-    /// `None` once there are no more.
+    /// `None` after the last block.
     blocks: Option<Sender<Block>>,
     reports: Arc<Reports>,
 }
 
-/// The last block that the import has taken.
+/// The last block that the import has inserted.
 #[derive(Debug, Default)]
 struct Reports {
     last: Mutex<Option<B256>>,
-    /// Whether the actor was told that there is one.
+    /// Whether the actor has been notified of it.
     is_told: AtomicBool,
     is_cancelled: AtomicBool,
 }
@@ -51,12 +51,12 @@ impl Importing {
         }
     }
 
-    /// There are no more blocks.
+    /// Signals that no more blocks follow.
     pub(crate) fn end(&mut self) {
         self.blocks = None;
     }
 
-    /// The last block that it has taken.
+    /// The last inserted block.
     pub(crate) fn last(&self) -> Option<B256> {
         self.reports.is_told.store(false, Ordering::Release);
         self.reports.last.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -100,9 +100,9 @@ pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbo
     });
 }
 
-/// Tells the actor what it must learn, on a thread that may block.
+/// Sends an event that must not be lost to the actor, on a thread that may block.
 fn tell(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
-    // An actor that is gone has nothing to learn.
+    // A stopped actor needs no events.
     while let Err(ActorError::MailboxFull { .. }) = mailbox.try_send(input()) {
         std::thread::sleep(TELL_PAUSE);
     }

@@ -6,7 +6,7 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{BlockNumber, ChainReader, StoreError};
 use tenon_network_sync::{LocalChain, LocalHead};
 
-/// Reads the chain. A database that fails has nothing: the blocks come again.
+/// Reads the chain. After a database error it returns nothing, and the blocks are requested again.
 #[derive(Clone)]
 pub(crate) struct StoredChain {
     pub(crate) chain: Arc<dyn ChainReader>,

@@ -1,4 +1,4 @@
-//! The network as the node sees it: starts, stops, and answers on the bus.
+//! The network's interface to the node: start, stop, and handlers on the bus.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -41,36 +41,36 @@ use crate::transactions;
 
 /// The actor's name.
 const ACTOR: &str = "network";
-/// Messages that wait for the actor. Connections and datagrams, which are bounded, have at most a few each.
+/// Capacity of the mailbox. Each connection and each datagram has a few messages at most, and their numbers are bounded.
 const MAILBOX_CAPACITY: usize = 4096;
-/// Answers that are read from the database at a time.
+/// Maximum number of answers that are read from the database at a time.
 const MAX_READERS: usize = 4;
-/// One slot in three is for peers that this node dials (`docs/spec/p2p.md` 10).
+/// One slot of three is reserved for outbound peers (`docs/spec/p2p.md` 10).
 const DIAL_RATIO: usize = 3;
 /// Versions of `eth` that are offered, the preferred one first. 62 is deprecated; 164 and 165 are not offered until their fork
 /// ids are confirmed (`docs/spec/upgrades.md` 12).
 const OFFERED: [u32; 2] = [100, 63];
-/// Ports of the system's choice that are tried.
+/// Number of ports of the system's choice that are tried.
 const MAX_CHOSEN_PORTS: usize = 16;
-/// Time for the actor to stop.
+/// Time limit for the actor to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(3);
 
 const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
 
-/// What the network needs of the node.
+/// The parts of the node that the network uses.
 #[derive(Clone)]
 pub struct NetworkPorts {
-    /// What is served.
+    /// The chain that is served.
     pub chain: Arc<dyn ChainReader>,
-    /// Where the blocks of peers go.
+    /// Receives the blocks of peers.
     pub blocks: Arc<dyn BlockPort>,
-    /// Where the transactions of peers go, and come from.
+    /// Receives the transactions of peers, and supplies those for them.
     pub pool: Arc<dyn PeerTransactions>,
-    /// Where the votes, timeouts and certificates of peers go; `None` if they are not processed.
+    /// Receives the votes, timeouts and certificates of peers; `None` if they are not processed.
     pub consensus: Option<Arc<dyn RoundMessages>>,
-    /// Where events go.
+    /// The bus on which events are published.
     pub bus: Bus,
 }
 
@@ -85,11 +85,11 @@ struct Running {
     mailbox: Mailbox<Input>,
     parts: Arc<Parts>,
     tasks: Vec<JoinHandle<()>>,
-    /// Asks a router for ports, where the settings say so.
+    /// The task that asks a router for ports, if the settings say so.
     ports: Option<PortKeeper>,
 }
 
-/// The address that others reach this node at, if it is known: from the settings, or from a router. Clones share it.
+/// The public address of this node, if known: from the settings or from a router. Clones share it.
 #[derive(Clone, Debug)]
 struct External(Arc<Mutex<Option<IpAddr>>>);
 
@@ -122,7 +122,7 @@ impl Network {
         bus.handle_read(move |_: GetNetworkNode, _: &CallContext| Ok(board.node()))?;
         let board = network.board.clone();
         bus.handle_read(move |_: ListPeers, _: &CallContext| Ok(board.peers().to_vec()))?;
-        // Weak: the bus lives as long as the node, and so would the network.
+        // Weak, because the bus lives as long as the node and would keep the network alive.
         let weak = Arc::downgrade(&network);
         bus.handle(move |request: ChangePeer, _: CallContext| {
             let network = weak.upgrade();
@@ -131,7 +131,7 @@ impl Network {
         Ok(network)
     }
 
-    /// What it counts, for metrics.
+    /// Its counters, for metrics.
     pub fn traffic(&self) -> Arc<Traffic> {
         Arc::clone(&self.traffic)
     }
@@ -152,10 +152,10 @@ impl Network {
         Ok(true)
     }
 
-    /// Opens the sockets and starts the actor. Does nothing while it runs.
+    /// Opens the sockets and starts the actor. Does nothing if it is running.
     ///
     /// # Errors
-    /// [`StartError`]; nothing is left open.
+    /// [`StartError`]; all sockets are closed then.
     pub async fn start(
         &self,
         supervisor: &Supervisor,
@@ -218,7 +218,7 @@ impl Network {
         Ok(())
     }
 
-    /// Asks a router for the ports of this node, beside everything else. The address that it names is shown and announced.
+    /// Asks a router for the ports of this node, in a task of its own. The address that the router names is shown and announced.
     fn map_ports(
         &self,
         settings: &NetworkSettings,
@@ -238,12 +238,12 @@ impl Network {
         Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
             external.set(address);
             board.show_node(Some(own.shown(Some(address))));
-            // A busy actor announces it with its next start; the node is shown with it already.
+            // If the mailbox is full, the address is announced after the next start only; it is shown at once.
             drop(mailbox.try_send(Input::External(address)));
         }))
     }
 
-    /// Ends every connection, keeps what is known, and closes the sockets. Returns whether the actor stopped in time.
+    /// Ends every connection, writes the files, and closes the sockets. Returns whether the actor stopped in time.
     pub async fn stop(&self, supervisor: &Supervisor) -> bool {
         let Some(mut running) = self.lock().take() else { return true };
         if let Some(ports) = running.ports.take() {
@@ -259,13 +259,13 @@ impl Network {
         let has_stopped = supervisor.stop_one(ACTOR, STOP_LIMIT).await;
         let mut connections = std::mem::take(&mut *running.parts.tasks());
         let farewell = async { while connections.join_next().await.is_some() {} };
-        // Those that are not over by then are dropped.
+        // Connections that have not ended by then are dropped.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
         self.board.show_node(None);
         has_stopped
     }
 
-    /// The actor's health, once it was started.
+    /// The actor's health; `None` before its first start.
     pub fn health(supervisor: &Supervisor) -> Option<ActorHealth> {
         supervisor.health().into_iter().rev().find(|health| health.name == ACTOR)
     }
@@ -276,7 +276,7 @@ impl Network {
 }
 
 impl Network {
-    /// Tells the actor, if it runs. A busy actor misses it.
+    /// Sends to the actor, if it is running. If its mailbox is full, the message is lost.
     fn tell(&self, input: Input) {
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
         if let Some(mailbox) = mailbox
@@ -414,17 +414,17 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
     }
 }
 
-/// What others are told of this node.
+/// The description of this node for others.
 #[derive(Clone, Copy, Debug)]
 struct OwnNode {
     id: NodeId,
-    /// Where it listens.
+    /// The address that it listens on.
     address: SocketAddr,
     is_discovering: bool,
 }
 
 impl OwnNode {
-    /// How it is named to others. Without a known address it is the one that it listens on.
+    /// Its enode for others, with the listening address if the public one is not known.
     fn enode(self, external: Option<IpAddr>) -> Enode {
         let ip = external.unwrap_or_else(|| self.address.ip());
         let udp = if self.is_discovering { self.address.port() } else { 0 };

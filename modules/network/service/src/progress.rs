@@ -1,4 +1,4 @@
-//! What the log says while blocks of peers are taken.
+//! Lines of the log about the progress of a synchronisation.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ struct Line {
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLog {
     last: Option<Line>,
-    /// Whether the running cycle has a line already, so that its end gets one.
+    /// Whether a line of the running cycle was written; then its end gets one, too.
     is_told: bool,
 }
 
 impl ProgressLog {
-    /// Looks at the clock. `head` is the height of the stored chain.
+    /// Writes a line if one is due. `head` is the height of the stored chain.
     pub(crate) fn look(&mut self, progress: Option<Progress>, head: u64, peers: usize, now: Duration) {
         let Some(progress) = progress else {
             if std::mem::take(&mut self.is_told) {
@@ -57,7 +57,7 @@ impl ProgressLog {
         self.is_told = true;
     }
 
-    /// When to look again.
+    /// When the next line is due.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
         self.last.map(|last| last.at + INTERVAL)
     }

@@ -8,10 +8,10 @@ use tenon_network_identity::NodeId;
 use tenon_network_sync::BoundedSet;
 use tenon_network_wire::Kind;
 
-/// Messages that a peer is remembered to know: some hundred rounds of a network of 108 masternodes.
+/// Maximum number of remembered messages of a peer: some hundred rounds of a network of 108 masternodes.
 const MAX_KNOWN: usize = 16_384;
 
-/// What each peer knows.
+/// The messages that each peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct RoundGossip {
     known: HashMap<NodeId, BoundedSet<B256>>,
@@ -26,21 +26,21 @@ impl RoundGossip {
         self.known.remove(peer);
     }
 
-    /// A peer has sent a message: it knows it.
+    /// Records that a peer knows a message, because it sent it.
     pub(crate) fn received(&mut self, peer: &NodeId, message: &RoundMessage) {
         if let Some(known) = self.known.get_mut(peer) {
             known.insert(keccak256(&message.payload));
         }
     }
 
-    /// The peers that do not know a message, which now do, and its kind on the wire.
+    /// The peers that do not know a message, and its kind on the wire. They are recorded to know it.
     pub(crate) fn lacking(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
         let hash = keccak256(&message.payload);
         let lacking = self.known.iter_mut().filter_map(|(peer, known)| known.insert(hash).then_some(*peer));
         (kind_of(message), lacking.collect())
     }
 
-    /// All peers, which now know a message, and its kind on the wire.
+    /// All peers, and the kind of a message on the wire. They are recorded to know it.
     pub(crate) fn all(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
         self.lacking(message);
         (kind_of(message), self.known.keys().copied().collect())

@@ -1,4 +1,4 @@
-//! What the network is told at its start.
+//! The settings of the network, and why it may not start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,27 +17,27 @@ pub struct NetworkSettings {
     pub key_file: Option<PathBuf>,
     /// Address and port for connections and datagrams; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The address that others reach this node at, or how a router is asked for it and for its ports.
+    /// The public address, or how a router is asked for it and for ports.
     pub nat: Mechanism,
     /// The client's name.
     pub name: String,
-    /// Distinct peers at most.
+    /// Maximum number of distinct peers.
     pub max_peers: usize,
-    /// Handshakes of peers at a time.
+    /// Maximum number of concurrent inbound handshakes.
     pub max_pending: usize,
-    /// Whether nodes are found and dialed by discovery.
+    /// Whether discovery finds nodes to dial.
     pub is_discovering: bool,
-    /// Where discovery begins.
+    /// The bootnodes of discovery.
     pub bootnodes: Vec<Enode>,
-    /// Nodes to keep connections with.
+    /// Static nodes.
     pub statics: Vec<Enode>,
-    /// Nodes that are exempt from limits.
+    /// Trusted nodes, which are exempt from limits.
     pub trusted: Vec<Enode>,
-    /// The only networks that are spoken with.
+    /// The only IP networks of peers.
     pub restrict: Option<Networks>,
     /// Bytes per second.
     pub bandwidth: BandwidthLimits,
-    /// Network, as Status has it.
+    /// Network id of Status.
     pub network_id: u64,
     /// Hash of the genesis block.
     pub genesis: tenon_api::B256,
@@ -46,7 +46,7 @@ pub struct NetworkSettings {
 /// Why the network cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     #[error("folder of the network {}: {cause}", path.display())]
     Folder {
         /// The folder.
@@ -54,7 +54,7 @@ pub enum StartError {
         /// The operating system's error.
         cause: std::io::Error,
     },
-    /// There is no node key.
+    /// The node key cannot be read or created.
     #[error(transparent)]
     Key(#[from] tenon_network_identity::KeyFileError),
     /// The port is taken, or the address is not this machine's.

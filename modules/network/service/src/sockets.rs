@@ -1,4 +1,4 @@
-//! What listens: connections from outside, datagrams, and the clock. Each task tells the actor what happens, and decides nothing.
+//! Tasks that listen: for connections, for datagrams, and the timer. Each sends events to the actor, and decides nothing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +13,11 @@ use crate::actor::Input;
 use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
 use crate::connections::Place;
 
-/// Datagrams that wait for the actor; others are dropped, as on a busy network.
+/// Maximum number of datagrams that wait for the actor; more are dropped, as on a busy network.
 const MAX_WAITING_DATAGRAMS: usize = 256;
-/// Pause after the system refused to accept a connection, for want of files for instance.
+/// Pause after the system failed to accept a connection, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Shortest time between two looks at the clock.
+/// Minimum time between two ticks.
 const MIN_TICK: Duration = Duration::from_millis(5);
 
 /// The clock of a running network.
@@ -40,7 +40,7 @@ impl Timer {
     }
 }
 
-/// Unix seconds; 0 on a machine whose clock stands before 1970.
+/// Unix seconds; 0 if the clock is before 1970.
 pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -90,7 +90,7 @@ fn arrive(stream: TcpStream, remote: SocketAddr, limiter: &SharedLimiter, timer:
 /// Receives datagrams until it is aborted.
 pub(crate) async fn receive(socket: Arc<UdpSocket>, mailbox: Mailbox<Input>) {
     let places = Arc::new(Semaphore::new(MAX_WAITING_DATAGRAMS));
-    // One byte more, so that a longer datagram is seen to be too long.
+    // One byte more, so that a datagram beyond the maximum is recognised.
     let mut buffer = [0; MAX_PACKET_BYTES + 1];
     loop {
         match socket.recv_from(&mut buffer).await {
@@ -107,13 +107,13 @@ pub(crate) async fn receive(socket: Arc<UdpSocket>, mailbox: Mailbox<Input>) {
     }
 }
 
-/// Tells the actor when it is time, until it is aborted.
+/// Sends ticks to the actor until it is aborted.
 pub(crate) async fn tick(timer: Timer, mut wakes_at: watch::Receiver<Duration>, mailbox: Mailbox<Input>) {
     loop {
         let wait = wakes_at.borrow_and_update().saturating_sub(timer.now()).max(MIN_TICK);
         tokio::select! {
             () = tokio::time::sleep(wait) => {
-                // A busy actor looks at the clock with its next message.
+                // If the mailbox is full, the actor reads the clock with its next message.
                 drop(mailbox.try_send(Input::Tick));
             }
             changed = wakes_at.changed() => if changed.is_err() { return },

@@ -1,5 +1,5 @@
-//! All connections of the node and what is decided about them, without I/O: who is let in, who is dialed, cut and banned, and
-//! what is known of each peer (`docs/spec/p2p.md` 10, 11, 21).
+//! All connections of the node and the decisions about them, without I/O: admission, dialing, disconnection, bans, and the
+//! known state of each peer (`docs/spec/p2p.md` 10, 11, 21).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub(crate) enum Action {
         /// What the peer is told.
         reason: DisconnectReason,
     },
-    /// Tell subscribers.
+    /// Publish an event.
     Tell(PeerChanged),
     /// The bans have changed: write their file.
     KeepBans,
@@ -39,9 +39,9 @@ struct Row {
     local: Option<SocketAddr>,
     /// The node that was dialed.
     dialed: Option<NodeId>,
-    /// The node that has proven its key.
+    /// The node, after it has authenticated.
     node: Option<NodeId>,
-    /// Once it was let in.
+    /// Its Hello, after its admission.
     greeting: Option<Hello>,
     chain: Option<PeerChain>,
 }
@@ -51,7 +51,7 @@ impl Row {
         Connection { id, is_inbound: self.dialed.is_none() }
     }
 
-    /// The node, once it was let in.
+    /// The node, after its admission.
     fn entered(&self) -> Option<(NodeId, &Hello)> {
         Some((self.node?, self.greeting.as_ref()?))
     }
@@ -66,7 +66,7 @@ pub(crate) struct Switchboard {
     statics: BTreeSet<NodeId>,
     trusted: BTreeSet<NodeId>,
     actions: VecDeque<Action>,
-    /// Whether [`Switchboard::peers`] may show something else than when it was asked last.
+    /// Whether the list of [`Switchboard::peers`] may have changed since it was last read.
     is_changed: bool,
 }
 
@@ -84,18 +84,18 @@ impl Switchboard {
         }
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// A connection begins: one that came from outside, or one that this node dials.
+    /// A connection begins, inbound or outbound.
     pub(crate) fn begin(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
         let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None };
         self.rows.insert(connection, row);
     }
 
-    /// A peer has proven who it is.
+    /// A peer has authenticated.
     ///
     /// # Errors
     /// The reason to refuse it.
@@ -118,7 +118,7 @@ impl Switchboard {
         self.slots.check(slot).map_err(|refusal| DisconnectReason(refusal as u64))
     }
 
-    /// A peer has said Hello: it takes a slot.
+    /// A peer has sent Hello: it occupies a slot.
     ///
     /// # Errors
     /// The reason to refuse it.
@@ -134,7 +134,7 @@ impl Switchboard {
         Ok(())
     }
 
-    /// A peer belongs to the same chain.
+    /// A peer has sent the Status of the same chain.
     pub(crate) fn established(&mut self, connection: ConnectionId, status: &Status) {
         self.is_changed = true;
         let node = self.rows.get(&connection).and_then(|row| row.node);
@@ -157,7 +157,7 @@ impl Switchboard {
         row.node
     }
 
-    /// How many connections speak `eth`.
+    /// Number of connections that speak `eth`.
     pub(crate) fn speaking(&self) -> usize {
         self.rows.values().filter(|row| row.chain.is_some()).count()
     }
@@ -176,7 +176,7 @@ impl Switchboard {
         }
     }
 
-    /// A peer has another head.
+    /// The head of a peer has changed.
     pub(crate) fn new_head(&mut self, connection: ConnectionId, head: B256, total_difficulty: U256, number: u64) {
         self.is_changed = true;
         let Some(chain) = self.rows.get_mut(&connection).and_then(|row| row.chain.as_mut()) else { return };
@@ -195,7 +195,7 @@ impl Switchboard {
         }
     }
 
-    /// A peer did something wrong.
+    /// A fault of a peer.
     pub(crate) fn fault(&mut self, connection: ConnectionId, fault: Fault, clock: Clock) {
         let Some(row) = self.rows.get(&connection) else { return };
         let Some(node) = row.node else { return };
@@ -212,7 +212,7 @@ impl Switchboard {
         }
     }
 
-    /// A connection has ended, or could not be made.
+    /// A connection has ended, or a dial has failed.
     pub(crate) fn ended(&mut self, connection: ConnectionId, reason: &str) {
         let Some(row) = self.rows.remove(&connection) else { return };
         if let Some(dialed) = row.dialed {
@@ -224,10 +224,10 @@ impl Switchboard {
         }
     }
 
-    /// What the operator wants of a node.
+    /// A request of the operator about a node.
     ///
     /// # Errors
-    /// [`UnusableNode`] for an address that cannot be dialed. A node without an address is searched.
+    /// [`UnusableNode`] for an address that cannot be dialed. A node without an address is looked up by discovery.
     pub(crate) fn change(&mut self, enode: &Enode, change: PeerChange, clock: Clock) -> Result<(), UnusableNode> {
         let id = enode.id;
         self.is_changed = true;
@@ -236,7 +236,7 @@ impl Switchboard {
                 let endpoint = match enode.usable() {
                     Ok(endpoint) => Some(endpoint),
                     Err(UnusableNode::Incomplete) => None,
-                    // A node without discovery; it is dialed all the same.
+                    // A node without a port for discovery is dialed, too.
                     Err(UnusableNode::NoUdpPort) if enode.endpoint.is_some_and(|endpoint| endpoint.tcp > 0) => {
                         enode.endpoint
                     }
@@ -265,14 +265,14 @@ impl Switchboard {
         Ok(())
     }
 
-    /// Nodes that discovery found, without those that are banned.
+    /// Adds nodes that discovery found, without banned ones.
     pub(crate) fn found(&mut self, nodes: impl IntoIterator<Item = (NodeId, Endpoint)>, clock: Clock) {
         let reputation = &self.reputation;
         let welcome = |(id, endpoint): &(NodeId, Endpoint)| !reputation.is_banned(Some(id), endpoint.ip, clock.unix);
         self.dialer.found(nodes.into_iter().filter(welcome));
     }
 
-    /// Where a static node without address is, if it was found.
+    /// Sets the address of a static node that discovery has found.
     pub(crate) fn resolved(&mut self, id: &NodeId, endpoint: Option<Endpoint>, clock: Clock) {
         self.dialer.resolved(id, endpoint, clock.now);
     }
@@ -292,12 +292,12 @@ impl Switchboard {
         self.actions.extend(self.rows.keys().map(|connection| Action::Close { connection: *connection, reason }));
     }
 
-    /// The bans that hold.
+    /// The bans in force.
     pub(crate) fn bans(&self, clock: Clock) -> Vec<StoredBan> {
         self.reputation.bans(clock.unix)
     }
 
-    /// As [`Switchboard::peers`], if something has changed.
+    /// Like [`Switchboard::peers`], if the list has changed.
     pub(crate) fn changed_peers(&mut self) -> Option<Vec<PeerInfo>> {
         std::mem::take(&mut self.is_changed).then(|| self.peers())
     }

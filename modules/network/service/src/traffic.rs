@@ -1,10 +1,10 @@
-//! What the network counts, for metrics: plain atomics, added to where the event happens.
+//! Counters of the network for metrics: atomics that are incremented where the event happens.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_network_wire::Kind;
 
-/// Counts of the network since the node started. They go on over a stop and a start.
+/// Counts of the network since the node started. A stop of the network does not reset them.
 #[derive(Debug, Default)]
 pub struct Traffic {
     received: [Count; Kind::ALL.len()],
@@ -44,7 +44,7 @@ impl Traffic {
         self.bans.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bans that were spoken.
+    /// Number of bans.
     pub fn bans(&self) -> u64 {
         self.bans.load(Ordering::Relaxed)
     }

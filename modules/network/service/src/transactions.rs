@@ -19,12 +19,12 @@ use crate::connections::Outgoing;
 
 /// A message is complete once its transactions reach this number of bytes.
 const PACK_BYTES: usize = 102_400;
-/// Transactions that a peer is remembered to know.
+/// Maximum number of remembered transactions of a peer.
 const MAX_KNOWN: usize = 32_768;
-/// Transactions that are told together.
+/// Maximum number of transactions that are announced together.
 const MAX_TOLD: usize = 1024;
 
-/// A transaction for peers, in the form of a list's item.
+/// A transaction for peers, encoded as an item of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct GossipItem {
     hash: B256,
@@ -39,7 +39,7 @@ impl GossipItem {
     }
 }
 
-/// What each peer knows.
+/// The transactions that each peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionGossip {
     known: HashMap<NodeId, BoundedSet<B256>>,
@@ -54,7 +54,7 @@ impl TransactionGossip {
         self.known.remove(peer);
     }
 
-    /// A peer has sent transactions: it knows them.
+    /// Records that a peer knows transactions, because it sent them.
     pub(crate) fn received(&mut self, peer: &NodeId, transactions: &[Arc<Transaction>]) {
         if let Some(known) = self.known.get_mut(peer) {
             for transaction in transactions {
@@ -68,13 +68,13 @@ impl TransactionGossip {
         self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, told))).collect()
     }
 
-    /// The messages that tell one peer what it does not know yet.
+    /// The messages with the transactions that one peer does not know.
     pub(crate) fn tell(&mut self, peer: &NodeId, told: &[GossipItem]) -> Vec<Outgoing> {
         self.known.get_mut(peer).map_or_else(Vec::new, |known| packs(known, told))
     }
 }
 
-/// Messages of at least 102,400 bytes each, but for the last.
+/// Messages of at least 102,400 bytes each, except the last.
 fn packs(known: &mut BoundedSet<B256>, told: &[GossipItem]) -> Vec<Outgoing> {
     let mut packs = Vec::new();
     let (mut items, mut bytes) = (Vec::new(), 0);
@@ -99,13 +99,13 @@ fn packs(known: &mut BoundedSet<B256>, told: &[GossipItem]) -> Vec<Outgoing> {
     packs
 }
 
-/// Offers transactions of a peer to the pool, on a thread that may block.
+/// Submits transactions of a peer to the pool, on a thread that may block.
 pub(crate) fn offer(pool: &dyn PeerTransactions, transactions: &[Arc<Transaction>]) {
     let raw: Vec<Bytes> = transactions.iter().map(|transaction| Bytes::from(encode_transaction(transaction))).collect();
     pool.offer(&raw);
 }
 
-/// Tells the actor what became pending, until it is aborted.
+/// Sends new pending transactions to the actor until it is aborted.
 pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailbox: Mailbox<Input>) {
     let mut pending = bus.subscribe::<TransactionPending>();
     while let Some(delivery) = pending.next().await {
@@ -114,7 +114,7 @@ pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailb
         while let Some(delivery) = next {
             match delivery {
                 Delivery::Event(event) => told.push(event.transaction.clone()),
-                // What was missed is in the pool.
+                // Missed transactions are in the pool.
                 Delivery::Missed(_) => told.extend(pool.pending()),
             }
             next = if told.len() < MAX_TOLD { pending.next().now_or_never().flatten() } else { None };

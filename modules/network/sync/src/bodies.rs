@@ -11,13 +11,13 @@ use tenon_network_wire::BlockBody;
 
 use crate::port::CheckedBody;
 
-/// Bytes of bodies that wait for their turn at most; the last answers may go beyond it.
+/// Maximum bytes of waiting bodies; the last answers may exceed it.
 const MAX_BODY_BYTES: u64 = 32 << 20;
-/// Blocks that are with the import at most.
+/// Maximum number of blocks at the import.
 const MAX_IMPORTING: usize = 2048;
-/// Bytes of the blocks that are with the import at most.
+/// Maximum bytes of blocks at the import.
 const MAX_IMPORTING_BYTES: u64 = 16 << 20;
-/// Bytes that a header takes beside its certificates, about.
+/// Approximate bytes of a header without its certificates.
 const HEADER_BYTES: u64 = 1024;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Slot {
     bytes: u64,
 }
 
-/// A block that is with the import.
+/// A block at the import.
 #[derive(Clone, Copy, Debug)]
 struct Importing {
     hash: B256,
@@ -50,27 +50,27 @@ pub(crate) struct BlockQueue {
     importing_bytes: u64,
 }
 
-/// What an answer with bodies was worth.
+/// The result of an answer with bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Matched {
-    /// Bodies that were asked for.
+    /// Number of requested bodies.
     pub(crate) fitting: usize,
-    /// Whether there was one that nothing was asked for fits.
+    /// Whether it contained a body that was not requested.
     pub(crate) has_foreign: bool,
 }
 
 impl BlockQueue {
-    /// Headers that wait for their bodies, or for their turn.
+    /// Number of headers that wait for their bodies, or for earlier blocks.
     pub(crate) fn waiting(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether every block was handed to the import.
+    /// Whether every block was passed to the import.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Adds headers that follow those that are here.
+    /// Appends headers.
     pub(crate) fn push(&mut self, headers: Vec<SealedHeader>) {
         self.slots.extend(headers.into_iter().map(|header| {
             let is_empty = header.transactions_root == EMPTY_ROOT_HASH && header.ommers_hash == EMPTY_OMMERS_HASH;
@@ -117,8 +117,8 @@ impl BlockQueue {
         hashes
     }
 
-    /// Whether an answer can be the one to a question for these blocks: it has the body of one of them, or one of them does
-    /// not wait here any more, so that its body cannot be matched.
+    /// Whether an answer can belong to a request for these blocks: it has the body of one of them, or one of them has left the
+    /// queue, so that its body cannot be matched.
     pub(crate) fn fits(&self, asked: &[(u64, B256)], bodies: &[CheckedBody]) -> bool {
         asked.iter().any(|(number, hash)| {
             let slot = self.slot(*number).filter(|slot| slot.header.hash() == *hash);
@@ -126,7 +126,7 @@ impl BlockQueue {
         })
     }
 
-    /// The place of a height, if its block waits here.
+    /// The slot of a height, if its block is in the queue.
     fn slot(&self, number: u64) -> Option<&Slot> {
         let first = self.slots.front()?.header.number;
         self.slots.get(usize::try_from(number.checked_sub(first)?).ok()?)
@@ -137,7 +137,7 @@ impl BlockQueue {
         let mut matched = Matched { fitting: 0, has_foreign: false };
         let mut bodies = bodies.into_iter().peekable();
         let first = self.slots.front().map_or(u64::MAX, |slot| slot.header.number);
-        // Blocks that came from another peer meanwhile are with the import: their bodies cannot be matched any more.
+        // Blocks that have arrived from another peer meanwhile are at the import: their bodies cannot be matched.
         let mut are_all_here = true;
         for (number, hash) in asked {
             let index = number.checked_sub(first).and_then(|index| usize::try_from(index).ok());
@@ -168,7 +168,7 @@ impl BlockQueue {
         matched
     }
 
-    /// What a peer was asked for is missing again.
+    /// Marks the bodies that were requested from a peer as missing.
     pub(crate) fn release(&mut self, peer: NodeId) {
         for slot in &mut self.slots {
             if matches!(slot.body, Body::Asked { by, .. } if by == peer) {
@@ -197,7 +197,7 @@ impl BlockQueue {
         Some(tenon_chain::assemble_block(header, body.transactions, body.ommers, None))
     }
 
-    /// The import has taken a block, and with it those before it.
+    /// The import has inserted a block, and with it those before it.
     pub(crate) fn imported(&mut self, hash: B256) {
         if !self.importing.iter().any(|block| block.hash == hash) {
             return;

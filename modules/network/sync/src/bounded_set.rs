@@ -1,4 +1,4 @@
-//! A set that forgets what was added first.
+//! A set with a maximum size, which drops its oldest items.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
@@ -17,7 +17,7 @@ impl<T: Copy + Eq + Hash> BoundedSet<T> {
         Self { items: HashSet::new(), order: VecDeque::new(), most }
     }
 
-    /// Adds an item; false if it was there.
+    /// Adds an item; false if the set contains it.
     pub fn insert(&mut self, item: T) -> bool {
         if !self.items.insert(item) {
             return false;
@@ -31,12 +31,12 @@ impl<T: Copy + Eq + Hash> BoundedSet<T> {
         true
     }
 
-    /// Whether it is there.
+    /// Whether the set contains an item.
     pub fn contains(&self, item: &T) -> bool {
         self.items.contains(item)
     }
 
-    /// Forgets everything.
+    /// Removes all items.
     pub fn clear(&mut self) {
         self.items.clear();
         self.order.clear();

@@ -11,16 +11,16 @@ use crate::headers::{HeaderChain, Mismatch, check_links};
 use crate::peers::HeaderPurpose;
 use crate::port::{LocalChain, LocalHead};
 
-/// Where a cycle stands.
+/// The stage of a cycle.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// The height of the peer's head is asked for.
+    /// Requests the height of the peer's head.
     Height,
-    /// The newest common block is looked for.
+    /// Searches for the newest common block.
     Ancestor(Search),
-    /// Headers and bodies come.
+    /// Downloads headers and bodies.
     Download(HeaderChain),
-    /// All blocks were handed to the import, or it has refused one: its last word is awaited.
+    /// Waits for the end of the import: it has all blocks, or has refused one.
     End,
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct Search {
     next: HeaderPurpose,
 }
 
-/// What an answer of the source of a cycle leads to.
+/// The consequence of an answer of the source.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// The next stage, or the same with another question.
+    /// The next stage, or the same with another request.
     Continue,
     /// The local chain has all blocks of the peer.
     NothingNew,
-    /// The cycle is over, because of this.
+    /// The cycle fails, with the fault of the source.
     Fail(Fault, &'static str),
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct Cycle {
     pub(crate) source: NodeId,
     pub(crate) stage: Stage,
     pub(crate) blocks: BlockQueue,
-    /// Height of the first block that is asked for.
+    /// Height of the first requested block.
     pub(crate) starting: u64,
     goal: Option<u64>,
-    /// Total difficulty that the source said its head has, when it was asked for that head's header.
+    /// Total difficulty that the source claimed for its head when that header was requested.
     pub(crate) claimed: U256,
     /// Whether an import runs.
     pub(crate) is_importing: bool,
@@ -78,12 +78,12 @@ impl Cycle {
         }
     }
 
-    /// The height that the cycle leads to, once it is known, until the import has said its last word.
+    /// The target height, from its discovery until the end of the import.
     pub(crate) const fn goal(&self) -> Option<u64> {
         self.goal
     }
 
-    /// The next question to the source, whose head is this now.
+    /// The next request to the source, whose current head is given.
     pub(crate) fn next_question(&self, head: B256) -> Option<HeaderPurpose> {
         match &self.stage {
             Stage::Height => Some(HeaderPurpose::Height { hash: head }),
@@ -93,7 +93,7 @@ impl Cycle {
         }
     }
 
-    /// Takes the source's answer.
+    /// Processes the source's answer.
     pub(crate) fn take(
         &mut self,
         purpose: HeaderPurpose,
@@ -133,7 +133,7 @@ impl Cycle {
     ) -> Step {
         let header = match headers {
             [header] if header.hash() == head => header,
-            // It may have moved on, and dropped a block that was not final.
+            // Its head may have changed, and a block that was not final may be gone.
             [] => return Step::Fail(Fault::EmptyAnswer, "no header of its own head"),
             _ => return Step::Fail(Fault::WrongAnswer, "another header than that of its head"),
         };
@@ -169,7 +169,7 @@ impl Search {
         let last = head.min(goal).max(lowest);
         let first = last.saturating_sub(MAX_HEADERS as u64 - 1).max(lowest);
         let next = HeaderPurpose::Recent { first, amount: last - first + 1 };
-        // Every chain of this genesis block has it.
+        // All chains of this network share the genesis block.
         let is_confirmed = lowest == 0;
         Self { goal, low: (lowest, hash), is_confirmed, high: last.saturating_add(1), next }
     }
@@ -215,7 +215,7 @@ impl Search {
         self.halve()
     }
 
-    /// The next height to ask for, or the newest common block.
+    /// The next height to request, or the newest common block.
     fn halve(&mut self) -> Result<Option<(u64, B256)>, Step> {
         let low = self.low.0;
         if self.high <= low {

@@ -1,4 +1,4 @@
-//! Single blocks near the head: sent whole, or announced and then asked for (`docs/spec/p2p.md` 16.1, 18).
+//! Single blocks near the head: sent whole, or announced and then requested (`docs/spec/p2p.md` 16.1, 18).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,49 +10,49 @@ use tenon_network_identity::NodeId;
 
 use crate::bounded_set::BoundedSet;
 
-/// Blocks so far below the head are not taken.
+/// Blocks further below the head are ignored.
 const BELOW_HEAD: u64 = 7;
-/// Blocks so far above the head are not taken.
+/// Blocks further above the head are ignored.
 const ABOVE_HEAD: u64 = 32;
-/// Blocks of one peer that wait.
+/// Maximum number of waiting blocks of one peer.
 const MAX_BLOCKS_OF_PEER: usize = 64;
-/// Blocks that wait, of all peers.
+/// Maximum number of waiting blocks of all peers.
 const MAX_BLOCKS: usize = 256;
-/// Bytes of the blocks that wait.
+/// Maximum bytes of all waiting blocks.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
-/// Blocks with the judge at a time.
+/// Maximum number of blocks that are verified at a time.
 const MAX_JUDGED: usize = 8;
-/// Announcements of one peer that wait.
+/// Maximum number of waiting announcements of one peer.
 const MAX_ANNOUNCED_OF_PEER: usize = 256;
-/// Announcements that wait, of all peers.
+/// Maximum number of waiting announcements of all peers.
 const MAX_ANNOUNCED: usize = 4096;
-/// A block that was announced is asked for after so long, unless it came.
+/// Time after which an announced block is requested, unless it has arrived.
 const ANNOUNCE_WAIT: Duration = Duration::from_millis(400);
-/// An announcement is forgotten after so long.
+/// Time after which an announcement is dropped.
 const ANNOUNCE_LIMIT: Duration = Duration::from_secs(15);
 /// A block with a future time is kept if its time is at most this number of seconds ahead.
 const MAX_EARLY_SECONDS: u64 = 30;
-/// Hashes of blocks that were taken or refused.
+/// Maximum number of remembered hashes of accepted and of refused blocks.
 const MAX_RECENT: usize = 1024;
 
-/// A block that waits, with who sent it.
+/// A waiting block, with its sender.
 #[derive(Clone, Debug)]
 struct Waiting {
     block: Arc<Block>,
     from: NodeId,
-    /// Unix seconds before which it is not judged.
+    /// Unix seconds before which it is not verified.
     not_before: u64,
 }
 
 /// An announced block.
 #[derive(Clone, Debug)]
 struct Announcement {
-    /// Who has it, and the height that each says; 0 where none is known.
+    /// The peers that have it, with the height that each named; 0 if it named none.
     by: Vec<(NodeId, u64)>,
     since: Duration,
-    /// Who was asked for it.
+    /// The peer that it was requested from.
     asked: Option<NodeId>,
-    /// The header, once it came.
+    /// The header, after its arrival.
     header: Option<SealedHeader>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Fetcher {
     waiting: BTreeMap<(u64, B256), Waiting>,
     waiting_bytes: u64,
     judged: BTreeMap<B256, Waiting>,
-    /// Sorted, so that equal events lead to equal questions.
+    /// Sorted, so that equal events lead to equal requests.
     announced: BTreeMap<B256, Announcement>,
     recent: BoundedSet<B256>,
     wrong: BoundedSet<B256>,
@@ -88,7 +88,7 @@ impl Default for Fetcher {
     }
 }
 
-/// A header or body to ask for.
+/// A header or body to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Header { hash: B256, number: u64 },
@@ -100,28 +100,28 @@ fn is_near(number: u64, head: u64) -> bool {
 }
 
 impl Fetcher {
-    /// Whether a block was refused as wrong.
+    /// Whether a block was refused as invalid.
     pub(crate) fn is_wrong(&self, hash: &B256) -> bool {
         self.wrong.contains(hash)
     }
 
-    /// Remembers a block that is wrong.
+    /// Remembers an invalid block.
     pub(crate) fn note_wrong(&mut self, hash: B256) {
         self.wrong.insert(hash);
     }
 
-    /// Whether a block was taken before, or is known to be with this peer.
+    /// Whether a block was accepted before, or is known to be at this peer.
     pub(crate) fn knows(&self, hash: &B256, peer: NodeId) -> bool {
         self.recent.contains(hash) || self.announced.get(hash).is_some_and(|known| known.is_by(&peer))
     }
 
-    /// A block is here that came by another way.
+    /// A block has arrived in another way.
     pub(crate) fn note_taken(&mut self, hash: B256) {
         self.recent.insert(hash);
         self.announced.remove(&hash);
     }
 
-    /// Takes a whole block; false if it is not wanted.
+    /// Adds a whole block; false if it is not wanted.
     pub(crate) fn take_block(&mut self, block: Arc<Block>, from: NodeId, head: u64) -> bool {
         let (number, hash, size) = (block.header.number, block.hash(), block.size);
         self.announced.remove(&hash);
@@ -147,8 +147,8 @@ impl Fetcher {
         self.waiting.values().filter(|waiting| waiting.from == peer).count()
     }
 
-    /// Drops the highest block of the peer that has the most, if it has more than this many: a peer that fills the room takes it
-    /// from itself.
+    /// Drops the highest block of the peer that has the most, if it has more than this many: a peer that sends too many
+    /// loses its own.
     fn make_room(&mut self, than: usize) -> bool {
         let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
         for waiting in self.waiting.values() {
@@ -159,7 +159,7 @@ impl Fetcher {
         count > than && highest.is_some_and(|key| self.drop_waiting(&key).is_some())
     }
 
-    /// Takes an announcement.
+    /// Adds an announcement.
     pub(crate) fn announce(&mut self, hash: B256, number: u64, by: NodeId, head: u64, now: Duration) {
         if (number > 0 && !is_near(number, head)) || self.recent.contains(&hash) {
             return;
@@ -178,7 +178,7 @@ impl Fetcher {
         }
     }
 
-    /// What to ask of whom now; `is_free` says whom.
+    /// The requests to send now, to peers that `is_free` accepts.
     pub(crate) fn next_wanted(
         &mut self,
         now: Duration,
@@ -200,7 +200,7 @@ impl Fetcher {
         None
     }
 
-    /// Takes the answer to a question for a header. False: it is another header than announced.
+    /// Accepts the answer to a request for a header; false if it is another header than announced.
     pub(crate) fn take_header(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) -> bool {
         let Some(announcement) = self.announced.get_mut(&hash) else { return true };
         announcement.asked = None;
@@ -221,12 +221,12 @@ impl Fetcher {
         }
     }
 
-    /// The header of a block whose body was asked for.
+    /// The header of a block whose body was requested.
     pub(crate) fn header_of(&self, hash: &B256) -> Option<SealedHeader> {
         self.announced.get(hash)?.header.clone()
     }
 
-    /// A question was not answered, or not with what was asked for.
+    /// A request was not answered, or with something else.
     pub(crate) fn missed(&mut self, peer: NodeId, hash: &B256) {
         if let Some(announcement) = self.announced.get_mut(hash) {
             announcement.asked = None;
@@ -234,7 +234,7 @@ impl Fetcher {
         }
     }
 
-    /// A peer is gone: what it was asked for is asked of others.
+    /// A peer has left: its requests go to others.
     pub(crate) fn left(&mut self, peer: NodeId) {
         for announcement in self.announced.values_mut() {
             announcement.by.retain(|(by, _)| *by != peer);
@@ -276,12 +276,12 @@ impl Fetcher {
         self.waiting.values().any(|waiting| waiting.not_before > 0)
     }
 
-    /// The block that is being judged.
+    /// The block that is being verified.
     pub(crate) fn judged(&self, hash: &B256) -> Option<Arc<Block>> {
         self.judged.get(hash).map(|waiting| Arc::clone(&waiting.block))
     }
 
-    /// Takes what became of a block; returns who sent it if it is wrong.
+    /// Records the verdict on a block; returns its sender if it is invalid.
     pub(crate) fn judge(&mut self, hash: &B256, verdict: &BlockVerdict, unix: u64) -> Option<NodeId> {
         let waiting = self.judged.remove(hash)?;
         match verdict {
@@ -302,7 +302,7 @@ impl Fetcher {
         }
     }
 
-    /// When something is to be done without news: announcements to ask for, blocks whose time comes.
+    /// When an announcement or a waiting block is due.
     pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let announced = self.announced.values().filter(|announcement| announcement.asked.is_none());
         let asks =
@@ -341,7 +341,7 @@ mod tests {
         assert!(fetcher.take_block(block(101, 5_000), peer(9), 100));
         assert_eq!((fetcher.waiting.len(), fetcher.waiting_of(peer(9))), (MAX_BLOCKS, 1));
         assert!((1..=8).all(|from| fetcher.waiting_of(peer(from)) <= MAX_BLOCKS_OF_PEER));
-        // Once the head is far above, all of it goes.
+        // If the head is far above, all are dropped.
         assert!(fetcher.next_block(200, 0, |_| false).is_none());
         assert_eq!((fetcher.waiting.len(), fetcher.waiting_bytes), (0, 0));
     }

@@ -12,18 +12,18 @@ use crate::peers::HeaderPurpose;
 
 /// Headers of a segment.
 pub(crate) const SEGMENT: u64 = MAX_HEADERS as u64;
-/// Segments of a skeleton at most.
+/// Maximum number of segments of a skeleton.
 const MAX_SKELETON: u64 = 128;
-/// Headers held at most, asked for or here.
+/// Maximum number of headers, requested or received.
 pub(crate) const MAX_HEADERS_AHEAD: u64 = 6 * 1024;
 
-/// Headers that follow one another, up to one whose hash is known.
+/// Consecutive headers, up to one whose hash is known.
 #[derive(Debug)]
 struct Segment {
     first: u64,
     last: u64,
     anchor: B256,
-    /// Who was asked last, and when.
+    /// The peer of the last request, and its time.
     asked: Option<(NodeId, Duration)>,
     headers: Option<Vec<SealedHeader>>,
 }
@@ -33,23 +33,23 @@ struct Segment {
 pub(crate) struct HeaderChain {
     /// Height of the last wanted header.
     goal: u64,
-    /// The first height that no segment has.
+    /// The first height beyond all segments.
     next: u64,
-    /// Hash of the last header that was handed on.
+    /// Hash of the last header that was passed on.
     parent: B256,
     segments: VecDeque<Segment>,
-    /// Whether the source of the skeleton has no more of it: what is left comes in one piece after another.
+    /// Whether the skeleton has ended: the remaining headers are requested one batch after another.
     is_skeleton_over: bool,
 }
 
-/// Headers do not fit what was asked for, or one another.
+/// Headers do not fit the request, or one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch(pub(crate) &'static str);
 
 /// Headers do not fill a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FillProblem {
-    /// They are no answer at all.
+    /// They do not answer the request.
     Mismatch(Mismatch),
     /// They end before the segment does, or lead to another block than the skeleton has.
     OtherBranch,
@@ -72,12 +72,12 @@ impl HeaderChain {
         self.goal
     }
 
-    /// Whether every wanted header was handed on.
+    /// Whether every wanted header was passed on.
     pub(crate) fn is_done(&self) -> bool {
         self.next > self.goal && self.segments.is_empty()
     }
 
-    /// Ends the chain with the headers that are on their way. For a source that is gone.
+    /// Ends the chain with the requested headers, after the source has left.
     pub(crate) fn stop_at_the_last_segment(&mut self) {
         self.goal = self.next.saturating_sub(1);
     }
@@ -86,8 +86,8 @@ impl HeaderChain {
         self.segments.len() as u64 * SEGMENT
     }
 
-    /// The next question to the source of the skeleton; `None` while enough headers are on their way. `waiting` headers were
-    /// handed on and wait for their bodies.
+    /// The next request to the source of the skeleton; `None` while enough headers are requested. `waiting` headers were
+    /// passed on and wait for their bodies.
     pub(crate) fn next_question(&self, waiting: usize) -> Option<HeaderPurpose> {
         let room = MAX_HEADERS_AHEAD.saturating_sub(self.held() + waiting as u64);
         let left = self.goal.checked_sub(self.next)?.saturating_add(1);
@@ -101,7 +101,7 @@ impl HeaderChain {
         Some(HeaderPurpose::Skeleton { first: self.next + SEGMENT - 1, amount })
     }
 
-    /// Takes a skeleton.
+    /// Adds a skeleton.
     ///
     /// # Errors
     /// [`Mismatch`] naming what is wrong with it.
@@ -129,7 +129,7 @@ impl HeaderChain {
         Ok(())
     }
 
-    /// Takes the headers from `first` on, up to 192.
+    /// Adds the headers from `first` on, up to 192.
     ///
     /// # Errors
     /// [`Mismatch`] naming what is wrong with them.
@@ -149,8 +149,8 @@ impl HeaderChain {
         Ok(())
     }
 
-    /// A segment to ask a peer with blocks up to `reach` for: one that was not asked for, or whose answer takes longer than
-    /// `patience`. It is noted as asked.
+    /// A segment to request from a peer with blocks up to `reach`: one that was not requested, or whose answer takes longer than
+    /// `patience`. It is recorded as requested.
     pub(crate) fn assign(&mut self, peer: NodeId, reach: u64, now: Duration, patience: Duration) -> Option<u64> {
         let is_open = |segment: &&mut Segment| {
             let is_wanted = match segment.asked {
@@ -164,7 +164,7 @@ impl HeaderChain {
         Some(segment.first)
     }
 
-    /// Forgets that a peer was asked for a segment.
+    /// Removes the request for a segment to a peer.
     pub(crate) fn release(&mut self, peer: NodeId, first: u64) {
         for segment in &mut self.segments {
             if segment.first == first && segment.asked.is_some_and(|(asked, _)| asked == peer) {
@@ -173,7 +173,7 @@ impl HeaderChain {
         }
     }
 
-    /// Takes the headers of a segment. Those of one that is full already are dropped.
+    /// Adds the headers of a segment. Headers of a complete segment are dropped.
     ///
     /// # Errors
     /// [`FillProblem`].
@@ -193,10 +193,10 @@ impl HeaderChain {
         Ok(())
     }
 
-    /// The next segment in order, if it is here.
+    /// The next segment in order, if it has arrived.
     ///
     /// # Errors
-    /// [`Mismatch`] if it does not follow what was handed on: the skeleton is wrong.
+    /// [`Mismatch`] if it does not follow the headers that were passed on: the skeleton is wrong.
     pub(crate) fn take_next(&mut self) -> Result<Option<Vec<SealedHeader>>, Mismatch> {
         let Some(segment) = self.segments.front_mut() else { return Ok(None) };
         let Some(headers) = segment.headers.take() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What is known of each peer's chain, and what it was asked for.
+//! The known state of each peer's chain, and the requests to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,38 +10,38 @@ use tenon_network_wire::{HeaderRequest, limits};
 
 use crate::bounded_set::BoundedSet;
 
-/// Time for an answer (`docs/spec/p2p.md` 19.4).
+/// Time limit for an answer (`docs/spec/p2p.md` 19.4).
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// An answer to a question whose time was over may come for so long after it was asked. A connection without any message
-/// ends earlier (`docs/spec/p2p.md` 8).
+/// Time after a request in which its overdue answer may still arrive. A connection without any message ends earlier
+/// (`docs/spec/p2p.md` 8).
 const LATE_LIMIT: Duration = Duration::from_secs(60);
-/// A peer that did not answer is not asked for so long.
+/// Pause in the requests to a peer that did not answer.
 const PAUSE: Duration = Duration::from_secs(10);
-/// A peer that failed as the source of a cycle is no source for so long.
+/// Time for which a peer that failed as the source of a cycle is not chosen again.
 const DISTRUST: Duration = Duration::from_secs(60);
-/// Bodies that a peer is asked for first.
+/// Number of bodies in the first request to a peer.
 const FIRST_BODIES: usize = 16;
-/// An answer within this time lets the next question be twice as large.
+/// After an answer within this time the next request is twice as large.
 const QUICK: Duration = Duration::from_millis(500);
-/// An answer that takes longer makes the next question half as large.
+/// After an answer that takes longer the next request is half as large.
 const SLOW: Duration = Duration::from_secs(2);
-/// Blocks that a peer is remembered not to have.
+/// Maximum number of remembered blocks that a peer lacks.
 const MAX_LACKING: usize = 4096;
-/// Blocks that a peer is remembered to know.
+/// Maximum number of remembered blocks that a peer knows.
 const MAX_KNOWN_BLOCKS: usize = 1024;
 
-/// What headers were asked for.
+/// The purpose of a request for headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderPurpose {
-    /// The header of the head that the peer said it has when it came.
+    /// The header of the head in the peer's Status.
     Head { hash: B256 },
-    /// The header of the head of the source of a cycle, as it was when it was asked.
+    /// The header of the head of the source of a cycle, at the time of the request.
     Height { hash: B256 },
     /// The newest common block, among the headers below the local head.
     Recent { first: u64, amount: u64 },
     /// The newest common block, by halving.
     Halving { number: u64 },
-    /// Every 192nd header from here on.
+    /// Every 192nd header from a height on.
     Skeleton { first: u64, amount: u64 },
     /// The headers of a segment, named by its first height.
     Fill { first: u64 },
@@ -52,7 +52,7 @@ pub(crate) enum HeaderPurpose {
 }
 
 impl HeaderPurpose {
-    /// Whether these headers can be an answer: they begin where they were asked for, or there are none.
+    /// Whether these headers can be the answer: they begin at the requested block, or are empty.
     fn fits(self, headers: &[SealedHeader]) -> bool {
         let Some(header) = headers.first() else { return true };
         match self {
@@ -65,7 +65,7 @@ impl HeaderPurpose {
     }
 }
 
-/// An open question.
+/// An open request.
 #[derive(Clone, Debug)]
 pub(crate) struct Open<T> {
     what: T,
@@ -89,28 +89,28 @@ impl<T> Open<T> {
 pub(crate) struct Peer {
     pub(crate) head: B256,
     pub(crate) total_difficulty: U256,
-    /// Height of its head, once it has shown the header or sent a block.
+    /// Height of its head, after it has sent the header or a block.
     pub(crate) number: Option<u64>,
-    /// Whether it was asked for the header of its head.
+    /// Whether the header of its head was requested.
     pub(crate) is_head_asked: bool,
     pub(crate) headers: Option<Open<HeaderPurpose>>,
     pub(crate) bodies: Option<Open<Vec<(u64, B256)>>>,
-    /// Questions for headers whose answers did not come in time, oldest first. A connection that stalls delivers them later,
-    /// when another question may be open: answers have no number that tells their question, but come in order.
+    /// Requests for headers whose answers are overdue, oldest first. A stalled connection delivers them later, when another
+    /// request may be open: answers do not name their request, but arrive in order.
     overdue_headers: Vec<Open<HeaderPurpose>>,
     /// The same of bodies.
     overdue_bodies: Vec<Open<Vec<(u64, B256)>>>,
-    /// Bodies of the next question.
+    /// Number of bodies in the next request.
     pub(crate) body_count: usize,
     /// Moving average of the time to an answer.
     pub(crate) round_trip: Duration,
-    /// It is not asked before.
+    /// Time of the next request, at the earliest.
     paused_until: Duration,
-    /// It is no source of a cycle before.
+    /// Time until which it is not chosen as a source.
     distrusted_until: Duration,
-    /// Blocks whose bodies it did not have.
+    /// Blocks whose bodies it lacks.
     pub(crate) lacking: BoundedSet<B256>,
-    /// Blocks that it sent, announced or was sent.
+    /// Blocks that it has sent, announced or received.
     pub(crate) known_blocks: BoundedSet<B256>,
 }
 
@@ -134,36 +134,36 @@ impl Peer {
         }
     }
 
-    /// Whether it may be asked for headers now.
+    /// Whether headers may be requested from it now.
     pub(crate) fn is_free_for_headers(&self, now: Duration) -> bool {
         self.headers.is_none() && now >= self.paused_until
     }
 
-    /// Whether it may be asked for bodies now.
+    /// Whether bodies may be requested from it now.
     pub(crate) fn is_free_for_bodies(&self, now: Duration) -> bool {
         self.bodies.is_none() && now >= self.paused_until
     }
 
-    /// Whether headers answer an earlier question, whose time was over, instead of the open one.
+    /// Whether headers answer an overdue request instead of the open one.
     pub(crate) fn take_late_headers(&mut self, headers: &[SealedHeader], now: Duration) -> bool {
         take_late(&mut self.overdue_headers, self.headers.as_ref(), now, |purpose| purpose.fits(headers))
     }
 
-    /// Whether bodies answer an earlier question, whose time was over, instead of the open one. `fits`: whether they can be
-    /// an answer to a question.
+    /// Whether bodies answer an overdue request instead of the open one. `fits`: whether they can be the answer to a
+    /// request.
     pub(crate) fn take_late_bodies(&mut self, now: Duration, fits: impl Fn(&[(u64, B256)]) -> bool) -> bool {
         take_late(&mut self.overdue_bodies, self.bodies.as_ref(), now, |asked| fits(asked))
     }
 
-    /// The open question for headers with the answer's time counted, if the answer is still wanted.
+    /// Ends the open request for headers and counts its time. `None` if its answer is not wanted any more.
     pub(crate) fn take_headers(&mut self, now: Duration) -> Option<HeaderPurpose> {
         let open = self.headers.take()?;
         self.count(now.saturating_sub(open.asked_at));
         open.is_wanted.then_some(open.what)
     }
 
-    /// The open question for bodies with the answer's time counted, and the size of the next question. `None` if the answer
-    /// is not wanted any more.
+    /// Ends the open request for bodies, counts its time, and sets the size of the next one. `None` if its answer is not
+    /// wanted any more.
     pub(crate) fn take_bodies(&mut self, now: Duration, answered: usize) -> Option<Vec<(u64, B256)>> {
         let open = self.bodies.take()?;
         let took = now.saturating_sub(open.asked_at);
@@ -180,21 +180,21 @@ impl Peer {
         self.round_trip = (self.round_trip * 7 + took) / 8;
     }
 
-    /// It is no source of a cycle for a while.
+    /// Excludes it as a source for a while.
     pub(crate) fn distrust(&mut self, now: Duration) {
         self.distrusted_until = now + DISTRUST;
     }
 
-    /// It is left alone for a while.
+    /// Pauses the requests to it.
     pub(crate) fn pause(&mut self, now: Duration) {
         self.paused_until = now + PAUSE;
         self.body_count = FIRST_BODIES;
     }
 }
 
-/// Whether an answer is one to an overdue question and not to the open one. If it can be either, it is taken for the
-/// latter, and the other answer is expected. Only an answer that fits a question is late: a wrong one is held against its
-/// sender, however many it owes.
+/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the open one,
+/// whose own answer is then expected as an overdue one. An answer that fits no request is not late but wrong, also if
+/// answers of the peer are overdue.
 fn take_late<T: Clone>(
     overdue: &mut Vec<Open<T>>,
     open: Option<&Open<T>>,
@@ -221,12 +221,12 @@ fn take_late<T: Clone>(
     answered.is_some()
 }
 
-/// An overdue question.
+/// An overdue request.
 #[derive(Clone, Debug)]
 pub(crate) enum Overdue {
     /// `None` if the answer is not wanted any more.
     Headers(Option<HeaderPurpose>),
-    /// None if the answer is not wanted any more.
+    /// Empty if the answer is not wanted any more.
     Bodies(Vec<(u64, B256)>),
 }
 
@@ -239,14 +239,14 @@ impl Peers {
         self.0.entry(id).or_insert_with(|| Peer::new(head, total_difficulty));
     }
 
-    /// The peer with the most total difficulty among those that may be asked.
+    /// The peer with the highest total difficulty among those that accept a request now.
     pub(crate) fn best(&self, now: Duration) -> Option<(NodeId, U256)> {
         let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.distrusted_until;
         let free = self.0.iter().filter(|(_, peer)| is_usable(peer));
         free.max_by_key(|(_, peer)| peer.total_difficulty).map(|(id, peer)| (*id, peer.total_difficulty))
     }
 
-    /// The questions whose answers did not come in time.
+    /// Ends the requests whose answers are overdue, and returns them.
     pub(crate) fn take_overdue(&mut self, now: Duration) -> Vec<(NodeId, Overdue)> {
         let mut overdue = Vec::new();
         for (id, peer) in &mut self.0 {
@@ -269,7 +269,7 @@ impl Peers {
         overdue
     }
 
-    /// A cycle is over: answers to its questions serve nothing.
+    /// Marks the requests of an ended cycle: their answers are not wanted any more.
     pub(crate) fn forget_cycle(&mut self, is_of_fetcher: impl Fn(&B256) -> bool) {
         for peer in self.0.values_mut() {
             if let Some(open) = &mut peer.headers

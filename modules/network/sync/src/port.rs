@@ -1,4 +1,4 @@
-//! What the machine sees of the node, and what it wants of it.
+//! The interface between the state machine and the node: the stored chain, and actions.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct LocalHead {
     pub total_difficulty: U256,
 }
 
-/// What to ask a peer for.
+/// A request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Headers.
@@ -42,7 +42,7 @@ pub enum Question {
     Bodies(Vec<B256>),
 }
 
-/// A body with what binds it to its header, computed where it was decoded.
+/// A body with the roots that bind it to its header, computed after decoding.
 #[derive(Clone, Debug)]
 pub struct CheckedBody {
     /// Root of the transactions.
@@ -51,7 +51,7 @@ pub struct CheckedBody {
     pub ommers_hash: B256,
     /// The body.
     pub body: BlockBody,
-    /// About how many bytes it has.
+    /// Approximate number of bytes.
     pub bytes: u64,
 }
 
@@ -62,17 +62,17 @@ impl CheckedBody {
     }
 }
 
-/// What the owner has to do.
+/// An action of the owner.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Ask a peer.
+    /// Send a request to a peer.
     Ask {
         /// The peer.
         peer: NodeId,
-        /// What for.
+        /// The request.
         question: Question,
     },
-    /// A peer has shown the header of its head.
+    /// A peer has sent the header of its head.
     Height {
         /// The peer.
         peer: NodeId,
@@ -81,16 +81,16 @@ pub enum Action {
         /// Its height.
         number: u64,
     },
-    /// A peer did something wrong.
+    /// A fault of a peer.
     Fault {
         /// The peer.
         peer: NodeId,
-        /// How bad it is.
+        /// The kind of fault.
         fault: Fault,
-        /// What it did.
+        /// Its description, for the log.
         reason: &'static str,
     },
-    /// Start an import. Its end is told by [`import_ended`](crate::ChainSync::import_ended).
+    /// Start an import. Its end is reported to [`import_ended`](crate::ChainSync::import_ended).
     BeginImport,
     /// The next block of the import.
     Import(Box<Block>),

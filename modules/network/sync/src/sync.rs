@@ -1,4 +1,4 @@
-//! The machine's surface: what happens goes in, what is to be done comes out.
+//! [`ChainSync`]: its events, and its actions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use crate::headers::{FillProblem, Mismatch, SEGMENT};
 use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
 use crate::port::{Action, CheckedBody, LocalChain, Question};
 
-/// After a failure of this node's own, the next cycle waits so long.
+/// Pause before the next cycle after a failure of this node.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
-/// A question that takes longer than this many round trips is asked of another peer as well.
+/// A request that takes longer than this number of round trips is sent to another peer, too.
 const PATIENCE_ROUND_TRIPS: u32 = 4;
-/// Shortest time before a question is asked of another peer as well.
+/// Minimum time before a request is sent to another peer, too.
 const MIN_PATIENCE: Duration = Duration::from_millis(400);
 
-/// How far a cycle is.
+/// Progress of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Height at which it began.
+    /// Start height.
     pub starting: u64,
-    /// Height that it leads to.
+    /// Target height.
     pub highest: u64,
 }
 
@@ -38,10 +38,10 @@ pub struct ChainSync {
     cycle: Option<Cycle>,
     fetcher: Fetcher,
     actions: VecDeque<Action>,
-    /// No cycle begins before.
+    /// Earliest time of the next cycle.
     not_before: Duration,
     is_synced: bool,
-    /// The clock at the last news.
+    /// The clock at the last event.
     now: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Default for ChainSync {
 }
 
 impl ChainSync {
-    /// Without peers.
+    /// A synchronisation without peers.
     pub fn new() -> Self {
         Self {
             peers: Peers::default(),
@@ -65,33 +65,33 @@ impl ChainSync {
         }
     }
 
-    /// The next thing to do.
+    /// The next action.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Whether a cycle runs: votes and timeouts are not looked at then (`docs/spec/p2p.md` 16.4).
+    /// Whether a cycle runs: votes and timeouts are ignored then (`docs/spec/p2p.md` 16.4).
     pub const fn is_running(&self) -> bool {
         self.cycle.is_some()
     }
 
-    /// Whether a cycle succeeded, or a single block was taken: transactions are taken from then on (`docs/spec/p2p.md` 16.2).
+    /// Whether a cycle has succeeded, or a single block was accepted: transactions are accepted from then on (`docs/spec/p2p.md` 16.2).
     pub const fn is_synced(&self) -> bool {
         self.is_synced
     }
 
-    /// How far the cycle is, once its goal is known.
+    /// Progress of the cycle, once its target height is known.
     pub fn progress(&self) -> Option<Progress> {
         let cycle = self.cycle.as_ref()?;
         Some(Progress { starting: cycle.starting, highest: cycle.goal()? })
     }
 
-    /// A peer has said what its head is.
+    /// A peer has sent its Status, which names its head.
     pub fn joined(&mut self, peer: NodeId, head: B256, total_difficulty: U256) {
         self.peers.joined(peer, head, total_difficulty);
     }
 
-    /// A peer has no connection any more.
+    /// The last connection to a peer has ended.
     pub fn left(&mut self, peer: NodeId) {
         self.peers.0.remove(&peer);
         self.fetcher.left(peer);
@@ -119,7 +119,7 @@ impl ChainSync {
         let (header, hash) = (&block.header, block.hash());
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
         known.known_blocks.insert(hash);
-        // The peer has the parent, whatever becomes of the block (`docs/spec/p2p.md` 16.1).
+        // The peer has the parent, even if the block is invalid (`docs/spec/p2p.md` 16.1).
         if let Some(below) = total_difficulty.checked_sub(header.difficulty)
             && below > known.total_difficulty
         {
@@ -145,14 +145,15 @@ impl ChainSync {
         }
     }
 
-    /// A peer has a vote or a certificate for a block, and is asked for it unless the block arrives unrequested: no peer sends it twice.
+    /// A peer has sent a vote or a certificate for a block. The block is requested from it unless it arrives unrequested, because
+    /// no peer sends a block twice.
     pub fn mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
         if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
             self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);
         }
     }
 
-    /// Takes a block near the head; one whose parent is not here has it asked for, too.
+    /// Adds a block near the head, and requests its parent if that is not stored.
     fn take_block(&mut self, block: Arc<Block>, peer: NodeId, chain: &dyn LocalChain, now: Duration) {
         let (parent, number) = (block.header.parent_hash, block.header.number.saturating_sub(1));
         if self.fetcher.take_block(block, peer, chain.head().number) {
@@ -160,7 +161,7 @@ impl ChainSync {
         }
     }
 
-    /// A peer has answered a question for headers, or sent headers unasked.
+    /// A peer has sent headers: the answer to a request, or unrequested ones.
     pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
         self.now = now;
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
@@ -195,7 +196,7 @@ impl ChainSync {
                 }
                 self.actions.push_back(Action::Height { peer, head: hash, number });
             }
-            // It may have moved on, and dropped a block that was not final.
+            // Its head may have changed, and a block that was not final may be gone.
             [] => self.blame(peer, Fault::EmptyAnswer, "no header of its own head"),
             _ => self.blame(peer, Fault::WrongAnswer, "another header than that of its head"),
         }
@@ -215,7 +216,7 @@ impl ChainSync {
         }
         match cycle.take(purpose, headers, (chain.head(), chain)) {
             Step::Continue => {}
-            // A block may have come by another way since it was asked, and its head may have moved on.
+            // A block may have arrived in another way since the request, and the head of the peer may have changed.
             Step::NothingNew if cycle.claimed <= chain.head().total_difficulty => self.fail_cycle(None),
             Step::NothingNew => {
                 self.fail_cycle(Some((Fault::WrongAnswer, "more total difficulty than its chain has")));
@@ -229,12 +230,12 @@ impl ChainSync {
         let Err(problem) = wanted.take_fill(first, headers) else { return };
         wanted.release(peer, first);
         if let Some(known) = self.peers.0.get_mut(&peer) {
-            // It is behind what it says, or on another branch.
+            // It has fewer blocks than it claims, or another branch.
             known.number = known.number.map(|number| number.min(first.saturating_sub(1)));
         }
         match problem {
             FillProblem::Mismatch(Mismatch(reason)) => self.blame(peer, Fault::WrongAnswer, reason),
-            // The skeleton is another peer's: this one may have other blocks there, or none.
+            // The skeleton is from another peer: this one may have other blocks there, or none.
             FillProblem::OtherBranch => {}
         }
     }
@@ -259,7 +260,7 @@ impl ChainSync {
         }
     }
 
-    /// A peer has answered a question for bodies, or sent bodies unasked.
+    /// A peer has sent bodies: the answer to a request, or unrequested ones.
     pub fn bodies(&mut self, peer: NodeId, bodies: Vec<CheckedBody>, chain: &dyn LocalChain, now: Duration) {
         let Some(known) = self.peers.0.get_mut(&peer) else { return };
         if known.take_late_bodies(now, |asked| bodies_fit(asked, &bodies, &self.fetcher, self.cycle.as_ref())) {
@@ -291,14 +292,14 @@ impl ChainSync {
         }
     }
 
-    /// The import has taken a block, and those before it.
+    /// The import has inserted a block, and those before it.
     pub fn imported(&mut self, hash: B256) {
         if let Some(cycle) = &mut self.cycle {
             cycle.blocks.imported(hash);
         }
     }
 
-    /// The import is over.
+    /// The import has ended.
     pub fn import_ended(&mut self, outcome: Result<(), FailedBlock>, now: Duration) {
         self.now = now;
         let Some(cycle) = self.drop_cycle() else { return };
@@ -323,7 +324,7 @@ impl ChainSync {
         }
     }
 
-    /// A header that was to be judged is right, or not.
+    /// The verdict on a header that was to be verified.
     pub fn header_judged(&mut self, hash: B256, verdict: &BlockVerdict, chain: &dyn LocalChain) {
         if *verdict != BlockVerdict::Head {
             return;
@@ -345,7 +346,7 @@ impl ChainSync {
         }
     }
 
-    /// A block that was to be judged was inserted, or not.
+    /// The verdict on a block that was to be inserted.
     pub fn inserted(&mut self, hash: B256, verdict: &BlockVerdict, unix: u64) {
         if let Some(peer) = self.fetcher.judge(&hash, verdict, unix) {
             self.blame(peer, Fault::InvalidBlock, "a wrong block");
@@ -355,7 +356,7 @@ impl ChainSync {
         }
     }
 
-    /// Does everything that is possible now.
+    /// Decides about everything that is due.
     pub fn advance(&mut self, chain: &dyn LocalChain, now: Duration, unix: u64) {
         self.now = now;
         for (peer, overdue) in self.peers.take_overdue(now) {
@@ -370,10 +371,10 @@ impl ChainSync {
         self.fetch(chain, now, unix);
     }
 
-    /// When to call [`ChainSync::advance`] without news.
+    /// When to call [`ChainSync::advance`] without an event.
     pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let pause = (self.not_before > now).then_some(self.not_before);
-        // While a cycle runs, late answers are asked of others.
+        // While a cycle runs, requests that take long are repeated to other peers.
         let patience = self.cycle.as_ref().map(|_| now + MIN_PATIENCE / 2);
         [self.peers.wakes_at(now), self.fetcher.wakes_at(now), pause, patience].into_iter().flatten().min()
     }
@@ -408,7 +409,7 @@ impl ChainSync {
         }
     }
 
-    /// Every peer is asked once for the header of its head.
+    /// Requests the header of its head from every peer, once.
     fn ask_heads(&mut self, now: Duration) {
         for (id, peer) in &mut self.peers.0 {
             if !peer.is_head_asked && peer.is_free_for_headers(now) {
@@ -450,7 +451,7 @@ impl ChainSync {
         }
     }
 
-    /// Headers that are complete go on to their bodies.
+    /// Passes complete headers on to the queue of bodies.
     fn move_headers(&mut self) {
         let Some(cycle) = &mut self.cycle else { return };
         let Stage::Download(headers) = &mut cycle.stage else { return };
@@ -550,7 +551,7 @@ impl ChainSync {
         }
     }
 
-    /// Ends the cycle. The blocks that the import has are taken.
+    /// Ends the cycle. The import inserts the blocks that it has.
     fn fail_cycle(&mut self, blame: Option<(Fault, &'static str)>) {
         let Some(cycle) = &mut self.cycle else { return };
         let source = cycle.source;
@@ -585,7 +586,7 @@ impl ChainSync {
     }
 }
 
-/// Whether an answer has a body of a question. An answer without any fits every question.
+/// Whether an answer has a body of a request. An empty answer fits every request.
 fn bodies_fit(asked: &[(u64, B256)], bodies: &[CheckedBody], fetcher: &Fetcher, cycle: Option<&Cycle>) -> bool {
     if bodies.is_empty() {
         return true;
