@@ -118,6 +118,29 @@ def test_a_truncated_log_shortens_the_chain_or_names_the_missing_block():
         run("db", "verify", "--datadir", path / "data")
 
 
+def test_a_damaged_record_of_a_log_is_named():
+    with reference_folder("local") as path:
+        folder = path / "reference" / "XDC" / "chaindata"
+        log = max(folder.glob("*.log"), key=lambda file: file.stat().st_size)
+        with open(log, "r+b") as file:
+            file.seek(log.stat().st_size // 2)
+            file.write(bytes(range(1, 255)))
+        refused(path, 3, log.name, "the record at byte", "is damaged")
+
+
+def test_what_is_not_a_regular_file_is_refused_without_being_read():
+    with reference_folder("local") as path:
+        folder = path / "reference" / "XDC" / "chaindata"
+        for name in ("LOCK", "CURRENT", next(folder.glob("*.log")).name):
+            kept = (folder / name).read_bytes() if (folder / name).exists() else None
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
+            refused(path, 3, name if name != "CURRENT" else "no chain")
+            (folder / name).unlink()
+            if kept is not None:
+                (folder / name).write_bytes(kept)
+
+
 def test_an_import_killed_at_any_moment_can_continue_to_the_head():
     dice = random.Random(SEED)
     print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")

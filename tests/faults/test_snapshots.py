@@ -3,6 +3,7 @@ snapshot is named; a kill or a full disk loses nothing. TENON_KILLS: number of k
 50, which is 100 of each command)."""
 
 import gzip
+import fcntl
 import io
 import json
 import os
@@ -145,6 +146,30 @@ def test_a_changed_missing_or_extra_member_of_a_file_is_named(chain, place):
         refused(cut, place, "cut.tar.gz")
     cut.write_bytes(gzip.compress(bytes(1 << 28), 1))
     refused(cut, place, "cut.tar.gz")
+
+
+def test_a_name_in_a_header_of_its_own_is_refused_unread(chain, place):
+    """Such a header may be as long as the archive: the program would read it into memory."""
+    for number, form in enumerate((tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)):
+        spoiled = place / f"{number}.tar.gz"
+        with tarfile.open(spoiled, "w:gz", format=form) as archive:
+            header = tarfile.TarInfo("db/" + "a" * (4 << 20))
+            header.size = 1
+            archive.addfile(header, io.BytesIO(b"x"))
+        refused(spoiled, place, "is not part of a snapshot")
+
+
+def test_a_folder_is_restored_once_at_a_time(chain, place):
+    """The second command changes nothing that the first one has written."""
+    held = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for arguments in (["snapshot", "restore", chain / "folder"], ["import", "--genesis", chain / "genesis.json", chain / "chain.rlp"]):
+            done = run(*arguments, "--datadir", place, check=False)
+            assert done.returncode == 3 and "another process restores or creates a chain there" in done.stderr, done.stderr
+        assert not list(place.iterdir())
+    finally:
+        os.close(held)
 
 
 def test_a_newer_format_and_other_rules_are_refused(chain, place):

@@ -13,7 +13,7 @@ import chains
 import pytest
 from conftest import NAMESPACES, wait_for
 from links import Link
-from reference_node import REFERENCE, free_port
+from reference_node import REFERENCE
 from tenon_node import Node, unpacked
 from test_live import number, start_masternode
 from test_masternodes import finalized, key_file, last_makers, masternodes, signer_of
@@ -31,8 +31,9 @@ class Mixed:
         self.stack, self.path, self.own = stack, path, own
         self.accounts = masternodes()
         self.genesis = unpacked(chains.genesis_file("local"), path / "genesis.json")
-        self.nodes, self.ids, self.ports = [None] * 4, [None] * 4, [free_port() for _ in range(4)]
-        self.links = {(one, other): Link(self.ports[other], delay=0.02) for other in range(4) for one in range(other)}
+        self.nodes, self.ids, self.ports = [None] * 4, [None] * 4, [None] * 4
+        # A started node sets the target of its links.
+        self.links = {(one, other): Link(None, delay=0.02) for other in range(4) for one in range(other)}
         for link in self.links.values():
             stack.callback(link.end)
         # Dialed nodes start first, because their identifiers are part of their addresses.
@@ -53,13 +54,20 @@ class Mixed:
         key = self.path / f"key-{index}"
         if not key.exists():
             key_file(key, self.accounts[index])
-        flags = ["--genesis", self.genesis, "--p2p", "--p2p.addr", "127.0.0.1", "--port", self.ports[index], "--nat", "none"]
+        flags = ["--genesis", self.genesis, "--p2p", "--p2p.addr", "127.0.0.1", "--port", "0", "--nat", "none"]
         flags += [*NAMESPACES, "--masternode.key", key]
         dialed = self.dialed_by(index)
         flags += ["--p2p.static", ",".join(dialed)] if dialed else []
         self.nodes[index] = self.stack.enter_context(Node("run", *flags, datadir=datadir))
         enode = self.nodes[index].call("admin_nodeInfo")["enode"]
-        self.ids[index] = enode.removeprefix("enode://").split("@")[0]
+        identifier, address = enode.removeprefix("enode://").split("@")
+        self.started(index, identifier, int(address.partition("?")[0].rpartition(":")[2]))
+
+    def started(self, index, identifier, port):
+        self.ids[index], self.ports[index] = identifier, port
+        for (_, other), link in self.links.items():
+            if other == index:
+                link.target = port
 
     def start_reference(self, index):
         before = self.nodes[index]
@@ -69,10 +77,7 @@ class Mixed:
             node = before.again()
             self.stack.callback(node.end)
         self.nodes[index] = node
-        self.ids[index], self.ports[index] = node.call("admin_nodeInfo")["id"], node.port
-        for (_, other), link in self.links.items():
-            if other == index:
-                link.target = node.port
+        self.started(index, node.call("admin_nodeInfo")["id"], node.port)
         for enode in self.dialed_by(index):
             node.call("admin_addPeer", enode)
 
@@ -152,7 +157,6 @@ def test_the_key_of_a_stopped_reference_node_continues_in_this_node(tmp_path):
         network.goes_on(watched)
         network.start_own(1, tmp_path / "taken-over")
         network.own = 2
-        network.links[0, 1].target = network.ports[1]
         # The dialing node identifies it by the identifier of the previous node.
         watched.call("admin_addPeer", f"enode://{network.ids[1]}@127.0.0.1:{network.links[0, 1].port}")
         wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)

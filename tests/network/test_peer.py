@@ -1,5 +1,6 @@
 """The network of the real program, tested with peers that share no code with it (docs/spec/p2p.md 6 to 15, 21, 23)."""
 
+import contextlib
 import os
 import socket
 
@@ -261,6 +262,19 @@ def test_a_flood_of_connections_from_one_address_leaves_room_for_others(start):
         except ConnectionResetError:
             pass
         connection.close()
+
+
+def test_silent_connections_of_few_addresses_leave_room_for_others(start):
+    """Ten from each of five addresses occupy all slots of handshakes."""
+    node = start("one")
+    host, port = enode(node).split("@")[1].split("?")[0].rsplit(":", 1)
+    with contextlib.ExitStack() as stack:
+        for place in range(50):
+            held = socket.create_connection((host, int(port)), 60, source_address=(f"127.0.2.{place % 5}", 0))
+            stack.callback(held.close)
+        for place in range(8):
+            with connected(node, source=f"127.0.3.{place}") as peer:
+                assert len(peer.headers(0, 3)) == 3
 
 
 def resident(node):

@@ -18,6 +18,7 @@ use tenon_storage::{Store, StoreOptions};
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::restoring::Restoration;
 use crate::rules_in_force;
 use crate::version::client_version;
 
@@ -289,35 +290,24 @@ pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
 /// nothing or everything. `network_id` is the setting, which selects the rules of native chains with their genesis.
 ///
 /// # Errors
-/// As [`verify`]; [`Stop::DataFolder`] when the folder holds a chain.
+/// As [`verify`], and those of [`Restoration::begin`].
 pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>) -> Result<Manifest, Stop> {
     let manifest = Manifest::read(folder)?;
     check_names(folder, &manifest)?;
     let (text, genesis) = manifest.genesis(folder)?;
-    let database = data.database();
-    if database.exists() {
-        return Err(Stop::DataFolder(format!(
-            "{} already has a chain; choose another folder with --datadir",
-            data.path().display()
-        )));
-    }
-    let unfinished = data.path().join("db.restoring");
-    crate::checkpoints::remove(&unfinished).map_err(failed(&unfinished))?;
-    DirBuilder::new().mode(0o700).create(&unfinished).map_err(failed(&unfinished))?;
+    let restoration = Restoration::begin(data)?;
+    restoration.start_over()?;
+    let unfinished = restoration.database();
     for file in &manifest.files {
         let target = Path::new(&file.path).strip_prefix(DATABASE).ok().map(|name| unfinished.join(name));
         compare_file(folder, file, target.as_deref())?;
     }
     {
-        let store = Store::open(&unfinished, StoreOptions::with_cache(CACHE))?;
+        let store = Store::open(unfinished, StoreOptions::with_cache(CACHE))?;
         manifest.compare(&store)?;
         compare_rules(folder, genesis, network_id, &store)?;
     }
-    data.keep_genesis(&text)?;
-    sync_folder(&unfinished)?;
-    // The last step: the database folder only exists when complete.
-    fs::rename(&unfinished, &database).map_err(failed(&database))?;
-    sync_folder(data.path())?;
+    restoration.finish(&text)?;
     Ok(manifest)
 }
 

@@ -54,6 +54,7 @@ mod process_facts;
 mod profiles;
 mod reference_words;
 mod reload;
+mod restoring;
 mod rules_in_force;
 mod running_nodes;
 mod sealing;

@@ -21,6 +21,7 @@ use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::new_folder::NewFolder;
+use crate::restoring;
 use crate::rules_in_force;
 
 /// The genesis given to a start.
@@ -186,6 +187,7 @@ impl OpenedChain {
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy is written before the database, so that a folder with a database always has one, even if the process
         // is killed in between. A copy of another genesis is replaced only after the database has accepted the new one.
+        let creation = if folder.database().exists() { None } else { restoring::lock_creation(folder)? };
         let is_new = folder.genesis()?.is_none();
         if is_new {
             folder.keep_genesis(genesis_text)?;
@@ -201,6 +203,7 @@ impl OpenedChain {
                 return Err(refusal(folder, error));
             }
         };
+        drop(creation);
         let taken_over = match rules {
             Rules::MustBeThoseOfTheChain => rules_in_force::compare(&spec, &store)?,
             Rules::AreNotApplied => None,

@@ -177,7 +177,9 @@ pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result
     let unreadable =
         |error: io::Error| Stop::Failure(format!("snapshot {}: {error}; use another one", source.display()));
     let (mut found, mut texts) = (BTreeMap::new(), BTreeMap::new());
-    for entry in archive.entries().map_err(unreadable)? {
+    // Raw, because names in headers of their own (GNU's and POSIX's) are read into memory at any length. A snapshot
+    // has none.
+    for entry in archive.entries().map_err(unreadable)?.raw(true) {
         if (demands.is_interrupted)() {
             return Err(interrupted());
         }

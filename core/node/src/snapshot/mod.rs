@@ -20,6 +20,7 @@ use crate::backup::{self, Manifest};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::restoring::Restoration;
 
 pub(crate) use self::trust::Trust;
 
@@ -91,29 +92,23 @@ pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, St
 /// and the same command continues.
 ///
 /// # Errors
-/// As [`verify`]; [`Stop::DataFolder`] if the folder has a chain.
+/// As [`verify`], and those of [`Restoration::begin`].
 pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -> Result<Checked, Stop> {
-    let database = data.database();
-    if database.exists() {
-        return Err(Stop::DataFolder(format!(
-            "{} already has a chain; choose another folder with --datadir",
-            data.path().display()
-        )));
-    }
-    let unfinished = data.path().join("db.restoring");
+    let restoration = Restoration::begin(data)?;
     let taken = if is_archive(source) {
-        clear(&unfinished)?;
-        archive::take(source, &unfinished, demands)?
+        restoration.start_over()?;
+        let taken = archive::take(source, restoration.database(), demands);
+        if taken.is_err() {
+            // Nothing of it is used by another attempt.
+            restoration.discard()?;
+        }
+        taken?
     } else {
-        make(&unfinished)?;
-        folder::take(source, &unfinished, folder::Way::Copy, demands)?
+        restoration.resume()?;
+        folder::take(source, restoration.database(), folder::Way::Copy, demands)?
     };
-    let (trust, state) = check(source, &unfinished, &taken, demands)?;
-    data.keep_genesis(&taken.genesis_text)?;
-    backup::sync_folder(&unfinished)?;
-    // The last step: the database folder only exists when complete.
-    fs::rename(&unfinished, &database).map_err(backup::failed(&database))?;
-    backup::sync_folder(data.path())?;
+    let (trust, state) = check(source, restoration.database(), &taken, demands)?;
+    restoration.finish(&taken.genesis_text)?;
     Ok(Checked { manifest: taken.manifest, trust, state })
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Facts {
 impl Database {
     pub(crate) fn open(path: PathBuf) -> Result<Self, ReferenceDataError> {
         let environment = Environment::new(&path);
+        // The crate would skip damaged records, and an older head would look like the whole chain.
+        environment.check_logs()?;
         let options = Options {
             env: Rc::new(Box::new(environment.clone())),
             create_if_missing: false,

@@ -15,10 +15,15 @@ use rusty_leveldb::env::{Env, FileLock, Logger, RandomAccess};
 use rusty_leveldb::{Status, StatusCode};
 
 use crate::error::ReferenceDataError;
+use crate::log;
 
 /// Maximum total size of everything that the crate writes, in bytes. The crate compacts at most once, when it opens the
 /// database: up to a few tables of the size of the reference's write buffer.
 const MAX_WRITTEN: usize = 2 << 30;
+
+/// The file with the name of the current manifest, and its maximum length in bytes.
+const CURRENT: &str = "CURRENT";
+const MAX_CURRENT: u64 = 4096;
 
 /// Length of a table's footer: two handles, padding, and the magic number.
 const FOOTER: usize = 48;
@@ -61,6 +66,26 @@ impl Environment {
         self.shared.lock().damage.take().map_or(Ok(()), Err)
     }
 
+    /// Checks the logs of the folder.
+    ///
+    /// # Errors
+    /// The first damaged record, or an unreadable log.
+    pub(crate) fn check_logs(&self) -> Result<(), ReferenceDataError> {
+        for name in self.children(&self.folder).unwrap_or_default() {
+            if name.extension().is_none_or(|extension| extension != "log") {
+                continue;
+            }
+            let place = self.folder.join(&name);
+            let Ok(file) = self.open(&place) else { break };
+            match log::first_damage(BufReader::with_capacity(1 << 20, file)) {
+                Ok(None) => {}
+                Ok(Some(at)) => drop(self.damaged(&place, format!("the record at byte {at} is damaged"))),
+                Err(source) => drop(self.unreadable(&place, source)),
+            }
+        }
+        self.check()
+    }
+
     fn note(&self, error: ReferenceDataError) -> Status {
         let text = error.to_string();
         self.shared.lock().damage.get_or_insert(error);
@@ -76,6 +101,24 @@ impl Environment {
             return self.damaged(path, "the file is missing".to_owned());
         }
         self.note(ReferenceDataError::Io { path: path.to_owned(), source })
+    }
+
+    /// Opens a file of the folder. Pipes and devices, which could block or have no end, are refused without being opened.
+    fn open(&self, place: &Path) -> CrateResult<File> {
+        self.length_of(place)?;
+        File::open(place).map_err(|source| self.unreadable(place, source))
+    }
+
+    /// The length of a regular file.
+    fn length_of(&self, place: &Path) -> CrateResult<u64> {
+        let found = fs::metadata(place).map_err(|source| self.unreadable(place, source))?;
+        if !found.is_file() {
+            return Err(self.damaged(place, "it is not a regular file".to_owned()));
+        }
+        if place.file_name().is_some_and(|name| name == CURRENT) && found.len() > MAX_CURRENT {
+            return Err(self.damaged(place, format!("it has {} bytes, and names one file", found.len())));
+        }
+        Ok(found.len())
     }
 
     /// The path in the folder of a file that the crate names. Only the last component of `path` is used, because the
@@ -197,8 +240,12 @@ impl RandomAccess for Table {
 /// Returns whether the checksum (masked CRC-32C) at the end of a block matches the block and its compression byte.
 fn is_intact(block: &[u8]) -> bool {
     let Some((content, checksum)) = block.split_last_chunk::<4>() else { return false };
-    let masked = u32::from_le_bytes(*checksum);
-    crc32c::crc32c(content).rotate_right(15).wrapping_add(0xa282_ead8) == masked
+    is_checksum(u32::from_le_bytes(*checksum), crc32c::crc32c(content))
+}
+
+/// Returns whether the masked CRC-32C of these bytes is `masked`.
+pub(crate) fn is_checksum(masked: u32, content: u32) -> bool {
+    content.rotate_right(15).wrapping_add(0xa282_ead8) == masked
 }
 
 /// Returns whether these bytes are the footer of a table whose two handles are inside the file.
@@ -233,8 +280,7 @@ impl Env for Environment {
             Some(None) => Err(not_there(path)),
             None => {
                 let place = self.place(path);
-                let file = File::open(&place).map_err(|source| self.unreadable(&place, source))?;
-                Ok(Box::new(Whole(BufReader::with_capacity(1 << 20, file))))
+                Ok(Box::new(Whole(BufReader::with_capacity(1 << 20, self.open(&place)?))))
             }
         }
     }
@@ -247,7 +293,7 @@ impl Env for Environment {
         }
         let length = self.size_of(path)?;
         let place = self.place(path);
-        let file = File::open(&place).map_err(|source| self.unreadable(&place, source))?;
+        let file = self.open(&place)?;
         let mut footer = [0; FOOTER];
         let read = file.read_exact_at(&mut footer, length.saturating_sub(FOOTER) as u64);
         read.map_err(|source| self.unreadable(&place, source))?;
@@ -298,7 +344,7 @@ impl Env for Environment {
             None => {}
         }
         let place = self.place(path);
-        let length = fs::metadata(&place).map_err(|source| self.unreadable(&place, source))?.len();
+        let length = self.length_of(&place)?;
         let is_table = place.extension().is_some_and(|extension| extension == "ldb");
         if is_table && length < FOOTER as u64 {
             return Err(self.damaged(&place, format!("it has {length} bytes, which is too short for a table")));

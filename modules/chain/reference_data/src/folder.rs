@@ -33,6 +33,9 @@ pub(crate) fn find(named: &Path) -> Result<PathBuf, ReferenceDataError> {
 /// [`ReferenceDataError::InUse`] if a node holds it.
 pub(crate) fn lock(folder: &Path) -> Result<Option<File>, ReferenceDataError> {
     let path = folder.join(LOCK);
+    if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(ReferenceDataError::Damaged { path, what: "it is not a regular file".to_owned() });
+    }
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -1,11 +1,14 @@
 //! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): concurrent ones in all and of one address, and how
 //! often an address connects.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use tenon_network_discovery::Networks;
+
+/// Time after which a handshake may be displaced in any case. An honest one takes a few round trips.
+const USUAL_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// Bounds on handshakes that peers begin.
 #[derive(Clone, Debug)]
@@ -63,24 +66,44 @@ struct Address {
     window_began: Duration,
 }
 
+/// A handshake that was admitted and has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// Its address as it is counted.
+    subject: IpAddr,
+    began: Duration,
+}
+
+/// An admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// The number of the handshake, for [`ConnectionLimiter::leave`].
+    pub(crate) handshake: u64,
+    /// A handshake whose connection must be closed in its favour.
+    pub(crate) displaced: Option<u64>,
+}
+
 /// Counts handshakes and attempts.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     settings: ConnectionLimiterSettings,
-    pending: usize,
+    /// By number, which is the order of their beginning.
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
     addresses: HashMap<IpAddr, Address>,
 }
 
 impl ConnectionLimiter {
     pub(crate) fn new(settings: ConnectionLimiterSettings) -> Self {
-        Self { settings, pending: 0, addresses: HashMap::new() }
+        Self { settings, pending: BTreeMap::new(), next: 0, addresses: HashMap::new() }
     }
 
-    /// Admits or refuses a new connection. After an admission [`ConnectionLimiter::leave`] must be called.
+    /// Admits or refuses a new connection. After an admission [`ConnectionLimiter::leave`] must be called. If all slots are
+    /// occupied, a handshake of the address with the most may be displaced, so that a few addresses cannot keep out all others.
     ///
     /// # Errors
     /// [`RefusedConnection`].
-    pub(crate) fn enter(&mut self, ip: IpAddr, now: Duration) -> Result<(), RefusedConnection> {
+    pub(crate) fn enter(&mut self, ip: IpAddr, now: Duration) -> Result<Admission, RefusedConnection> {
         let ip = ip.to_canonical();
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(ip)) {
             return Err(RefusedConnection::Restricted);
@@ -104,18 +127,37 @@ impl ConnectionLimiter {
         if address.pending >= settings.max_pending_of_address {
             return Err(RefusedConnection::BusyAddress);
         }
-        if self.pending >= settings.max_pending {
-            return Err(RefusedConnection::Busy);
+        let own = address.pending;
+        let displaced = match self.pending.len() < settings.max_pending {
+            true => None,
+            false => Some(self.displaceable(own, now).ok_or(RefusedConnection::Busy)?),
+        };
+        if let Some(displaced) = displaced {
+            self.leave(displaced);
         }
-        address.pending += 1;
-        self.pending += 1;
-        Ok(())
+        if let Some(address) = self.addresses.get_mut(&key) {
+            address.pending += 1;
+        }
+        let handshake = self.next;
+        self.next += 1;
+        self.pending.insert(handshake, Pending { subject: key, began: now });
+        Ok(Admission { handshake, displaced })
     }
 
-    /// An admitted handshake has ended.
-    pub(crate) fn leave(&mut self, ip: IpAddr) {
-        self.pending = self.pending.saturating_sub(1);
-        if let Some(address) = self.addresses.get_mut(&subject(ip.to_canonical())) {
+    /// The oldest handshake of the address with the most of them, if that has more than the new address would have, or if
+    /// the handshake takes unusually long.
+    fn displaceable(&self, own: usize, now: Duration) -> Option<u64> {
+        let of = |pending: &Pending| self.addresses.get(&pending.subject).map_or(0, |address| address.pending);
+        // The first of the highest, because handshakes are in the order of their beginning.
+        let most = self.pending.values().map(of).max()?;
+        let (handshake, pending) = self.pending.iter().find(|(_, pending)| of(pending) == most)?;
+        (most > own + 1 || now.saturating_sub(pending.began) >= USUAL_HANDSHAKE).then_some(*handshake)
+    }
+
+    /// An admitted handshake has ended. Does nothing for one that was displaced.
+    pub(crate) fn leave(&mut self, handshake: u64) {
+        let Some(pending) = self.pending.remove(&handshake) else { return };
+        if let Some(address) = self.addresses.get_mut(&pending.subject) {
             address.pending = address.pending.saturating_sub(1);
         }
     }
@@ -155,22 +197,44 @@ mod tests {
             limiter.enter(ip(1), NOW).unwrap();
         }
         assert_eq!(limiter.enter(ip(1), NOW), Err(RefusedConnection::BusyAddress));
-        (0..40).for_each(|number| limiter.enter(ip(2 + number / 10), NOW).unwrap());
+    }
+
+    #[test]
+    fn a_full_limiter_displaces_the_oldest_handshake_of_the_address_with_the_most() {
+        let mut limiter = connection_limiter();
+        let of = |limiter: &mut ConnectionLimiter, last, now| limiter.enter(ip(last), now);
+        let first: Vec<_> = (0..50).map(|number| of(&mut limiter, number / 10, NOW).unwrap().handshake).collect();
+        for displaced in [first[0], first[10], first[20]] {
+            let admission = of(&mut limiter, 99, NOW).unwrap();
+            assert_eq!(admission.displaced, Some(displaced));
+            limiter.leave(displaced);
+        }
+        // Now the address has three handshakes, and the others have nine or ten.
+        assert_eq!(limiter.pending.len(), 50);
+        assert_eq!(of(&mut limiter, 3, NOW), Err(RefusedConnection::BusyAddress));
+    }
+
+    #[test]
+    fn handshakes_of_as_many_addresses_are_displaced_only_when_they_take_long() {
+        let mut limiter = connection_limiter();
+        let first = (0..50).map(|last| limiter.enter(ip(last), NOW).unwrap().handshake).min();
         assert_eq!(limiter.enter(ip(99), NOW), Err(RefusedConnection::Busy));
-        limiter.leave(ip(1));
-        assert_eq!(limiter.enter(ip(99), NOW), Ok(()));
+        assert_eq!(limiter.enter(ip(99), NOW + USUAL_HANDSHAKE).unwrap().displaced, first);
+
+        limiter.leave(first.unwrap() + 1);
+        assert_eq!(limiter.enter(ip(98), NOW).unwrap().displaced, None);
     }
 
     #[test]
     fn an_address_that_connects_again_and_again_waits_for_the_next_window() {
         let mut limiter = connection_limiter();
         for _ in 0..60 {
-            limiter.enter(ip(1), NOW).unwrap();
-            limiter.leave(ip(1));
+            let admission = limiter.enter(ip(1), NOW).unwrap();
+            limiter.leave(admission.handshake);
         }
         assert_eq!(limiter.enter(ip(1), NOW), Err(RefusedConnection::TooOften));
-        assert_eq!(limiter.enter(ip(2), NOW), Ok(()));
-        assert_eq!(limiter.enter(ip(1), NOW + Duration::from_secs(30)), Ok(()));
+        assert!(limiter.enter(ip(2), NOW).is_ok());
+        assert!(limiter.enter(ip(1), NOW + Duration::from_secs(30)).is_ok());
     }
 
     #[test]
@@ -180,11 +244,11 @@ mod tests {
             limiter.enter(format!("2001:db8::{last}").parse().unwrap(), NOW).unwrap();
         }
         assert_eq!(limiter.enter("2001:db8::ff".parse().unwrap(), NOW), Err(RefusedConnection::BusyAddress));
-        assert_eq!(limiter.enter("2001:db8:0:1::1".parse().unwrap(), NOW), Ok(()));
+        assert!(limiter.enter("2001:db8:0:1::1".parse().unwrap(), NOW).is_ok());
 
         let restrict = Some("10.0.0.0/24".parse().unwrap());
         let mut limiter = ConnectionLimiter::new(ConnectionLimiterSettings::new(50, restrict));
-        assert_eq!(limiter.enter("::ffff:10.0.0.1".parse().unwrap(), NOW), Ok(()));
+        assert!(limiter.enter("::ffff:10.0.0.1".parse().unwrap(), NOW).is_ok());
         assert_eq!(limiter.enter(IpAddr::from([10, 0, 1, 1]), NOW), Err(RefusedConnection::Restricted));
     }
 
@@ -193,11 +257,11 @@ mod tests {
         let mut limiter = connection_limiter();
         limiter.settings.max_addresses = 3;
         for last in 0..3 {
-            limiter.enter(ip(last), NOW).unwrap();
-            limiter.leave(ip(last));
+            let admission = limiter.enter(ip(last), NOW).unwrap();
+            limiter.leave(admission.handshake);
         }
         assert_eq!(limiter.enter(ip(9), NOW), Err(RefusedConnection::Busy));
-        assert_eq!(limiter.enter(ip(9), NOW + Duration::from_secs(30)), Ok(()));
+        assert!(limiter.enter(ip(9), NOW + Duration::from_secs(30)).is_ok());
         assert_eq!(limiter.addresses.len(), 1);
     }
 }

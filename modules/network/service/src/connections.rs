@@ -1,7 +1,7 @@
 //! One connection: its handshake, its session, the answers to its peer. The actor makes every decision.
 
 use std::future::pending;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -116,18 +116,31 @@ impl OpenGates {
 #[derive(Debug)]
 pub(crate) struct Place {
     limiter: SharedLimiter,
-    ip: IpAddr,
+    handshake: u64,
+    /// Signals that the slot was given to another connection; dropped at the end of the handshake.
+    displacement: Option<oneshot::Receiver<()>>,
 }
 
 impl Place {
-    pub(crate) const fn new(limiter: SharedLimiter, ip: IpAddr) -> Self {
-        Self { limiter, ip }
+    pub(crate) const fn new(limiter: SharedLimiter, handshake: u64, displacement: oneshot::Receiver<()>) -> Self {
+        Self { limiter, handshake, displacement: Some(displacement) }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.limiter.leave(self.ip);
+        self.limiter.leave(self.handshake);
+    }
+}
+
+/// Waits until a slot is given to another connection; forever if that does not happen.
+async fn displaced(displacement: Option<oneshot::Receiver<()>>) {
+    let signal = match displacement {
+        Some(displacement) => displacement.await.ok(),
+        None => None,
+    };
+    if signal.is_none() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -184,14 +197,24 @@ impl EndReason {
 /// Runs a connection to its end, and reports the end to the actor.
 pub(crate) async fn run(
     connection: ConnectionId,
-    start: Start,
+    mut start: Start,
     context: Context,
     mailbox: Mailbox<Input>,
     mut orders: Orders,
 ) {
-    let over = match open(start, &context, &mut orders.orders).await {
-        Ok(opened) => talk(connection, opened, context, &mailbox, orders).await,
-        Err(over) => over,
+    let displacement = match &mut start {
+        Start::Accepted { place, .. } => place.displacement.take(),
+        Start::Dial { .. } => None,
+    };
+    let talked = async {
+        match open(start, &context, &mut orders.orders).await {
+            Ok(opened) => talk(connection, opened, context, &mailbox, orders).await,
+            Err(over) => over,
+        }
+    };
+    let over = tokio::select! {
+        over = talked => over,
+        () = displaced(displacement) => EndReason::new("its handshake was displaced: too many at a time"),
     };
     if let Some(fault) = over.fault {
         drop(mailbox.try_send(Input::Fault { connection, fault }));

@@ -1,13 +1,14 @@
 //! Tasks that listen: for connections, for datagrams, and the timer. Each sends events to the actor, and decides nothing.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
 use tenon_supervisor::Mailbox;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::actor::Input;
 use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
@@ -47,22 +48,45 @@ pub(crate) fn unix_now() -> u64 {
 
 /// The shared connection limiter. A connection reports the end of its handshake to it.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedLimiter(Arc<Mutex<ConnectionLimiter>>);
+pub(crate) struct SharedLimiter(Arc<Mutex<Handshakes>>);
+
+#[derive(Debug)]
+struct Handshakes {
+    limiter: ConnectionLimiter,
+    /// Ends the connection of a handshake that is displaced, by its number.
+    displacements: HashMap<u64, oneshot::Sender<()>>,
+}
 
 impl SharedLimiter {
-    pub(crate) fn new(connection_limiter: ConnectionLimiter) -> Self {
-        Self(Arc::new(Mutex::new(connection_limiter)))
+    pub(crate) fn new(limiter: ConnectionLimiter) -> Self {
+        Self(Arc::new(Mutex::new(Handshakes { limiter, displacements: HashMap::new() })))
     }
 
     /// # Errors
     /// [`RefusedConnection`].
     fn enter(&self, ip: IpAddr, now: Duration) -> Result<Place, RefusedConnection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).enter(ip, now)?;
-        Ok(Place::new(self.clone(), ip))
+        let mut handshakes = self.lock();
+        let admission = handshakes.limiter.enter(ip, now)?;
+        let displaced = admission.displaced.and_then(|handshake| handshakes.displacements.remove(&handshake));
+        if let Some(displaced) = displaced {
+            // A connection that has ended needs no signal.
+            let _ = displaced.send(());
+        }
+        let (displace, displacement) = oneshot::channel();
+        handshakes.displacements.insert(admission.handshake, displace);
+        drop(handshakes);
+        Ok(Place::new(self.clone(), admission.handshake, displacement))
     }
 
-    pub(crate) fn leave(&self, ip: IpAddr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).leave(ip);
+    pub(crate) fn leave(&self, handshake: u64) {
+        let mut handshakes = self.lock();
+        handshakes.displacements.remove(&handshake);
+        handshakes.limiter.leave(handshake);
+    }
+
+    /// Locked for a few look-ups; never held across an await.
+    fn lock(&self) -> MutexGuard<'_, Handshakes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
