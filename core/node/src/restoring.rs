@@ -47,16 +47,12 @@ impl<'a> Restoration<'a> {
 
     /// Creates the folder of the database, or keeps that of a killed attempt.
     pub(crate) fn resume(&self) -> Result<(), Stop> {
-        match DirBuilder::new().mode(0o700).create(&self.unfinished) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            other => other.map_err(failed(&self.unfinished)),
-        }
+        make_private(&self.unfinished)
     }
 
     /// Creates the folder of the database empty.
     pub(crate) fn start_over(&self) -> Result<(), Stop> {
-        self.discard()?;
-        self.resume()
+        make_empty(&self.unfinished)
     }
 
     /// Removes the unfinished database.
@@ -74,6 +70,20 @@ impl<'a> Restoration<'a> {
         fs::rename(&self.unfinished, &database).map_err(failed(&database))?;
         sync_folder(self.data.path())
     }
+}
+
+/// Creates a folder for its owner only, unless it exists.
+pub(crate) fn make_private(folder: &Path) -> Result<(), Stop> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(failed(folder)),
+    }
+}
+
+/// Removes a folder and creates it empty.
+pub(crate) fn make_empty(folder: &Path) -> Result<(), Stop> {
+    checkpoints::remove(folder).map_err(failed(folder))?;
+    make_private(folder)
 }
 
 /// Locks a data folder in which a node or an import creates a chain, against restorations. Other creations are excluded by

@@ -7,10 +7,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{Demands, VerifiedParts, interrupted, make, write_named};
+use super::{Demands, VerifiedParts, interrupted, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
+use crate::restoring::make_private;
 
 /// Marks a snapshot as unfinished.
 const UNFINISHED: &str = "snapshot.unfinished";
@@ -31,7 +32,7 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     let ours = Unfinished { chain_id: manifest.chain_id, genesis_hash: manifest.genesis_hash };
     claim(target, &ours)?;
     let folder = target.join(DATABASE);
-    make(&folder)?;
+    make_private(&folder)?;
     let names = backup::names(database)?;
     remove_others(&folder, &names)?;
     for name in names {

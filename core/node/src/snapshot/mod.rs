@@ -6,9 +6,9 @@ mod archive;
 mod folder;
 mod trust;
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::backup::{self, Manifest};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
-use crate::restoring::Restoration;
+use crate::restoring::{Restoration, make_empty};
 
 pub(crate) use self::trust::Trust;
 
@@ -167,20 +167,6 @@ fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     write().map_err(backup::failed(path))
 }
 
-/// Creates a folder for its owner only, unless it exists.
-fn make(folder: &Path) -> Result<(), Stop> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other.map_err(backup::failed(folder)),
-    }
-}
-
-/// Removes a folder and creates it empty.
-fn clear(folder: &Path) -> Result<(), Stop> {
-    checkpoints::remove(folder).map_err(backup::failed(folder))?;
-    make(folder)
-}
-
 /// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's
 /// own must not change.
 struct Place {
@@ -195,8 +181,8 @@ impl Place {
         let name = real.file_name().and_then(|name| name.to_str()).unwrap_or("snapshot");
         let name = format!(".{name}.verifying");
         let beside = real.with_file_name(&name);
-        let path = if clear(&beside).is_ok() { beside } else { std::env::temp_dir().join(name) };
-        clear(&path)?;
+        let path = if make_empty(&beside).is_ok() { beside } else { std::env::temp_dir().join(name) };
+        make_empty(&path)?;
         Ok(Self { path })
     }
 }

@@ -181,7 +181,7 @@ impl Write for Writer {
 }
 
 /// Reads until the buffer is full or the source ends, because the crate treats a short read as the end of the file.
-struct Whole<R>(R);
+pub(crate) struct Whole<R>(pub(crate) R);
 
 impl<R: Read> Read for Whole<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

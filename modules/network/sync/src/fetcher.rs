@@ -245,7 +245,7 @@ impl Fetcher {
         self.announced.retain(|_, announcement| !announcement.by.is_empty());
     }
 
-    /// The next block to verify: its parent is stored and its timestamp reached. Those that are too old now are dropped.
+    /// Returns the next block to verify, whose parent is stored and whose timestamp is reached. Drops blocks that are too old.
     pub(crate) fn next_block(&mut self, head: u64, unix: u64, is_stored: impl Fn(&B256) -> bool) -> Option<Arc<Block>> {
         if self.judged.len() >= MAX_JUDGED {
             return None;

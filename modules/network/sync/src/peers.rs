@@ -239,7 +239,7 @@ impl Peers {
         self.0.entry(id).or_insert_with(|| Peer::new(head, total_difficulty));
     }
 
-    /// The peer with the highest total difficulty among those that accept a request now.
+    /// The usable peer with the highest total difficulty.
     pub(crate) fn best(&self, now: Duration) -> Option<(NodeId, U256)> {
         let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.distrusted_until;
         let free = self.0.iter().filter(|(_, peer)| is_usable(peer));
