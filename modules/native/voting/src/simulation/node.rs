@@ -1,6 +1,7 @@
 //! A simulated node: the real actor, engine, replica and synchronisation over the simulated ports.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
@@ -26,6 +27,8 @@ pub(super) struct Network {
     /// The signers that were recovered by any node: every signature is recovered once, not once a node.
     pub(super) signers: Arc<SignerCache>,
     pub(super) recovered: Arc<Recovered>,
+    /// False once the faults have ended: signers outside of the nodes always answer then.
+    pub(super) has_faults: Arc<AtomicBool>,
 }
 
 /// A node: the state that survives restarts, and the running node.
@@ -119,7 +122,10 @@ impl Node {
         let engine = Arc::new(engine);
         let pool = Arc::new(Pool::new(outbox.clone(), Arc::clone(&network.recovered)));
         let key: Arc<dyn BlockSigner> = match self.signs_late {
-            true => Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone())),
+            true => {
+                let has_faults = Arc::clone(&network.has_faults);
+                Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone(), has_faults))
+            }
             false => Arc::new(self.key.clone()),
         };
         let chain = Arc::clone(&self.chain);

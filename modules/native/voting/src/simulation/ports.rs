@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
@@ -96,19 +96,20 @@ impl Timing for VirtualTiming {
     }
 }
 
-/// A masternode's key in another process: a signature arrives some time after it was asked for, and for an eighth of them
-/// the process is away first.
+/// A masternode's key in another process: a signature arrives some time after it was asked for. While there are faults,
+/// the process is away first for an eighth of them.
 pub(super) struct LateSigner {
     key: MasternodeKey,
     clock: OwnClock,
     outbox: Outbox,
+    has_faults: Arc<AtomicBool>,
     /// By digest: whether it was asked for, when that is answered, and how long that takes, milliseconds.
     asked: Mutex<BTreeMap<B256, (bool, u64, u64)>>,
 }
 
 impl LateSigner {
-    pub(super) fn new(key: MasternodeKey, clock: OwnClock, outbox: Outbox) -> Self {
-        Self { key, clock, outbox, asked: Mutex::default() }
+    pub(super) fn new(key: MasternodeKey, clock: OwnClock, outbox: Outbox, has_faults: Arc<AtomicBool>) -> Self {
+        Self { key, clock, outbox, has_faults, asked: Mutex::default() }
     }
 }
 
@@ -129,7 +130,7 @@ impl BlockSigner for LateSigner {
         let is_over = known.is_some_and(|(_, due, wait)| now >= due || due - now > wait);
         let begin = match known {
             Some((true, ..)) if is_over => return Ok(self.key.sign(digest)),
-            None if digest[1].is_multiple_of(8) => Some((false, 1_500)),
+            None if digest[1].is_multiple_of(8) && self.has_faults.load(Ordering::Relaxed) => Some((false, 1_500)),
             Some((false, ..)) if is_over => Some((true, u64::from(digest[0]))),
             None => Some((true, u64::from(digest[0]))),
             Some(_) => None,

@@ -1,6 +1,7 @@
 //! The simulated world: time, connections, faults, and dishonest nodes. Everything is determined by the seed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::{Address, Bytes, hex, keccak256};
 use rand::rngs::StdRng;
@@ -129,7 +130,8 @@ pub(super) fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network
     let sealed = genesis.sealed_header().unwrap();
     let (spec, masternodes) = (Arc::clone(&genesis.spec), all.into());
     let (signers, recovered) = (Arc::default(), Arc::default());
-    (Network { spec, masternodes, genesis: sealed, signers, recovered }, keys)
+    let has_faults = Arc::new(AtomicBool::new(true));
+    (Network { spec, masternodes, genesis: sealed, signers, recovered, has_faults }, keys)
 }
 
 impl World {
@@ -589,6 +591,7 @@ impl World {
     pub(super) fn run(mut self) -> Outcome {
         while self.step(self.rough_until) {}
         self.dying = None;
+        self.network.has_faults.store(false, Ordering::Relaxed);
         for who in 0..self.nodes.len() {
             let error = self.random.random_range(-300..300);
             self.at(self.now, who, Event::ClockJumps(error));
