@@ -35,15 +35,24 @@ pub enum RegisterError {
 type Answer<R> = Result<<R as Request>::Reply, BusError>;
 
 type ReadFunction<R> = Box<dyn Fn(R, &CallContext) -> Answer<R> + Send + Sync>;
-type AsyncFunction<R> = Box<dyn Fn(R, CallContext) -> BoxFuture<'static, Answer<R>> + Send + Sync>;
+/// Takes a request and returns its reply as a value or as a frame.
+type AsyncFunction<R, T> = Box<dyn Fn(R, CallContext) -> BoxFuture<'static, Result<T, BusError>> + Send + Sync>;
 
 type AttemptFunction<R> = Box<dyn Fn(&R, &CallContext) -> Option<Answer<R>> + Send + Sync>;
 
 enum Handler<R: Request> {
     Read(ReadFunction<R>),
     /// Tried on the caller's task first.
-    Attempt(AttemptFunction<R>, AsyncFunction<R>),
-    Async(AsyncFunction<R>),
+    Attempt(AttemptFunction<R>, Waiting<R>),
+    Async(Waiting<R>),
+}
+
+/// A function that may wait, in two forms.
+struct Waiting<R: Request> {
+    typed: AsyncFunction<R, R::Reply>,
+    /// For callers beyond the plugin boundary. The frame is encoded where the reply is made: a long one takes tens of
+    /// milliseconds, which the caller's thread does not have.
+    framed: AsyncFunction<R, Vec<u8>>,
 }
 
 impl<R: Request> Handler<R> {
@@ -52,17 +61,17 @@ impl<R: Request> Handler<R> {
             Self::Read(function) => read(function, request, context),
             Self::Attempt(attempt, function) => match attempted(attempt, &request, context) {
                 Some(answer) => answer,
-                None => wait_for::<R>(function, request, context).await,
+                None => wait_for(&function.typed, request, context).await,
             },
-            Self::Async(function) => wait_for::<R>(function, request, context).await,
+            Self::Async(function) => wait_for(&function.typed, request, context).await,
         }
     }
 
-    /// Like [`Handler::run`], for a caller that has already tried [`AnyHandler::try_read_frame`].
-    async fn run_unattempted(&self, request: R, context: &CallContext) -> Answer<R> {
+    /// The frame of the reply, for a caller that has already tried [`AnyHandler::try_read_frame`].
+    async fn run_unattempted(&self, request: R, context: &CallContext) -> Result<Vec<u8>, BusError> {
         match self {
-            Self::Attempt(_, function) => wait_for::<R>(function, request, context).await,
-            Self::Read(_) | Self::Async(_) => self.run(request, context).await,
+            Self::Attempt(_, function) | Self::Async(function) => wait_for(&function.framed, request, context).await,
+            Self::Read(function) => read(function, request, context).and_then(encode_reply::<R>),
         }
     }
 }
@@ -85,7 +94,11 @@ fn attempted<R: Request>(attempt: &AttemptFunction<R>, request: &R, context: &Ca
     catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
 }
 
-async fn wait_for<R: Request>(function: &AsyncFunction<R>, request: R, context: &CallContext) -> Answer<R> {
+async fn wait_for<R: Request, T>(
+    function: &AsyncFunction<R, T>,
+    request: R,
+    context: &CallContext,
+) -> Result<T, BusError> {
     let guard = context.cancel_on_drop();
     let work = AssertUnwindSafe(async {
         panic_if_ordered("task", R::NAME);
@@ -173,7 +186,7 @@ impl<R: Request> AnyHandler for Handler<R> {
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, BusError>> {
         async move {
             let request = codec::decode_request::<R>(frame).map_err(malformed::<R>)?;
-            encode_reply::<R>(&self.run_unattempted(request, context).await?)
+            self.run_unattempted(request, context).await
         }
         .boxed()
     }
@@ -188,7 +201,7 @@ impl<R: Request> AnyHandler for Handler<R> {
             (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
             (Self::Async(_), Ok(_)) => return None,
         };
-        Some(answer.and_then(|reply| encode_reply::<R>(&reply)))
+        Some(answer.and_then(encode_reply::<R>))
     }
 }
 
@@ -196,8 +209,9 @@ fn malformed<R: Request>(error: codec::CodecError) -> BusError {
     BusError::MalformedRequest { request: R::NAME, error }
 }
 
-fn encode_reply<R: Request>(reply: &R::Reply) -> Result<Vec<u8>, BusError> {
-    codec::encode(reply).map_err(|error| BusError::UnsendableReply { request: R::NAME, error })
+#[expect(clippy::needless_pass_by_value, reason = "frees the reply where it is encoded")]
+fn encode_reply<R: Request>(reply: R::Reply) -> Result<Vec<u8>, BusError> {
+    codec::encode(&reply).map_err(|error| BusError::UnsendableReply { request: R::NAME, error })
 }
 
 /// Topics are chosen by the project, never by a client, so a predictable hash is safe.
@@ -255,9 +269,17 @@ impl Bus {
         F: Fn(R, CallContext) -> Reply + Send + Sync + 'static,
         Reply: Future<Output = Result<R::Reply, Failure>> + Send + 'static,
     {
-        self.register(Handler::<R>::Async(Box::new(move |request, context| {
-            function(request, context).map(|answer| answer.map_err(BusError::Module)).boxed()
-        })))
+        let function = Arc::new(function);
+        let framing = Arc::clone(&function);
+        self.register(Handler::<R>::Async(Waiting {
+            typed: Box::new(move |request, context| {
+                function(request, context).map(|answer| answer.map_err(BusError::Module)).boxed()
+            }),
+            framed: Box::new(move |request, context| {
+                let answer = framing(request, context);
+                answer.map(|answer| answer.map_err(BusError::Module).and_then(encode_reply::<R>)).boxed()
+            }),
+        }))
     }
 
     /// Registers long work: every call is one job on `pool`. The function checks [`CallContext::is_cancelled`] from
@@ -431,9 +453,21 @@ fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<
 fn on_pool<R: Request>(
     pool: &WorkPool,
     function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
-) -> AsyncFunction<R> {
-    let pool = pool.clone();
+) -> Waiting<R> {
     let function = Arc::new(function);
+    Waiting {
+        typed: job_on_pool(pool, Arc::clone(&function), Ok),
+        framed: job_on_pool(pool, function, encode_reply::<R>),
+    }
+}
+
+/// A job that ends with `finish`, which turns its reply into what the caller takes.
+fn job_on_pool<R: Request, T: Send + 'static>(
+    pool: &WorkPool,
+    function: Arc<impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static>,
+    finish: fn(R::Reply) -> Result<T, BusError>,
+) -> AsyncFunction<R, T> {
+    let pool = pool.clone();
     Box::new(move |request, context| {
         let pool = pool.clone();
         let function = Arc::clone(&function);
@@ -442,7 +476,7 @@ fn on_pool<R: Request>(
             guarded(R::NAME, || {
                 let _span = spans::span("job", R::NAME);
                 panic_if_ordered("pool", R::NAME);
-                function(request, context).map_err(BusError::Module)
+                function(request, context).map_err(BusError::Module).and_then(finish)
             })
         };
         async move { pool.run(&context, job).await }.boxed()

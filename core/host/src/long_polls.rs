@@ -29,25 +29,34 @@ impl LongPolls {
         Self(Arc::new(Semaphore::new(places)))
     }
 
-    /// Polls a call to its end.
+    /// Polls a call to its end. From its first large reply on, every poll is a long one: the plugin writes its answer in
+    /// pieces, one a poll, and so many polls without waiting would keep the runtime from reading other clients' requests.
     pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
+        let before_large_reply = poll_fn(|task| match call.poll_reply(task) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending if context.takes_large_reply() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        if let Some(answer) = before_large_reply.await {
+            return answer;
+        }
         loop {
-            let polled = poll_fn(|task| match call.poll_reply(task) {
-                Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                Poll::Pending if context.takes_large_reply() => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            });
-            if let Some(answer) = polled.await {
-                return answer;
-            }
             // Never closed, so this cannot fail.
-            let _place = self.0.acquire().await;
+            let place = self.0.acquire().await;
             let polled = poll_fn(|task| Poll::Ready(beside_connections(|| call.poll_reply(task))));
             if let Poll::Ready(answer) = polled.await {
                 return answer;
             }
+            drop(place);
+            until_woken().await;
         }
     }
+}
+
+/// Waits until the future that was polled before wakes the task.
+async fn until_woken() {
+    let mut was_polled = false;
+    poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Length of what a plugin will read of a reply, bytes: its frame, or the failure's texts.
@@ -79,6 +88,31 @@ mod tests {
         tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
 
         assert!(working.await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn every_piece_after_a_large_reply_leaves_the_thread_to_other_tasks() {
+        const PIECES: usize = 3;
+        let (context, mut polls) = (CallContext::new(), 0);
+        let announcer = context.clone();
+        let pieces = poll_fn(move |task| {
+            polls += 1;
+            if polls == 1 {
+                announcer.announce_large_reply();
+            } else {
+                let (sender, receiver) = std::sync::mpsc::channel();
+                // Needs the only worker, which is blocked here.
+                tokio::spawn(async move { sender.send(()) });
+                receiver.recv().unwrap();
+            }
+            task.waker().wake_by_ref();
+            if polls > PIECES { Poll::Ready(Err(Failure::server("written"))) } else { Poll::Pending }
+        });
+
+        let call = PluginCall::Remote(Box::pin(pieces));
+        let answer = tokio::spawn(async move { LongPolls::new().finish(call, &context).await }).await.unwrap();
+
+        assert_eq!(answer.err().unwrap().message, "written");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenon_api::{
-    B256, BlockNumber,
+    B256, BlockNumber, Capability,
     messages::{
         ChainChanges, GetChainChanges, GetClientVersion, GetDataFolder, GetSyncStatus, ListNamespaces, SetLogModules,
         SyncStatus,
@@ -48,6 +48,38 @@ async fn a_read_answers_typed_and_by_frame_alike() {
     assert_eq!(typed, "Tenon");
     assert_eq!(codec::decode::<String>(&framed).unwrap(), typed);
     assert_eq!(read, framed);
+}
+
+/// A request whose reply names the thread on which it is encoded.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+struct AskForThread;
+
+#[derive(Debug, serde::Deserialize)]
+struct EncodingThread(String);
+
+impl serde::Serialize for EncodingThread {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct("EncodingThread", &format!("{:?}", std::thread::current().id()))
+    }
+}
+
+impl Request for AskForThread {
+    type Reply = EncodingThread;
+    const TOPIC: Topic = Topic(0x7ff0);
+    const NAME: &'static str = "AskForThread";
+    const CAPABILITY: Capability = Capability::ReadChain;
+}
+
+#[tokio::test]
+async fn the_frame_of_long_works_reply_is_encoded_in_its_job() {
+    let (bus, pool) = (Bus::new(), WorkPool::new("test", 1, 1));
+    bus.handle_work(&pool, |_: AskForThread, _: &CallContext| Ok(EncodingThread(String::new()))).unwrap();
+    let frame = codec::encode(&AskForThread).unwrap();
+
+    let framed = bus.call_frame(AskForThread::TOPIC, 1, &frame, &CallContext::new()).await.unwrap();
+
+    let own = format!("{:?}", std::thread::current().id());
+    assert_ne!(codec::decode::<EncodingThread>(&framed).unwrap().0, own);
 }
 
 #[test]
