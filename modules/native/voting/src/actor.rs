@@ -411,6 +411,16 @@ impl VotingActor {
         }
     }
 
+    /// Stores certificates whose block has not arrived, if candidates have signed them.
+    fn keep_early_sync_info(&mut self, info: SyncInfo) {
+        let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
+        match replica.is_plausible(&info.quorum, &*chain) {
+            Ok(true) => self.early.keep_sync_info(info),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(%error, round = info.quorum.block.round, "early certificates were rejected"),
+        }
+    }
+
     fn take_sync_info(&mut self, info: SyncInfo) {
         let certified = info.quorum.block;
         if certified.number.abs_diff(self.ports.chain.head().header.number) > MAX_DISTANCE
@@ -420,7 +430,7 @@ impl VotingActor {
             return;
         }
         if matches!(self.ports.chain.header(certified.hash), Ok(None)) {
-            self.early.keep_sync_info(info);
+            self.keep_early_sync_info(info);
             return;
         }
         if let Err(error) = self.run(false, |replica, chain, actions| replica.on_sync_info(info, chain, actions)) {

@@ -39,6 +39,12 @@ impl Early {
         push(&mut self.sync_infos, info, MAX_SYNC_INFOS);
     }
 
+    /// The number of stored sync infos.
+    #[cfg(test)]
+    pub(crate) fn sync_info_count(&self) -> usize {
+        self.sync_infos.len()
+    }
+
     /// The signers of the stored votes, and those of the stored timeouts, from the oldest on.
     #[cfg(test)]
     pub(crate) fn signers(&self) -> (Vec<Address>, Vec<Address>) {

@@ -505,6 +505,25 @@ impl Replica {
         self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)
     }
 
+    /// Whether a certificate for a block that is not stored deserves to be kept until its block arrives: candidates of
+    /// its gap block have signed it, at least half as many as a quorum of the head's epoch. The masternodes of its own
+    /// epoch may be others, and are known only with the block.
+    ///
+    /// # Errors
+    /// [`V2Error`] if a signature is invalid, or the candidates or the head's epoch are not known.
+    pub fn is_plausible(&self, quorum: &QuorumCertificate, chain: &dyn ChainReader) -> Result<bool, V2Error> {
+        let Some(first) = quorum.signatures.first() else { return Ok(false) };
+        // The others cost nothing if the first one is a stranger's.
+        if self.candidate_of(quorum.digest(), first, quorum.gap_number, chain)?.is_none() {
+            return Ok(false);
+        }
+        let candidates = self.engine.candidates(quorum.gap_number, chain)?.ok_or(V2Error::NoSnapshot)?;
+        let signers = self.engine.unique_signers(quorum.digest(), &quorum.signatures)?;
+        let epoch = self.engine.epoch_info(&chain.head().header, chain)?;
+        let is_half = self.engine.is_quorum(signers.len().saturating_mul(2), &epoch, quorum.block.round);
+        Ok(is_half && signers.iter().all(|signer| candidates.contains(signer)))
+    }
+
     /// The signer, if it is a candidate of the gap block: standby and penalised nodes count too (4.4).
     fn candidate_of(
         &self,

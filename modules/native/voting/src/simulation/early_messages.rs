@@ -1,11 +1,12 @@
-//! Votes and timeouts of later rounds, sent to one masternode of four over the simulated ports.
+//! Votes and timeouts of later rounds, and certificates for blocks that are not stored, sent to one masternode of four over
+//! the simulated ports.
 
 use alloy_primitives::{B256, Bytes};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tenon_api::{RoundMessage, RoundMessageKind};
 use tenon_native_consensus::v2::MasternodeKey;
-use tenon_native_consensus::{BlockInfo, Timeout, Vote, timeout_digest, vote_digest};
+use tenon_native_consensus::{BlockInfo, QuorumCertificate, SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 
 use super::lies::message;
 use super::node::Node;
@@ -42,4 +43,37 @@ fn those_of_a_masternode_are_kept_and_those_of_a_stranger_are_not() {
 
     let kept = vec![keys[1].address()];
     assert_eq!(running.actor.early().signers(), (kept.clone(), kept));
+}
+
+/// A certificate for a block that is not stored, with these signatures.
+fn sync_info(keys: &[&MasternodeKey]) -> RoundMessage {
+    let block = BlockInfo { hash: B256::repeat_byte(7), round: ROUND, number: 1 };
+    let signatures = keys.iter().map(|key| key.sign(vote_digest(&block, 0)).to_vec().into()).collect();
+    let quorum = QuorumCertificate { block, signatures, gap_number: 0 };
+    message(RoundMessageKind::SyncInfo, &SyncInfo { quorum, timeout: Default::default() })
+}
+
+/// A quorum of four masternodes is three; half of it are two signers.
+#[test]
+fn certificates_are_kept_if_candidates_have_signed_them() {
+    let (network, keys) = network_of(4, 1, &mut StdRng::seed_from_u64(1));
+    let stranger = MasternodeKey::from_bytes([9; 32]).unwrap();
+    let (one, other) = (&keys[1], &keys[2]);
+    for (signers, is_kept) in [
+        (&[][..], false),
+        (&[one], false),
+        (&[one, one, one], false),
+        (&[one, &stranger, other], false),
+        (&[&stranger, one, other], false),
+        (&[one, other], true),
+    ] {
+        let mut node = Node::new(0, keys[0].clone(), &network);
+        node.clock.set(1_700_000_000_000);
+        node.start(&network);
+        let running = node.running.as_mut().unwrap();
+
+        running.tell(Input::Message(sync_info(signers), Box::new(())));
+
+        assert_eq!(running.actor.early().sync_info_count() == 1, is_kept, "{} signatures", signers.len());
+    }
 }
