@@ -4,6 +4,7 @@ over links that delay, hold back or close connections (docs/spec/consensus.md 5,
 TENON_MIXED_SECONDS is the duration of the faults in each network; TENON_SEED repeats the faults and their times.
 """
 
+import collections
 import contextlib
 import os
 import random
@@ -130,6 +131,17 @@ def disturb(network, chance):
             link.heal()
 
 
+def missed_rounds(node, begun):
+    """Rounds above the block `begun` in which the masternode whose turn it was made no block, counted by masternode."""
+    missed, end = collections.Counter(), number(node)
+    while end > begun:
+        epoch = node.call("XDPoS_getMissedRoundsInEpochByBlockNum", hex(end))
+        found = [one for one in epoch["MissedRounds"] or [] if one["CurrentBlockNum"] > begun]
+        missed.update(one["Miner"].lower() for one in found)
+        end = epoch["EpochBlockNumber"] - 1
+    return missed
+
+
 @pytest.mark.parametrize("own", [1, 2, 3, 4])
 def test_a_network_of_both_clients_continues_after_faults(own, tmp_path):
     if own < 4 and not REFERENCE:
@@ -141,10 +153,27 @@ def test_a_network_of_both_clients_continues_after_faults(own, tmp_path):
         network = Mixed(stack, tmp_path, own)
         watched, signers = network.nodes[0], {signer_of(account) for account in network.accounts}
         wait_for(lambda: last_makers(watched, 8), lambda found: found == signers, seconds=180)
-        until = time.monotonic() + SECONDS
+        begun, until = number(watched), time.monotonic() + SECONDS
         while time.monotonic() < until:
             disturb(network, chance)
             network.check(network.goes_on(watched))
+        missed = missed_rounds(watched, begun)
+        print(f"{number(watched) - begun} blocks, missed rounds by node: {[missed[signer_of(one)] for one in network.accounts]}")
+
+
+@needs_reference
+def test_this_node_misses_no_more_rounds_than_the_reference(tmp_path):
+    with contextlib.ExitStack() as stack:
+        network = Mixed(stack, tmp_path, 2)
+        watched, signers = network.nodes[0], [signer_of(account) for account in network.accounts]
+        wait_for(lambda: last_makers(watched, 8), lambda found: found == set(signers), seconds=180)
+        begun = number(watched)
+        time.sleep(SECONDS)
+        network.check(network.goes_on(watched))
+        missed, blocks = missed_rounds(watched, begun), number(watched) - begun
+        own, others = (sum(missed[signer] for signer in part) for part in (signers[:2], signers[2:]))
+        print(f"{blocks} blocks, missed rounds: {own} of this node, {others} of the reference")
+        assert own <= others, missed
 
 
 @needs_reference
