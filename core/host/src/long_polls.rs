@@ -4,7 +4,16 @@
 //! thread's other tasks to another thread, and the system shares the processors among the threads. At most one runs per
 //! processor, because each holds several copies of its answer.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, thread};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::{Duration, Instant},
+};
 
 use tenon_api::Failure;
 use tenon_bus::CallContext;
@@ -19,6 +28,10 @@ use crate::plugin_interface::PluginCall;
 /// Minimum size of a large reply, in bytes: reading it and writing it as JSON takes about a millisecond.
 pub(crate) const LARGE_REPLY: usize = 128 << 10;
 
+/// Time of a call's polls before other calls have their turn. Moving a thread's tasks to another thread costs some tens of
+/// microseconds, so it is not done for each piece of a text.
+const SLICE: Duration = Duration::from_millis(5);
+
 /// Permits for polls that take long. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct LongPolls(Arc<Semaphore>);
@@ -29,7 +42,7 @@ impl LongPolls {
         Self(Arc::new(Semaphore::new(places)))
     }
 
-    /// Polls a call to its end. From its first large reply on, every poll is a long one: the plugin writes its answer in
+    /// Polls a call to its end. From its first large reply on, all polls are long ones: the plugin writes its answer in
     /// pieces, one a poll, and so many polls without waiting would keep the runtime from reading other clients' requests.
     pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
         let before_large_reply = poll_fn(|task| match call.poll_reply(task) {
@@ -43,13 +56,40 @@ impl LongPolls {
         loop {
             // Never closed, so this cannot fail.
             let place = self.0.acquire().await;
-            let polled = poll_fn(|task| Poll::Ready(beside_connections(|| call.poll_reply(task))));
+            let polled = poll_fn(|task| Poll::Ready(beside_connections(|| poll_for_a_slice(&mut call, task))));
             if let Poll::Ready(answer) = polled.await {
                 return answer;
             }
             drop(place);
             until_woken().await;
         }
+    }
+}
+
+/// Polls a call until it is over, waits, or has had its slice.
+fn poll_for_a_slice(call: &mut PluginCall<'_>, task: &Context<'_>) -> Poll<Result<OwnedBytes, Failure>> {
+    let begun = Instant::now();
+    let own_wakes = Arc::new(OwnWakes { has_woken: AtomicBool::new(false), task: task.waker().clone() });
+    let waker = Waker::from(Arc::clone(&own_wakes));
+    loop {
+        let polled = call.poll_reply(&mut Context::from_waker(&waker));
+        let is_next_ready = own_wakes.has_woken.swap(false, Ordering::Relaxed);
+        if polled.is_ready() || !is_next_ready || begun.elapsed() >= SLICE {
+            return polled;
+        }
+    }
+}
+
+/// Wakes the task, and remembers it.
+struct OwnWakes {
+    has_woken: AtomicBool,
+    task: Waker,
+}
+
+impl Wake for OwnWakes {
+    fn wake(self: Arc<Self>) {
+        self.has_woken.store(true, Ordering::Relaxed);
+        self.task.wake_by_ref();
     }
 }
 
@@ -104,6 +144,7 @@ mod tests {
                 // Needs the only worker, which is blocked here.
                 tokio::spawn(async move { sender.send(()) });
                 receiver.recv().unwrap();
+                thread::sleep(SLICE);
             }
             task.waker().wake_by_ref();
             if polls > PIECES { Poll::Ready(Err(Failure::server("written"))) } else { Poll::Pending }
