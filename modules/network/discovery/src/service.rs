@@ -144,7 +144,8 @@ pub struct Discovery {
     /// Remaining targets of the current refresh.
     refresh_targets: VecDeque<NodeId>,
     refresh_lookup: Option<u64>,
-    refresh_at: Duration,
+    /// When the last complete search began, and whether the table was empty then; `None` before the first one.
+    refreshed: Option<(Duration, bool)>,
     revalidate_at: Duration,
     seeds: Vec<KnownNode>,
     actions: VecDeque<Action>,
@@ -176,7 +177,7 @@ impl Discovery {
             next_lookup: 0,
             refresh_targets: VecDeque::new(),
             refresh_lookup: None,
-            refresh_at: now,
+            refreshed: None,
             revalidate_at: now,
             seeds,
             actions: VecDeque::new(),
@@ -204,7 +205,7 @@ impl Discovery {
         let finds = self.finds.values().map(|find| find.deadline);
         let records = self.record_requests.values().map(|(_, deadline)| *deadline);
         let lookups = self.lookups.values().map(Lookup::wakes_at);
-        pings.chain(finds).chain(records).chain(lookups).fold(self.refresh_at.min(self.revalidate_at), Duration::min)
+        pings.chain(finds).chain(records).chain(lookups).fold(self.refresh_at().min(self.revalidate_at), Duration::min)
     }
 
     /// Nodes to write to the file for the next start.
@@ -284,7 +285,7 @@ impl Discovery {
         self.end_pings(clock);
         self.end_finds(clock);
         self.record_requests.retain(|_, (_, deadline)| *deadline > clock.now);
-        if clock.now >= self.refresh_at {
+        if clock.now >= self.refresh_at() {
             self.refresh(clock);
         }
         if clock.now >= self.revalidate_at {
@@ -553,10 +554,16 @@ impl Discovery {
         }
     }
 
+    /// When the next complete search is due: soon if the last one had nobody to ask, or if an outage has emptied the table
+    /// since then (`docs/spec/p2p.md` 4.5).
+    fn refresh_at(&self) -> Duration {
+        let Some((last, was_empty)) = self.refreshed else { return Duration::ZERO };
+        last + if was_empty || self.table.is_empty() { EMPTY_REFRESH_INTERVAL } else { REFRESH_INTERVAL }
+    }
+
     /// Pings the nodes of the last run and the bootnodes, and searches for this node first and then for random targets.
     fn refresh(&mut self, clock: Clock) {
-        let is_empty = self.table.is_empty();
-        self.refresh_at = clock.now + if is_empty { EMPTY_REFRESH_INTERVAL } else { REFRESH_INTERVAL };
+        self.refreshed = Some((clock.now, self.table.is_empty()));
         let seeds = std::mem::take(&mut self.seeds);
         let of_file = seeds.iter().take(MAX_SEEDS).map(|seed| (seed.id, seed.endpoint));
         let first: Vec<(NodeId, Endpoint)> = of_file.chain(self.settings.bootnodes.iter().copied()).collect();

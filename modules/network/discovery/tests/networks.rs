@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,8 +68,8 @@ struct World {
 }
 
 impl World {
-    fn run(&mut self, until: u64, mut loses: impl FnMut() -> bool) {
-        for millis in (0..until).step_by(10) {
+    fn run(&mut self, time: Range<u64>, mut loses: impl FnMut() -> bool) {
+        for millis in time.step_by(10) {
             let clock = clock(millis);
             let (due, later) = std::mem::take(&mut self.under_way).into_iter().partition(|packet| packet.0 <= millis);
             self.under_way = later;
@@ -113,7 +114,7 @@ fn world(size: u16) -> World {
 fn twenty_nodes_that_know_one_bootnode_find_each_other() {
     let mut world = world(20);
 
-    world.run(30_000, || false);
+    world.run(0..30_000, || false);
 
     for (port, node) in &world.nodes {
         assert_eq!(node.table().len(), 19, "node {port}");
@@ -126,13 +127,26 @@ fn twenty_nodes_that_know_one_bootnode_find_each_other() {
 fn nodes_find_each_other_although_a_fifth_of_the_packets_is_lost() {
     let mut world = world(10);
     let mut counter = 0_u64;
-    world.run(60_000, || {
+    world.run(0..60_000, || {
         counter = counter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (counter >> 33).is_multiple_of(5)
     });
     for (port, node) in &world.nodes {
         assert!(node.table().len() >= 5, "node {port} knows {}", node.table().len());
     }
+}
+
+#[test]
+fn an_outage_that_empties_the_tables_ends_with_a_search_from_the_bootnodes() {
+    let mut world = world(5);
+    world.run(0..30_000, || false);
+
+    world.run(30_000..600_000, || true);
+
+    assert!(world.nodes.values().all(|node| node.table().is_empty()));
+    world.run(600_000..640_000, || false);
+    assert!(world.nodes.values().all(|node| !node.table().is_empty()));
+    assert_eq!(world.nodes[&2000].table().len(), 4, "all have asked the bootnode");
 }
 
 /// A peer whose packets the test writes itself.
