@@ -23,15 +23,22 @@ type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// An actor's entry in the supervisor.
 struct Supervised {
     health: HealthCell,
-    arbiter: Arbiter,
+    /// Its thread; `None` without a thread of its own.
+    arbiter: Option<Arbiter>,
     /// Tells the actor to stop and waits until it has.
     stop: Box<dyn FnOnce() -> BoxFuture + Send>,
 }
 
+/// The actix system, which creates the threads of actors.
+struct RunningSystem {
+    system: System,
+    thread: thread::JoinHandle<()>,
+}
+
 /// Starts actors, each on a thread of its own, and stops them in reverse order.
 pub struct Supervisor {
-    system: System,
-    system_thread: Option<thread::JoinHandle<()>>,
+    /// `None`: actors run as tasks of the caller.
+    system: Option<RunningSystem>,
     stop: StopFlag,
     // In order of start. Locked only to push, list and take; nothing awaits under it.
     actors: Mutex<Vec<Supervised>>,
@@ -52,14 +59,19 @@ impl Supervisor {
                 tracing::error!(%error, "actor system ended");
             }
         };
-        let system_thread = thread::Builder::new().name("actors".to_owned()).spawn(run).map_err(SpawnError::System)?;
+        let thread = thread::Builder::new().name("actors".to_owned()).spawn(run).map_err(SpawnError::System)?;
         let system = receive.recv().map_err(|_| SpawnError::SystemEnded)?;
         Ok(Self {
-            system,
-            system_thread: Some(system_thread),
+            system: Some(RunningSystem { system, thread }),
             stop: StopFlag::default(),
             actors: Mutex::new(Vec::new()),
         })
+    }
+
+    /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a virtual
+    /// clock determines their order. An actor that blocks stops everything else there.
+    pub fn without_threads() -> Self {
+        Self { system: None, stop: StopFlag::default(), actors: Mutex::new(Vec::new()) }
     }
 
     /// Starts an actor. `make` builds it now, on the caller's thread, and again after each failure, on the actor's
@@ -76,13 +88,23 @@ impl Supervisor {
         let inner = catch_unwind(AssertUnwindSafe(&mut make))
             .map_err(|_| SpawnError::Panicked { actor: name })?
             .map_err(SpawnError::NotBuilt)?;
-        let arbiter = self.new_arbiter(name)?;
+        let arbiter = self.system.as_ref().map(|running| new_arbiter(&running.system, name)).transpose()?;
         let health = HealthCell::new(name);
         let make: Make<A> = Box::new(make);
         let (ready, is_ready) = mpsc::channel();
         let guarded = Guarded::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
-        let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| guarded);
-        is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
+        let address = match &arbiter {
+            Some(arbiter) => {
+                let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| guarded);
+                is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
+                address
+            }
+            // Waiting for its start here would be waiting for this very task.
+            None => actix::Supervisor::start(move |context: &mut actix::Context<Guarded<A>>| {
+                context.set_mailbox_capacity(options.mailbox_capacity);
+                guarded
+            }),
+        };
         let mailbox = Mailbox { name, recipient: address.recipient(), health: health.clone() };
 
         let recipient = mailbox.recipient.clone();
@@ -97,20 +119,6 @@ impl Supervisor {
         });
         self.actors.lock().unwrap_or_else(PoisonError::into_inner).push(Supervised { health, arbiter, stop });
         Ok(mailbox)
-    }
-
-    /// A thread with an event loop. Must be created on the system's own thread, where actix looks for its system.
-    fn new_arbiter(&self, name: &'static str) -> Result<Arbiter, SpawnError> {
-        let (send, receive) = mpsc::channel();
-        self.system.arbiter().spawn_fn(move || {
-            // Cannot fail: the receiver waits below.
-            let _ = send.send(Arbiter::try_new());
-        });
-        match receive.recv() {
-            Ok(Ok(arbiter)) => Ok(arbiter),
-            Ok(Err(error)) => Err(SpawnError::NoThread { actor: name, error }),
-            Err(_) => Err(SpawnError::NoSystem { actor: name }),
-        }
     }
 
     /// The health of every actor, in order of start.
@@ -132,7 +140,9 @@ impl Supervisor {
         if !is_finished {
             actor.health.update(|health| health.state = ActorState::Stopped);
         }
-        actor.arbiter.stop();
+        if let Some(arbiter) = &actor.arbiter {
+            arbiter.stop();
+        }
         is_finished
     }
 
@@ -147,14 +157,32 @@ impl Supervisor {
             if tokio::time::timeout_at(deadline, (actor.stop)()).await.is_err() {
                 unfinished.push(actor.health.get().name);
             }
-            actor.arbiter.stop();
+            if let Some(arbiter) = &actor.arbiter {
+                arbiter.stop();
+            }
         }
-        self.system.stop();
-        if let (true, Some(thread)) = (unfinished.is_empty(), self.system_thread.take()) {
-            // Joining takes as long as the last poll of an empty event loop.
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        if let Some(RunningSystem { system, thread }) = self.system.take() {
+            system.stop();
+            if unfinished.is_empty() {
+                // Joining takes as long as the last poll of an empty event loop.
+                let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+            }
         }
         unfinished
+    }
+}
+
+/// A thread with an event loop. Must be created on the system's own thread, where actix looks for its system.
+fn new_arbiter(system: &System, name: &'static str) -> Result<Arbiter, SpawnError> {
+    let (send, receive) = mpsc::channel();
+    system.arbiter().spawn_fn(move || {
+        // Cannot fail: the receiver waits below.
+        let _ = send.send(Arbiter::try_new());
+    });
+    match receive.recv() {
+        Ok(Ok(arbiter)) => Ok(arbiter),
+        Ok(Err(error)) => Err(SpawnError::NoThread { actor: name, error }),
+        Err(_) => Err(SpawnError::NoSystem { actor: name }),
     }
 }
 
@@ -237,6 +265,27 @@ mod tests {
         assert_eq!(stopped.load(Ordering::SeqCst), 5050);
         let refused = mailbox.try_send(Order::Add(1)).map(|()| mailbox.health.get().state);
         assert!(matches!(refused, Err(_) | Ok(ActorState::Stopped)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_threads_an_actor_runs_as_a_task_of_the_caller_and_has_its_capacity_at_once() {
+        let supervisor = Supervisor::without_threads();
+        let run = async {
+            let options = ActorOptions { mailbox_capacity: 100, ..Default::default() };
+            let (mailbox, stopped) = counter(&supervisor, options);
+            for number in 1..=100 {
+                mailbox.try_send(Order::Add(number)).unwrap();
+            }
+            assert_eq!(supervisor.health()[0].state, ActorState::Running);
+
+            assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await);
+
+            assert_eq!(stopped.load(Ordering::SeqCst), 5050);
+        };
+
+        tokio::task::LocalSet::new().run_until(run).await;
+
+        assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
     }
 
     #[tokio::test]

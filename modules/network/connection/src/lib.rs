@@ -139,6 +139,7 @@ where
     let writing = write(&mut writer, unwritten);
     tokio::pin!(writing);
     let end = tokio::select! {
+        biased;
         end = driver.run(&mut reader) => end,
         end = &mut writing => return end,
     };

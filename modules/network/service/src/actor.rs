@@ -21,7 +21,6 @@ use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, Question};
 use tenon_network_wire::{Kind, Message, NewBlock, Status};
 use tenon_supervisor::{Actor, Mailbox};
-use tokio::net::{TcpStream, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
@@ -34,8 +33,9 @@ use crate::importing::{self, Importing};
 use crate::local_chain::StoredChain;
 use crate::progress::ProgressLog;
 use crate::rounds::RoundGossip;
-use crate::sockets::{Timer, unix_now};
+use crate::sockets::Timer;
 use crate::switchboard::{Action, ConnectionId, Switchboard};
+use crate::system::{self, TcpStream, UdpSocket, unix_now};
 use crate::transactions::{self, GossipItem, TransactionGossip};
 
 /// Maximum number of pending orders of one connection.
@@ -196,7 +196,7 @@ impl NetworkActor {
             Dial::Search => {
                 if let Some(discovery) = &mut self.discovery {
                     // Refused only while many lookups run; their results are used instead.
-                    let _ = discovery.lookup(NodeId(rand::random()), clock);
+                    let _ = discovery.lookup(NodeId(system::random()), clock);
                 }
             }
         }
@@ -312,7 +312,7 @@ impl NetworkActor {
         self.rounds.joined(node);
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let pool = Arc::clone(&self.parts.pool);
-        self.parts.runtime.spawn_blocking(move || {
+        system::spawn_blocking(&self.parts.runtime, move || {
             let told = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
             // If the mailbox is full, the peer receives later transactions only.
             drop(mailbox.try_send(Input::Introduced(node, told)));
@@ -347,7 +347,7 @@ impl NetworkActor {
     fn take_transactions(&mut self, node: NodeId, transactions: Vec<Arc<Transaction>>, handled: Option<Handled>) {
         self.gossip.received(&node, &transactions);
         let pool = Arc::clone(&self.parts.pool);
-        self.parts.runtime.spawn_blocking(move || {
+        system::spawn_blocking(&self.parts.runtime, move || {
             transactions::offer(&*pool, &transactions);
             drop(handled);
         });

@@ -13,13 +13,11 @@ use tenon_network_connection::{
 };
 use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
-use tenon_network_rlpx::{
-    Agreed, CloseReason, DisconnectReason, HandshakeRandom, Hello, HelloError, Session, SessionSettings,
-};
+use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
 use tenon_network_wire::{BlockBody, Gates, Kind, Status, version};
 use tenon_supervisor::Mailbox;
-use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -29,6 +27,7 @@ use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, Question};
 use crate::sockets::SharedLimiter;
 use crate::switchboard::ConnectionId;
+use crate::system::{self, TcpStream};
 use crate::traffic::Traffic;
 
 /// Name of the sub-protocol.
@@ -213,6 +212,7 @@ pub(crate) async fn run(
         }
     };
     let over = tokio::select! {
+        biased;
         over = talked => over,
         () = displaced(displacement) => EndReason::new("its handshake was displaced: too many at a time"),
     };
@@ -243,7 +243,7 @@ struct Opened {
 
 async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectReason>) -> Result<Opened, EndReason> {
     let (settings, key) = (context.session.clone(), &context.key);
-    let random = HandshakeRandom::generate().map_err(EndReason::new)?;
+    let random = system::random_for_handshake().map_err(EndReason::new)?;
     match start {
         Start::Accepted { stream, place } => {
             let session = Session::accept(settings, key, random, Duration::ZERO);
@@ -251,6 +251,7 @@ async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectR
         }
         Start::Dial { node, address } => {
             let dialed = tokio::select! {
+                biased;
                 dialed = timeout(DIAL_LIMIT, TcpStream::connect(address)) => dialed,
                 _ = orders.recv() => return Err(EndReason::new("no longer wanted")),
             };
@@ -498,7 +499,7 @@ impl Talk<'_> {
         let handled = self.in_hand.take();
         let delivered = match delivery {
             Delivery::Bodies { bodies, bytes } => {
-                let checking = tokio::task::spawn_blocking(move || checked(bodies, bytes));
+                let checking = system::spawn_blocking(&Handle::current(), move || checked(bodies, bytes));
                 match checking.await {
                     Ok(bodies) => Delivered::Bodies(bodies),
                     Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
@@ -540,7 +541,7 @@ impl Talk<'_> {
         let reading = async move {
             // The semaphore is never closed.
             let _place = readers.acquire_owned().await.ok()?;
-            tokio::task::spawn_blocking(move || serving::answer(&*chain, &question)).await.ok()
+            system::spawn_blocking(&Handle::current(), move || serving::answer(&*chain, &question)).await.ok()
         };
         let Some((kind, payload)) = self.meanwhile(reading).await? else {
             return Err(self.refuse(DisconnectReason::REQUESTED).await);

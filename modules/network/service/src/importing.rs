@@ -11,6 +11,7 @@ use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 
 use crate::actor::Input;
+use crate::system;
 
 /// Time between two attempts to send to a busy actor.
 const TELL_PAUSE: Duration = Duration::from_millis(5);
@@ -37,7 +38,7 @@ impl Importing {
         let (blocks, source) = mpsc::channel();
         let reports = Arc::<Reports>::default();
         let mut observer = Observer { reports: Arc::clone(&reports), mailbox: mailbox.clone() };
-        runtime.spawn_blocking(move || {
+        system::spawn_blocking(runtime, move || {
             let outcome = port.import(Box::new(source.into_iter()), &mut observer);
             tell(&mailbox, || Input::ImportEnded(outcome.clone()));
         });
@@ -88,7 +89,7 @@ impl BatchObserver for Observer {
 
 /// Verifies a header, inserts the block if the header is right, and reports both results.
 pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbox<Input>, runtime: &Handle) {
-    runtime.spawn_blocking(move || {
+    system::spawn_blocking(runtime, move || {
         let (hash, sealed) = (block.hash(), Arc::new(block.header.clone()));
         let header = port.verify_header(&block.header);
         tell(&mailbox, || Input::HeaderJudged { hash, verdict: header.clone() });

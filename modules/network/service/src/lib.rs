@@ -26,8 +26,11 @@ mod progress;
 mod rounds;
 mod serving;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod sockets;
 mod switchboard;
+mod system;
 mod traffic;
 mod transactions;
 

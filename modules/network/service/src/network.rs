@@ -23,7 +23,6 @@ use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings
 use tenon_network_rlpx::{Offer, SessionSettings};
 use tenon_network_wire::{VERSIONS, limits};
 use tenon_supervisor::{ActorHealth, ActorOptions, Mailbox, Supervisor};
-use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -36,6 +35,7 @@ use crate::files::NetworkFolder;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
 use crate::switchboard::Switchboard;
+use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
 use crate::transactions;
 
@@ -265,6 +265,15 @@ impl Network {
         has_stopped
     }
 
+    /// Ends all tasks that own sockets, as the end of the process does, but in the same order in each run of a simulation.
+    #[cfg(test)]
+    pub(crate) fn abort(&self) {
+        if let Some(running) = &*self.lock() {
+            running.tasks.iter().for_each(JoinHandle::abort);
+            running.parts.tasks().abort_all();
+        }
+    }
+
     /// The actor's health; `None` before its first start.
     pub fn health(supervisor: &Supervisor) -> Option<ActorHealth> {
         supervisor.health().into_iter().rev().find(|health| health.name == ACTOR)
@@ -389,7 +398,7 @@ fn discovery_maker(
             own: PacketEndpoint { ip: external.get(), udp: address.port(), tcp: address.port() },
             bootnodes: bootnodes.clone(),
             restrict: settings.restrict.clone(),
-            seed: rand::random(),
+            seed: system::random(),
         };
         Discovery::new(own, Arc::clone(&key), None, folder.nodes(clock.unix), clock.now)
     })

@@ -1,6 +1,6 @@
 //! Votes, timeouts and certificates between peers and the voting (`docs/spec/p2p.md` 16.4).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use alloy_primitives::{B256, keccak256};
 use tenon_api::{RoundMessage, RoundMessageKind};
@@ -14,7 +14,8 @@ const MAX_KNOWN: usize = 16_384;
 /// The messages that each peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct RoundGossip {
-    known: HashMap<NodeId, BoundedSet<B256>>,
+    /// Sorted, so that messages leave in the same order in every run of a simulation.
+    known: BTreeMap<NodeId, BoundedSet<B256>>,
 }
 
 impl RoundGossip {

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
 use tenon_supervisor::Mailbox;
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::actor::Input;
 use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
 use crate::connections::Place;
+use crate::system::{TcpListener, TcpStream, UdpSocket, unix_now};
 
 /// Maximum number of datagrams that wait for the actor; more are dropped, as on a busy network.
 const MAX_WAITING_DATAGRAMS: usize = 256;
@@ -39,11 +40,6 @@ impl Timer {
     pub(crate) fn clock(&self) -> Clock {
         Clock { now: self.now(), unix: unix_now() }
     }
-}
-
-/// Unix seconds; 0 if the clock is before 1970.
-pub(crate) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The shared connection limiter. A connection reports the end of its handshake to it.
@@ -136,6 +132,7 @@ pub(crate) async fn tick(timer: Timer, mut wakes_at: watch::Receiver<Duration>, 
     loop {
         let wait = wakes_at.borrow_and_update().saturating_sub(timer.now()).max(MIN_TICK);
         tokio::select! {
+            biased;
             () = tokio::time::sleep(wait) => {
                 // If the mailbox is full, the actor reads the clock with its next message.
                 drop(mailbox.try_send(Input::Tick));

@@ -1,6 +1,6 @@
 //! Transactions between peers and the pool (`docs/spec/p2p.md` 16.2).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{B256, Bytes};
@@ -42,7 +42,8 @@ impl GossipItem {
 /// The transactions that each peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionGossip {
-    known: HashMap<NodeId, BoundedSet<B256>>,
+    /// Sorted, so that messages leave in the same order in every run of a simulation.
+    known: BTreeMap<NodeId, BoundedSet<B256>>,
 }
 
 impl TransactionGossip {

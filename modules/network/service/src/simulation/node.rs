@@ -1,0 +1,293 @@
+//! A node on a simulated host: the real network, over a chain in memory that executes nothing.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, Weak};
+
+use alloy_primitives::hex;
+use tempfile::TempDir;
+use tenon_api::messages::{ListPeers, PeerChanged, PeerInfo};
+use tenon_api::{
+    Address, B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
+    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, RoundMessage,
+    RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader, StoreError, U256,
+};
+use tenon_bus::{Bus, CallContext, Delivery};
+use tenon_chain::round_messages::Timeout;
+use tenon_memory_chain::MemoryChain;
+use tenon_network_connection::BandwidthLimits;
+use tenon_network_identity::{Endpoint, Enode, NodeKey};
+use tenon_network_nat::Mechanism;
+use tenon_supervisor::Supervisor;
+
+use super::system;
+use crate::network::{Network, NetworkPorts};
+use crate::settings::NetworkSettings;
+
+/// The port of every node.
+pub(super) const PORT: u16 = 30303;
+/// Network id of every node.
+pub(super) const NETWORK_ID: u64 = 50;
+/// Height of every chain at the start.
+const BLOCKS: u64 = 5;
+
+/// A node as the test sees it, running or not.
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) enode: Enode,
+    pub(super) settings: NetworkSettings,
+    pub(super) chain: Arc<MemoryChain>,
+    voting: Arc<Voting>,
+    /// What is left of the last start.
+    running: RefCell<Option<Running>>,
+    /// Every [`PeerChanged`], in their order.
+    pub(super) changes: RefCell<Vec<PeerChanged>>,
+    _folder: TempDir,
+}
+
+struct Running {
+    /// Weak, so that a crash closes the sockets.
+    network: Weak<Network>,
+    supervisor: Rc<Supervisor>,
+    bus: Bus,
+}
+
+impl Node {
+    /// A node at an address, with a key of its own.
+    pub(super) fn new(name: &str, ip: IpAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (key_file, secret) = (folder.path().join("key"), system::random::<[u8; 32]>());
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&key_file).unwrap();
+        std::io::Write::write_all(&mut file, hex::encode(secret).as_bytes()).unwrap();
+        let id = NodeKey::from_secret(secret.into()).unwrap().id();
+        let chain = chain();
+        let settings = NetworkSettings {
+            folder: folder.path().join("network"),
+            key_file: Some(key_file),
+            listen: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT),
+            nat: Mechanism::Off,
+            name: "Tenon/simulation".to_owned(),
+            max_peers: 30,
+            max_pending: 50,
+            is_discovering: false,
+            bootnodes: Vec::new(),
+            statics: Vec::new(),
+            trusted: Vec::new(),
+            restrict: None,
+            bandwidth: BandwidthLimits::default(),
+            network_id: NETWORK_ID,
+            genesis: chain.canonical_hash(BlockNumber(0)).unwrap().unwrap(),
+        };
+        Self {
+            name: name.to_owned(),
+            enode: Enode { id, endpoint: Some(Endpoint { ip, udp: PORT, tcp: PORT }) },
+            settings,
+            chain,
+            voting: Arc::default(),
+            running: RefCell::default(),
+            changes: RefCell::default(),
+            _folder: folder,
+        }
+    }
+
+    /// The node's program: starts the network, and records its events until the host crashes.
+    pub(super) async fn run(&self) -> turmoil::Result {
+        let (bus, supervisor) = (Bus::new(), Rc::new(Supervisor::without_threads()));
+        let mut changes = bus.subscribe::<PeerChanged>();
+        let network = Network::new(&bus)?;
+        let ports = NetworkPorts {
+            chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
+            blocks: Arc::new(NextBlocks(Arc::clone(&self.chain))),
+            pool: Arc::new(EmptyPool),
+            consensus: Some(Arc::clone(&self.voting) as Arc<dyn RoundMessages>),
+            bus: bus.clone(),
+        };
+        network.start(&supervisor, &self.settings, &ports).await?;
+        *self.running.borrow_mut() = Some(Running { network: Arc::downgrade(&network), supervisor, bus });
+        while let Some(Delivery::Event(change)) = changes.next().await {
+            self.changes.borrow_mut().push(change);
+        }
+        Err("events were missed".into())
+    }
+
+    /// Whether its network runs.
+    pub(super) fn is_started(&self) -> bool {
+        self.running.borrow().as_ref().is_some_and(|running| running.network.strong_count() > 0)
+    }
+
+    /// Hash of its head.
+    pub(super) fn head(&self) -> B256 {
+        self.chain.head().header.hash()
+    }
+
+    /// Its peers; none if it does not run.
+    pub(super) fn peers(&self) -> Vec<PeerInfo> {
+        let Some(Running { bus, .. }) = &*self.running.borrow() else { return Vec::new() };
+        bus.try_read(ListPeers, &CallContext::new()).unwrap().unwrap()
+    }
+
+    /// Whether it has a session of `eth` with another node, and knows the height of its head.
+    pub(super) fn knows_head_of(&self, other: &Self) -> bool {
+        let id = other.enode.id.to_string();
+        self.peers().iter().any(|peer| peer.id == id && peer.chain.as_ref().is_some_and(|chain| chain.number.is_some()))
+    }
+
+    /// Whether another node is among its peers.
+    pub(super) fn lists(&self, other: &Self) -> bool {
+        let id = other.enode.id.to_string();
+        self.peers().iter().any(|peer| peer.id == id)
+    }
+
+    /// Why its connections to a peer ended, in their order.
+    pub(super) fn ends_of(&self, peer: &str) -> Vec<String> {
+        let changes = self.changes.borrow();
+        let ends = changes.iter().filter(|change| !change.is_connected && change.peer == peer);
+        ends.map(|change| change.error.clone().unwrap_or_default()).collect()
+    }
+
+    /// The panics of its actor.
+    pub(super) fn panics(&self) -> Vec<String> {
+        let running = self.running.borrow();
+        let health = running.as_ref().map(|running| running.supervisor.health()).unwrap_or_default();
+        health.into_iter().filter_map(|health| health.last_panic).collect()
+    }
+
+    /// Closes its sockets.
+    pub(super) fn abort(&self) {
+        let running = self.running.borrow();
+        let network = running.as_ref().and_then(|running| running.network.upgrade());
+        if let Some(network) = network {
+            network.abort();
+        }
+    }
+
+    /// Ends the run from the test's point of view, after the host crashed.
+    pub(super) fn crashed(&self) {
+        let running = self.running.borrow_mut().take();
+        let is_gone = running.is_none_or(|running| running.network.upgrade().is_none());
+        assert!(is_gone, "{} keeps its network after a crash", self.name);
+        self.changes.borrow_mut().clear();
+    }
+
+    /// Sends the timeout message of a round to the peers.
+    pub(super) fn broadcast(&self, round: u64) {
+        let network = self.network();
+        network.broadcast(timeout_message(round));
+    }
+
+    /// Makes the next block and announces it. Returns its hash.
+    pub(super) fn announce_block(&self) -> B256 {
+        let head = self.chain.head();
+        let header = header_after(head.header.hash(), head.header.number + 1);
+        let (hash, total_difficulty) = (header.hash(), head.total_difficulty + header.difficulty);
+        self.chain.push_header(header.clone());
+        let block = Block { header, transactions: Vec::new(), ommers: Vec::new(), withdrawals: None, size: 0 };
+        self.network().announce(Arc::new(block), total_difficulty);
+        hash
+    }
+
+    /// Whether it has received the timeout message of a round.
+    pub(super) fn has_received(&self, round: u64) -> bool {
+        self.voting.received.lock().unwrap().contains(&timeout_message(round).payload)
+    }
+
+    fn network(&self) -> Arc<Network> {
+        let running = self.running.borrow();
+        running.as_ref().and_then(|running| running.network.upgrade()).unwrap()
+    }
+}
+
+fn timeout_message(round: u64) -> RoundMessage {
+    let timeout = Timeout { round, signature: vec![7; 65].into(), gap_number: 450 };
+    RoundMessage { kind: RoundMessageKind::Timeout, payload: alloy_rlp::encode(timeout).into() }
+}
+
+fn header_after(parent_hash: B256, number: u64) -> SealedHeader {
+    tenon_chain::seal(Header {
+        parent_hash,
+        number,
+        difficulty: U256::from(1),
+        ommers_hash: EMPTY_OMMERS_HASH,
+        transactions_root: EMPTY_ROOT_HASH,
+        native_seal: Some(NativeSeal::default()),
+        ..Header::default()
+    })
+}
+
+/// The chain that every node has at the start.
+fn chain() -> Arc<MemoryChain> {
+    let chain = MemoryChain::default();
+    let mut parent = B256::ZERO;
+    for number in 0..BLOCKS {
+        let header = header_after(parent, number);
+        parent = header.hash();
+        chain.push_header(header);
+    }
+    Arc::new(chain)
+}
+
+/// Takes the next block of the chain.
+struct NextBlocks(Arc<MemoryChain>);
+
+impl BlockPort for NextBlocks {
+    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
+        let is_next = header.parent_hash == self.0.head().header.hash();
+        if is_next { BlockVerdict::Head } else { BlockVerdict::ParentUnknown }
+    }
+
+    fn insert(&self, block: Block) -> BlockVerdict {
+        let verdict = self.verify_header(&block.header);
+        if verdict == BlockVerdict::Head {
+            self.0.push_header(block.header);
+        }
+        verdict
+    }
+
+    /// Nodes never differ by more than the block that was announced last.
+    fn import(
+        &self,
+        _blocks: Box<dyn Iterator<Item = Block> + Send>,
+        _observer: &mut dyn BatchObserver,
+    ) -> Result<(), FailedBlock> {
+        panic!("an import cannot run in a simulation: it blocks its thread")
+    }
+}
+
+/// A pool without transactions.
+struct EmptyPool;
+
+impl PeerTransactions for EmptyPool {
+    fn offer(&self, _raw: &[Bytes]) {}
+
+    fn pending(&self) -> Vec<RecoveredTransaction> {
+        Vec::new()
+    }
+
+    fn submit_own(&self, _raw: &[u8]) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn next_nonce(&self, _account: Address) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+}
+
+/// Records the messages that it receives.
+#[derive(Default)]
+struct Voting {
+    received: Mutex<BTreeSet<Bytes>>,
+}
+
+impl RoundMessages for Voting {
+    fn receive(&self, message: RoundMessage, _guard: Box<dyn Send>) {
+        self.received.lock().unwrap().insert(message.payload);
+    }
+
+    fn executed(&self, _header: Arc<SealedHeader>, _is_announced: bool) {}
+
+    fn set_syncing(&self, _is_syncing: bool) {}
+}
