@@ -64,17 +64,19 @@ class Reference:
         assert self.process.poll() is None, pathlib.Path(self.log.name).read_text(errors="replace")[-3000:]
 
     def raw(self, text):
-        """The answer's text."""
+        """The answer's text. The reference closes connections that are idle for minutes: then another one is tried."""
         self.check()
-        if self.connection is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
-        try:
-            self.connection.request("POST", "/", text, {"Content-Type": "application/json"})
-            return self.connection.getresponse().read().decode()
-        except (OSError, http.client.HTTPException):
-            self.connection.close()
-            self.connection = None
-            raise
+        for attempt in (1, 2):
+            if self.connection is None:
+                self.connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
+            try:
+                self.connection.request("POST", "/", text, {"Content-Type": "application/json"})
+                return self.connection.getresponse().read().decode()
+            except (OSError, http.client.HTTPException):
+                self.connection.close()
+                self.connection = None
+                if attempt == 2:
+                    raise
 
     def call(self, method, *params):
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
