@@ -554,7 +554,7 @@ impl Discovery {
         }
     }
 
-    /// When the next complete search is due: soon if the last one had nobody to ask, or if an outage has emptied the table
+    /// When the next complete search is due: soon if the last one had no node to ask, or if an outage has emptied the table
     /// since then (`docs/spec/p2p.md` 4.5).
     fn refresh_at(&self) -> Duration {
         let Some((last, was_empty)) = self.refreshed else { return Duration::ZERO };

@@ -17,7 +17,7 @@ const PAUSES: std::ops::Range<u64> = 500..6_000;
 /// Duration of a fault, milliseconds: shorter and longer than the time limits of a session.
 const LENGTHS: std::ops::Range<u64> = 300..60_000;
 /// Time after which a node must have noticed that it hears nothing of a peer: 30 s without a frame (`docs/spec/p2p.md` 1), and
-/// the time for a Disconnect that nobody receives.
+/// the time for a Disconnect that no peer receives.
 const MAX_SILENCE: Duration = Duration::from_secs(34);
 /// Further time within which all nodes must be connected: 15 s for a dial that began during a fault, and 30 s until the next one.
 const MAX_REPAIR: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ enum Fault {
     Loss(usize, usize),
     /// The process of a node has ended.
     Crash(usize),
-    /// A node has ended, and nobody has been told.
+    /// A node has ended, and its peers have not been told.
     PowerCut(usize),
 }
 
