@@ -12,12 +12,12 @@ import time
 
 import chains
 import pytest
-from conftest import NAMESPACES, wait_for
+from conftest import wait_for
 from links import Link
 from reference_node import REFERENCE
 from tenon_node import Node, unpacked
 from test_live import number, start_masternode
-from test_masternodes import finalized, key_file, last_makers, masternodes, signer_of
+from test_masternodes import NAMESPACES, finalized, key_file, last_makers, masternodes, signer_of
 
 SECONDS = int(os.environ.get("TENON_MIXED_SECONDS", "25"))
 
