@@ -49,7 +49,8 @@ class RpcError(Exception):
     """The error object of an answer."""
 
     def __init__(self, error):
-        super().__init__(f"{error.get('code')}: {error.get('message')}")
+        # Over HTTP an error of the front-end itself is a text.
+        super().__init__(error if isinstance(error, str) else f"{error.get('code')}: {error.get('message')}")
         self.error = error
 
 

@@ -40,7 +40,12 @@ pub(crate) fn require_trie(shared: &Shared, number: u64) -> Result<(), StoreErro
 /// If the checkpoint below lacks nodes, the tries concerned are computed from the flat state. A folder that was of
 /// format 1 may lack some that the changes since the checkpoint do not touch, so there every trie is walked.
 pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
-    match store_difference(shared, number) {
+    store_trie_above(shared, number, None)
+}
+
+/// As [`store_trie`]; `whole` is a height below whose trie is stored, nearer than the checkpoint.
+fn store_trie_above(shared: &Shared, number: u64, whole: Option<u64>) -> Result<(), StoreError> {
+    match store_difference(shared, number, whole) {
         Ok(()) if shared.has_exact_checkpoints => return Ok(()),
         Ok(()) => {}
         Err(StoreError::Corrupt { what }) => {
@@ -53,11 +58,11 @@ pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Stores the nodes that the trie does not share with the checkpoint below it.
-fn store_difference(shared: &Shared, number: u64) -> Result<(), StoreError> {
+/// Stores the nodes that the trie does not share with the one at `whole`, or with the checkpoint below.
+fn store_difference(shared: &Shared, number: u64, whole: Option<u64>) -> Result<(), StoreError> {
     let unreadable = || corrupt(format!("trie of block {number}"));
-    let base = base_below(shared, number).ok_or_else(unreadable)?;
-    let span = Span::read(shared, number, base, &Unlimited)?;
+    let checkpoint = base_below(shared, number).ok_or_else(unreadable)?;
+    let span = Span::read(shared, number, whole.unwrap_or(checkpoint).max(checkpoint), &Unlimited)?;
     let mut batch = shared.database.batch();
     let mut count = 0;
     for owner in std::iter::once(None).chain(span.owners().map(Some)) {
@@ -66,7 +71,7 @@ fn store_difference(shared: &Shared, number: u64) -> Result<(), StoreError> {
             error => corrupt(format!("trie of block {number}: {error}")),
         })?;
         for node in nodes {
-            put_missing(shared, &mut batch, &node, base + 1)?;
+            put_missing(shared, &mut batch, &node, checkpoint + 1)?;
             count += 1;
             if count == NODES_PER_BATCH {
                 count = 0;
@@ -92,10 +97,15 @@ pub(crate) fn put_missing(
 }
 
 /// Stores the tries of canonical blocks that are about to be removed, as far as they have left the window: the state of a
-/// removed block is read from its trie, by its hash.
+/// removed block is read from its trie, by its hash. Each is computed from the one before, not from the checkpoint again.
 pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {
     let whole_from = shared.whole_tries_from();
-    numbers.take_while(|number| *number < whole_from).try_for_each(|number| store_trie(shared, number))
+    let mut whole = None;
+    for number in numbers.take_while(|number| *number < whole_from) {
+        store_trie_above(shared, number, whole)?;
+        whole = Some(number);
+    }
+    Ok(())
 }
 
 /// Records that the trie of this height is whole although it had left the window; returns what to publish once the batch
