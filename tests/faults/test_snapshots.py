@@ -51,12 +51,12 @@ def state_of(path):
 
 
 def refused(snapshot, place, *words, code=1):
-    """Checks that verifying and restoring fail with these words, create no chain, and leave the snapshot unchanged."""
+    """Checks that verifying and restoring fail with these words, leave nothing behind, and do not change the snapshot."""
     before = state_of(snapshot) if snapshot.is_dir() else snapshot.read_bytes()
     for command in (("verify", snapshot), ("restore", snapshot, "--datadir", place / "restored")):
         done = run("snapshot", *command, check=False)
         assert done.returncode == code and all(word in done.stderr for word in words), (done.stdout, done.stderr)
-    assert not (place / "restored" / "db").exists()
+    assert not list((place / "restored").glob("db*"))
     assert (state_of(snapshot) if snapshot.is_dir() else snapshot.read_bytes()) == before
 
 
@@ -146,6 +146,8 @@ def test_a_changed_missing_or_extra_member_of_a_file_is_named(chain, place):
         refused(cut, place, "cut.tar.gz")
     cut.write_bytes(gzip.compress(bytes(1 << 28), 1))
     refused(cut, place, "cut.tar.gz")
+    cut.write_bytes((chain / "file.tar.gz").read_bytes() + b"more")
+    refused(cut, place, "the archive has 4 bytes after its end; use another snapshot")
 
 
 def test_a_name_in_a_header_of_its_own_is_refused_unread(chain, place):
@@ -196,6 +198,15 @@ def test_a_place_with_other_content_is_not_changed(chain, place):
     assert state_of(place) == before
     done = run("snapshot", "create", chain / "folder", "--datadir", chain / "data", check=False)
     assert done.returncode == 2 and "has a complete snapshot" in done.stderr
+
+
+def test_a_name_of_another_kind_of_archive_is_refused(chain, place):
+    """It would become a folder with the name of a file."""
+    done = run("snapshot", "create", place / "monday.tar", "--datadir", chain / "data", check=False)
+    assert done.returncode == 2 and "ends in .tar.gz or .tgz, or the name of a folder" in done.stderr, done.stderr
+    (place / "monday.zip").write_bytes(b"x")
+    refused(place / "monday.zip", place, "is not a snapshot", code=2)
+    assert [file.name for file in place.iterdir() if file.name != "restored"] == ["monday.zip"]
 
 
 @pytest.mark.parametrize("form", FORMS)

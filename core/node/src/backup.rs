@@ -3,16 +3,17 @@
 //! rules.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use tenon_api::{B256, ChainReader as _};
-use tenon_chain::Genesis;
+use tenon_chain::{Genesis, GenesisError};
 use tenon_storage::{Store, StoreOptions};
 
 use crate::bounded_file;
@@ -34,6 +35,65 @@ pub(crate) const DATABASE: &str = "db";
 const LOCK: &str = "LOCK";
 /// Cache size for reading a copy, in bytes.
 pub(crate) const CACHE: usize = 64 << 20;
+/// Maximum number of listed files. Tables have 64 MiB, so that 12 TB fit.
+pub(crate) const MAX_FILES: usize = 200_000;
+
+/// A backup or snapshot that is read, as errors name it.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// Its folder or file.
+    pub(crate) path: &'a Path,
+    /// "backup" or "snapshot".
+    kind: &'static str,
+}
+
+impl<'a> Source<'a> {
+    /// A backup in a folder.
+    pub(crate) const fn backup(path: &'a Path) -> Self {
+        Self { path, kind: "backup" }
+    }
+
+    /// A snapshot, in a folder or in one file.
+    pub(crate) const fn snapshot(path: &'a Path) -> Self {
+        Self { path, kind: "snapshot" }
+    }
+
+    /// The refusal because of a part.
+    pub(crate) fn damaged(self, part: &str, problem: &str) -> Stop {
+        self.refused(format_args!("{part} {problem}"))
+    }
+
+    /// The refusal of the whole.
+    pub(crate) fn refused(self, problem: impl fmt::Display) -> Stop {
+        let kind = self.kind;
+        Stop::Failure(format!("{kind} {}: {problem}; use another {kind}", self.path.display()))
+    }
+
+    /// The refusal because of its list.
+    fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
+        let (list, kind) = (self.path.join(MANIFEST), self.kind);
+        Stop::DataFolder(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))
+    }
+}
+
+/// Why a backup or snapshot was not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SourceError {
+    /// It is not what its list says, so that no attempt can succeed.
+    #[error(transparent)]
+    Wrong(Stop),
+    /// Another attempt may succeed: the disk, an option or an interruption was the reason.
+    #[error(transparent)]
+    Attempt(#[from] Stop),
+}
+
+impl From<SourceError> for Stop {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Wrong(stop) | SourceError::Attempt(stop) => stop,
+        }
+    }
+}
 
 /// The list of a backup's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,36 +166,38 @@ impl Manifest {
     ///
     /// # Errors
     /// [`Stop::DataFolder`] if there is none that this release can read.
-    pub(crate) fn read(folder: &Path) -> Result<Self, Stop> {
-        let path = folder.join(MANIFEST);
-        let text = bounded_file::manifest(&path).map_err(|error| not_whole(&path, &error))?;
-        Self::parse(&path, &text)
+    pub(crate) fn read(source: Source<'_>) -> Result<Self, Stop> {
+        let text = bounded_file::manifest(&source.path.join(MANIFEST)).map_err(|error| source.not_whole(&error))?;
+        Self::parse(source, &text)
     }
 
-    /// Reads the text of a list that is, or was, at a path.
+    /// Reads the text of a list.
     ///
     /// # Errors
     /// As [`Manifest::read`].
-    pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<Self, Stop> {
-        let refused = |reason: &dyn std::fmt::Display| not_whole(path, reason);
+    pub(crate) fn parse(source: Source<'_>, text: &[u8]) -> Result<Self, Stop> {
+        let (kind, refused) = (source.kind, |problem: &dyn fmt::Display| source.not_whole(problem));
         let form: Form = serde_json::from_slice(text).map_err(|error| refused(&error))?;
         let known = tenon_storage::FORMAT;
         if form.backup > FORM || form.database_format > known {
             return Err(Stop::DataFolder(format!(
-                "{}: the backup has layout version {} and database format {}; this release supports layouts up to \
+                "{}: the {kind} has layout version {} and database format {}; this release supports layouts up to \
                  {FORM} and formats up to {known}; use a newer release",
-                path.display(),
+                source.path.join(MANIFEST).display(),
                 form.backup,
                 form.database_format
             )));
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+        if manifest.files.len() > MAX_FILES {
+            return Err(refused(&format_args!("it lists more than {MAX_FILES} files")));
+        }
         if let Some(file) = manifest.files.iter().find(|file| !is_place(&file.path)) {
-            return Err(refused(&format!("`{}` is not a valid file name in a backup", file.path)));
+            return Err(refused(&format_args!("`{}` is not a valid file name in a {kind}", file.path)));
         }
         let mut listed = BTreeSet::new();
         match manifest.files.iter().find(|file| !listed.insert(file.path.as_str())) {
-            Some(file) => Err(refused(&format!("`{}` is listed twice", file.path))),
+            Some(file) => Err(refused(&format_args!("`{}` is listed twice", file.path))),
             None => Ok(manifest),
         }
     }
@@ -144,74 +206,55 @@ impl Manifest {
     ///
     /// # Errors
     /// [`Stop::Failure`] if it was changed, is not a genesis file, or gives another chain.
-    pub(crate) fn genesis(&self, folder: &Path) -> Result<(Vec<u8>, Genesis), Stop> {
-        let path = folder.join(GENESIS);
+    pub(crate) fn genesis(&self, source: Source<'_>) -> Result<(Vec<u8>, Genesis), Stop> {
+        let path = source.path.join(GENESIS);
         let text = bounded_file::genesis_of_backup(&path).map_err(failed(&path))?;
-        self.checked_genesis(folder, text)
+        self.checked_genesis(source, text)
     }
 
     /// As [`Manifest::genesis`], for a text that was already read.
     ///
     /// # Errors
     /// As [`Manifest::genesis`].
-    pub(crate) fn checked_genesis(&self, folder: &Path, text: Vec<u8>) -> Result<(Vec<u8>, Genesis), Stop> {
+    pub(crate) fn checked_genesis(&self, source: Source<'_>, text: Vec<u8>) -> Result<(Vec<u8>, Genesis), Stop> {
+        let refused = |problem: &str| source.damaged(GENESIS, problem);
         let found = (text.len() as u64, B256::from_slice(&Sha256::digest(&text)));
         let listed = self.files.iter().find(|file| file.path == GENESIS).map(|file| (file.bytes, file.sha256));
         if listed != Some(found) {
-            return Err(damaged(folder, GENESIS, "differs from its entry in the list"));
+            return Err(refused("differs from its entry in the list"));
         }
-        let genesis = Genesis::from_json(&text).map_err(|error| {
-            damaged(
-                folder,
-                GENESIS,
-                &format!(
-                    "is not a genesis file \
-                ({error})"
-                ),
-            )
-        })?;
-        let hash = genesis
-            .commit()
-            .map_err(|error| damaged(folder, GENESIS, &format!("is not a genesis file ({error})")))?
-            .block
-            .hash();
+        let invalid = |error: GenesisError| refused(&format!("is not a genesis file ({error})"));
+        let genesis = Genesis::from_json(&text).map_err(invalid)?;
+        let hash = genesis.commit().map_err(invalid)?.block.hash();
         let chain = genesis.spec.chain_id;
         if (chain, hash) == (self.chain_id, self.genesis_hash) {
             return Ok((text, genesis));
         }
         let (listed_chain, listed_hash) = (self.chain_id, self.genesis_hash);
-        Err(damaged(
-            folder,
-            GENESIS,
-            &format!(
-                "is for chain {chain} with genesis {hash}, but {MANIFEST} lists chain {listed_chain} with genesis \
-                 {listed_hash}"
-            ),
-        ))
+        Err(refused(&format!(
+            "is for chain {chain} with genesis {hash}, but {MANIFEST} lists chain {listed_chain} with genesis \
+             {listed_hash}"
+        )))
     }
 
     /// Fails unless the database is in the state listed here.
-    pub(crate) fn compare(&self, store: &Store) -> Result<(), Stop> {
+    pub(crate) fn compare(&self, source: Source<'_>, store: &Store) -> Result<(), SourceError> {
         let found = head_of(store);
-        let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
+        let rules = store.rules().map_err(Stop::from)?;
+        let rules = rules.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
         let rules: serde_json::Value = rules.unwrap_or_default();
-        if found == self.head && store.chain() == Some((self.chain_id, self.genesis_hash)) {
-            if rules == self.rules {
-                return Ok(());
-            }
-            return Err(Stop::failure(
-                "the database of the backup was made with other chain rules than its list says; use another backup",
-            ));
-        }
-        Err(Stop::failure(format!(
-            "the head of the database in the backup is block {} ({}), but its list says block {} ({})",
-            found.number, found.hash, self.head.number, self.head.hash
-        )))
+        let problem = if found != self.head || store.chain() != Some((self.chain_id, self.genesis_hash)) {
+            format!(
+                "the head of its database is block {} ({}), but its list says block {} ({})",
+                found.number, found.hash, self.head.number, self.head.hash
+            )
+        } else if rules != self.rules {
+            "its database was made with other chain rules than its list says".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(SourceError::Wrong(source.refused(problem)))
     }
-}
-
-fn not_whole(path: &Path, reason: &dyn std::fmt::Display) -> Stop {
-    Stop::DataFolder(format!("{}: {reason}; the backup is incomplete, make another one", path.display()))
 }
 
 /// The part of a list that decides whether the rest can be read.
@@ -222,14 +265,15 @@ struct Form {
     database_format: u32,
 }
 
-/// Whether a listed path is inside a backup's folders: nothing outside is ever read or written.
+/// Whether a listed path is that of a file of a backup: nothing else is ever read or written. Compared as text, because
+/// other forms of a path (`db//x`) name another file once a part of them is removed.
 pub(crate) fn is_place(path: &str) -> bool {
-    let parts: Vec<_> = Path::new(path).components().collect();
-    match parts[..] {
-        [Component::Normal(name)] => name == GENESIS,
-        [Component::Normal(folder), Component::Normal(_)] => folder == DATABASE,
-        _ => false,
-    }
+    path == GENESIS || database_file(path).is_some_and(|name| !["", ".", ".."].contains(&name) && !name.contains('/'))
+}
+
+/// The name of a listed file of the database; `None` for other files.
+pub(crate) fn database_file(path: &str) -> Option<&str> {
+    path.strip_prefix(DATABASE)?.strip_prefix('/')
 }
 
 fn head_of(store: &Store) -> Head {
@@ -264,10 +308,10 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
     write_whole(&copy_of_genesis, genesis)?;
     let (bytes, sha256) = copy(&copy_of_genesis, None, u64::MAX)?;
     manifest.files.push(FileRecord { path: GENESIS.to_owned(), bytes, sha256 });
-    sync_folder(&folder)?;
+    sync(&folder)?;
     let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
     write_whole(&target.join(MANIFEST), &list)?;
-    sync_folder(target)?;
+    sync(target)?;
     Ok(manifest)
 }
 
@@ -277,11 +321,12 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
 /// [`Stop::DataFolder`] if there is no list, [`Stop::Failure`] naming the first file that was changed, and files that
 /// are not listed.
 pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
-    let manifest = Manifest::read(folder)?;
-    check_names(folder, &manifest)?;
-    manifest.genesis(folder)?;
+    let source = Source::backup(folder);
+    let manifest = Manifest::read(source)?;
+    check_names(source, &manifest)?;
+    manifest.genesis(source)?;
     for file in &manifest.files {
-        compare_file(folder, file, None)?;
+        compare_file(source, file, None)?;
     }
     Ok(manifest)
 }
@@ -292,23 +337,32 @@ pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
 /// # Errors
 /// As [`verify`], and those of [`Restoration::begin`].
 pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>) -> Result<Manifest, Stop> {
-    let manifest = Manifest::read(folder)?;
-    check_names(folder, &manifest)?;
-    let (text, genesis) = manifest.genesis(folder)?;
+    let source = Source::backup(folder);
+    let manifest = Manifest::read(source)?;
+    check_names(source, &manifest)?;
+    let (text, genesis) = manifest.genesis(source)?;
     let restoration = Restoration::begin(data)?;
     restoration.start_over()?;
-    let unfinished = restoration.database();
-    for file in &manifest.files {
-        let target = Path::new(&file.path).strip_prefix(DATABASE).ok().map(|name| unfinished.join(name));
-        compare_file(folder, file, target.as_deref())?;
-    }
-    {
-        let store = Store::open(unfinished, StoreOptions::with_cache(CACHE))?;
-        manifest.compare(&store)?;
-        compare_rules(folder, genesis, network_id, &store)?;
-    }
-    restoration.finish(&text)?;
+    let restored = fill(source, &manifest, restoration.database(), genesis, network_id).map(|()| text);
+    restoration.finish_or_discard(restored, Vec::as_slice)?;
     Ok(manifest)
+}
+
+/// Copies the database of a backup, and checks it.
+fn fill(
+    source: Source<'_>,
+    manifest: &Manifest,
+    database: &Path,
+    genesis: Genesis,
+    network_id: Option<u64>,
+) -> Result<(), Stop> {
+    for file in &manifest.files {
+        let target = database_file(&file.path).map(|name| database.join(name));
+        compare_file(source, file, target.as_deref())?;
+    }
+    let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
+    manifest.compare(source, &store)?;
+    compare_rules(source, genesis, network_id, &store)
 }
 
 /// Compares the rules of the genesis file with those of the chain. On native chains the difference may come from a
@@ -316,7 +370,7 @@ pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>)
 ///
 /// # Errors
 /// [`Stop::Failure`] naming the rules.
-fn compare_rules(folder: &Path, genesis: Genesis, network_id: Option<u64>, store: &Store) -> Result<(), Stop> {
+fn compare_rules(source: Source<'_>, genesis: Genesis, network_id: Option<u64>, store: &Store) -> Result<(), Stop> {
     let genesis = match network_id {
         Some(network_id) => genesis.with_network_id(network_id).map_err(Stop::failure)?,
         None => genesis,
@@ -326,7 +380,7 @@ fn compare_rules(folder: &Path, genesis: Genesis, network_id: Option<u64>, store
             tracing::warn!(%difference, "the rules of the chain do not follow from the genesis file of the backup");
             Ok(())
         }
-        Err(difference) => Err(damaged(folder, GENESIS, &format!("contradicts the chain: {difference}"))),
+        Err(difference) => Err(source.damaged(GENESIS, &format!("contradicts the chain: {difference}"))),
         Ok(_) => Ok(()),
     }
 }
@@ -336,6 +390,12 @@ pub(crate) fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
     let mut names = BTreeSet::new();
     for file in fs::read_dir(folder).map_err(failed(folder))? {
         names.extend(file_name(file.map_err(failed(folder))?)?);
+    }
+    if names.len() > MAX_FILES {
+        return Err(Stop::Failure(format!(
+            "the database has {} files, more than the {MAX_FILES} that a list may have",
+            names.len()
+        )));
     }
     Ok(names)
 }
@@ -349,41 +409,44 @@ fn file_name(file: DirEntry) -> Result<Option<String>, Stop> {
 
 /// Refuses a backup that lacks a listed file, or has one that is not listed. Reads at most one file name more than
 /// listed.
-pub(crate) fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
+pub(crate) fn check_names(source: Source<'_>, manifest: &Manifest) -> Result<(), Stop> {
     let mut missing: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
-    let database = folder.join(DATABASE);
+    let database = source.path.join(DATABASE);
     for file in fs::read_dir(&database).map_err(failed(&database))? {
         let Some(name) = file_name(file.map_err(failed(&database))?)? else { continue };
         let path = format!("{DATABASE}/{name}");
         if !missing.remove(path.as_str()) {
-            return Err(damaged(folder, &path, "is not in its list"));
+            return Err(source.damaged(&path, "is not in its list"));
         }
     }
     // Its presence is checked when it is read.
     if !missing.remove(GENESIS) {
-        return Err(damaged(folder, GENESIS, "is missing"));
+        return Err(source.damaged(GENESIS, "is missing"));
     }
     match missing.first() {
-        Some(path) => Err(damaged(folder, path, "is missing")),
+        Some(path) => Err(source.damaged(path, "is missing")),
         None => Ok(()),
     }
 }
 
-pub(crate) fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Path>) -> Result<(), Stop> {
-    let (bytes, sha256) = copy(&folder.join(&file.path), target, file.bytes)?;
+/// Compares a file with the list, and copies it if a target is given. The copy is not synced to disk.
+pub(crate) fn compare_file(source: Source<'_>, file: &FileRecord, target: Option<&Path>) -> Result<(), SourceError> {
+    let (bytes, sha256) = copy_unsynced(&source.path.join(&file.path), target, file.bytes)?;
     if (bytes, sha256) == (file.bytes, file.sha256) {
         return Ok(());
     }
-    Err(damaged(folder, &file.path, "differs from its entry in the list"))
-}
-
-pub(crate) fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
-    Stop::failure(format!("backup {}: {path} {what}; use another backup", folder.display()))
+    Err(SourceError::Wrong(source.damaged(&file.path, "differs from its entry in the list")))
 }
 
 /// Reads a regular file, and copies it to another if one is given; returns its length and hash. The copy is synced to
 /// disk. Stops reading once the file is longer than `most`.
 pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
+    let read = copy_unsynced(from, to, most)?;
+    to.map_or(Ok(()), sync)?;
+    Ok(read)
+}
+
+fn copy_unsynced(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
     let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
     let mut target = match to {
         None => None,
@@ -398,7 +461,7 @@ pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B2
         let count = source.read(&mut piece).map_err(failed(from))?;
         let read = piece.get(..count).unwrap_or_default();
         if read.is_empty() {
-            break;
+            return Ok((bytes, B256::from_slice(&hasher.finalize())));
         }
         hasher.update(read);
         bytes += count as u64;
@@ -406,10 +469,6 @@ pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B2
             file.write_all(read).map_err(failed(path))?;
         }
     }
-    if let Some((file, path)) = target {
-        file.sync_all().map_err(failed(path))?;
-    }
-    Ok((bytes, B256::from_slice(&hasher.finalize())))
 }
 
 /// Writes a file atomically.
@@ -425,8 +484,9 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     write().map_err(failed(path))
 }
 
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), Stop> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed(folder))
+/// Syncs a file, or the names in a folder, to disk.
+pub(crate) fn sync(path: &Path) -> Result<(), Stop> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(failed(path))
 }
 
 #[cfg(test)]
@@ -439,6 +499,9 @@ mod tests {
             assert!(is_place(path), "{path}");
         }
         for path in ["", "/etc/passwd", "db", "db/../x", "../db/x", "db/x/y", "tenon.toml", "./genesis.json/x"] {
+            assert!(!is_place(path), "{path}");
+        }
+        for path in ["db//x", "db/", "db/.", "db/..", "db/./x", "db/x/", "./db/x", "dbx", "./genesis.json"] {
             assert!(!is_place(path), "{path}");
         }
     }

@@ -31,6 +31,19 @@ impl Stop {
         Self::Failure(error.to_string())
     }
 
+    /// Adds what the operator can do.
+    #[must_use]
+    pub(crate) fn with_advice(self, advice: &str) -> Self {
+        let with = |text: String| format!("{text}; {advice}");
+        match self {
+            Self::Failure(text) => Self::Failure(with(text)),
+            Self::Usage(text) => Self::Usage(with(text)),
+            Self::DataFolder(text) => Self::DataFolder(with(text)),
+            Self::InUse(text) => Self::InUse(with(text)),
+            Self::Interrupted(text) => Self::Interrupted(with(text)),
+        }
+    }
+
     /// The exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

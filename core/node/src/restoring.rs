@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::backup::{failed, sync_folder};
+use crate::backup::{SourceError, failed, sync};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -55,20 +55,65 @@ impl<'a> Restoration<'a> {
         make_empty(&self.unfinished)
     }
 
-    /// Removes the unfinished database.
-    pub(crate) fn discard(&self) -> Result<(), Stop> {
-        checkpoints::remove(&self.unfinished).map_err(failed(&self.unfinished))
+    /// Finishes if the database could be filled, and removes it otherwise: the next attempt starts over.
+    ///
+    /// # Errors
+    /// The given one, or that of finishing.
+    pub(crate) fn finish_or_discard<T>(
+        &self,
+        filled: Result<T, Stop>,
+        genesis_of: impl Fn(&T) -> &[u8],
+    ) -> Result<T, Stop> {
+        let finished = filled.and_then(|outcome| self.finish(genesis_of(&outcome)).map(|()| outcome));
+        if finished.is_err() {
+            self.discard();
+        }
+        finished
+    }
+
+    /// Finishes if the database could be filled. Otherwise it is kept for the next attempt, which continues it; of a
+    /// wrong source it is removed.
+    ///
+    /// # Errors
+    /// The given one, or that of finishing.
+    pub(crate) fn finish_or_keep<T>(
+        &self,
+        filled: Result<T, SourceError>,
+        genesis_of: impl Fn(&T) -> &[u8],
+    ) -> Result<T, Stop> {
+        match filled.and_then(|outcome| Ok(self.finish(genesis_of(&outcome)).map(|()| outcome)?)) {
+            Ok(outcome) => Ok(outcome),
+            Err(SourceError::Wrong(stop)) => {
+                self.discard();
+                Err(stop)
+            }
+            Err(SourceError::Attempt(stop)) => Err(stop.with_advice(&format!(
+                "what was copied is kept in {} for the next attempt; remove that folder to start over",
+                self.unfinished.display()
+            ))),
+        }
+    }
+
+    /// Removes the unfinished database. A failure is only logged: the error that led here is the one to report.
+    fn discard(&self) {
+        if let Err(error) = checkpoints::remove(&self.unfinished) {
+            tracing::warn!(path = %self.unfinished.display(), %error, "could not remove the unfinished database");
+        }
     }
 
     /// Gives the complete database its name, and the folder its genesis. If killed at any instant, the folder contains
     /// either no chain or all of it.
-    pub(crate) fn finish(self, genesis: &[u8]) -> Result<(), Stop> {
+    fn finish(&self, genesis: &[u8]) -> Result<(), Stop> {
         self.data.keep_genesis(genesis)?;
-        sync_folder(&self.unfinished)?;
+        // All at once: syncing each file as it is written would let a source with many small ones take minutes.
+        for entry in fs::read_dir(&self.unfinished).map_err(failed(&self.unfinished))? {
+            sync(&entry.map_err(failed(&self.unfinished))?.path())?;
+        }
+        sync(&self.unfinished)?;
         // The last step: the database folder only exists when complete.
         let database = self.data.database();
         fs::rename(&self.unfinished, &database).map_err(failed(&database))?;
-        sync_folder(self.data.path())
+        sync(self.data.path())
     }
 }
 
@@ -120,6 +165,7 @@ mod tests {
 
         restoration.start_over().unwrap();
         restoration.finish(b"{}").unwrap();
+        drop(restoration);
         assert!(data.database().is_dir() && !folder.path().join("db.restoring").exists());
         assert!(matches!(Restoration::begin(&data), Err(Stop::DataFolder(_))));
         fs::remove_dir(data.database()).unwrap();

@@ -9,7 +9,7 @@ use tenon_config::{Settings, add_flags};
 use tenon_ipc_client::AdminClient as _;
 use tenon_storage::{OpenError, Store};
 
-use crate::backup::{self, Manifest};
+use crate::backup::{self, Manifest, Source};
 use crate::checkpoints;
 use crate::command_line::is_database_setting;
 use crate::commands::print;
@@ -20,7 +20,7 @@ use crate::node_client::NodeClient;
 use crate::opened_chain::store_options;
 use crate::own_paths;
 
-/// The lock file of the command that makes a backup of a folder.
+/// The lock file of the command that makes a backup or snapshot of a folder.
 const RUNNING: &str = "backup.lock";
 
 const EXAMPLES: &str = "\
@@ -90,14 +90,14 @@ pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<Pa
     Ok(place)
 }
 
-/// Allows one backup of a folder at a time, because the node replaces its previous copy.
+/// Allows one backup or snapshot of a folder at a time, because the node replaces its previous copy.
 pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     let path = data.path().join(RUNNING);
     let file = File::create(&path).map_err(|error| Stop::Failure(format!("{}: {error}", path.display())))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(Stop::Failure(format!(
-            "another `tenon db backup` of {} is running; wait until it ends",
+            "another `tenon db backup` or `tenon snapshot create` of {} is running; wait until it ends",
             data.path().display()
         ))),
         Err(TryLockError::Error(error)) => Err(Stop::Failure(format!("{}: {error}", path.display()))),
@@ -126,7 +126,7 @@ fn ask_the_node(socket: &Path, place: &Path) -> Result<(), Stop> {
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
     let source = named(matches)?;
     // Checked before a folder is created in vain.
-    Manifest::read(source)?;
+    Manifest::read(Source::backup(source))?;
     let data = DataFolder::create(&settings.node.datadir)?;
     say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())
 }

@@ -44,7 +44,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(with_settings(
             Command::new("create")
                 .about("Create a snapshot, also while the node runs; can be interrupted and run again")
-                .arg(place("An empty or new folder, or a new file: NAME.tar.gz")),
+                .arg(place("An empty or new folder, or a new file: NAME.tar.gz or NAME.tgz")),
         ))
         .subcommand(with_settings(
             Command::new("verify")
@@ -100,6 +100,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 }
 
 fn create(settings: &Settings, target: &Path) -> Result<(), Stop> {
+    snapshot::check_new(target)?;
     own_paths::check(settings, "PLACE", &absolute(target))?;
     let data = DataFolder::existing(&settings.node.datadir)?;
     let genesis = db_backup::genesis_of(&data)?;

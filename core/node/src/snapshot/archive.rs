@@ -1,29 +1,21 @@
-//! Snapshots in one file: a tar archive in which each part is a gzip member of its own, with the list at the end. So an
-//! unfinished file can be truncated after any part and continued. Other tools see an ordinary `.tar.gz`.
+//! Writes snapshots in one file: a tar archive in which each part is a gzip member of its own, with the list at the end.
+//! So an unfinished file can be truncated after any part and continued. Other tools see an ordinary `.tar.gz`.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
-use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_api::B256;
 
-use super::{Demands, VerifiedParts, interrupted, with_end, write_named};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, damaged, failed};
+use super::{with_end, write_named};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
-
-/// Maximum bytes of a part per byte of the file, and in addition to that. Tables are already compressed.
-const MAX_EXPANSION: u64 = 64;
-const FREE_EXPANSION: u64 = 64 << 20;
-/// Maximum sizes of the list and of the genesis file: those of [`bounded_file`].
-const MAX_TEXT: u64 = 256 << 20;
 
 /// Suffix of the list of an unfinished file's complete parts.
 const INDEX: &str = ".unfinished.json";
@@ -128,7 +120,7 @@ impl Unfinished {
         self.file.sync_all().map_err(failed(&self.path))?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::rename(&self.path, target).map_err(failed(target))?;
-        backup::sync_folder(folder)?;
+        backup::sync(folder)?;
         fs::remove_file(&self.index).map_err(failed(&self.index))
     }
 }
@@ -164,92 +156,20 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     Ok(manifest)
 }
 
-/// Extracts the parts of the database into a folder, and compares every part with the list.
-///
-/// # Errors
-/// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
-    let file = bounded_file::regular(source).map_err(failed(source))?;
-    let length = file.metadata().map_err(failed(source))?.len();
-    let most = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
-    let decoder = MultiGzDecoder::new(BufReader::with_capacity(1 << 20, file)).take(most);
-    let mut archive = tar::Archive::new(decoder);
-    let unreadable =
-        |error: io::Error| Stop::Failure(format!("snapshot {}: {error}; use another one", source.display()));
-    let (mut found, mut texts) = (BTreeMap::new(), BTreeMap::new());
-    // Raw, because names in headers of their own (GNU's and POSIX's) are read into memory at any length. A snapshot
-    // has none.
-    for entry in archive.entries().map_err(unreadable)?.raw(true) {
-        if (demands.is_interrupted)() {
-            return Err(interrupted());
-        }
-        let entry = entry.map_err(unreadable)?;
-        let path = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
-        let is_part = entry.header().entry_type().is_file() && (backup::is_place(&path) || path == MANIFEST);
-        if !is_part || found.contains_key(&path) {
-            return Err(damaged(source, &path, "is not part of a snapshot, or occurs twice"));
-        }
-        let mut entry = Hashed::new(entry);
-        match Path::new(&path).strip_prefix(DATABASE) {
-            Ok(name) => write(&mut entry, &place.join(name), &unreadable)?,
-            Err(_) => {
-                let mut text = Vec::new();
-                (&mut entry).take(MAX_TEXT).read_to_end(&mut text).map_err(unreadable)?;
-                texts.insert(path.clone(), text);
-            }
-        }
-        found.insert(path, entry.end());
-    }
-    found.remove(MANIFEST);
-    let list = texts.remove(MANIFEST).ok_or_else(|| damaged(source, MANIFEST, "is missing: the file is incomplete"))?;
-    let manifest = Manifest::parse(&source.join(MANIFEST), &list)?;
-    compare(source, &manifest, found)?;
-    let (genesis_text, genesis) = manifest.checked_genesis(source, texts.remove(GENESIS).unwrap_or_default())?;
-    Ok(VerifiedParts { manifest, genesis_text, genesis })
-}
-
-/// Compares the parts that were read with the list.
-fn compare(source: &Path, manifest: &Manifest, mut found: BTreeMap<String, (u64, B256)>) -> Result<(), Stop> {
-    for file in &manifest.files {
-        match found.remove(&file.path) {
-            None => return Err(damaged(source, &file.path, "is missing")),
-            Some(read) if read != (file.bytes, file.sha256) => {
-                return Err(damaged(source, &file.path, "differs from its entry in the list"));
-            }
-            Some(_) => {}
-        }
-    }
-    found.keys().next().map_or(Ok(()), |path| Err(damaged(source, path, "is not in its list")))
-}
-
-/// Writes a part; errors of reading are distinguished from those of writing.
-fn write(source: &mut impl Read, to: &Path, unreadable: &dyn Fn(io::Error) -> Stop) -> Result<(), Stop> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
-    let mut file = made.map_err(failed(to))?;
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        let count = source.read(&mut piece).map_err(unreadable)?;
-        let read = piece.get(..count).unwrap_or_default();
-        if read.is_empty() {
-            return file.sync_all().map_err(failed(to));
-        }
-        file.write_all(read).map_err(failed(to))?;
-    }
-}
-
 /// A reader that hashes the bytes that it reads.
-struct Hashed<R> {
+pub(super) struct Hashed<R> {
     source: R,
     hasher: Sha256,
     bytes: u64,
 }
 
 impl<R> Hashed<R> {
-    fn new(source: R) -> Self {
+    pub(super) fn new(source: R) -> Self {
         Self { source, hasher: Sha256::new(), bytes: 0 }
     }
 
-    fn end(self) -> (u64, B256) {
+    /// The number of bytes, and their hash.
+    pub(super) fn end(self) -> (u64, B256) {
         (self.bytes, B256::from_slice(&self.hasher.finalize()))
     }
 }

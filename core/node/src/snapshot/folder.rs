@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{Demands, VerifiedParts, interrupted, write_named};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
+use super::{Demands, ListedParts, interrupted, write_named};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, Source, SourceError, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
 use crate::restoring::make_private;
@@ -44,13 +44,13 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     write_named(&copy_of_genesis, genesis)?;
     let (bytes, sha256) = backup::copy(&copy_of_genesis, None, u64::MAX)?;
     manifest.files.push(FileRecord { path: GENESIS.to_owned(), bytes, sha256 });
-    backup::sync_folder(&folder)?;
+    backup::sync(&folder)?;
     let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
     write_named(&target.join(MANIFEST), &list)?;
-    backup::sync_folder(target)?;
+    backup::sync(target)?;
     let marker = target.join(UNFINISHED);
     fs::remove_file(&marker).map_err(failed(&marker))?;
-    backup::sync_folder(target)?;
+    backup::sync(target)?;
     Ok(manifest)
 }
 
@@ -118,28 +118,42 @@ pub(super) enum Way {
     Copy,
 }
 
-/// Compares every part with the list, and puts those of the database into another folder.
+/// Reads the list and the genesis file, and compares the names of the parts with the list. Writes nothing.
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>) -> Result<VerifiedParts, Stop> {
+pub(super) fn read(source: Source<'_>) -> Result<ListedParts, Stop> {
     let manifest = Manifest::read(source)?;
-    for entry in fs::read_dir(source).map_err(failed(source))? {
-        let name = entry.map_err(failed(source))?.file_name();
+    for entry in fs::read_dir(source.path).map_err(failed(source.path))? {
+        let name = entry.map_err(failed(source.path))?.file_name();
         if ![DATABASE, GENESIS, MANIFEST].iter().any(|known| name == **known) {
-            return Err(backup::damaged(source, &name.to_string_lossy(), "is not in its list"));
+            return Err(source.damaged(&name.to_string_lossy(), "is not in its list"));
         }
     }
     backup::check_names(source, &manifest)?;
     let (genesis_text, genesis) = manifest.genesis(source)?;
-    let names = manifest.files.iter().filter_map(|file| file.path.strip_prefix("db/")).map(str::to_owned).collect();
+    Ok(ListedParts { manifest, genesis_text, genesis })
+}
+
+/// Compares every part of the database with the list, and puts it into another folder.
+///
+/// # Errors
+/// As [`super::verify`].
+pub(super) fn transfer(
+    source: Source<'_>,
+    manifest: &Manifest,
+    place: &Path,
+    way: Way,
+    demands: &Demands<'_>,
+) -> Result<(), SourceError> {
+    let names = manifest.files.iter().filter_map(|file| backup::database_file(&file.path)).map(str::to_owned).collect();
     remove_others(place, &names)?;
     for file in &manifest.files {
         if (demands.is_interrupted)() {
-            return Err(interrupted());
+            return Err(interrupted().into());
         }
-        let Some(name) = file.path.strip_prefix("db/") else { continue };
-        let (from, to) = (source.join(&file.path), place.join(name));
+        let Some(name) = backup::database_file(&file.path) else { continue };
+        let (from, to) = (source.path.join(&file.path), place.join(name));
         let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
         if way == Way::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
             // The source is compared too: a modified snapshot is refused, whatever was copied before.
@@ -152,5 +166,5 @@ pub(super) fn take(source: &Path, place: &Path, way: Way, demands: &Demands<'_>)
         let is_linked = way == Way::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
         backup::compare_file(source, file, (!is_linked).then_some(to.as_path()))?;
     }
-    Ok(VerifiedParts { manifest, genesis_text, genesis })
+    Ok(())
 }

@@ -3,7 +3,10 @@
 //! operator's hash or the masternodes' certificate.
 
 mod archive;
+mod extraction;
 mod folder;
+mod gzip_members;
+mod names;
 mod trust;
 
 use std::fs::{self, OpenOptions};
@@ -16,21 +19,15 @@ use tenon_api::B256;
 use tenon_chain::Genesis;
 use tenon_storage::{Store, StoreOptions};
 
-use crate::backup::{self, Manifest};
+use crate::backup::{self, Manifest, Source, SourceError};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::restoring::{Restoration, make_empty};
 
+use self::names::Form;
+pub(crate) use self::names::check_new;
 pub(crate) use self::trust::Trust;
-
-/// Suffixes of the names of snapshots in one file.
-const ARCHIVE_NAMES: [&str; 2] = [".tar.gz", ".tgz"];
-
-/// Whether a path is that of a snapshot in one file.
-fn is_archive(path: &Path) -> bool {
-    path.to_str().is_some_and(|name| ARCHIVE_NAMES.iter().any(|end| name.ends_with(end)))
-}
 
 /// Makes a snapshot of a copy of the database to which nothing else writes. Resumes an attempt that was killed.
 ///
@@ -38,7 +35,7 @@ fn is_archive(path: &Path) -> bool {
 /// [`Stop::Usage`] if something else exists there; [`Stop::Failure`] naming the file that cannot be read or written.
 pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<Manifest, Stop> {
     let manifest = Manifest::of(database)?;
-    if is_archive(target) {
+    if names::is_archive(target) {
         return archive::create(database, genesis, target, manifest);
     }
     folder::create(database, genesis, target, manifest)
@@ -56,8 +53,8 @@ pub(crate) struct Demands<'a> {
     pub(crate) is_interrupted: &'a dyn Fn() -> bool,
 }
 
-/// The parts of a snapshot, after they were compared with its list.
-struct VerifiedParts {
+/// The list of a snapshot, and its genesis file, which was compared with the list.
+struct ListedParts {
     manifest: Manifest,
     genesis_text: Vec<u8>,
     genesis: Genesis,
@@ -79,13 +76,19 @@ pub(crate) struct Checked {
 /// # Errors
 /// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming the problem and its place.
 pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, Stop> {
+    let form = Form::of(source)?;
     let place = Place::beside(source)?;
-    let taken = if is_archive(source) {
-        archive::take(source, &place.path, demands)?
-    } else {
-        folder::take(source, &place.path, folder::Way::Link, demands)?
+    let source = Source::snapshot(source);
+    let parts = match form {
+        Form::File => extraction::take(source, &place.path, demands)?,
+        Form::Folder => {
+            let parts = folder::read(source)?;
+            folder::transfer(source, &parts.manifest, &place.path, folder::Way::Link, demands)?;
+            parts
+        }
     };
-    check(source, &place.path, &taken, demands).map(|(trust, state)| Checked { manifest: taken.manifest, trust, state })
+    let (trust, state) = check(source, &place.path, &parts, demands)?;
+    Ok(Checked { manifest: parts.manifest, trust, state })
 }
 
 /// Starts a data folder from a snapshot. If killed at any instant, the folder contains either nothing or everything,
@@ -94,50 +97,71 @@ pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, St
 /// # Errors
 /// As [`verify`], and those of [`Restoration::begin`].
 pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -> Result<Checked, Stop> {
+    let form = Form::of(source)?;
     let restoration = Restoration::begin(data)?;
-    let taken = if is_archive(source) {
-        restoration.start_over()?;
-        let taken = archive::take(source, restoration.database(), demands);
-        if taken.is_err() {
-            // Nothing of it is used by another attempt.
-            restoration.discard()?;
-        }
-        taken?
-    } else {
-        restoration.resume()?;
-        folder::take(source, restoration.database(), folder::Way::Copy, demands)?
+    let source = Source::snapshot(source);
+    let (parts, trust, state) = match form {
+        Form::File => restore_file(source, &restoration, demands)?,
+        Form::Folder => restore_folder(source, &restoration, demands)?,
     };
-    let (trust, state) = check(source, restoration.database(), &taken, demands)?;
-    restoration.finish(&taken.genesis_text)?;
-    Ok(Checked { manifest: taken.manifest, trust, state })
+    Ok(Checked { manifest: parts.manifest, trust, state })
+}
+
+/// The parts of a restored snapshot, and the results of [`check`].
+type Restored = (ListedParts, Trust, Option<(u64, u64)>);
+
+/// Restores a snapshot in one file. A failed attempt leaves nothing: the next one cannot use it.
+fn restore_file(source: Source<'_>, restoration: &Restoration<'_>, demands: &Demands<'_>) -> Result<Restored, Stop> {
+    restoration.start_over()?;
+    let database = restoration.database();
+    let restored = extraction::take(source, database, demands).and_then(|parts| {
+        let (trust, state) = check(source, database, &parts, demands)?;
+        Ok((parts, trust, state))
+    });
+    restoration.finish_or_discard(restored, |(parts, ..)| &parts.genesis_text)
+}
+
+/// Restores a snapshot in a folder. A failed attempt leaves what it copied to the next one, unless the snapshot is
+/// wrong.
+fn restore_folder(source: Source<'_>, restoration: &Restoration<'_>, demands: &Demands<'_>) -> Result<Restored, Stop> {
+    // First, so that a place without a snapshot does not affect what an earlier attempt has copied.
+    let parts = folder::read(source)?;
+    restoration.resume()?;
+    let database = restoration.database();
+    let restored = folder::transfer(source, &parts.manifest, database, folder::Way::Copy, demands)
+        .and_then(|()| check(source, database, &parts, demands))
+        .map(|(trust, state)| (parts, trust, state));
+    restoration.finish_or_keep(restored, |(parts, ..)| &parts.genesis_text)
 }
 
 /// Checks a snapshot whose parts are those of its list.
 fn check(
-    source: &Path,
+    source: Source<'_>,
     database: &Path,
-    taken: &VerifiedParts,
+    parts: &ListedParts,
     demands: &Demands<'_>,
-) -> Result<(Trust, Option<(u64, u64)>), Stop> {
-    let store = Arc::new(Store::open(database, StoreOptions::with_cache(backup::CACHE))?);
-    taken.manifest.compare(&store)?;
+) -> Result<(Trust, Option<(u64, u64)>), SourceError> {
+    let store = Store::open(database, StoreOptions::with_cache(backup::CACHE)).map_err(Stop::from)?;
+    let store = Arc::new(store);
+    parts.manifest.compare(source, &store)?;
     let genesis = match demands.network_id {
-        Some(network_id) => taken.genesis.clone().with_network_id(network_id).map_err(Stop::failure)?,
-        None => taken.genesis.clone(),
+        Some(network_id) => parts.genesis.clone().with_network_id(network_id).map_err(Stop::failure)?,
+        None => parts.genesis.clone(),
     };
+    let path = source.path;
     crate::rules_in_force::compare(&genesis.spec, &store).map_err(|difference| {
-        Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", source.display()))
+        Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", path.display()))
     })?;
-    let trust = Trust::of(source, &genesis.spec, &store, demands.trust_hash)?;
+    let trust = Trust::of(path, &genesis.spec, &store, demands.trust_hash)?;
     if !demands.checks_state {
         return Ok((trust, None));
     }
-    let report = store.verify(&mut |_| {}, demands.is_interrupted)?;
+    let report = store.verify(&mut |_| {}, demands.is_interrupted).map_err(Stop::from)?;
     if let Some(damage) = report.damage {
-        return Err(Stop::Failure(format!("snapshot {}: {damage}; use another one", source.display())));
+        return Err(SourceError::Wrong(source.refused(damage)));
     }
     if report.was_cancelled {
-        return Err(interrupted());
+        return Err(interrupted().into());
     }
     Ok((trust, Some((report.accounts, report.slots))))
 }
