@@ -42,8 +42,9 @@ impl LongPolls {
         Self(Arc::new(Semaphore::new(places)))
     }
 
-    /// Polls a call to its end. From its first large reply on, all polls are long ones: the plugin writes its answer in
-    /// pieces, one a poll, and so many polls without waiting would keep the runtime from reading other clients' requests.
+    /// Polls a call to its end. From its first large reply on, all polls are treated as long: the plugin writes its answer
+    /// in pieces, one per poll, and is ready for the next poll at once. On a connection thread, the runtime would poll it
+    /// dozens of times before it reads the requests of other clients.
     pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
         let before_large_reply = poll_fn(|task| match call.poll_reply(task) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod network_ports;
 pub mod transactions;
 
 use std::{

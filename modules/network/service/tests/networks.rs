@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
-use tenon_api::{
-    Address, B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader,
-    StoreError, U256,
-};
+use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
+use tenon_memory_chain::network_ports::{EmptyPool, NextBlocks, chain_of};
 use tenon_network_identity::Enode;
 use tenon_network_service::{BandwidthLimits, Mechanism, Network, NetworkPorts, NetworkSettings};
 use tenon_supervisor::Supervisor;
@@ -26,57 +23,6 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Far more than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes every block whose parent is the head.
-struct AcceptingImporter(Arc<MemoryChain>);
-
-impl BlockPort for AcceptingImporter {
-    fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
-        let is_next = header.parent_hash == self.0.head().header.hash();
-        if is_next { BlockVerdict::Head } else { BlockVerdict::ParentUnknown }
-    }
-
-    fn insert(&self, block: Block) -> BlockVerdict {
-        let verdict = self.verify_header(&block.header);
-        if verdict == BlockVerdict::Head {
-            self.0.push_header(block.header);
-        }
-        verdict
-    }
-
-    fn import(
-        &self,
-        blocks: Box<dyn Iterator<Item = Block> + Send>,
-        observer: &mut dyn BatchObserver,
-    ) -> Result<(), FailedBlock> {
-        for block in blocks {
-            let (number, hash) = (block.number(), block.hash());
-            match self.insert(block) {
-                BlockVerdict::Head => observer.passed(number, hash),
-                verdict => return Err(FailedBlock { number: Some(number), hash: Some(hash), verdict }),
-            }
-        }
-        Ok(())
-    }
-}
-
-struct NoPool;
-
-impl PeerTransactions for NoPool {
-    fn offer(&self, _raw: &[Bytes]) {}
-
-    fn pending(&self) -> Vec<RecoveredTransaction> {
-        Vec::new()
-    }
-
-    fn submit_own(&self, _raw: &[u8]) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn next_nonce(&self, _account: Address) -> Result<u64, StoreError> {
-        Ok(0)
-    }
-}
-
 /// A node with nothing but a network.
 struct Node {
     network: Arc<Network>,
@@ -87,30 +33,11 @@ struct Node {
     _folder: TempDir,
 }
 
-fn chain(blocks: u64) -> Arc<MemoryChain> {
-    let chain = MemoryChain::default();
-    let mut parent = B256::ZERO;
-    for number in 0..blocks {
-        let header = tenon_chain::seal(Header {
-            parent_hash: parent,
-            number,
-            difficulty: U256::from(1),
-            ommers_hash: EMPTY_OMMERS_HASH,
-            transactions_root: EMPTY_ROOT_HASH,
-            native_seal: Some(NativeSeal::default()),
-            ..Header::default()
-        });
-        parent = header.hash();
-        chain.push_header(header);
-    }
-    Arc::new(chain)
-}
-
 impl Node {
     /// A node with a chain of `blocks` blocks, not started yet.
     fn new(blocks: u64, change: impl FnOnce(&mut NetworkSettings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let chain = chain(blocks);
+        let chain = Arc::new(chain_of(blocks));
         let genesis = chain.canonical_hash(BlockNumber(0)).unwrap().unwrap();
         let mut settings = NetworkSettings {
             folder: folder.path().join("network"),
@@ -144,8 +71,8 @@ impl Node {
     async fn begin(&self) {
         let ports = NetworkPorts {
             chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
-            blocks: Arc::new(AcceptingImporter(Arc::clone(&self.chain))),
-            pool: Arc::new(NoPool),
+            blocks: Arc::new(NextBlocks(Arc::clone(&self.chain))),
+            pool: Arc::new(EmptyPool),
             consensus: None,
             bus: self.bus.clone(),
         };

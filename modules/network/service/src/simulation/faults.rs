@@ -34,7 +34,7 @@ enum Fault {
     Partition(usize, usize),
     /// All messages of the first node to the second one are lost.
     OneWay(usize, usize),
-    /// All messages between two nodes wait, as those that TCP sends again.
+    /// All messages between two nodes are held back and delivered at the end, like TCP segments that are sent again.
     Held(usize, usize),
     /// Some messages between two nodes are lost.
     Loss(usize, usize),
@@ -73,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// Who hears nothing of whom while it lasts: the silent node first.
+    /// Pairs of a silent node and a node that receives nothing from it while the fault lasts.
     fn silent(self) -> Vec<(usize, usize)> {
         match self {
             Self::Partition(one, other) | Self::Held(one, other) => vec![(one, other), (other, one)],
@@ -101,7 +101,7 @@ pub(super) struct Outcome {
 pub(super) struct Rough {
     world: World,
     active: Vec<(Fault, Duration)>,
-    /// Since when a node hears nothing of another one, by the silent one and the one that hears nothing.
+    /// The time since which a node receives nothing from another, by the pair of [`Fault::silent`].
     silent_since: BTreeMap<(usize, usize), Duration>,
     faults: usize,
     round: u64,

@@ -12,13 +12,13 @@ use alloy_primitives::hex;
 use tempfile::TempDir;
 use tenon_api::messages::{ListPeers, PeerChanged, PeerInfo};
 use tenon_api::{
-    Address, B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, FailedBlock, Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, RoundMessage,
-    RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader, StoreError, U256,
+    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, FailedBlock, RoundMessage,
+    RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_chain::round_messages::Timeout;
 use tenon_memory_chain::MemoryChain;
+use tenon_memory_chain::network_ports::{EmptyPool, NextBlocks, chain_of, header_after};
 use tenon_network_connection::BandwidthLimits;
 use tenon_network_identity::{Endpoint, Enode, NodeKey};
 use tenon_network_nat::Mechanism;
@@ -64,7 +64,7 @@ impl Node {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&key_file).unwrap();
         std::io::Write::write_all(&mut file, hex::encode(secret).as_bytes()).unwrap();
         let id = NodeKey::from_secret(secret.into()).unwrap().id();
-        let chain = chain();
+        let chain = Arc::new(chain_of(BLOCKS));
         let settings = NetworkSettings {
             folder: folder.path().join("network"),
             key_file: Some(key_file),
@@ -101,7 +101,7 @@ impl Node {
         let network = Network::new(&bus)?;
         let ports = NetworkPorts {
             chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
-            blocks: Arc::new(NextBlocks(Arc::clone(&self.chain))),
+            blocks: Arc::new(OneBlockAtATime(NextBlocks(Arc::clone(&self.chain)))),
             pool: Arc::new(EmptyPool),
             consensus: Some(Arc::clone(&self.voting) as Arc<dyn RoundMessages>),
             bus: bus.clone(),
@@ -206,45 +206,16 @@ fn timeout_message(round: u64) -> RoundMessage {
     RoundMessage { kind: RoundMessageKind::Timeout, payload: alloy_rlp::encode(timeout).into() }
 }
 
-fn header_after(parent_hash: B256, number: u64) -> SealedHeader {
-    tenon_chain::seal(Header {
-        parent_hash,
-        number,
-        difficulty: U256::from(1),
-        ommers_hash: EMPTY_OMMERS_HASH,
-        transactions_root: EMPTY_ROOT_HASH,
-        native_seal: Some(NativeSeal::default()),
-        ..Header::default()
-    })
-}
-
-/// The chain that every node has at the start.
-fn chain() -> Arc<MemoryChain> {
-    let chain = MemoryChain::default();
-    let mut parent = B256::ZERO;
-    for number in 0..BLOCKS {
-        let header = header_after(parent, number);
-        parent = header.hash();
-        chain.push_header(header);
-    }
-    Arc::new(chain)
-}
-
 /// Takes the next block of the chain.
-struct NextBlocks(Arc<MemoryChain>);
+struct OneBlockAtATime(NextBlocks);
 
-impl BlockPort for NextBlocks {
+impl BlockPort for OneBlockAtATime {
     fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
-        let is_next = header.parent_hash == self.0.head().header.hash();
-        if is_next { BlockVerdict::Head } else { BlockVerdict::ParentUnknown }
+        self.0.verify_header(header)
     }
 
     fn insert(&self, block: Block) -> BlockVerdict {
-        let verdict = self.verify_header(&block.header);
-        if verdict == BlockVerdict::Head {
-            self.0.push_header(block.header);
-        }
-        verdict
+        self.0.insert(block)
     }
 
     /// Nodes never differ by more than the block that was announced last.
@@ -254,25 +225,6 @@ impl BlockPort for NextBlocks {
         _observer: &mut dyn BatchObserver,
     ) -> Result<(), FailedBlock> {
         panic!("an import cannot run in a simulation: it blocks its thread")
-    }
-}
-
-/// A pool without transactions.
-struct EmptyPool;
-
-impl PeerTransactions for EmptyPool {
-    fn offer(&self, _raw: &[Bytes]) {}
-
-    fn pending(&self) -> Vec<RecoveredTransaction> {
-        Vec::new()
-    }
-
-    fn submit_own(&self, _raw: &[u8]) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn next_nonce(&self, _account: Address) -> Result<u64, StoreError> {
-        Ok(0)
     }
 }
 
