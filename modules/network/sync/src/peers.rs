@@ -104,7 +104,7 @@ pub(crate) struct Peer {
     pub(crate) body_count: usize,
     /// Moving average of the time to an answer.
     pub(crate) round_trip: Duration,
-    /// Time of the next request, at the earliest.
+    /// Earliest time of the next request.
     paused_until: Duration,
     /// Time until which it is not chosen as a source.
     distrusted_until: Duration,
@@ -192,9 +192,9 @@ impl Peer {
     }
 }
 
-/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the open one,
-/// whose own answer is then expected as an overdue one. An answer that fits no request is not late but wrong, also if
-/// answers of the peer are overdue.
+/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the
+/// open one, whose own answer is then expected as an overdue one. An answer that fits no request is wrong, not late,
+/// even if answers of the peer are overdue.
 fn take_late<T: Clone>(
     overdue: &mut Vec<Open<T>>,
     open: Option<&Open<T>>,
