@@ -138,7 +138,7 @@ fn copy_as_of_one_instant(from: &Path, to: &Path) -> bool {
     before.keys().all(|name| fs::copy(from.join(name), to.join(name)).is_ok()) && listing() == before
 }
 
-/// A selection: the reference's random markets are many, and each chain has 900 blocks before its first order.
+/// A selection, because the reference's random markets are many and each chain has 900 blocks before its first order.
 fn some_scenarios() -> Vec<Value> {
     scenarios().into_iter().step_by(8).collect()
 }

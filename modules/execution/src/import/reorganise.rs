@@ -97,7 +97,7 @@ impl Importer {
             let parent = waiting.last().map_or_else(|| Arc::clone(&base.header), |below| Arc::clone(below.header()));
             let chain = ChainAhead::beside(&self.chain, &base, Arc::clone(&waiting));
             let executed = WaitingBlock::new(self.execute(&chain, block, &parent)?);
-            // Otherwise the list would be copied to add the block.
+            // Releases the chain's share of the list, which would otherwise be copied to add the block.
             drop(chain);
             weight = weight.saturating_add(executed.weight());
             if weight > self.reorganisation_bytes {
