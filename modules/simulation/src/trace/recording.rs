@@ -22,8 +22,8 @@ const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
 /// Increment of a recording's share of the common memory, bytes.
 const SHARE_STEP: u64 = 64 << 10;
 
-/// Memory that a trace of a block keeps from one transaction to the next, bytes: taking and releasing it costs as much as
-/// tracing some calls.
+/// Memory that the trace of a block keeps from one transaction to the next, bytes: reserving and releasing it costs as
+/// much as tracing a few calls.
 const KEPT_SHARE: u64 = 4 * SHARE_STEP;
 
 /// The memory that all traces of this node share. Clones share it.
