@@ -33,7 +33,7 @@ pub trait WalletBackend: Send + Sync {
         false
     }
 
-    /// What the account can sign, as far as known without a request to a device or another process.
+    /// The kinds of data that the account can sign, as far as known without a request to a device or another process.
     fn abilities(&self, _address: Address) -> SignerAbilities {
         SignerAbilities::ALL
     }

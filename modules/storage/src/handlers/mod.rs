@@ -58,16 +58,16 @@ impl Default for StoreLimits {
     }
 }
 
-/// What the handlers may use.
+/// Resources of the handlers.
 pub struct StoreResources {
     /// Limits on the cost of one request.
     pub limits: StoreLimits,
-    /// The memory of requests, of which proofs of old blocks take some.
+    /// Memory budget of requests, used by proofs of old blocks.
     pub memory: MemoryBudget,
 }
 
 impl From<StoreLimits> for StoreResources {
-    /// Memory that is counted only.
+    /// With a memory budget that counts but sets no limit.
     fn from(limits: StoreLimits) -> Self {
         Self { limits, memory: MemoryBudget::unbounded() }
     }

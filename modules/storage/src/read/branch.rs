@@ -19,7 +19,7 @@ use crate::{
     read::shared::{Shared, corrupt},
 };
 
-/// Maximum number of blocks searched below it on the branch when its changed slots are listed.
+/// Maximum number of the block's ancestors on the branch that are searched to list changed slots.
 const MAX_BRANCH: u64 = 1_024;
 
 /// The state after a block of another branch.
