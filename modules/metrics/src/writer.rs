@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Refuses single blocks, and writes above the first heights. Takes up to three blocks at once.
+    /// Refuses single blocks, and writes above the first heights. Accepts up to three blocks in one commit.
     struct RefusingWriter;
 
     impl ChainWriter for RefusingWriter {

@@ -107,7 +107,7 @@ impl Importer {
             thread::Builder::new()
                 .name("import-read".to_owned())
                 .spawn_scoped(scope, || self.read_ahead(blocks, &workers, &{ sender }))?;
-            // Dropping the groups, also on an error, ends the other thread at its next one.
+            // Dropping the groups, on success or error, ends the other thread at its next one.
             self.insert_all(groups, &mut progress)
         });
         self.writer.flush()?;
@@ -181,7 +181,7 @@ struct Turn<'a> {
     to_commit: Sender<Vec<Arc<BlockCommit>>>,
     /// How many blocks were committed, in order; ends with the first error.
     committed: Receiver<Result<usize, ImportError>>,
-    /// How many blocks like the newest one are committed at once.
+    /// How many blocks like the newest one are committed in one batch.
     group_size: usize,
     groups_sent: usize,
     /// Executed blocks that are not sent yet.

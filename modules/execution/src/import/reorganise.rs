@@ -35,8 +35,8 @@ impl Importer {
         self.reorganise(block)
     }
 
-    /// First executes the whole branch beside the chain; then it replaces the other in one step, on disk and for
-    /// readers. A branch with an invalid block changes nothing.
+    /// First executes the whole side branch; then it replaces the other one in one step, on disk and for readers. A
+    /// branch with an invalid block changes nothing.
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (ancestor, branch) = self.branch_of(tip)?;
         self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;

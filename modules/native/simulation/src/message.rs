@@ -270,7 +270,7 @@ pub(super) fn message(
     Ok((message, terms))
 }
 
-/// The hash of the unsigned transaction that a message with an access list stands for.
+/// The hash of the unsigned transaction that corresponds to a message with an access list.
 fn unsigned_hash(place: &ListFailure<'_>) -> B256 {
     let ListFailure { request, message, chain_id, .. } = *place;
     let access_list = access_list_items(&message.access_list);

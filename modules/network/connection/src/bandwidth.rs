@@ -275,7 +275,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_holds_over_time_and_lets_a_burst_of_one_second_through() {
         let share = limited(Some(RATE), None).share();
-        // 11 MiB in messages of 64 KiB at 1 MiB/s, the first MiB at once.
+        // 11 MiB in messages of 64 KiB at 1 MiB/s, the first MiB without delay.
         let seconds = seconds_to_send(&share, Priority::Answer, 11 * 16, 64 << 10).await;
         assert!((9.8..10.1).contains(&seconds), "{seconds}");
     }

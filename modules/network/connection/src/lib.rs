@@ -272,7 +272,7 @@ impl Driver {
             if self.in_hand.is_some() && !self.session.is_closed() {
                 break;
             }
-            // Held until the owner has read the message, which it does at once.
+            // Held until the owner has received the message, which it does immediately.
             let turn = self.account.turn(self.session.unread_bytes()).await;
             let Some(output) = self.session.next_output(self.started.elapsed()) else { break };
             let event = match output {

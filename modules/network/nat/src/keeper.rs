@@ -114,7 +114,7 @@ async fn keep(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: o
             }
             Err(error) if !has_warned => {
                 has_warned = true;
-                tracing::warn!(%error, mechanism = %settings.mechanism, "no ports are mapped; searching again from time to time");
+                tracing::warn!(%error, mechanism = %settings.mechanism, "no ports are mapped; the search is repeated periodically");
             }
             Err(error) => tracing::debug!(%error, "no ports are mapped"),
         }

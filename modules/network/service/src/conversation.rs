@@ -95,7 +95,7 @@ impl Conversation {
         Self { session, total_difficulty: U256::ZERO }
     }
 
-    /// This node's Status, to be sent at once.
+    /// This node's Status, to be sent immediately.
     pub(crate) fn status(&self) -> Vec<u8> {
         self.session.status_payload()
     }

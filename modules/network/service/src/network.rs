@@ -239,7 +239,7 @@ impl Network {
         Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
             external.set(address);
             board.show_node(Some(own.shown(Some(address))));
-            // If the mailbox is full, the address is announced after the next start only; it is shown at once.
+            // If the mailbox is full, the address is announced only after the next start; it is shown immediately.
             drop(mailbox.try_send(Input::External(address)));
         }))
     }

@@ -47,7 +47,7 @@ pub struct NetworkSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The folder cannot be created.
-    #[error("folder of the network {}: {cause}", path.display())]
+    #[error("network folder {}: {cause}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,

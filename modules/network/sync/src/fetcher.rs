@@ -271,7 +271,7 @@ impl Fetcher {
         Some(waiting)
     }
 
-    /// Whether a block waits for its time, and its peers are to be asked again.
+    /// Whether a block waits for its time, so that its peers must be asked again.
     pub(crate) fn has_early(&self) -> bool {
         self.waiting.values().any(|waiting| waiting.not_before > 0)
     }

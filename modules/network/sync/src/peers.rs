@@ -155,7 +155,7 @@ impl Peer {
         take_late(&mut self.overdue_bodies, self.bodies.as_ref(), now, |asked| fits(asked))
     }
 
-    /// Ends the open request for headers and counts its time. `None` if its answer is not wanted any more.
+    /// Ends the open request for headers and counts its time. `None` if its answer is no longer wanted.
     pub(crate) fn take_headers(&mut self, now: Duration) -> Option<HeaderPurpose> {
         let open = self.headers.take()?;
         self.count(now.saturating_sub(open.asked_at));
@@ -224,9 +224,9 @@ fn take_late<T: Clone>(
 /// An overdue request.
 #[derive(Clone, Debug)]
 pub(crate) enum Overdue {
-    /// `None` if the answer is not wanted any more.
+    /// `None` if the answer is no longer wanted.
     Headers(Option<HeaderPurpose>),
-    /// Empty if the answer is not wanted any more.
+    /// Empty if the answer is no longer wanted.
     Bodies(Vec<(u64, B256)>),
 }
 
@@ -269,7 +269,7 @@ impl Peers {
         overdue
     }
 
-    /// Marks the requests of an ended cycle: their answers are not wanted any more.
+    /// Marks the requests of an ended cycle: their answers are no longer wanted.
     pub(crate) fn forget_cycle(&mut self, is_of_fetcher: impl Fn(&B256) -> bool) {
         for peer in self.0.values_mut() {
             if let Some(open) = &mut peer.headers

@@ -39,7 +39,7 @@ impl Calls {
     /// Charges a large answer, or the data of a failure, to the caller's client until its message is answered.
     ///
     /// # Errors
-    /// The client has no more memory.
+    /// The client's share of memory is used up.
     pub(crate) fn charged<T: AnswerLength>(
         &self,
         answer: Result<T, Failure>,

@@ -59,7 +59,7 @@ impl TraceMemory {
     }
 }
 
-/// Memory that a trace has taken, given back when it is dropped.
+/// Memory reserved by a trace, released on drop.
 pub(crate) struct TraceShare {
     memory: TraceMemory,
     taken: u64,
@@ -71,7 +71,7 @@ impl TraceShare {
         Self { memory: memory.clone(), taken: 0, reservation: None }
     }
 
-    /// Takes as much as `bytes` need; false when there is no more.
+    /// Reserves memory for `bytes`; false if there is not enough.
     pub(crate) fn hold(&mut self, bytes: u64) -> bool {
         if bytes <= self.taken {
             return true;

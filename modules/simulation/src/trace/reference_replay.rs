@@ -56,7 +56,7 @@ struct Traced {
 enum NoOutcome {
     /// It is not valid, with the reference's text.
     Refused(String),
-    /// It was not run, or not to its end.
+    /// It was not run, or was stopped early.
     Other(Failure),
 }
 

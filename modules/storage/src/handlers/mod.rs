@@ -29,7 +29,7 @@ use logs::RequestedBlocks;
 /// Limits on the cost of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Maximum number of logs in one answer; more is an error that says so. Default: 20 000.
+    /// Maximum number of logs in one answer; a query with more fails. Default: 20 000.
     pub log_results: usize,
     /// Maximum number of blocks that one log query may span. The index makes the span cheap, so by default only the
     /// result count and the caller's deadline limit a query.

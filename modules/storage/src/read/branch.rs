@@ -87,7 +87,7 @@ impl StateReader for BranchState {
 /// The records kept of a block that was removed from the chain; `None` for any other.
 pub(crate) fn taken_off(shared: &Shared, number: u64, hash: B256) -> Result<Option<TakenOff>, StoreError> {
     let Some(record) = shared.database.get(Column::Receipts, &keys::taken_off(number, hash))? else { return Ok(None) };
-    let damaged = || corrupt(format!("what stayed of block {number} ({hash})"));
+    let damaged = || corrupt(format!("records of removed block {number} ({hash})"));
     taken_off::decode(&record).map(Some).ok_or_else(damaged)
 }
 

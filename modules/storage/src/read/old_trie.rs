@@ -27,9 +27,9 @@ use crate::{
     },
 };
 
-/// Approximate memory of a changed key beside its value, bytes.
+/// Approximate memory of a changed key in addition to its value, bytes.
 const KEY_BYTES: usize = 160;
-/// Approximate memory of a computed node beside its RLP, bytes.
+/// Approximate memory of a computed node in addition to its RLP, bytes.
 const NODE_BYTES: usize = 128;
 /// Number of keys read between two checks of the caller's deadline.
 const KEYS_PER_LOOK: usize = 256;

@@ -59,7 +59,7 @@ fn random_chain(random: &mut Random, length: u64) -> Maker {
     let mut maker = Maker::new();
     for number in 0..length {
         if number % 5 == 4 {
-            // A state that comes back: its nodes are superseded and created again and again.
+            // A recurring state: its nodes are superseded and created again and again.
             maker.add(vec![change(1, number % 2, &[(1, 1 + number % 2)])], &[]);
         } else {
             maker.add_random(random);
@@ -93,7 +93,7 @@ fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..80 {
-        // No state comes back, so that exactly the checkpoints' nodes are kept.
+        // No state recurs, so that exactly the checkpoints' nodes are kept.
         let fresh = random.next();
         maker.add(vec![change(random.below(40), fresh, &[(random.below(5), fresh)])], &[]);
     }
@@ -344,7 +344,7 @@ fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lack
     let store = thinning(folder.path(), Mode::Archive);
     fill(&store, &maker.commits);
     drop(store);
-    // Nodes of block 32 that the checkpoints beside it do not share.
+    // Nodes of block 32 that the neighbouring checkpoints do not share.
     let mut lost = nodes_of_old_state(&maker, 32);
     for other in [16, 48] {
         let mut kept = BTreeSet::new();
@@ -533,7 +533,7 @@ fn commit_in_groups(store: &Store, commits: &[BlockCommit], random: &mut Random)
     }
 }
 
-/// A store that commits up to eight old blocks at once.
+/// A store that commits up to eight old blocks in one batch.
 fn grouping(path: &Path, trie_cache_bytes: usize) -> Arc<Store> {
     let options = StoreOptions {
         old_group_blocks: 8,

@@ -36,7 +36,8 @@ impl V2Engine {
         self.verify_header_bound(header, parent, chain, now, None)
     }
 
-    /// The same for a header that may be bound to a later one, whose certificate then stands for this header's.
+    /// Like [`V2Engine::verify_header`], for a header that may be bound to a later one, whose certificate then replaces
+    /// this header's.
     pub(crate) fn verify_header_bound(
         &self,
         header: &SealedHeader,

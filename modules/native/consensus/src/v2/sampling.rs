@@ -31,7 +31,7 @@ pub const VERIFIED_AGE: u64 = 24 * 60 * 60;
 /// cores. A header that was evicted is verified in full.
 const MAX_BOUND: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// A header whose certificate stands for those of earlier ones of its epoch.
+/// A header whose certificate replaces those of earlier headers of its epoch.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     certificate: QuorumCertificate,
