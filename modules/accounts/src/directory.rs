@@ -91,7 +91,7 @@ impl WalletDirectory {
         self.inner.backends.iter().flat_map(|backend| backend.wallets()).collect()
     }
 
-    /// What the account with this address can sign. For an unknown account, nothing is refused.
+    /// The kinds of data that the account with this address can sign. For an unknown account, everything.
     pub fn abilities(&self, address: Address) -> SignerAbilities {
         self.backend(address).map_or(SignerAbilities::ALL, |backend| backend.abilities(address))
     }

@@ -14,7 +14,7 @@ use crate::{AccountsError, key::HashSignature};
 /// Wallets of one kind. The listing functions read a snapshot: they never wait for a device, a person or another
 /// process.
 ///
-/// Dropping a future cancels its request, also at the device or signer.
+/// Dropping a future cancels its request, even at the device or signer.
 pub trait WalletBackend: Send + Sync {
     /// The part of its wallets' URLs before `://`. Backends are sorted by scheme.
     fn scheme(&self) -> &'static str;
@@ -33,7 +33,7 @@ pub trait WalletBackend: Send + Sync {
         false
     }
 
-    /// What the account can sign, as far as known without a request to a device or another process.
+    /// The kinds of data that the account can sign, as far as known without a request to a device or another process.
     fn abilities(&self, _address: Address) -> SignerAbilities {
         SignerAbilities::ALL
     }

@@ -22,7 +22,7 @@ pub struct DevEngine {
 }
 
 impl DevEngine {
-    /// An engine for this chain, all of whose blocks must be merged ones.
+    /// An engine for this chain, which must have been merged from its first block on.
     ///
     /// # Errors
     /// [`Violation`] if the chain's terminal total difficulty is not zero.

@@ -16,7 +16,7 @@ use crate::{
 /// The rules of the Ethereum profile from Frontier on, before and after the merge.
 ///
 /// No seal is checked: recorded chains and the public suites have none (`docs/spec/conformance.md` 3.1). A block must
-/// be a merged one exactly if the total difficulty of its parent has reached the chain's terminal total difficulty.
+/// be a merged one if and only if the total difficulty of its parent has reached the chain's terminal total difficulty.
 #[derive(Clone, Debug)]
 pub struct EthereumEngine {
     spec: Arc<ChainSpec>,

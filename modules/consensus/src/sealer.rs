@@ -35,7 +35,7 @@ const MAILBOX_CAPACITY: usize = 2;
 /// The sealer's trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealMode {
-    /// A pending transaction: a block is made at once, with all pending transactions.
+    /// A pending transaction: a block with all pending transactions is made immediately.
     OnTransaction,
     /// A timer with this period: a block is made with or without transactions.
     Interval(Duration),
@@ -54,7 +54,7 @@ pub struct SealerOptions {
     pub extra_data: Bytes,
     /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
     pub duty: Option<Arc<dyn SealerDuty>>,
-    /// Whether to make block 1 at once, for networks on which no call can run on block 0.
+    /// Whether to make block 1 immediately, for networks on which no call can run on block 0.
     pub begins_at_once: bool,
 }
 

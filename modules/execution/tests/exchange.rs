@@ -138,7 +138,7 @@ fn copy_as_of_one_instant(from: &Path, to: &Path) -> bool {
     before.keys().all(|name| fs::copy(from.join(name), to.join(name)).is_ok()) && listing() == before
 }
 
-/// A selection: the reference's random markets are many, and each chain has 900 blocks before its first order.
+/// A selection, because the reference's random markets are many and each chain has 900 blocks before its first order.
 fn some_scenarios() -> Vec<Value> {
     scenarios().into_iter().step_by(8).collect()
 }
@@ -174,7 +174,7 @@ fn pruning_keeps_the_trading_states_of_the_window_complete() {
         let last = stored.market.blocks() - 1;
         for index in 0..=last {
             stored.market.run_to(index);
-            // Each block prunes eight heights, so the window is reached at once.
+            // Each block prunes eight heights, so the window is reached soon.
             assert!(stored.market.chain.oldest_state() >= FIRST.saturating_sub(5));
             if index % 5 == 4 {
                 stored = stored.kill();

@@ -35,7 +35,7 @@ pub trait Source: Send + Sync + 'static {
     fn collect(&self) -> BoxFuture<'_, Page>;
 }
 
-/// The running endpoint. Dropping it closes it at once.
+/// The running endpoint. Dropping it closes it immediately.
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,

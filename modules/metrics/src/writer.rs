@@ -26,7 +26,7 @@ pub struct CountedWriter {
 /// The values of [`CountedWriter`]'s counters at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitCounts {
-    /// Number and duration of commits; the blocks of a reorganisation, or of a group, are one commit.
+    /// Number and duration of commits. All blocks of a reorganisation or of a group count as one commit.
     pub durations: DurationCounts,
     /// Blocks that became canonical.
     pub blocks: u64,
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Refuses single blocks, and writes above the first heights. Takes up to three blocks at once.
+    /// Refuses single blocks, and writes above the first heights. Accepts up to three blocks in one commit.
     struct RefusingWriter;
 
     impl ChainWriter for RefusingWriter {

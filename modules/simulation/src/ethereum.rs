@@ -1,4 +1,4 @@
-//! What Ethereum's chains decide about calls, simulated blocks and traces.
+//! The decisions of Ethereum's chains about calls, simulated blocks and traces.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct EthereumSimulation {
 }
 
 impl EthereumSimulation {
-    /// That of a chain without rules of another family.
+    /// The simulation of a chain that has no other family's rules.
     pub const fn new(spec: Arc<ChainSpec>) -> Self {
         Self { spec }
     }
@@ -56,7 +56,7 @@ impl CallFamily for EthereumSimulation {
     }
 }
 
-/// go-ethereum's.
+/// The conventions of go-ethereum.
 const CONVENTIONS: Conventions = Conventions {
     // A thousandth of a gwei: go-ethereum's minimum tip for its own blocks.
     initial_tip: U256::from_limbs([1_000_000, 0, 0, 0]),

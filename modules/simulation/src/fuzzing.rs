@@ -3,7 +3,7 @@
 /// Runs any text as a tracer written in JavaScript, for each profile.
 ///
 /// # Panics
-/// If its trace has no end.
+/// If the trace does not end.
 pub fn script(input: &[u8]) {
     tenon_javascript::fuzzing::script(input);
 }

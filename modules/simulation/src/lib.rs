@@ -3,9 +3,9 @@
 //! It owns the handlers of these messages ([`register`]), their limits ([`CallLimits`]), and what Ethereum's
 //! chains decide about them ([`EthereumSimulation`]); another family implements `tenon-simulation-interface`.
 //!
-//! Invariants: nothing here writes; everything ends when its time is over or its caller has gone, and its memory draws on
-//! the share of its client. This crate runs blocks by the steps of `tenon-execution`, and knows no database, no JSON and
-//! no family of chains but Ethereum's.
+//! Invariants: nothing here writes; every run ends when its time limit has passed or its caller has disconnected, and
+//! its memory is reserved from its client's share. This crate runs blocks by the steps of `tenon-execution`, and knows
+//! no database, no JSON and no family of chains but Ethereum's.
 
 #![forbid(unsafe_code)]
 

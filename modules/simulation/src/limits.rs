@@ -13,7 +13,8 @@ pub struct CallLimits {
     pub call_gas_cap: u64,
     /// Maximum time of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
     pub call_timeout: Duration,
-    /// Maximum time of a call on the request's own task, before the pool runs it: a few of the longer wake-ups that this avoids.
+    /// Maximum time of a call on the request's own task before the pool runs it: a few of the longer thread wake-ups
+    /// that an attempt avoids.
     pub attempt_time: Duration,
     /// Maximum time of a traced transaction if the caller gives no `timeout`.
     pub trace_timeout: Duration,

@@ -23,7 +23,7 @@ use crate::{
 
 /// Answers calls, estimates, access lists, simulations, traces, and questions about fees.
 ///
-/// Everything that runs the EVM or reads many blocks is one job on `pool`, except calls that end at once.
+/// Everything that runs the EVM or reads many blocks is one job on `pool`, except short calls.
 ///
 /// # Errors
 /// [`RegisterError`] if one of these messages already has a handler.

@@ -86,8 +86,9 @@ fn trace(request: CallRequest, options: &str) -> Trace {
 
 const CALL_TRACER: &str = r#"{"tracer":"callTracer"}"#;
 
-/// How many of the requests were answered by an attempt, all as the pool answers them. Stops with the first round in which
-/// one was: each may give up because of a context switch, and the pool then records that it was short.
+/// Number of requests that were answered by an attempt, each with the same answer as the pool's. Stops after the first
+/// round in which an attempt succeeded: each attempt may give up because of a context switch, and the pool then records
+/// that the call was short.
 async fn answered_at_once<R: Request>(node: &TestNode, make: impl Fn(CallRequest) -> R) -> usize
 where
     R::Reply: PartialEq + std::fmt::Debug,
@@ -276,7 +277,7 @@ async fn an_endless_call_ends_with_its_gas_or_its_time() {
     let hurried = TestNode::with_conformance_chain(1);
     let limits = CallLimits { call_gas_cap: 0, call_timeout: Duration::from_millis(50), ..CallLimits::default() };
     let _hurried = hurried.serve(limits);
-    // A busy machine may need this long to use up the gas.
+    // A time limit so long that even a busy machine uses up the gas first.
     let unhurried = TestNode::with_conformance_chain(1);
     let _patient = unhurried.serve(CallLimits { call_timeout: Duration::from_secs(3600), ..limits });
 
@@ -401,7 +402,7 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
         assert!(refused.message.contains("memory"), "{refused}");
         assert_eq!(memory.usage().held, MemoryBudget::unbounded().usage().held);
     }
-    // MSTORE(2^40, 0), whose gas the call does not have: the instruction fails, and no memory is asked for.
+    // MSTORE(2^40, 0), for which the call has too little gas: the instruction fails, and no memory is requested.
     let unpaid = Call { state_overrides: with_code(&hex!("5f6501000000000052")), ..call(request()) };
     assert_eq!(node.ask(unpaid).await.unwrap_err().message, "out of gas");
     let small = Call { state_overrides: with_code(&hex!("5f5ff3")), ..call(request()) };
@@ -413,7 +414,7 @@ async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
     let contract = address!("c200000000000000000000000000000000000000");
-    // Gives back BLOBBASEFEE.
+    // Returns BLOBBASEFEE.
     let code = Some(Bytes::from(hex!("4a5f5260205ff3")));
     let overrides = vec![(contract, AccountOverride { code, ..AccountOverride::default() })];
     // A versioned hash begins with 1.

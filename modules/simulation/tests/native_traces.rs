@@ -180,7 +180,7 @@ async fn traces_of_a_chain_that_switches_engines_answer_as_recorded() {
     answers_as_recorded("v1switch").await;
 }
 
-/// A transaction that the block does not execute has an empty receipt, also if its trace contains calls.
+/// A transaction that the block does not execute has an empty receipt, even if its trace contains calls.
 fn is_intercepted(receipt: &tenon_api::Receipt) -> bool {
     receipt.gas_used == 0
 }

@@ -38,7 +38,7 @@ fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
     }
 }
 
-/// Writes what the struct logger writes, from what a script sees.
+/// Produces the struct logger's output from what a script sees.
 const STRUCT_LOGS: &str = "{logs: [], \
     step: function(log, db) { \
         var stack = []; \

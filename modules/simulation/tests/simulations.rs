@@ -1,5 +1,5 @@
-//! Simulations of blocks: what their transactions see of one another, which rules hold them, and what bounds them. The
-//! public suite's recorded cases are run by `tests/conformance`.
+//! Simulations of blocks: which effects of other transactions they see, which rules apply, and their limits. The public
+//! suite's recorded cases are run by `tests/conformance`.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
 
@@ -21,9 +21,9 @@ const POOR: Address = address!("c100000000000000000000000000000000000000");
 const CONTRACT: Address = address!("c200000000000000000000000000000000000000");
 const COINS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 
-/// Gives back what slot 0 held, and puts 0 there.
+/// Returns the value of slot 0, and sets it to 0.
 const TAKE: [u8; 11] = hex!("5f545f525f5f5560205ff3");
-/// Gives back the hash of the parent block.
+/// Returns the hash of the parent block.
 const PARENT_HASH: [u8; 11] = hex!("60014303405f5260205ff3");
 /// Runs until it is stopped.
 const LOOP: [u8; 4] = hex!("5b5f5600");
@@ -281,7 +281,7 @@ async fn a_transaction_that_a_native_block_does_not_execute_has_its_log_and_coun
 async fn blobs_without_a_price_are_free_unless_rules_are_asked_for() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
-    // Gives back BLOBBASEFEE.
+    // Returns BLOBBASEFEE.
     let price_of_blobs = hex!("4a5f5260205ff3");
     // A versioned hash begins with 1.
     let mut hash = B256::ZERO;

@@ -1,8 +1,8 @@
 //! Bounded caches.
 //!
-//! Ours over lru, in place of quick_cache: that releases a shard's lock before the value of a new key is inserted, so
-//! that `BoundedCache::change` could not ask `may` and insert under one lock, and old state could stay after a
-//! commit.
+//! A wrapper around lru. quick_cache does not fit: it releases a shard's lock before the value of a new key is
+//! inserted, so `BoundedCache::change` could not call `may` and insert under one lock, and old state could stay cached
+//! after a commit.
 
 use std::{
     hash::{BuildHasher, Hash},
@@ -51,7 +51,8 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         self.shard(key)?.lock().entries.peek(key).map(|(value, _)| look(value))
     }
 
-    /// Inserts a value that takes `bytes` of memory beside its own size; a value larger than a shard is not kept.
+    /// Inserts a value that takes `bytes` of memory in addition to its own size. A value larger than a shard is not
+    /// kept.
     pub(crate) fn insert(&self, key: K, value: V, bytes: usize) {
         if let Some(shard) = self.shard(&key) {
             shard.lock().insert(key, value, bytes, self.shard_bytes);

@@ -1,5 +1,5 @@
-//! The folder's own lock, beside the engine's: that one goes by a file in the folder, and who removes the file could open a
-//! database that is in use, and break it.
+//! A lock on the folder itself, in addition to the engine's. The engine locks a file in the folder: if that file is
+//! removed, another process can open the database while it is in use, and damage it.
 
 use std::{
     fs::{File, TryLockError},
@@ -9,12 +9,14 @@ use std::{
 
 use crate::OpenError;
 
-/// A lock on the folder itself, which goes with the value or the process. Nothing in the folder can be removed to get past it.
+/// A lock on the folder, released on drop or at the end of the process. Removing files from the folder does not release
+/// it.
 #[derive(Debug)]
 pub(crate) struct FolderLock(#[expect(dead_code, reason = "held open: closing it lets go of the lock")] Option<File>);
 
 impl FolderLock {
-    /// Takes the lock. Where the file system has no locks on folders, the engine's own has to do.
+    /// Takes the lock. If the file system does not support locks on folders, only the engine's lock protects the
+    /// database.
     ///
     /// # Errors
     /// [`OpenError::Locked`] when the folder is in use, [`OpenError::Engine`] when it can't be read.

@@ -58,14 +58,14 @@ pub struct StoreOptions {
     /// Number of blocks below the head whose tries are kept whole in archive mode; of older ones only checkpoints are.
     /// Has no effect in pruned mode, which keeps the tries of all its states. At least 1. Default: 1 024.
     pub trie_window: u64,
-    /// The same, at most, while the head is older than a day: the chain does not turn so far below the head of its
-    /// network, and in a short window most nodes are superseded and removed before they leave the memory tables.
-    /// Default: 128.
+    /// Maximum of the window while the head is older than a day: so far below the head of the network no deep
+    /// reorganisation occurs, and with a short window most nodes are superseded and removed before they leave the
+    /// memory tables. Default: 128.
     pub old_trie_window: u64,
-    /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and an import has
-    /// them all. Then only the trie of the last one is whole. Default: 64; 1 commits every block by itself.
+    /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and are imported
+    /// together. Only the trie of the last one is then complete. Default: 64; 1 commits each block separately.
     pub old_group_blocks: usize,
-    /// The distance of checkpoints in a new folder, blocks; a folder keeps its own. At least 1. Default: 4 096.
+    /// Distance of checkpoints in a new folder, blocks; an existing folder keeps its own. At least 1. Default: 4 096.
     pub trie_checkpoint_every: u64,
     /// When to fsync. Default: every 64 blocks or every second.
     pub durability: Durability,

@@ -111,8 +111,8 @@ impl ChainReader for Store {
     fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
         let whole_from = self.shared.whole_tries_from();
         let head = self.head();
-        // Not those at the edge of the window, which may leave it meanwhile. A group of old blocks thins every block up to
-        // the head, so while the head is old, all may.
+        // Blocks near the edge of the window are excluded, because they may leave it meanwhile. While the head is old,
+        // all are excluded: a group of old blocks thins every block up to the head.
         let middle = whole_from + head.header.number.saturating_sub(whole_from) / 2;
         let is_far_inside = block.number >= middle && self.group_size(&head.header) == 1;
         if is_far_inside || self.hash_on_chain(block.number)? != Some(block.hash()) {

@@ -181,7 +181,7 @@ impl PluginSpaces for Store {
                 None => batch.delete(Column::Spaces, key)?,
             }
         }
-        // Changes that only shrink the space pass, so that it can be reduced after its limits were lowered.
+        // Changes that only shrink the space are accepted, so that it can be reduced after its limits were lowered.
         let is_over = |now: u64, before: u64, most: u64| now > most && now > before;
         if is_over(usage.records, before.records, limits.records) || is_over(usage.bytes, before.bytes, limits.bytes) {
             return Err(SpaceError::Full {

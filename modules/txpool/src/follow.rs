@@ -82,8 +82,8 @@ impl Pool {
         self.inner.revalue_sponsored()
     }
 
-    /// Transactions of blocks that lost to another branch return to the pool. Those of blocks removed by hand
-    /// (`debug_setHead`) do not, or a sealer would include them again at once.
+    /// Transactions of blocks that lost to another branch return to the pool. Those of blocks that an operator removed
+    /// (`debug_setHead`) do not, because a sealer would include them again immediately.
     pub(crate) fn on_unwound(&self, blocks: &[Arc<RecoveredBlock>]) -> Result<(), StoreError> {
         self.resync()?;
         let Some(oldest) = blocks.last() else { return Ok(()) };

@@ -97,7 +97,7 @@ impl KeyFolder {
     /// Re-encrypts the key of another client's file into a new file of this folder, with a new password.
     ///
     /// # Errors
-    /// [`KeyFolderError`], also if the password is wrong.
+    /// [`KeyFolderError`], including a wrong password.
     pub fn adopt(&self, file: &KeyFile, password: &[u8], new_password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         self.store(&file.open(password)?, new_password)
     }

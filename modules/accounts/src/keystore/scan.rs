@@ -117,7 +117,7 @@ impl KeyList {
         self.listed.load_full()
     }
 
-    /// Scans the folder. A missing folder has no keys; an unreadable one keeps those that it had.
+    /// Scans the folder. A missing folder has no keys; if the folder is unreadable, the previous list is kept.
     ///
     /// # Errors
     /// The operating system's error for the folder. A single unreadable file is skipped.

@@ -4,9 +4,9 @@
 //! an overlay file system (`environment`) that keeps its writes in memory. The only effect on the folder is that its
 //! `LOCK` file is locked, as by a node, so that no node can start on it at the same time.
 //!
-//! The crate skips tables and records of logs that it cannot read. The overlay verifies every block of a table as it is read
-//! and records problems, and logs are checked first (`log`), so that a damaged folder results in an error that names the file and the byte, and never in a shorter
-//! chain.
+//! The crate skips tables and records of logs that it cannot read. Therefore the overlay verifies every block of a
+//! table as it is read and records problems, and logs are checked first (`log`). A damaged folder then results in an
+//! error that names the file and the byte, and never in a shorter chain.
 //!
 //! Invariants: no file of the folder is created, changed, renamed or removed; a block is returned only if its header
 //! has the hash under which the chain lists it. This crate applies no consensus rules: the blocks are as unchecked as

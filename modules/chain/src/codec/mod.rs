@@ -1,8 +1,8 @@
 //! RLP of headers, blocks, transactions and receipts. Decoding is strict: one object has one encoding.
 //!
 //! `alloy-consensus` is not used: its gas prices have 128 bits, and it accepts a legacy transaction only with a `v` of
-//! EIP-155 or 27 and 28. Chains of the native family have transactions with higher prices (`docs/spec/chain.md` 2), and the
-//! pool answers for any `v`, so that a second codec would stand beside this one.
+//! EIP-155 or of 27 or 28. Chains of the native family have transactions with higher prices (`docs/spec/chain.md` 2),
+//! and the pool must answer for any `v`, so this crate would need a second codec anyway.
 
 mod block;
 mod error;

@@ -161,9 +161,9 @@ const NATIVE_RULES: [&str; 42] = [
     "lendingRegistrationSMC",
 ];
 
-/// Returns whether a member of a native chain's `config` is a rule that this release does not know, by its name: a height,
-/// a time, a system contract. Passed over, it would give the chain other rules than its file says. The reference reads
-/// names without regard to case, so another spelling of a known one is unknown too.
+/// Returns whether a member of a native chain's `config` is, judging by its name, a rule that this release does not
+/// know: a height, a time, a system contract. If it were ignored, the chain would have other rules than its file says.
+/// The reference ignores the case of names, so another spelling of a known name counts as unknown, too.
 pub(super) fn is_unknown_native_rule(member: &str) -> bool {
     let lower = member.to_ascii_lowercase();
     let looks_like_a_rule = ["block", "time", "smc"].iter().any(|end| lower.ends_with(end)) || lower.starts_with("tip");

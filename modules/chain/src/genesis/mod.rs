@@ -133,8 +133,8 @@ impl Genesis {
     /// Reads a genesis file in go-ethereum's form, of either profile.
     ///
     /// Numbers may be JSON numbers or strings, decimal or hexadecimal, also without `0x`; addresses may begin with
-    /// `xdc`; null members count as absent; unknown members are ignored, except rules of a native chain, which are
-    /// refused: the chain would have other rules than its file says.
+    /// `xdc`; null members count as absent. Unknown members are ignored, except rules of a native chain: they are
+    /// refused, because the chain would have other rules than its file says.
     ///
     /// # Errors
     /// [`GenesisError`].

@@ -18,8 +18,8 @@ impl ChainSpec {
     }
 }
 
-/// A step from the parent's gas limit towards `wanted`: at most a 1024th of it less one, and never below 5000
-/// (`docs/spec/upgrades.md` 6).
+/// A step from the parent's gas limit towards `wanted`: at most a 1024th of the parent's limit minus one, and never
+/// below 5000 (`docs/spec/upgrades.md` 6).
 pub fn stepped_gas_limit(parent_limit: u64, wanted: u64) -> u64 {
     let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
     let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);

@@ -46,8 +46,8 @@ pub struct NativeHeights {
     /// 0x91 to 0x94 are no longer special.
     #[serde(rename = "tipXDCXReceiverDisable")]
     pub tip_xdcx_receiver_disable: u64,
-    /// No effect on blocks, whose gas rules of Berlin begin at `eip1559`. The height counts in the order of forks, the fork
-    /// id and `eth_config`.
+    /// Has no effect on blocks, because Berlin's gas rules begin at `eip1559`. The height is used in the order of
+    /// forks, the fork id and `eth_config`.
     pub berlin: u64,
     /// The BASEFEE opcode.
     pub london: u64,
@@ -76,8 +76,9 @@ pub struct NativeHeights {
     /// Penalties for too few blocks, and parole (`docs/spec/upgrades.md` 5).
     pub tip_upgrade_penalty: Option<u64>,
     /// The changes of the later program that have no height of their own: the owner of the author is read before each
-    /// transaction, and storage prevents a creation (`docs/spec/upgrades.md` 9.1, 9.3). With `prague` unless a network
-    /// says otherwise: blocks from there on are made by the later program. Older history has the rules of v2.7.0.
+    /// transaction, and storage prevents a creation (`docs/spec/upgrades.md` 9.1, 9.3). Equals `prague` unless a
+    /// network sets another height: from there on, blocks are made by the later program. Earlier blocks follow the
+    /// rules of v2.7.0.
     pub later_program: Option<u64>,
     /// No effect: the reference has a height and nothing that reads it (`docs/spec/upgrades.md` 8).
     pub tip_epoch_halving: Option<u64>,

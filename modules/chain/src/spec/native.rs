@@ -85,7 +85,7 @@ pub enum NativeConfigError {
     },
 }
 
-/// Contracts read by native rules, besides those at fixed addresses (`docs/spec/chain.md` 3.1).
+/// Contracts read by native rules, in addition to those at fixed addresses (`docs/spec/chain.md` 3.1).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeContracts {

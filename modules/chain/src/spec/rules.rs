@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Activation, ChainSpec, NamedHeight, NativeSettings, RoundConfig};
 
-/// Version of the list, raised when an entry changes its meaning. A new entry needs no other version: it is taken over
-/// by a folder none of whose blocks it concerns.
+/// Version of the list, raised when an entry changes its meaning. Adding an entry does not need a new version: a folder
+/// accepts it if it affects none of the folder's blocks.
 const LIST: u32 = 1;
 
 /// When a rule begins to apply.
@@ -223,8 +223,8 @@ fn since(activation: Activation) -> Since {
     }
 }
 
-/// What the parameters of a round say about its blocks. Those that the file does not have are left out, so that entries
-/// of older releases stay as they are.
+/// The parameters of a round as text. Parameters that the file does not set are omitted, so that entries of older
+/// releases stay unchanged.
 fn value_of(config: &RoundConfig) -> String {
     let mut value = format!(
         "{} masternodes, a block in {} s, certificates of {}",
@@ -271,7 +271,7 @@ impl List {
         self.add("XDPoS.rewardCheckpoint", always, consensus.reward_checkpoint);
         self.add("XDPoS.foudationWalletAddr", always, consensus.foundation_wallet);
         self.add("XDPoS.skipV1Validation", always, consensus.skip_v1_validation);
-        // After the last block of engine v1 the next one is the first judged by the other engine.
+        // The first block judged by the other engine is the one after the last block of engine v1.
         self.add("XDPoS.v2.switchBlock", Some(Since::Block(consensus.switch_block.saturating_add(1))), "");
         let v2 = Some(Since::Block(consensus.switch_block.saturating_add(1)));
         self.add("XDPoS.v2.switchEpoch", v2, consensus.switch_epoch);

@@ -1,5 +1,5 @@
-//! What the engine of a chain family gives to the sealer of `tenon-consensus`, beside the `ConsensusEngine` of `tenon-api`
-//! that decides about blocks.
+//! The interface that the engine of a chain family provides to the sealer of `tenon-consensus`, in addition to the
+//! `ConsensusEngine` of `tenon-api`, which decides about blocks.
 //!
 //! It owns [`SealerDuty`]: the transactions that a network expects from the maker of a block. `modules/native/consensus`
 //! implements it, `core/node` hands it to the sealer.
@@ -16,7 +16,7 @@ use tenon_api::{Failure, RecoveredTransaction, SealedHeader, StateReader};
 /// Makes the transactions that a network expects from the maker of a block.
 pub trait SealerDuty: fmt::Debug + Send + Sync {
     /// Returns the transaction that is due in the block after `head`, if there is one. Its nonce is the account's nonce
-    /// in `state`, the state after `head`: no other program may use the key.
+    /// in `state`, the state after `head`; therefore no other program may use the key.
     ///
     /// # Errors
     /// Why a transaction that is due cannot be made.

@@ -1,9 +1,9 @@
 //! Waits for the block of a transaction, on nodes that make blocks for transactions.
 //!
 //! The sealer works in rounds: a round begins by reading the pool and ends when no sealable transaction is left. A
-//! waiting sender requests a round and returns when the round ends, or earlier if a block with its transaction was
-//! made. So nothing is polled, any number of senders wait for one block, and a transaction that fits no block (a nonce
-//! gap, a price below the base fee) costs its sender an empty round.
+//! waiting sender requests a round and returns when the round ends, or earlier once a block contains its transaction.
+//! So nothing is polled, many senders can wait for one block, and a transaction that fits no block (because of a nonce
+//! gap or a price below the base fee) costs its sender only an empty round.
 
 use std::{
     sync::{

@@ -90,7 +90,7 @@ pub enum ExecutionError {
 }
 
 impl ExecutionError {
-    /// Returns whether the block itself is invalid, rather than data or rules missing on this node.
+    /// Returns whether the block itself is invalid, as opposed to data or rules missing on this node.
     pub fn condemns_the_block(&self) -> bool {
         match self {
             Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
@@ -111,7 +111,7 @@ impl ExecutionError {
 /// Why a transaction cannot be executed at its position in this block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionRejection {
-    /// The rest of the block's gas is less than the transaction's limit.
+    /// The transaction's gas limit exceeds the block's remaining gas.
     #[error("gas limit {gas_limit} exceeds the {available} that the block has left")]
     BlockGas {
         /// The transaction's limit.
@@ -119,7 +119,7 @@ pub enum TransactionRejection {
         /// Remaining gas.
         available: u64,
     },
-    /// The rest of the block's blob gas is less than the transaction's.
+    /// The transaction's blob gas exceeds the block's remaining blob gas.
     #[error("blob gas {blob_gas} exceeds the {available} that the block has left")]
     BlockBlobGas {
         /// The transaction's blob gas.
@@ -139,7 +139,7 @@ pub enum TransactionRejection {
 }
 
 impl TransactionRejection {
-    /// Returns whether a later block may include the transaction: only gas is lacking here.
+    /// Returns whether a later block may include the transaction: only the gas of this block does not suffice.
     pub const fn is_out_of_block_gas(&self) -> bool {
         matches!(self, Self::BlockGas { .. } | Self::BlockBlobGas { .. })
     }

@@ -1,13 +1,15 @@
-//! What a family of chains implements for the execution of blocks, and the EVM and the state that it works on.
+//! The interface that a family of chains implements for the execution of blocks, with the EVM and the state that it
+//! uses.
 //!
 //! It owns the traits [`ChainFamily`] and [`FamilyBlock`] with Ethereum's implementation ([`EthereumFamily`]), the rules of
 //! a block ([`BlockRules`]), revm's EVM with our changes ([`BlockEvm`]; [`AnyEvm`] for families), the state of a block
 //! above its parent's ([`BlockState`]), and the errors of execution. `tenon-execution` runs blocks with them,
 //! `tenon-simulation` calls and traces; `modules/native/execution` is the family of native chains.
 //!
-//! Invariants: the crate knows the steps of a block only as the methods that a family adds to them, and no family but
+//! Invariants: the crate knows the steps of a block only as methods that a family adds to them, and no family but
 //! Ethereum's. Differences between forks are data in [`BlockRules`]. It reads the database through a `StateReader` and
-//! writes nothing; a run for a client stops when its caller has gone, its time is over or its memory is used up.
+//! writes nothing; a run for a client stops when its caller has disconnected, its time limit has passed or its memory
+//! is used up.
 
 #![forbid(unsafe_code)]
 

@@ -33,7 +33,7 @@ pub struct BlockExecution<I = ()> {
     gas_used: u64,
     blob_gas_used: u64,
     family: Arc<dyn ChainFamily>,
-    /// What the chain's family keeps and does in this block.
+    /// The steps of the chain's family, and the state that it keeps in this block.
     steps: Box<dyn FamilyBlock>,
     /// Source of state roots after single transactions, for receipts before Byzantium.
     trie: Option<(Arc<dyn TrieReader>, B256)>,
@@ -67,7 +67,7 @@ pub struct BlockOutcome {
     pub requests_hash: Option<B256>,
     /// The state after the block.
     pub state: BlockState,
-    /// Changes of a trie that the chain's family keeps beside the state's.
+    /// Changes of an additional trie of the chain's family.
     pub extra_trie: Option<TrieUpdate>,
 }
 
@@ -173,7 +173,8 @@ impl<I> BlockExecution<I> {
         Ok(Prepared::Executed { env, fees, blob_gas })
     }
 
-    /// The next transaction as a message to any receiver: so the reference traces it ([`FamilyBlock::message_fees`]).
+    /// The next transaction as a message to any receiver, which is how the reference traces it
+    /// ([`FamilyBlock::message_fees`]).
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].

@@ -176,7 +176,7 @@ impl Executor {
         BlockState::new(parent, self.codes.clone())
     }
 
-    /// A state for execution that asks the reader below it for all code, even for code that others executed lately.
+    /// A state for execution that reads all code from `parent`, even code that others have executed recently.
     pub fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, CodeCache::default())
     }
@@ -186,7 +186,7 @@ impl Executor {
         self.family.spec()
     }
 
-    /// What the chain's family decides.
+    /// The chain's family.
     pub const fn family(&self) -> &Arc<dyn ChainFamily> {
         &self.family
     }

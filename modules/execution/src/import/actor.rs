@@ -122,7 +122,7 @@ impl ChainHandle {
 
     async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        // The caller may have gone; the chain has moved all the same.
+        // The caller may have disconnected; the chain has changed all the same.
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
         answer.await.unwrap_or_else(|_| Err(gone()))
     }

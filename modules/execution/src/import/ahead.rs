@@ -17,13 +17,13 @@ use tenon_api::{
     LogFilter, Receipt, RecoveredBlock, SealedHeader, SlotChange, StateReader, StoreError, TrieReader,
 };
 
-/// Memory of a trie node beside its RLP and path: its value, its entry in the list, its entry by hash.
+/// Memory of a trie node in addition to its RLP and path: its value, its entry in the list, its entry by hash.
 const NODE_BYTES: usize = 200;
 /// Memory of a changed slot.
 const SLOT_BYTES: usize = size_of::<SlotChange>();
 /// Memory of a changed account.
 const ACCOUNT_BYTES: usize = size_of::<AccountChange>();
-/// Memory of a log beside its data and topics.
+/// Memory of a log in addition to its data and topics.
 const LOG_BYTES: usize = 100;
 
 /// A block that was executed and verified, and is being written.
@@ -92,7 +92,7 @@ fn slot_after(change: &AccountChange, slot: B256) -> Slot {
 
 /// Consecutive blocks, oldest first; the oldest follows a block of the database.
 ///
-/// They may be hundreds, so everything is found without asking each.
+/// There may be hundreds of them, so everything is indexed instead of searching each block.
 #[derive(Clone, Default)]
 pub(super) struct Waiting {
     blocks: VecDeque<Arc<WaitingBlock>>,
@@ -192,7 +192,7 @@ pub(super) struct ChainAhead {
     committed: Arc<dyn ChainReader>,
     waiting: Arc<Waiting>,
     head: Arc<Head>,
-    /// The last common block, if the blocks are a branch beside canonical ones.
+    /// The last common block, if the blocks form a side branch.
     fork: Option<BlockNumber>,
 }
 
@@ -331,7 +331,7 @@ struct StateAhead {
     committed: Arc<dyn ChainReader>,
     below: Arc<dyn StateReader>,
     number: BlockNumber,
-    /// Also blocks above `number`.
+    /// May contain blocks above `number`, too.
     waiting: Arc<Waiting>,
     /// Whether the blocks are not on the canonical chain, so that the head's state cannot be used below them.
     is_branch: bool,

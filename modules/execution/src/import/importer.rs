@@ -135,7 +135,7 @@ impl Importer {
         let below = BlockNumber(parent.number);
         let state = match self.chain.canonical_hash(below)? == Some(parent.hash()) {
             true => self.chain.state_at(below).ok(),
-            // The state root of a parent that was not executed is a claim, also if a state with this root is stored.
+            // Without execution, a parent's state root is only a claim, even if a state with this root is stored.
             false if self.chain.receipts(parent.hash())?.is_none() => None,
             false => self.chain.state_of_branch(parent)?,
         };
@@ -166,7 +166,7 @@ impl Importer {
         }
         let header = self.engine.verify_header(&block.header, parent, chain);
         let verified = header.and_then(|()| self.engine.verify_body(block, chain));
-        // A block whose time has not come, or that could not be checked, is not a wrong one.
+        // A block from the future, or one that could not be checked, is not an invalid block.
         verified.inspect_err(|error| {
             if error.cause == RefusalCause::BrokenRule {
                 self.remember_refusal(&block.header);

@@ -25,8 +25,8 @@ const GROUP_BYTES: usize = 4 << 20;
 /// After this many blocks other writers (a sealer, a request) get their turn.
 const TURN_BLOCKS: usize = 64;
 
-/// The same for blocks that are committed in groups, after this many groups: at the end of a turn the last one is waited
-/// for.
+/// The same for blocks that are committed in groups, as a number of groups. At the end of a turn the import waits for
+/// the last commit.
 const TURN_GROUPS: usize = 16;
 
 /// A block processed by an import.
@@ -107,7 +107,7 @@ impl Importer {
             thread::Builder::new()
                 .name("import-read".to_owned())
                 .spawn_scoped(scope, || self.read_ahead(blocks, &workers, &{ sender }))?;
-            // Dropping the groups, also on an error, ends the other thread at its next one.
+            // Dropping the groups, on success or error, ends the other thread at its next one.
             self.insert_all(groups, &mut progress)
         });
         self.writer.flush()?;
@@ -124,8 +124,8 @@ impl Importer {
         Ok(())
     }
 
-    /// Inserts this group and those that are ready by its end. Everything is committed at the end, so that waiting for
-    /// further blocks delays neither readers nor other writers.
+    /// Inserts this group and those that are ready by its end. Everything is committed before it returns, so that
+    /// waiting for further blocks delays neither readers nor other writers.
     fn take_turn(
         &self,
         group: Vec<Prepared>,
@@ -181,7 +181,7 @@ struct Turn<'a> {
     to_commit: Sender<Vec<Arc<BlockCommit>>>,
     /// How many blocks were committed, in order; ends with the first error.
     committed: Receiver<Result<usize, ImportError>>,
-    /// How many blocks like the newest one are committed at once.
+    /// How many blocks like the newest one are committed in one batch.
     group_size: usize,
     groups_sent: usize,
     /// Executed blocks that are not sent yet.
@@ -190,7 +190,7 @@ struct Turn<'a> {
     group_bytes: usize,
     /// Executed blocks whose commit is not confirmed yet, those of the group too.
     waiting: Arc<Waiting>,
-    /// The same, for the observer.
+    /// The same blocks, as reported to the observer.
     passed: VecDeque<ImportedBlock>,
 }
 
@@ -232,7 +232,7 @@ impl Turn<'_> {
             self.group_size = self.importer.writer.group_size(&block.header);
             self.add(executed, passed);
             let is_full = self.group_bytes >= GROUP_BYTES || self.group.len() >= self.group_size;
-            // On a failure of the other thread an earlier block's result has the error.
+            // If the other thread has failed, the result of an earlier block contains the error.
             return if is_full && self.send().is_none() { self.settle(progress) } else { Ok(()) };
         }
         self.settle(progress)?;
@@ -285,11 +285,11 @@ impl Turn<'_> {
     /// Waits until all executed blocks are committed.
     fn settle(&mut self, progress: &mut Progress<'_>) -> Result<(), ImportError> {
         if !self.group.is_empty() {
-            // If it has failed, an earlier result said so.
+            // If the other thread has failed, an earlier result contains the error.
             let _ = self.send();
         }
         while !self.waiting.is_empty() {
-            // Without a result the other thread has failed before, as an earlier result said.
+            // No result means that the other thread failed; an earlier result contains the error.
             let Ok(outcome) = self.committed.recv() else { break };
             self.note(outcome, progress)?;
         }

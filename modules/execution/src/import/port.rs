@@ -1,4 +1,4 @@
-//! Blocks from other nodes: what becomes of each, by type.
+//! Blocks from other nodes, and what an import error means for each.
 
 use std::convert::Infallible;
 
@@ -75,7 +75,7 @@ fn of_refusal(error: &ConsensusError) -> BlockVerdict {
 }
 
 impl ImportError {
-    /// What the error says about the block.
+    /// The verdict on the block that follows from the error.
     fn verdict(&self) -> BlockVerdict {
         match self {
             Self::UnknownParent { .. } => BlockVerdict::ParentUnknown,
@@ -90,7 +90,7 @@ impl ImportError {
         }
     }
 
-    /// Hash of the refused block, where the error knows it.
+    /// Hash of the refused block, if the error contains it.
     const fn hash(&self) -> Option<tenon_api::B256> {
         match self {
             Self::UnknownParent { hash, .. } => Some(*hash),

@@ -48,7 +48,7 @@ struct ByteLimit(Arc<(Mutex<LimitState>, Condvar)>);
 #[derive(Default)]
 struct LimitState {
     bytes: u64,
-    /// Set when no blocks are taken any more: their bytes are never released.
+    /// Set when no more blocks are accepted: their bytes are never released.
     is_closed: bool,
 }
 

@@ -18,11 +18,11 @@ use crate::{
 /// Gas of the cheapest transaction: with less gas left, no other fits.
 const MIN_TRANSACTION_GAS: u64 = 21_000;
 
-/// Space for a block's header and list headers beside its transactions, bytes: generous, because every node refuses a
-/// block that is too large.
+/// Space for a block's header and list headers in addition to its transactions, bytes. Generous, because every node
+/// refuses a block that is too large.
 const SIZE_RESERVE: u64 = 64 * 1024;
 
-/// A new block before its seal, with what its execution gave.
+/// A new block before its seal, with the results of its execution.
 struct Unsealed {
     header: Header,
     transactions: Vec<Arc<Transaction>>,
@@ -76,7 +76,7 @@ impl Importer {
         Ok(block)
     }
 
-    /// Executes as many of the transactions as fit, and completes the header but for the seal.
+    /// Executes as many of the transactions as fit, and completes the header except the seal.
     fn fill(
         &self,
         mut execution: BlockExecution,

@@ -35,8 +35,8 @@ impl Importer {
         self.reorganise(block)
     }
 
-    /// First executes the whole branch beside the chain; then it replaces the other in one step, on disk and for
-    /// readers. A branch with an invalid block changes nothing.
+    /// First executes the whole side branch; then it replaces the other one in one step, on disk and for readers. A
+    /// branch with an invalid block changes nothing.
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (ancestor, branch) = self.branch_of(tip)?;
         self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;
@@ -97,7 +97,7 @@ impl Importer {
             let parent = waiting.last().map_or_else(|| Arc::clone(&base.header), |below| Arc::clone(below.header()));
             let chain = ChainAhead::beside(&self.chain, &base, Arc::clone(&waiting));
             let executed = WaitingBlock::new(self.execute(&chain, block, &parent)?);
-            // Otherwise the list would be copied to add the block.
+            // Releases the chain's share of the list, which would otherwise be copied to add the block.
             drop(chain);
             weight = weight.saturating_add(executed.weight());
             if weight > self.reorganisation_bytes {

@@ -1,5 +1,5 @@
-//! What a walk over an epoch needs of its headers. A certificate of 108 signatures makes a header seven kilobytes, and an
-//! epoch switch walks over some 2,700 of them for rewards and penalties.
+//! The part of a header that walks over an epoch need. A certificate of 108 signatures makes a header seven kilobytes
+//! large, and an epoch switch walks over some 2,700 headers for rewards and penalties.
 
 use tenon_api::{Address, B256, ChainReader, SealedHeader, U256};
 use tenon_chain::NativeConsensus;
@@ -10,7 +10,7 @@ use crate::{
     v2::{V2Error, is_epoch_switch, opens_epoch},
 };
 
-/// A header without what makes it large.
+/// A header reduced to its small parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderLink {
     /// The header's hash.
@@ -55,7 +55,7 @@ impl HeaderLink {
     ) -> Result<bool, V2Error> {
         match &self.extra {
             Some(extra) if self.number > consensus.switch_block => Ok(opens_epoch(consensus, extra)),
-            // The switch block, and what the rule refuses with its own error.
+            // The switch block, and blocks that the rule refuses with an error of its own.
             _ => is_epoch_switch(consensus, &**required(chain, self.hash)?),
         }
     }

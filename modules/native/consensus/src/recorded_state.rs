@@ -27,7 +27,7 @@ const OWNED: u64 = 6;
 const CANDIDATES: u64 = 8;
 const MIN_CANDIDATE_CAP: u64 = 11;
 const MIN_VOTER_CAP: u64 = 12;
-/// The flag "is a candidate" beside the owner.
+/// The flag "is a candidate", in the same word as the owner.
 const IS_CANDIDATE: U256 = U256::from_limbs([0, 0, 1 << 32, 0]);
 
 fn slot(number: u64) -> B256 {

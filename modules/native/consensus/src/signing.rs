@@ -18,7 +18,7 @@ pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 const INPUT_BYTES: usize = 68;
 /// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
-/// Blocks of which something is cached: the two epochs of 900 blocks that one reward needs and the one that is imported
+/// Number of blocks with cached data: the two epochs of 900 blocks that one reward needs and the one that is imported
 /// until the next reward, with room for late epoch switches.
 const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
@@ -66,15 +66,15 @@ pub enum Counted {
 
 type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 
-/// Caches the signing transactions of recent blocks and what walks need of their headers, so that an epoch switch need
-/// not read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
+/// Caches the signing transactions of recent blocks and the parts of their headers that walks need, so that an epoch
+/// switch does not have to read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
 ///
-/// Look-ups peek, so that what was cached first is dropped first. Walks go from new to old blocks: with the order of
-/// last use, the newest blocks, which the next walk needs, would be dropped before old ones.
+/// Look-ups do not count as use, so entries are evicted in the order of insertion. Walks go from new to old blocks:
+/// with eviction by last use, the newest blocks, which the next walk needs, would be dropped before old ones.
 pub struct SigningIndex {
     /// Locked for a look-up or an insertion only, never while a block is read.
     remembered: Mutex<Remembered>,
-    /// As above.
+    /// Locked like `remembered`.
     links: Mutex<LruCache<B256, HeaderLink>>,
 }
 
@@ -86,7 +86,7 @@ impl Default for SigningIndex {
 }
 
 impl SigningIndex {
-    /// Caches what concerns a block that is in memory.
+    /// Caches the signing transactions and the link of a block that is in memory.
     pub fn observe(&self, block: &RecoveredBlock) {
         let link = HeaderLink::new(&block.header);
         self.links.lock().put(link.hash, link);

@@ -1,4 +1,4 @@
-//! Checks that a block needs no exchange, where the exchange's step is not executed.
+//! Checks that a block does not need the exchange, for blocks whose exchange step is not executed.
 
 use alloy_primitives::Address;
 use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
@@ -6,7 +6,7 @@ use tenon_chain::NativeSettings;
 
 use crate::{EXCHANGE_ROOTS, LENDING, MainState, QUIET_UNTIL, RELAYER_COUNT, TRADING, batch::may_hold_orders};
 
-/// A rule of the exchange that a block or transaction requires and that is not applied here.
+/// A rule of the exchange that a block or transaction requires, but that is not applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsupported(pub &'static str);
@@ -14,7 +14,7 @@ pub struct Unsupported(pub &'static str);
 /// Checks that the opening step of a block would not change the exchange's state.
 ///
 /// # Errors
-/// The main state cannot be read; the inner error if the step would change the exchange's state.
+/// The main state cannot be read. The inner error means that the step would change the exchange's state.
 pub fn check_block(
     native: &NativeSettings,
     header: &Header,

@@ -56,8 +56,8 @@ const USER: Address = Address::ZERO;
 /// Bytes of a step.
 const STEP: usize = 8;
 
-/// Runs a market: six bytes of initial values, then steps of eight bytes, each of which is an order, or the end of a
-/// block or an epoch. After each block its trading state must be complete and must contain all stored nodes, and no
+/// Runs a market: six bytes of initial values, then steps of eight bytes, each of which is an order, the end of a block
+/// or the end of an epoch. After each block its trading state must be complete and reachable from the root, and no
 /// tokens may have been created or lost.
 ///
 /// # Panics

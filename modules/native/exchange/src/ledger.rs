@@ -156,7 +156,7 @@ impl<'a> Ledger<'a> {
         self.slot(self.registration, record_slot(relayer, member))
     }
 
-    /// The rest of a relayer's deposit.
+    /// The remaining deposit of a relayer.
     pub(super) fn deposit(&mut self, relayer: Address) -> Result<Wide, StoreError> {
         self.member(relayer, DEPOSIT).map(wide)
     }

@@ -203,7 +203,7 @@ impl Market<'_, '_> {
         Ok(Ok(Matched::Traded { quantity, rejects_maker }))
     }
 
-    /// The value of one whole quote token in coins by the last trades; `None` if there were none.
+    /// The value of one whole quote token in coins, by the last trades; `None` if there were none.
     fn worth_of(&mut self, quote: Address) -> Step<Option<Wide>> {
         if quote == NATIVE {
             return Ok(Ok(Some(COIN)));

@@ -54,7 +54,7 @@ impl Nodes {
     #[must_use]
     pub(super) fn apply(&self, update: TrieUpdate) -> bool {
         let mut kept = self.0.lock();
-        // No trie, not even another one, needs superseded nodes again.
+        // No trie needs superseded nodes again, neither the updated one nor another.
         let were_there = update.superseded.iter().all(|place| kept.remove(place).is_some());
         kept.extend(update.writes.into_iter().map(|node| ((node.position, node.hash), node.rlp)));
         were_there

@@ -38,7 +38,7 @@ pub enum OpeningError {
     Trie(TrieError),
 }
 
-/// Length of a trading root; a lending root is at the end of the rest.
+/// Length of a trading root. An input with both roots ends with the lending root.
 const ROOT_LENGTH: usize = 32;
 
 /// Orders whose signers are recovered in one batch.

@@ -62,7 +62,7 @@ pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
     signers.iter().zip(orders).map(|(signer, order)| *signer == order.user).collect()
 }
 
-/// The bytes are not an order. The reference skips such entries.
+/// The bytes are not an order. The reference skips such list entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoOrder;
 

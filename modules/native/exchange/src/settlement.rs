@@ -152,7 +152,7 @@ impl Computed<'_, '_> {
     }
 }
 
-/// The values to be written: token, account, amount; or why the order fails.
+/// A value to be written (token, account, amount), or why the order fails.
 type Writes = Result<Result<(Address, Address, Wide), &'static str>, ExchangeError>;
 
 /// Step 4: makes all transfers. The inner error fails the order.
@@ -204,8 +204,8 @@ pub(super) fn settle(
         }
     }
     ledger.pay_masternode(RELAYER_FEE + RELAYER_FEE)?;
-    // These absolute values were computed above, so a payment to the masternode's owner is lost if the owner is a
-    // party.
+    // These balances were computed before the masternode was paid. If its owner is a party of the trade, this
+    // overwrites the payment.
     for (token, account, amount) in writes {
         ledger.set_holding(token, account, amount)?;
     }

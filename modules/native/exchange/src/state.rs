@@ -1,9 +1,9 @@
 //! The trading state: the trie of order books and user nonces, and the tries below each book
 //! (`docs/spec/chain.md` 6.3).
 //!
-//! A block's changes are kept in memory beside the stored tries and written at the end of the block. Two consequences
-//! of the reference's caching are visible in roots: an order book that was only read is created, and a price level that
-//! was emptied stays invisible to matching until the block ends, even if a new order is added to it.
+//! A block's changes are kept in memory in addition to the stored tries, and written at the end of the block. Two
+//! consequences of the reference's caching are visible in roots: an order book that was only read is created, and a
+//! price level that was emptied stays invisible to matching until the block ends, even if a new order is added to it.
 
 mod check;
 #[cfg(feature = "fuzzing")]

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, address};
 
-/// Block signers: signing transactions go there.
+/// The block signers' contract, which receives signing transactions.
 pub(super) const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000000000000089");
 /// Randomize contract.
 pub(super) const RANDOMIZE: Address = address!("0000000000000000000000000000000000000090");

@@ -30,7 +30,8 @@ pub(super) struct NativeBlock {
     author: Address,
     owner: Address,
     sponsorship: Sponsorship,
-    /// Whether the exchange's step was executed or deliberately skipped, so that its transactions need no check.
+    /// Whether the exchange's step was executed or deliberately skipped, so that the block's transactions need no check
+    /// by the exchange.
     needs_no_judgement: bool,
     /// Changes of that step to the trading state.
     trading: Option<TrieUpdate>,
@@ -68,8 +69,9 @@ impl NativeBlock {
         })
     }
 
-    /// Reads the author's owner again, before each transaction, where the later program does (`docs/spec/upgrades.md` 9.1).
-    /// v2.7.0 reads it once: then a registration in the block has no effect on its later fees.
+    /// Reads the author's owner again before each transaction, on chains where the later program does so
+    /// (`docs/spec/upgrades.md` 9.1). v2.7.0 reads it once per block, so a registration in the block does not affect
+    /// later fees of that block.
     fn refresh_owner(&mut self, state: &mut BlockState) -> Result<(), StateError> {
         if self.settings.heights.is_later_program(self.number) {
             self.owner =
@@ -124,7 +126,7 @@ impl FamilyBlock for NativeBlock {
         Ok(Treatment::Executed(Some(fees)))
     }
 
-    /// The usual fees, but without an owner of the author.
+    /// The usual fees, but as if the author had no owner.
     fn message_fees(&self, transaction: &Transaction) -> Result<Option<Fees>, TransactionRejection> {
         self.fee_rules(Address::ZERO).fees(transaction, self.sponsorship.capacity(transaction.to)).map(Some)
     }

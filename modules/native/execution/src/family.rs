@@ -1,4 +1,4 @@
-//! What a native chain decides about blocks.
+//! The decisions of a native chain about executing blocks.
 
 use std::sync::Arc;
 

@@ -77,8 +77,8 @@ fn begin(evm: &mut AnyEvm<'_>, frame: FrameInit) -> Result<Option<FrameResult>, 
     Ok(result)
 }
 
-/// Ends a frame whose last instructions wrote the journal's entries from `start` on. Frames begin only in between, so a
-/// transfer among these entries is that of SELFDESTRUCT.
+/// Ends a frame whose last instructions wrote the journal's entries from `start` on. No frame begins among these
+/// entries, so a transfer in them is that of SELFDESTRUCT.
 fn end(evm: &mut AnyEvm<'_>, result: &FrameResult, start: usize) {
     let journal = &evm.context().journaled_state.inner.journal;
     let entries = journal.get(start..).unwrap_or_default();
@@ -101,11 +101,11 @@ fn end(evm: &mut AnyEvm<'_>, result: &FrameResult, start: usize) {
     }
 }
 
-/// Who pays and who receives the value of a frame.
+/// The payer and the receiver of the value of a frame.
 type Parties = (Address, Option<Address>);
 
-/// Before a frame that moves a value: lets the EVM do so where balances have more than its 256 bits (`docs/spec/chain.md`
-/// 8.1).
+/// Called before a frame that moves a value: prepares balances of more than 256 bits, so that the EVM can move the
+/// value (`docs/spec/chain.md` 8.1).
 fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parties>, EvmFailure> {
     let (from, to, value) = match &frame.frame_input {
         FrameInput::Call(call) => match call.value {
@@ -121,7 +121,8 @@ fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parti
     let journal = &mut evm.context().journaled_state;
     let payer = journal.inner.state.get(&from).map(|account| (account.info.nonce, account.info.balance));
     let to = match (&frame.frame_input, payer) {
-        // The EVM reads the new contract's account once it knows that the creator can pay and can count up its nonce.
+        // The EVM reads the new contract's account only after it knows that the creator can pay and can increment its
+        // nonce.
         (FrameInput::Create(create), Some((nonce, seen))) if nonce < u64::MAX => {
             let pays = journal.database.rich_or_new().whole(from, seen) >= widen(value);
             let created = pays.then(|| create.created_address(nonce));
@@ -136,7 +137,7 @@ fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parti
     Ok(Some((from, to)))
 }
 
-/// After a frame has begun, or ended at once.
+/// Called after a frame has begun, or has ended without running.
 fn begin_whole_balances(evm: &mut AnyEvm<'_>, parties: Option<Parties>, result: Option<&FrameResult>) {
     let journal = &mut evm.context().journaled_state;
     let (rich, state) = (journal.database.rich_or_new(), &mut journal.inner.state);

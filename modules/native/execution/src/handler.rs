@@ -132,7 +132,7 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
 }
 
 impl NativeHandler<'_, '_> {
-    /// Checks the sender and deducts the price of all gas, in the EVM's numbers.
+    /// Checks the sender and deducts the price of all gas, with the EVM's 256-bit numbers.
     fn deduct_within_256_bits(&self, evm: &mut AnyEvm<'_>) -> Result<(), EvmFailure> {
         if self.fees.sponsor.is_none() {
             return pre_execution::validate_against_state_and_deduct_caller(evm.ctx());

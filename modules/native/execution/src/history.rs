@@ -16,8 +16,8 @@ const CODE_HASH: B256 = b256!("6e49e66782037c0555897870e29fa5e552daf4719552131a0
 /// Puts the contract in place if it is not there yet, and stores the parent's hash through it. A failed call changes
 /// nothing and does not invalidate the block.
 ///
-/// The reference also fills slots for earlier blocks when it deploys the contract, from the fork's parent on. Code can't
-/// disappear, so that it deploys in the fork block or in block 1, where the parent is the only such block.
+/// When the reference deploys the contract, it also fills slots for earlier blocks, from the fork's parent on. Code
+/// never disappears, so it deploys in the fork block or in block 1, and the parent is the only such block.
 ///
 /// # Errors
 /// [`ExecutionError::Unsupported`] if other code is at the address: the reference stops there.

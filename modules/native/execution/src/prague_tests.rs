@@ -224,7 +224,8 @@ fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
     assert_eq!(execute(&executor, PRAGUE, &State::funded(), &[enough]).gas(), [22_000]);
 }
 
-// 7.2, 13.8: 46,000 for one authorization; 12,500 of it come back for an existing authority, as far as a fifth of the gas.
+// 7.2, 13.8: an authorization costs 46,000; 12,500 of it are refunded for an existing authority, up to a fifth of the
+// gas.
 #[test]
 fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
     let executor = Executor::new(crate::family_of(&spec()));

@@ -119,8 +119,8 @@ impl Active {
         }
     }
 
-    /// Later instruction tables contain the earlier ones, but gas for state access, refunds and code limits have
-    /// heights of their own: no known chain has the mixtures that an unordered configuration would give.
+    /// Refuses forks in an unusual order. A later instruction table contains the earlier ones, but gas for state access,
+    /// refunds and code limits have heights of their own: an unusual order would mix rules as no known chain does.
     fn check_order(&self, header: &Header) -> Result<(), ExecutionError> {
         let late = self.constantinople || self.istanbul || self.berlin;
         let is_ordered = (!self.prague || self.cancun)

@@ -34,7 +34,7 @@ pub(super) struct Sponsorship {
     failure_charge: Vec<ChargedSlot>,
 }
 
-/// A slot of a token that was changed by the failure of the previous transaction.
+/// A slot of a token that was changed because the previous transaction failed.
 ///
 /// The reference changes it after finalising that transaction. So the next one sees the new value, but its SSTORE still
 /// treats the old one as the original.
@@ -91,7 +91,7 @@ impl Sponsorship {
     /// Deducts the cost of a transaction from its token's deposit.
     pub(super) fn spend(&mut self, token: Address, cost: U256) {
         if let Some(capacity) = self.capacities.get_mut(&token) {
-            // The whole gas limit was checked before, so it suffices.
+            // The whole gas limit was checked against the deposit before, so this cannot underflow.
             *capacity = capacity.saturating_sub(cost);
             self.used.insert(token);
             self.total = self.total.saturating_add(cost);

@@ -122,7 +122,7 @@ impl Candidate {
         // The changes are discarded.
         match outcome.map(|outcome| outcome.result) {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
-            // There a failed call returns nothing, which then cannot be decoded.
+            // In the reference, a failed call returns nothing, which then cannot be decoded.
             Ok(_) => Ok(number_in(&Bytes::new())),
             Err(EVMError::Database(StateError(error))) => Err(error),
             Err(failure) => Ok(Err(failure.to_string())),

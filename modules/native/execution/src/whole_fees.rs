@@ -1,5 +1,5 @@
-//! Fees of transactions whose sender or prices are beyond the EVM's numbers (`docs/spec/chain.md` 8.1): compared, deducted
-//! and paid at full width.
+//! Fees of transactions whose sender's balance or prices exceed the EVM's 256-bit numbers (`docs/spec/chain.md` 8.1):
+//! compared, deducted and paid at full width.
 
 use alloy_primitives::{Address, U256};
 use revm::{
@@ -14,7 +14,7 @@ use tenon_api::WholeBalance;
 
 use tenon_execution_interface::{AnyEvm, EvmFailure, Fees, OwnPrices, saturated, widen};
 
-/// Checks the sender, deducts the price of all gas, and counts up its nonce.
+/// Checks the sender, deducts the price of all gas, and increments the sender's nonce.
 ///
 /// # Errors
 /// The transaction is not valid, or the database failed.

@@ -22,7 +22,7 @@ fn spec(chain_id: u64) -> Arc<ChainSpec> {
     spec_with(chain_id, "")
 }
 
-/// The same with these members in `config`.
+/// Rules of this network id, with these members in `config`.
 fn spec_with(chain_id: u64, members: &str) -> Arc<ChainSpec> {
     let text = format!(
         r#"{{"config":{{"chainId":{chain_id},"homesteadBlock":0,"eip155Block":0,{members}"XDPoS":{{"period":2,"epoch":30,"gap":15,

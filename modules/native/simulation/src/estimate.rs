@@ -47,7 +47,7 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -
     }
     match try_gas(&mut *trials, ceiling)? {
         Trial::Enough => Ok(ceiling),
-        // The text needs a second run, for which an attempt may not have the time.
+        // The failure's text needs a second run, for which an attempt may not have enough time.
         Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
         Trial::Failed(result) => match trials.output_or_failure(result, ceiling) {
             // To the reference, only failures other than lack of gas have a text of their own.

@@ -1,4 +1,4 @@
-//! What a native chain decides about calls, simulated blocks and traces.
+//! The decisions of a native chain about calls, simulated blocks and traces.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct NativeSimulation {
 }
 
 impl NativeSimulation {
-    /// That of this chain; `None` if it is not native.
+    /// The calls and simulations of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
         let settings = Arc::new(spec.native.clone()?);
         Some(Self { spec: Arc::clone(spec), settings })
@@ -57,13 +57,13 @@ impl CallFamily for NativeSimulation {
         Some(Arc::new(PriceRecords::of_call(&self.settings, chain, engine, block, number)?))
     }
 
-    /// The deposit of the token that is called, otherwise the sender.
+    /// The deposit of the called token if it pays for gas, otherwise the sender.
     fn access_list_payer(&self, receiver: Option<Address>, state: &mut BlockState) -> Result<Payer, StoreError> {
         let capacity = capacity_of(receiver, self.settings.contracts.trc21_issuer, state)?;
         Ok(capacity.map_or(Payer::Sender, Payer::Token))
     }
 
-    /// None: the reference's estimate knows no block overrides.
+    /// Returns no overrides: the reference's estimate has no block overrides.
     fn estimate_overrides(&self, _estimate: &EstimateGas) -> BlockOverrides {
         BlockOverrides::default()
     }
@@ -87,13 +87,13 @@ impl TraceFamily for NativeSimulation {
     }
 }
 
-/// The reference's.
+/// The conventions of the reference.
 const CONVENTIONS: Conventions = Conventions {
-    // Its minimum price for its own blocks.
+    // The reference's minimum price for the blocks that it makes.
     initial_tip: U256::ONE,
     idle_tip_divisor: 2,
     history_lacks_pending: true,
-    // A chain pays by its votes and checkpoints, which a simulation has not.
+    // Rewards depend on signing transactions and checkpoints, which a simulation does not have.
     pays_simulated_blocks: false,
 };
 
@@ -107,7 +107,7 @@ impl SimulatedBlockFamily for NativeSimulation {
         header.difficulty = wanted.overrides.difficulty.unwrap_or(header.difficulty);
     }
 
-    /// The header has no seal here that would say it.
+    /// A simulated header has no seal that would identify the author.
     fn simulated_author(&self, _header: &Header, wanted: Option<Address>, base: Address) -> Address {
         wanted.unwrap_or(base)
     }
@@ -118,8 +118,8 @@ impl SimulatedBlockFamily for NativeSimulation {
         }
     }
 
-    /// No list of denied addresses, no sponsor, no receiver of fees; transactions to contracts that a block handles without
-    /// the EVM are executed.
+    /// A simulated block has no denylist, no sponsorship and no receiver of fees; transactions to contracts that a
+    /// block handles without the EVM are executed.
     fn simulated_fees(&self) -> Option<Fees> {
         Some(Fees::BURNED)
     }

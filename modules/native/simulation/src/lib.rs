@@ -4,8 +4,8 @@
 //! It owns the message of a call and its checks (`message`), state overrides (`overrides`), the search of an estimate
 //! (`estimate`), and the choices of clients (`family`). `tenon-simulation` asks [`simulation_of`].
 //!
-//! Invariant: a call runs by the rules of `tenon-native-execution`, except where the reference treats it in another way
-//! than a transaction.
+//! Invariant: a call runs by the rules of `tenon-native-execution`, except where the reference treats calls differently
+//! from transactions.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use tenon_simulation_interface::SimulationFamily;
 
 use family::NativeSimulation;
 
-/// What a native chain decides where nothing is written; `None` for a chain of another family.
+/// The simulation rules of a native chain; `None` for a chain of another family.
 pub fn simulation_of(spec: &Arc<ChainSpec>) -> Option<Arc<dyn SimulationFamily>> {
     Some(Arc::new(NativeSimulation::of(spec)?))
 }

@@ -202,14 +202,15 @@ impl CallTerms for NativeTerms {
         if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
     }
 
-    /// The list with which a native call begins. Sender and receiver are always warm; their slots stay.
+    /// The list with which a native call begins. Sender and receiver are always warm, so they are kept only for their
+    /// slots.
     fn first_access_list(&self, message: &TxEnv) -> AccessList {
         let is_warm = |address| address == message.caller || message.kind.to() == Some(&address);
         let items = message.access_list.0.iter();
         AccessList(items.filter(|item| !is_warm(item.address) || !item.storage_keys.is_empty()).cloned().collect())
     }
 
-    /// Restores slots that were given for always warm addresses.
+    /// Restores slots that were given for addresses that are always warm.
     fn complete_access_list(&self, given: &AccessList, found: &mut AccessList) {
         for item in given.0.iter().filter(|item| !item.storage_keys.is_empty()) {
             match found.0.iter_mut().find(|other| other.address == item.address) {
@@ -269,7 +270,7 @@ pub(super) fn message(
     Ok((message, terms))
 }
 
-/// The hash of the unsigned transaction that a message with an access list stands for.
+/// The hash of the unsigned transaction that corresponds to a message with an access list.
 fn unsigned_hash(place: &ListFailure<'_>) -> B256 {
     let ListFailure { request, message, chain_id, .. } = *place;
     let access_list = access_list_items(&message.access_list);

@@ -238,7 +238,7 @@ impl VotingActor {
     fn perform(&mut self, actions: Vec<Action>, signs: bool) {
         let Some(state) = self.state() else { return };
         let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
-        // Copied only if it is to be written: it has certificates, and most messages change nothing in it.
+        // Cloned only if it has to be written: it contains certificates, and most messages do not change it.
         if has_voted || signs {
             let state = state.clone();
             if !self.keep(state) {
@@ -298,7 +298,8 @@ impl VotingActor {
 
     fn begin_round(&mut self, round: u64) {
         self.planned = None;
-        // A new round has no use for them. Signing transactions count for an epoch.
+        // The pending signatures are useless in a new round, except signing transactions, which count for the whole
+        // epoch.
         self.unsigned = Unsigned { duty: self.unsigned.duty.take(), ..Unsigned::default() };
         self.counts.begin_round(round);
         for vote in self.early.votes_up_to(round) {
@@ -553,7 +554,7 @@ impl VotingActor {
         }
     }
 
-    /// Seals a block that this node built for a round, and sends it. The round is on the disk as proposed.
+    /// Seals a block that this node built for a round, and sends it. The round is already recorded on disk as proposed.
     fn seal(&mut self, round: u64, block: Block) {
         let Some(key) = self.key() else { return };
         match seal(block.header.header().clone(), &*key) {

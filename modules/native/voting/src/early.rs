@@ -9,16 +9,16 @@ use tenon_native_consensus::{SyncInfo, Timeout, Vote};
 
 /// Maximum number of stored votes, and of stored timeouts: several rounds of a network of 108 masternodes.
 const MAX_KEPT: usize = 2048;
-/// Maximum number of stored votes of a signer, and of its timeouts. An honest signer sends one of each in a round, repeating a
-/// timeout, and few nodes are more rounds behind without a synchronisation.
+/// Maximum number of stored votes of one signer, and of its stored timeouts. An honest signer sends one of each per
+/// round (and repeats its timeout), and a node that is more rounds behind usually synchronises.
 const MAX_OF_SIGNER: usize = 12;
 /// Maximum number of stored sync infos.
 const MAX_SYNC_INFOS: usize = 16;
 /// Maximum number of rounds ahead of the current one for which messages are stored.
 pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
 
-/// Messages that arrived too early. A repeated one is stored once. When a queue is full, or holds the share of a signer, the
-/// oldest is removed: of all, or of the signer.
+/// Messages that arrived too early. A repeated message is stored once. When a queue is full, its oldest message is
+/// removed; when a signer has reached its share, the signer's oldest message is removed.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     votes: VecDeque<(Address, Vote)>,

@@ -96,7 +96,7 @@ impl Voting {
         let sender = supervisor.spawn(ACTOR, options, make).map_err(|error| Failure::server(error.to_string()))?;
         if let Some(key) = key {
             let mailbox = sender.clone();
-            // A full mailbox has many other reasons to look at the round.
+            // If the mailbox is full, its other messages also cause the actor to check the round.
             key.on_ready(Arc::new(move || drop(mailbox.try_send(Input::SignerReady))));
         }
         self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;

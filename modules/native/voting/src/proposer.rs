@@ -9,13 +9,13 @@ use tenon_native_consensus::v2::{V2Error, VotingState};
 
 use crate::VotingPorts;
 
-/// Decides about this node's proposals. What it has proposed is in the [`VotingState`], which is on the disk.
+/// Decides about this node's proposals. Its past proposals are recorded in the [`VotingState`] on disk.
 ///
-/// A node proposes at most once in a round, but in a later round it builds again on the same parent. The reference does
-/// not (7.1 step 2, quirk 24): its network stops forever once every masternode has built on one parent in vain. The
-/// second block is as safe as one of another leader would be: the voting rule (5.5), the verification of a header (6)
-/// and the commit rule (8.1) ask for round and certificate, never for what its leader proposed before. A node of the
-/// reference also does it after a restart.
+/// A node proposes at most once in a round, but in a later round it may build again on the same parent. The reference
+/// does not (7.1 step 2, quirk 24), so its network stops forever once every masternode has built on one parent in vain.
+/// The second block is as safe as one by another leader: the voting rule (5.5), the verification of a header (6) and
+/// the commit rule (8.1) depend on round and certificate, never on earlier proposals of the leader. A reference node
+/// behaves in the same way after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Proposer {
     /// Round and parent for which it is another masternode's turn.
@@ -24,7 +24,7 @@ pub(crate) struct Proposer {
 
 /// The decision about the current round.
 pub(crate) enum Turn {
-    /// As far as is known, there is nothing to do in this round.
+    /// Nothing to do in this round, as far as this node knows.
     Nothing,
     /// The block is due after this time.
     Wait(Duration),

@@ -13,14 +13,15 @@ use tokio::time::{Instant, sleep};
 
 /// Minimum limit, bytes per second: with less, the largest frame takes longer than the time limit for writing.
 pub const MIN_BYTES_PER_SECOND: u64 = 128 << 10;
-/// Maximum bytes of one read of a limited connection, because concurrent reads of several connections exceed the limit
-/// together.
+/// Maximum bytes of one read on a limited connection. Small, because concurrent reads on several connections together
+/// exceed the limit.
 pub(crate) const LIMITED_READ_BYTES: usize = 16 << 10;
 /// Time for which a bucket collects unused bytes.
 const BURST: Duration = Duration::from_secs(1);
 /// Part of a full bucket, as a divisor, that only answers may use.
 const BULK_RESERVE: i128 = 4;
-/// Time after which another message has the priority of an answer, so that a peer with many requests only delays it.
+/// Time after which a waiting bulk message gets the priority of an answer: a peer with many requests can delay bulk
+/// messages, but not block them.
 const BULK_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum sleep before a bucket is checked again: other connections may have used its bytes.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
@@ -47,7 +48,7 @@ pub enum Priority {
     Bulk,
 }
 
-/// A token bucket. Its clock is the caller's.
+/// A token bucket. The caller supplies the time.
 #[derive(Debug)]
 struct Bucket {
     /// Bytes per second, above zero.
@@ -127,7 +128,7 @@ pub struct Bandwidth(Arc<Shared>);
 struct Shared {
     limits: BandwidthLimits,
     all: Buckets,
-    /// By node, while it has a connection: its connections share a limit.
+    /// The limits of each connected node, shared by its connections.
     peers: Mutex<HashMap<NodeId, Weak<Buckets>>>,
 }
 
@@ -230,7 +231,7 @@ impl BandwidthShare {
         self.wait(|buckets| buckets.download.as_ref(), |_| 0).is_zero()
     }
 
-    /// Waits until a message of this priority may be sent, which has been waiting since `since`. Cancel safe.
+    /// Waits until a message of this priority, queued at `since`, may be sent. Cancel safe.
     pub async fn upload(&self, priority: Priority, since: Instant) {
         loop {
             let is_patient = priority == Priority::Bulk && since.elapsed() < BULK_PATIENCE;
@@ -274,7 +275,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_holds_over_time_and_lets_a_burst_of_one_second_through() {
         let share = limited(Some(RATE), None).share();
-        // 11 MiB in messages of 64 KiB at 1 MiB/s, the first MiB at once.
+        // 11 MiB in messages of 64 KiB at 1 MiB/s, the first MiB without delay.
         let seconds = seconds_to_send(&share, Priority::Answer, 11 * 16, 64 << 10).await;
         assert!((9.8..10.1).contains(&seconds), "{seconds}");
     }

@@ -1,7 +1,8 @@
 //! Received bytes that are not processed yet, counted over all connections of a node.
 //!
-//! Every connection has a reserve of its own, so that a flood on some of them never stops the small messages of others. Bytes
-//! beyond it are taken from one common part; while that is used up, a connection that needs more of it is not read.
+//! Every connection has a reserve of its own, so that a flood on some connections never stops small messages on others.
+//! Bytes beyond the reserve are taken from one common pool; while that is used up, connections that need more of it are
+//! not read.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,7 +14,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 const COMMON_BYTES: usize = 16 << 20;
 /// The reserve of each connection in bytes.
 const RESERVE_BYTES: usize = 128 << 10;
-/// Unread bytes from which on a message counts as large: smaller ones cannot grow beyond 90 KiB when they are decompressed.
+/// Number of unread bytes from which a message counts as large. Smaller messages decompress to at most 90 KiB.
 pub(crate) const LARGE_BYTES: usize = 4 << 10;
 /// Maximum number of large messages that are decompressed and not processed yet.
 const MAX_LARGE_MESSAGES: usize = 2;

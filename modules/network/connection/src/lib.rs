@@ -1,4 +1,4 @@
-//! Connects a socket with a [`Session`]: passes bytes and the time, and nothing else (`docs/spec/p2p.md` 7, 10).
+//! Connects a socket with a [`Session`]: passes it bytes and the time, and nothing else (`docs/spec/p2p.md` 7, 10).
 //!
 //! It owns one connection until its end. The owner receives [`Event`]s and sends [`Command`]s over two channels: consensus
 //! messages and answers are written before all others. [`Bandwidth`] limits bytes per second.
@@ -89,7 +89,7 @@ pub enum Command {
 /// An item of the queue of the socket.
 enum Unwritten {
     Bytes(Vec<u8>),
-    /// Everything before it is written.
+    /// Signals that everything queued before it is written.
     Tell(oneshot::Sender<()>),
 }
 
@@ -143,7 +143,7 @@ where
         end = driver.run(&mut reader) => end,
         end = &mut writing => return end,
     };
-    // The driver has dropped its end of the channel: what is left, a Disconnect perhaps, is written.
+    // The driver has dropped its end of the channel. Write what is left, for example a Disconnect.
     if !matches!(end, ConnectionEnd::Eof | ConnectionEnd::Io(_)) {
         let _ = timeout(FAREWELL_LIMIT, writing).await;
     }
@@ -181,7 +181,7 @@ struct Driver {
     written: Option<oneshot::Sender<()>>,
     started: Instant,
     account: Account,
-    /// Unread bytes that the account knows of.
+    /// Unread bytes that were reported to the account.
     counted: usize,
     /// Ends when the owner is done with the last message. Nothing more is read before that.
     in_hand: Option<oneshot::Receiver<()>>,
@@ -262,7 +262,7 @@ impl Driver {
         }
     }
 
-    /// Hands on outputs, until there are none or the owner has a message in hand; waits for the socket where it is slow.
+    /// Processes outputs until there are none, or until the owner holds a message. Waits while the socket is slow.
     async fn drain(&mut self) -> Result<(), ConnectionEnd> {
         loop {
             if let Some(bytes) = self.session.queued_write() {
@@ -272,7 +272,7 @@ impl Driver {
             if self.in_hand.is_some() && !self.session.is_closed() {
                 break;
             }
-            // Held until the owner has read the message, which it does at once.
+            // Held until the owner has received the message, which it does immediately.
             let turn = self.account.turn(self.session.unread_bytes()).await;
             let Some(output) = self.session.next_output(self.started.elapsed()) else { break };
             let event = match output {

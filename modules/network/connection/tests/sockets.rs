@@ -1,4 +1,4 @@
-//! Two nodes over real and imagined sockets.
+//! Two nodes over real sockets and over streams in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
@@ -44,7 +44,7 @@ fn start_with(
 }
 
 impl Owner {
-    /// The next message, which is dealt with at once.
+    /// Receives the next message and releases it immediately.
     async fn message(&mut self) -> (usize, u64, Vec<u8>) {
         match self.events.recv().await {
             Some(Event::Message { protocol, code, payload, .. }) => (protocol, code, payload.to_vec()),
@@ -155,7 +155,7 @@ async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_com
         let (written, answer) = tokio::join!(written, one.message());
         written.unwrap();
         assert_eq!(answer, (0, 4, vec![7; 100_000]));
-        // Nothing more is read of a peer whose question is still in hand.
+        // Nothing more is read from a peer while its last request is still being processed.
         assert!(other.events.try_recv().is_err());
         drop(question);
     }

@@ -108,7 +108,7 @@ const SPECIAL: [Network; 23] = [
     Network::v6([0x2002, 0, 0, 0], 16),
 ];
 
-/// The only special address that is not at the start of its network: 2001:1::1.
+/// 2001:1::1. A [`Network`] cannot express a single address: it has at most 64 bits.
 const SPECIAL_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 1, 0, 0, 0, 0, 0, 1));
 
 /// Returns whether an address belongs to a private network or to the local machine.

@@ -189,7 +189,7 @@ impl Discovery {
         &self.table
     }
 
-    /// Announces this address from now on: a router has named it.
+    /// Sets the address to announce from now on, as reported by a router.
     pub const fn set_own_ip(&mut self, ip: IpAddr) {
         self.settings.own.ip = Some(ip);
     }

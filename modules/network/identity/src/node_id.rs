@@ -18,7 +18,7 @@ pub enum NodeIdError {
     #[error("wrong length, want 128 hex chars")]
     Length,
     /// A character is not a hexadecimal digit.
-    #[error("a character is no hexadecimal digit")]
+    #[error("a character is not a hexadecimal digit")]
     Digit,
     /// The coordinates are not those of a point of the curve.
     #[error("invalid secp256k1 curve point")]

@@ -6,13 +6,13 @@ use tokio::net::UdpSocket;
 
 /// The kernel's table of routes.
 const ROUTES: &str = "/proc/net/route";
-/// Longest table that is read, bytes.
+/// Maximum size of the table that is read, in bytes.
 const MAX_ROUTES: usize = 1 << 20;
-/// An address of documentation (RFC 5737): nothing is sent to it.
+/// An address reserved for documentation (RFC 5737): nothing is sent to it.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// The default gateway of the system; without one that it names, the first address of the network that this machine is in,
-/// where home routers are.
+/// The system's default gateway. If the system names none, the first address of this machine's network, which most home
+/// routers use.
 pub(crate) async fn default_gateway() -> Option<IpAddr> {
     let routes = tokio::task::spawn_blocking(|| std::fs::read(ROUTES)).await.ok().and_then(Result::ok);
     let routes = routes.filter(|routes| routes.len() <= MAX_ROUTES);
@@ -29,8 +29,9 @@ pub(crate) async fn default_gateway() -> Option<IpAddr> {
     }
 }
 
-/// The gateway of the default route in the kernel's table, whose numbers are in the machine's byte order. Not read with
-/// procfs-core: the kernel writes a route's metric with a sign, and that refuses the whole table for one below zero.
+/// The gateway of the default route in the kernel's table, whose numbers are in the machine's byte order. Does not use
+/// procfs-core, which rejects the whole table if a route has a negative metric; the kernel writes metrics as signed
+/// numbers.
 fn gateway_of(routes: &str) -> Option<Ipv4Addr> {
     routes.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace().skip(1);
@@ -41,7 +42,7 @@ fn gateway_of(routes: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// The address of this machine that others see when it sends there. Nothing is sent.
+/// The local address from which this machine sends packets to `there`. Nothing is sent.
 pub(crate) async fn local_address(there: IpAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if there.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() };

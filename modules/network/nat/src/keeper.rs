@@ -33,7 +33,7 @@ pub struct NatTiming {
     pub retry: Duration,
 }
 
-/// The reference's (`docs/spec/p2p.md` 22).
+/// The times of the reference client (`docs/spec/p2p.md` 22).
 impl Default for NatTiming {
     fn default() -> Self {
         Self {
@@ -44,19 +44,19 @@ impl Default for NatTiming {
     }
 }
 
-/// What is to be mapped.
+/// What to map, and how.
 #[derive(Clone, Debug)]
 pub struct NatSettings {
     /// How the router is asked.
     pub mechanism: Mechanism,
     /// The ports.
     pub ports: Vec<MappedPort>,
-    /// When.
+    /// Lifetime, renewal and retry times.
     pub timing: NatTiming,
     /// Where UPnP devices listen for searches.
     pub ssdp: SocketAddr,
-    /// Addresses that a UPnP router may have beside the one that its answer comes from. Loopback addresses, as in tests, are
-    /// used only if they are among them.
+    /// Addresses that a UPnP router may have in addition to the source address of its answer. Loopback addresses (in
+    /// tests) are accepted only if they are listed here.
     pub trusted_routers: Vec<IpAddr>,
 }
 
@@ -75,8 +75,8 @@ pub struct PortKeeper {
 }
 
 impl PortKeeper {
-    /// Starts the task; returns at once. `on_address` is called with the address that others see whenever the router names
-    /// another one than before.
+    /// Starts the task and returns immediately. Calls `on_address` with the external address whenever the router
+    /// reports a new one.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -88,7 +88,7 @@ impl PortKeeper {
 
     /// Removes the mappings and ends the task, within three seconds.
     pub async fn stop(mut self) {
-        // A task that has ended needs no word.
+        // Fails only if the task has already ended.
         let _ = self.stop.send(());
         if timeout(FAREWELL_LIMIT, &mut self.task).await.is_err() {
             tracing::warn!("the router did not remove the mapped ports in time; they will expire");
@@ -114,7 +114,7 @@ async fn keep(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: o
             }
             Err(error) if !has_warned => {
                 has_warned = true;
-                tracing::warn!(%error, mechanism = %settings.mechanism, "no ports are mapped; searching again from time to time");
+                tracing::warn!(%error, mechanism = %settings.mechanism, "no ports are mapped; the search is repeated periodically");
             }
             Err(error) => tracing::debug!(%error, "no ports are mapped"),
         }
@@ -129,7 +129,7 @@ async fn keep(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: o
 #[derive(PartialEq, Eq)]
 enum Ending {
     Stopped,
-    /// The router maps nothing any more.
+    /// The router no longer maps any port.
     Lost,
 }
 
@@ -144,7 +144,8 @@ struct Mapping<'a> {
 impl Mapping<'_> {
     async fn keep(&mut self, on_address: &impl Fn(IpAddr), stopped: &mut oneshot::Receiver<()>) -> Ending {
         loop {
-            // The work is finished first, so that no mapping is made that is not removed; each request has its time.
+            // Completed before `stopped` is checked, so that every mapping made here is removed again. Each request has
+            // a time limit.
             self.map_all().await;
             if self.mapped.is_empty() {
                 return Ending::Lost;

@@ -1,11 +1,11 @@
 //! Makes the ports of a node behind a router reachable: asks the router to map them, by UPnP, NAT-PMP or PCP
 //! (`docs/spec/p2p.md` 22).
 //!
-//! It owns the mappings: a [`PortKeeper`] searches the router, maps the ports, renews them, tells the address that others
-//! see, and removes the mappings when it is stopped. [`Mechanism`] is what an operator chooses.
+//! It owns the mappings: a [`PortKeeper`] searches for the router, maps the ports, renews the mappings, reports the
+//! external address, and removes the mappings when it is stopped. [`Mechanism`] is the operator's choice.
 //!
-//! Invariants: nothing waits for a router but the keeper's own task, and stopping it is bounded; a router that is not there,
-//! refuses or answers wrongly costs a log line; nothing is mapped that was not asked for.
+//! Invariants: only the keeper's own task waits for a router, and stopping that task takes bounded time; a router that
+//! is missing, refuses or answers wrongly costs a log line; only requested ports are mapped.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How a node learns the address that others see, and whether ports are mapped.
+//! How a node learns its external address, and whether ports are mapped.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -18,22 +18,22 @@ pub enum Mechanism {
     PortControl(Option<IpAddr>),
 }
 
-/// Why a text is no mechanism.
+/// Why a text is not a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MechanismError {
     /// `extip:` without an address.
     #[error("missing IP address")]
     MissingAddress,
-    /// What should be an address is none.
+    /// The address is malformed.
     #[error("invalid IP address")]
     InvalidAddress,
-    /// Another word.
+    /// The mechanism's name is unknown.
     #[error("unknown mechanism {0:?}")]
     Unknown(String),
 }
 
 impl Mechanism {
-    /// The address that it names.
+    /// The address that the setting contains.
     pub const fn address(&self) -> Option<IpAddr> {
         match self {
             Self::External(address) => Some(*address),

@@ -48,18 +48,18 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A port of this machine that is to have the same number outside.
+/// A port of this machine, requested with the same number outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MappedPort {
     /// Its transport.
     pub transport: Transport,
     /// Its number.
     pub port: NonZeroU16,
-    /// What the router's list shows.
+    /// Description shown in the router's list.
     pub label: &'static str,
 }
 
-/// Why a router does not map.
+/// Why a port was not mapped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RouterError {
     #[error("no router answered by {0}")]
@@ -132,12 +132,12 @@ impl Router {
                 tracing::debug!(%error, %gateway, "no NAT-PMP or PCP router");
                 None
             }
-            // An error is an answer: a server that speaks PCP alone gives one.
+            // An error is an answer as well: a server that speaks only PCP sends one.
             Ok(_) | Err(_) => Some(Self::PortControl { gateway, own, mappings: HashMap::new() }),
         }
     }
 
-    /// Maps a port, or renews its mapping. Returns the port outside, which only NAT-PMP and PCP choose themselves.
+    /// Maps a port, or renews its mapping. Returns the external port, which only NAT-PMP and PCP choose themselves.
     pub(crate) async fn map(&mut self, port: MappedPort, lifetime: Duration) -> Result<u16, RouterError> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         match self {
@@ -166,7 +166,7 @@ impl Router {
                 };
                 let (gateway, protocol) = ((*gateway).into(), control_protocol(port.transport));
                 let mapped = match PortMapping::new(gateway, *own, protocol, port.port, options).await {
-                    // Some servers that speak NAT-PMP alone answer PCP with nothing.
+                    // Some servers that speak only NAT-PMP do not answer PCP requests.
                     Err(MappingFailure::Pcp(_)) => {
                         natpmp::port_mapping(gateway, protocol, port.port, options).await.map_err(MappingFailure::from)
                     }
@@ -192,7 +192,7 @@ impl Router {
         }
     }
 
-    /// The address that others see, if the router says it and it is one that others can reach.
+    /// The external address, if the router reports one that is not unspecified, multicast or loopback.
     pub(crate) async fn external_address(&self) -> Option<IpAddr> {
         let said = match self {
             Self::Upnp { gateway, .. } => gateway.get_external_ip().await.ok()?,
@@ -211,7 +211,7 @@ impl Router {
         is_usable.then_some(said)
     }
 
-    /// How it is spoken to.
+    /// The name of the protocol, for log lines.
     pub(crate) const fn protocol(&self) -> &'static str {
         match self {
             Self::Upnp { .. } => "UPnP",

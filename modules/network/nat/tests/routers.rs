@@ -266,7 +266,7 @@ async fn until(what: impl Fn() -> bool) {
     timeout(Duration::from_secs(20), waiting).await.expect("in time");
 }
 
-/// Both ports are mapped, the address is told once, the mappings are renewed, and gone after the end.
+/// Checks that both ports are mapped, the address is reported once, the mappings are renewed, and removed at the end.
 async fn keeps(settings: NatSettings, router: &Router, lifetime: u32) {
     let (keeper, mut told) = start(settings);
     let address = timeout(Duration::from_secs(20), told.recv()).await.expect("in time");
@@ -319,7 +319,7 @@ async fn any_takes_the_router_that_answers() {
     keeps(NatSettings { ssdp, ..settings(Mechanism::Any) }, &router, 1_200).await;
 }
 
-/// A start waits for nothing, and a stop not for a search.
+/// Starting never waits for a router, and stopping does not wait for a search.
 #[tokio::test]
 async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     let address = IpAddr::V4(Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 4));
@@ -341,7 +341,7 @@ async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
-/// Anything may answer: none of it is taken for a mapping.
+/// Arbitrary answers are never taken for a mapping.
 #[tokio::test]
 async fn wrong_answers_map_nothing() {
     let address = Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 5);

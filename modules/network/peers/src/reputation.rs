@@ -144,8 +144,8 @@ impl Reputation {
         if of_node >= self.settings.cut_at { Standing::Cut } else { Standing::Kept }
     }
 
-    /// Returns whether a node may neither connect from an address nor be dialed there. Not to be called for static and
-    /// trusted peers: other nodes at their address must not lock them out.
+    /// Returns whether connections from and to a node or its address are banned. Do not call it for static and trusted
+    /// peers: other nodes at their address must not lock them out.
     pub fn is_banned(&self, node: Option<&NodeId>, ip: IpAddr, now: u64) -> bool {
         let holds = |subject: Subject| self.records.get(&subject).is_some_and(|record| record.banned_until > now);
         node.is_some_and(|node| holds(Subject::Node(*node))) || holds(address_subject(ip))

@@ -45,7 +45,7 @@ const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// An event or a request for the actor.
 pub(crate) enum Input {
-    /// A connection came from outside and passed the connection limiter.
+    /// An inbound connection passed the connection limiter.
     Arrived {
         stream: TcpStream,
         remote: SocketAddr,
@@ -80,7 +80,7 @@ pub(crate) enum Input {
     HeaderJudged { hash: B256, verdict: BlockVerdict },
     /// A block was inserted, or refused.
     Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
-    /// The voting has a message for the peers: those that do not know it, or all of them.
+    /// A consensus message for the peers: for those that do not know it, or if it is repeated, for all.
     Broadcast { message: RoundMessage, is_repeated: bool },
     /// This node has made a block.
     Announce(Arc<Block>, U256),
@@ -102,7 +102,7 @@ pub(crate) enum Input {
     Tick,
 }
 
-/// Everything that the actor is built from, also after a panic.
+/// Everything that the actor is built from, at the start and after a panic.
 pub(crate) struct Parts {
     pub(crate) make_switchboard: Box<dyn Fn(Clock) -> Switchboard + Send + Sync>,
     pub(crate) make_discovery: Option<Box<dyn Fn(Clock) -> Discovery + Send + Sync>>,
@@ -546,7 +546,7 @@ impl NetworkActor {
 impl Actor for NetworkActor {
     type Message = Input;
 
-    /// Continues after a panic. At the first start there is no mailbox yet, and the first tick is sent when it is made.
+    /// Continues after a panic. At the first start the mailbox does not exist yet; the first tick is sent once it does.
     fn started(&mut self) {
         if self.parts.mailbox.get().is_some() {
             self.settle(self.parts.timer.clock());

@@ -1,5 +1,5 @@
-//! The file of bans: a line each, `<until> <length> node <identifier>` or `<until> <length> address <address>`; times are Unix
-//! seconds, lengths seconds.
+//! The file of bans. Each line is `<until> <length> node <identifier>` or `<until> <length> address <address>`; `until`
+//! is in Unix seconds, `length` in seconds.
 
 use tenon_network_peers::StoredBan;
 
@@ -21,7 +21,7 @@ pub(crate) fn write_bans(bans: &[StoredBan]) -> String {
     text
 }
 
-/// Reads the file. Malformed lines and expired bans are left out.
+/// Reads the file. Skips malformed lines and expired bans.
 pub(crate) fn read_bans(text: &str, unix_now: u64) -> Vec<StoredBan> {
     let ban = |line: &str| {
         let mut words = line.split(' ');

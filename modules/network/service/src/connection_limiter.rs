@@ -1,5 +1,5 @@
-//! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): concurrent ones in all and of one address, and how
-//! often an address connects.
+//! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): the number of concurrent ones, in total and per
+//! address, and how often an address connects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenon_network_discovery::Networks;
 
-/// Time after which a handshake may be displaced in any case. An honest one takes a few round trips.
+/// Age from which a handshake can be displaced in any case. An honest one takes a few round trips.
 const USUAL_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// Bounds on handshakes that peers begin.
@@ -28,8 +28,8 @@ pub(crate) struct ConnectionLimiterSettings {
 }
 
 impl ConnectionLimiterSettings {
-    /// The reference's 50 handshakes at a time; a fifth of them for one address. A reference node that was refused may dial
-    /// hundreds of times a second (`docs/spec/p2p.md` 11): two a second suffice.
+    /// The reference allows 50 concurrent handshakes. Here one address gets a fifth of the slots. A reference node that
+    /// was refused may dial hundreds of times a second (`docs/spec/p2p.md` 11); two attempts a second are enough.
     pub(crate) fn new(max_pending: usize, restrict: Option<Networks>) -> Self {
         Self {
             max_pending,
@@ -42,7 +42,7 @@ impl ConnectionLimiterSettings {
     }
 }
 
-/// Why a connection is closed at once.
+/// Why a connection is closed immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefusedConnection {
     /// Its address lies outside the networks of `--netrestrict`.
@@ -79,7 +79,7 @@ struct Pending {
 pub(crate) struct Admission {
     /// The number of the handshake, for [`ConnectionLimiter::leave`].
     pub(crate) handshake: u64,
-    /// A handshake whose connection must be closed in its favour.
+    /// A handshake whose connection must be closed to make room.
     pub(crate) displaced: Option<u64>,
 }
 
@@ -144,11 +144,11 @@ impl ConnectionLimiter {
         Ok(Admission { handshake, displaced })
     }
 
-    /// The oldest handshake of the address with the most of them, if that has more than the new address would have, or if
-    /// the handshake takes unusually long.
+    /// The oldest handshake of the address with the most handshakes. Displaceable only if that address has more than
+    /// the new one would have, or if the handshake takes unusually long.
     fn displaceable(&self, own: usize, now: Duration) -> Option<u64> {
         let of = |pending: &Pending| self.addresses.get(&pending.subject).map_or(0, |address| address.pending);
-        // The first of the highest, because handshakes are in the order of their beginning.
+        // `find` returns the oldest, because handshakes are sorted by start.
         let most = self.pending.values().map(of).max()?;
         let (handshake, pending) = self.pending.iter().find(|(_, pending)| of(pending) == most)?;
         (most > own + 1 || now.saturating_sub(pending.began) >= USUAL_HANDSHAKE).then_some(*handshake)

@@ -270,7 +270,7 @@ async fn talk(
     orders: Orders,
 ) -> EndReason {
     let Opened { stream, session, place } = opened;
-    // Sends small messages at once. If the system refuses, they are only slower.
+    // Sends small messages without delay. If the system refuses the option, they are only slower.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().ok();
     let (events_in, events) = channel(1);

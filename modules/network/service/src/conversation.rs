@@ -95,7 +95,7 @@ impl Conversation {
         Self { session, total_difficulty: U256::ZERO }
     }
 
-    /// This node's Status, to be sent at once.
+    /// This node's Status, to be sent immediately.
     pub(crate) fn status(&self) -> Vec<u8> {
         self.session.status_payload()
     }
@@ -115,12 +115,12 @@ impl Conversation {
         self.session.wakes_at()
     }
 
-    /// Does what is due.
+    /// Checks the time limit of the peer's Status.
     pub(crate) fn tick(&self, now: Duration) -> Option<Step> {
         self.session.tick(now).err().map(|fault| end(&fault))
     }
 
-    /// Takes a message.
+    /// Processes a message of the peer.
     pub(crate) fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Vec<Step> {
         match self.session.receive(code, payload, gates) {
             Err(fault) => vec![end(&fault)],
@@ -171,7 +171,7 @@ impl Conversation {
     }
 }
 
-/// The message as it is passed on: bytes after its first value are not.
+/// Encodes the message as it is passed on: without the bytes after its first value.
 fn round(kind: RoundMessageKind, message: &dyn Encodable, block: Option<BlockInfo>) -> Delivery {
     let mut payload = Vec::with_capacity(message.length());
     message.encode(&mut payload);

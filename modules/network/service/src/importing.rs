@@ -63,7 +63,7 @@ impl Importing {
         self.reports.last.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends it at the next block.
+    /// Ends the import at the next block.
     pub(crate) fn cancel(&self) {
         self.reports.is_cancelled.store(true, Ordering::Relaxed);
     }

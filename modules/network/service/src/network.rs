@@ -111,7 +111,7 @@ impl Network {
     /// A stopped network: its handlers answer that it is off.
     ///
     /// # Errors
-    /// [`RegisterError`] when another part answers one of its messages.
+    /// [`RegisterError`] if one of its messages already has a handler.
     pub fn new(bus: &Bus) -> Result<Arc<Self>, RegisterError> {
         let network = Arc::new(Self { board: Board::default(), traffic: Arc::default(), running: Mutex::default() });
         let board = network.board.clone();
@@ -136,7 +136,8 @@ impl Network {
         Arc::clone(&self.traffic)
     }
 
-    /// Start and target height of a synchronisation; `None` while there is none. Single blocks near the head are none.
+    /// Start and target height of the running synchronisation, if any. Importing single blocks near the head does not
+    /// count.
     pub fn progress(&self) -> Option<(BlockNumber, BlockNumber)> {
         let progress = self.board.progress()?;
         Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
@@ -238,7 +239,7 @@ impl Network {
         Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
             external.set(address);
             board.show_node(Some(own.shown(Some(address))));
-            // If the mailbox is full, the address is announced after the next start only; it is shown at once.
+            // If the mailbox is full, the address is announced only after the next start; it is shown immediately.
             drop(mailbox.try_send(Input::External(address)));
         }))
     }
@@ -331,7 +332,7 @@ async fn listen(settings: &NetworkSettings) -> Result<Sockets, StartError> {
     first_free(attempts, || listen_once(settings)).await
 }
 
-/// The first outcome of these attempts that is not a UDP port in use, or the last one.
+/// The result of the first attempt that does not fail with a UDP port in use, or of the last attempt.
 async fn first_free<T, F>(attempts: usize, open: impl Fn() -> F) -> Result<T, StartError>
 where
     F: Future<Output = Result<T, StartError>>,
@@ -366,7 +367,7 @@ fn switchboard_maker(
         let is_dialing = settings.is_discovering;
         let slots = SlotSettings { max_peers: settings.max_peers, dial_ratio: DIAL_RATIO, is_dialing };
         let dialing = DialerSettings { restrict: settings.restrict.clone(), ..DialerSettings::default() };
-        // Without discovery nothing is dialed but static nodes.
+        // Without discovery only static nodes are dialed.
         let first = if is_dialing { bootnodes.clone() } else { Vec::new() };
         let reputation = Reputation::new(ReputationSettings::default(), &folder.bans(clock.unix));
         let dialer = Dialer::new(dialing, own, first, clock.now);

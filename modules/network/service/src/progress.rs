@@ -18,7 +18,7 @@ struct Line {
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLog {
     last: Option<Line>,
-    /// Whether a line of the running cycle was written; then its end gets one, too.
+    /// Whether a line of the running cycle was written. If so, the end of the cycle is logged as well.
     is_told: bool,
 }
 

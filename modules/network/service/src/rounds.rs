@@ -8,7 +8,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_sync::BoundedSet;
 use tenon_network_wire::Kind;
 
-/// Maximum number of remembered messages of a peer: some hundred rounds of a network of 108 masternodes.
+/// Maximum number of remembered messages of a peer: about 150 rounds of votes from 108 masternodes.
 const MAX_KNOWN: usize = 16_384;
 
 /// The messages that each peer knows.
@@ -34,14 +34,14 @@ impl RoundGossip {
         }
     }
 
-    /// The peers that do not know a message, and its kind on the wire. They are recorded to know it.
+    /// Returns the peers that do not know a message, and its kind on the wire. Records that they know it now.
     pub(crate) fn lacking(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
         let hash = keccak256(&message.payload);
         let lacking = self.known.iter_mut().filter_map(|(peer, known)| known.insert(hash).then_some(*peer));
         (kind_of(message), lacking.collect())
     }
 
-    /// All peers, and the kind of a message on the wire. They are recorded to know it.
+    /// Returns all peers, and the kind of a message on the wire. Records that they know it now.
     pub(crate) fn all(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
         self.lacking(message);
         (kind_of(message), self.known.keys().copied().collect())

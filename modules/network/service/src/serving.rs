@@ -58,7 +58,7 @@ impl Items {
         Self { encoded: Vec::new(), bytes: 0, most }
     }
 
-    /// Whether another one is taken. The last one may go beyond the bytes.
+    /// Whether another item is added. The last one may exceed the byte limit.
     fn has_room(&self) -> bool {
         self.encoded.len() < self.most && self.bytes < SOFT_ANSWER_BYTES
     }
@@ -118,7 +118,7 @@ fn following(
         return if is_by_hash { ancestor(chain, header, number, budget) } else { canonical(chain, number) };
     }
     let Some(number) = header.number.checked_add(step) else { return Ok(None) };
-    // Forward there is only the canonical chain.
+    // Towards higher blocks, only the canonical chain can be followed.
     if is_by_hash && chain.canonical_hash(BlockNumber(header.number))? != Some(header.hash()) {
         return Ok(None);
     }
@@ -132,7 +132,7 @@ fn canonical(chain: &dyn ChainReader, number: u64) -> Result<Option<Arc<SealedHe
     }
 }
 
-/// The ancestor at this height: step by step on a branch, at once on the canonical chain.
+/// The ancestor at this height. Walks back on a side branch; on the canonical chain it is read by height.
 fn ancestor(
     chain: &dyn ChainReader,
     header: &SealedHeader,

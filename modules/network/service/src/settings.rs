@@ -1,4 +1,4 @@
-//! The settings of the network, and why it may not start.
+//! The settings of the network, and why it cannot start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct NetworkSettings {
     pub key_file: Option<PathBuf>,
     /// Address and port for connections and datagrams; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// The public address, or how a router is asked for it and for ports.
+    /// The public address, or how to ask a router for it and for port mappings.
     pub nat: Mechanism,
     /// The client's name.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct NetworkSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The folder cannot be created.
-    #[error("folder of the network {}: {cause}", path.display())]
+    #[error("network folder {}: {cause}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,

@@ -23,7 +23,7 @@ pub(crate) enum Action {
     Close {
         /// The connection.
         connection: ConnectionId,
-        /// What the peer is told.
+        /// The reason in Disconnect.
         reason: DisconnectReason,
     },
     /// Publish an event.
@@ -138,7 +138,7 @@ impl Switchboard {
     pub(crate) fn established(&mut self, connection: ConnectionId, status: &Status) {
         self.is_changed = true;
         let node = self.rows.get(&connection).and_then(|row| row.node);
-        // A node is asked once for its head, also if it has several connections.
+        // Each node is asked once for its head, even if it has several connections.
         let mut chains = self.rows.values().filter(|row| row.node == node).filter_map(|row| row.chain.as_ref());
         let number = chains.find(|chain| chain.head == status.head).and_then(|chain| chain.number);
         let Some(row) = self.rows.get_mut(&connection) else { return };

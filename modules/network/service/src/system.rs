@@ -1,5 +1,5 @@
-//! What the network takes from the operating system: sockets, Unix time, random numbers, and threads that may block. The
-//! other modules name it only through this one.
+//! What the network takes from the operating system: sockets, Unix time, random numbers, and threads that may block.
+//! The other modules use these only through this module.
 //!
 //! In the crate's own tests a simulated host supplies it (`simulation`). The choice by `cfg(test)` costs nothing at run
 //! time, needs no type parameter on each struct that holds a socket, and, unlike a feature, cannot get into a release.

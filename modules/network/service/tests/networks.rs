@@ -206,7 +206,7 @@ async fn a_peer_of_another_chain_is_not_kept() {
         }
     };
     let error = timeout(PATIENCE, gone).await.unwrap().unwrap();
-    // Who of both sees it first tells the other.
+    // The node that sees the mismatch first tells the other one.
     assert!(error.contains("NetworkId mismatch") || error.contains("subprotocol error"), "{error}");
 }
 
@@ -222,13 +222,13 @@ async fn silent_connections_are_closed_and_do_not_keep_peers_out() {
     let peer = Node::start(3, |_| {}).await;
     peer.change(&node.enode().to_string(), PeerChange::Add).await.unwrap();
 
-    // Some are closed at once for being too many of one address, the others after the handshake's limit.
+    // Some are closed immediately, because one address has too many; the others after the handshake's time limit.
     for stream in &mut silent {
         let mut byte = [0];
         let read = timeout(PATIENCE, stream.read(&mut byte)).await.unwrap();
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
-    // It is dialed again once its first attempt failed for want of a place.
+    // It is dialed again after its first attempt found no free slot.
     node.wait_for(knows_heads).await;
 }
 

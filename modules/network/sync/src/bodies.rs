@@ -80,8 +80,9 @@ impl BlockQueue {
         }));
     }
 
-    /// Blocks whose bodies to request from a peer, at most `most`: the first that were not requested yet. Once the first block of
-    /// all waits longer than `patience` for another peer, it and the missing ones after it are asked again.
+    /// Returns the blocks whose bodies to request from a peer, at most `most`: the first ones that were not requested
+    /// yet. If the first missing body has been requested from another peer for longer than `patience`, that peer's
+    /// outstanding bodies are requested again.
     pub(crate) fn assign(
         &mut self,
         peer: NodeId,

@@ -33,7 +33,7 @@ pub(crate) struct Search {
     low: (u64, B256),
     /// Whether `low` was seen to be common.
     is_confirmed: bool,
-    /// A height that is known not to be common, or the one above all that can be.
+    /// A height that is known not to be common, or the lowest height above all that can be common.
     high: u64,
     next: HeaderPurpose,
 }

@@ -147,8 +147,8 @@ impl Fetcher {
         self.waiting.values().filter(|waiting| waiting.from == peer).count()
     }
 
-    /// Drops the highest block of the peer that has the most, if it has more than this many: a peer that sends too many
-    /// loses its own.
+    /// Drops the highest block of the peer that has the most waiting blocks, if it has more than `than`: a peer that
+    /// sends too many loses its own.
     fn make_room(&mut self, than: usize) -> bool {
         let mut counts: BTreeMap<NodeId, usize> = BTreeMap::new();
         for waiting in self.waiting.values() {
@@ -200,7 +200,7 @@ impl Fetcher {
         None
     }
 
-    /// Accepts the answer to a request for a header; false if it is another header than announced.
+    /// Accepts the answer to a request for a header. Returns false if it is not the announced header.
     pub(crate) fn take_header(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) -> bool {
         let Some(announcement) = self.announced.get_mut(&hash) else { return true };
         announcement.asked = None;
@@ -226,7 +226,7 @@ impl Fetcher {
         self.announced.get(hash)?.header.clone()
     }
 
-    /// A request was not answered, or with something else.
+    /// A peer did not answer a request, or answered with something else.
     pub(crate) fn missed(&mut self, peer: NodeId, hash: &B256) {
         if let Some(announcement) = self.announced.get_mut(hash) {
             announcement.asked = None;
@@ -271,7 +271,7 @@ impl Fetcher {
         Some(waiting)
     }
 
-    /// Whether a block waits for its time, and its peers are to be asked again.
+    /// Whether a block waits for its time, so that its peers must be asked again.
     pub(crate) fn has_early(&self) -> bool {
         self.waiting.values().any(|waiting| waiting.not_before > 0)
     }

@@ -104,7 +104,7 @@ pub(crate) struct Peer {
     pub(crate) body_count: usize,
     /// Moving average of the time to an answer.
     pub(crate) round_trip: Duration,
-    /// Time of the next request, at the earliest.
+    /// Earliest time of the next request.
     paused_until: Duration,
     /// Time until which it is not chosen as a source.
     distrusted_until: Duration,
@@ -155,7 +155,7 @@ impl Peer {
         take_late(&mut self.overdue_bodies, self.bodies.as_ref(), now, |asked| fits(asked))
     }
 
-    /// Ends the open request for headers and counts its time. `None` if its answer is not wanted any more.
+    /// Ends the open request for headers and counts its time. `None` if its answer is no longer wanted.
     pub(crate) fn take_headers(&mut self, now: Duration) -> Option<HeaderPurpose> {
         let open = self.headers.take()?;
         self.count(now.saturating_sub(open.asked_at));
@@ -192,9 +192,9 @@ impl Peer {
     }
 }
 
-/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the open one,
-/// whose own answer is then expected as an overdue one. An answer that fits no request is not late but wrong, also if
-/// answers of the peer are overdue.
+/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the
+/// open one, whose own answer is then expected as an overdue one. An answer that fits no request is wrong, not late,
+/// even if answers of the peer are overdue.
 fn take_late<T: Clone>(
     overdue: &mut Vec<Open<T>>,
     open: Option<&Open<T>>,
@@ -224,9 +224,9 @@ fn take_late<T: Clone>(
 /// An overdue request.
 #[derive(Clone, Debug)]
 pub(crate) enum Overdue {
-    /// `None` if the answer is not wanted any more.
+    /// `None` if the answer is no longer wanted.
     Headers(Option<HeaderPurpose>),
-    /// Empty if the answer is not wanted any more.
+    /// Empty if the answer is no longer wanted.
     Bodies(Vec<(u64, B256)>),
 }
 
@@ -269,7 +269,7 @@ impl Peers {
         overdue
     }
 
-    /// Marks the requests of an ended cycle: their answers are not wanted any more.
+    /// Marks the requests of an ended cycle: their answers are no longer wanted.
     pub(crate) fn forget_cycle(&mut self, is_of_fetcher: impl Fn(&B256) -> bool) {
         for peer in self.0.values_mut() {
             if let Some(open) = &mut peer.headers

@@ -145,7 +145,7 @@ struct World {
     /// A block that the import refuses.
     wrong: Option<B256>,
     relayed: Vec<(B256, Vec<NodeId>)>,
-    /// The most blocks that were handed over and not imported.
+    /// Maximum number of blocks that were handed over and not yet imported.
     most_importing: usize,
 }
 
@@ -334,7 +334,7 @@ fn silent_and_lying_peers_cost_their_own_questions_only() {
     let good = (PeerBehaviour::Honest, theirs.clone());
     let mut alone = World::new(&own, std::slice::from_ref(&good));
     assert!(alone.run(theirs.head().hash(), 300));
-    // The highest identifier is the source among equals: the liar gets its turn.
+    // Among equal peers the one with the highest identifier becomes the source, so the liar is used.
     let bad =
         [PeerBehaviour::Silent, PeerBehaviour::Silent, PeerBehaviour::Liar].map(|manner| (manner, theirs.clone()));
     let mut world = World::new(&own, &[vec![good; 5], bad.to_vec()].concat());
@@ -471,7 +471,7 @@ fn a_late_answer_is_not_taken_for_a_wrong_one() {
     assert_eq!(world.faults, [(node(1), Fault::NoAnswer)], "the header of its head did not come in time");
 }
 
-/// A peer that owes an answer has no credit for lies.
+/// A wrong answer is a fault even if the peer still owes another answer.
 #[test]
 fn a_wrong_answer_is_not_taken_for_a_late_one() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(1_000, 1, 0));
@@ -485,7 +485,7 @@ fn a_wrong_answer_is_not_taken_for_a_late_one() {
     assert_eq!(world.faults.get(1), Some(&(node(1), Fault::WrongAnswer)), "{:?}", world.faults);
 }
 
-/// The late answer to a question that was repeated is taken for the second one's, whose own answer follows.
+/// The late answer to a repeated request counts for the repetition, whose own answer arrives afterwards.
 #[test]
 fn two_answers_to_a_question_that_was_repeated_are_both_right() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(2_000, 1, 0));
@@ -518,7 +518,7 @@ fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
         world.sync.joined(peer, own.head().hash(), U256::from(11));
     }
     let (hash, local, now) = (theirs.head().hash(), &world.local, world.now);
-    // A height that is wrong is held against the one that said it, even if another one has the block, too.
+    // A wrong height counts against the peer that stated it, even if another peer has the block, too.
     world.sync.mentioned(node(2), Announced { hash, number: 12 }, local, now);
     world.sync.mentioned(node(1), Announced { hash, number: 13 }, local, now);
     let far = Announced { hash: B256::repeat_byte(3), number: 1_000 };

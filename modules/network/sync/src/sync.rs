@@ -309,11 +309,11 @@ impl ChainSync {
             }
             Err(FailedBlock { hash, verdict: BlockVerdict::Wrong { reason }, number }) => {
                 let number = number.map_or(0, |number| number.0);
-                tracing::warn!(number, %reason, peer = cycle.source.short(), "a peer's chain has a wrong block");
+                tracing::warn!(number, %reason, peer = cycle.source.short(), "a peer's chain has an invalid block");
                 if let Some(hash) = hash {
                     self.fetcher.note_wrong(hash);
                 }
-                self.blame(cycle.source, Fault::InvalidBlock, "a chain with a wrong block");
+                self.blame(cycle.source, Fault::InvalidBlock, "a chain with an invalid block");
                 self.distrust(cycle.source);
             }
             Err(FailedBlock { verdict: BlockVerdict::OwnFailure { reason }, .. }) => {
@@ -349,7 +349,7 @@ impl ChainSync {
     /// The verdict on a block that was to be inserted.
     pub fn inserted(&mut self, hash: B256, verdict: &BlockVerdict, unix: u64) {
         if let Some(peer) = self.fetcher.judge(&hash, verdict, unix) {
-            self.blame(peer, Fault::InvalidBlock, "a wrong block");
+            self.blame(peer, Fault::InvalidBlock, "an invalid block");
         }
         if matches!(verdict, BlockVerdict::Head) {
             self.is_synced = true;

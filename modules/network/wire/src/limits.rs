@@ -19,7 +19,7 @@ pub const SOFT_ANSWER_BYTES: usize = 2_097_152;
 pub const MAX_ANSWER_ITEMS: usize = 1024;
 /// Maximum number of announced blocks, orders or lendings in a message.
 pub const MAX_ANNOUNCED: usize = 4096;
-/// Maximum number of transactions in a message, over all its blocks. A signed transaction has at least some 80 bytes.
+/// Maximum number of transactions in a message, over all its blocks. A signed transaction has at least about 80 bytes.
 pub const MAX_TRANSACTIONS: usize = MAX_MESSAGE_BYTES / 80;
 /// Maximum number of transaction hashes in a message.
 pub const MAX_TRANSACTION_HASHES: usize = 32_768;

@@ -86,7 +86,7 @@ impl EthSession {
         self.version
     }
 
-    /// The payload of this node's Status, which must be sent at once.
+    /// The payload of this node's Status, which must be sent immediately.
     pub fn status_payload(&self) -> Vec<u8> {
         self.status.encode()
     }

@@ -1,5 +1,5 @@
-//! What a family decides about calls, which change nothing: the message of a call object, who seems to pay for it, what
-//! is pretended about accounts, and how an estimate searches.
+//! The decisions of a chain family about calls, which change nothing: the message of a call object, the payer of its
+//! gas, overrides of accounts, and the search of a gas estimate.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct CallPlace {
 /// The payer of a message's gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payer {
-    /// None: calls and estimates.
+    /// Nobody pays: calls and estimates.
     None,
     /// The sender, with an unlimited balance; gas is deducted from it during the run.
     Sender,
@@ -43,7 +43,7 @@ pub enum Payer {
 
 /// What a family decides about calls. The provided methods are Ethereum's.
 pub trait CallFamily {
-    /// Converts a call object for the EVM, and says under which terms it runs.
+    /// Converts a call object for the EVM, and returns the terms under which it runs.
     ///
     /// # Errors
     /// Contradictory or invalid members, with the texts of the family's clients.
@@ -60,7 +60,7 @@ pub trait CallFamily {
         state: &mut BlockState,
     ) -> Result<MovedPrecompiles, Failure>;
 
-    /// What precompiled contracts read of the chain in a call on a block that pretends to have this height.
+    /// Chain data that precompiled contracts read in a call on a block with this (possibly overridden) height.
     fn records(
         &self,
         _chain: &Arc<dyn ChainReader>,
@@ -71,7 +71,7 @@ pub trait CallFamily {
         None
     }
 
-    /// The payer of the gas while an access list is made for a call to this receiver.
+    /// The payer of the gas during the creation of an access list for a call to this receiver.
     ///
     /// # Errors
     /// The database failed.
@@ -79,7 +79,7 @@ pub trait CallFamily {
         Ok(Payer::None)
     }
 
-    /// The block overrides that count in an estimate.
+    /// The block overrides that apply to an estimate.
     fn estimate_overrides(&self, estimate: &EstimateGas) -> BlockOverrides {
         estimate.block_overrides.clone()
     }
@@ -91,13 +91,13 @@ pub trait CallFamily {
     fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd>;
 }
 
-/// An access list whose message could not run.
+/// A message that could not run during the creation of an access list.
 pub struct ListFailure<'a> {
     /// The call object.
     pub request: &'a CallRequest,
     /// Its message.
     pub message: &'a TxEnv,
-    /// What instructions see of the block.
+    /// The block environment that instructions read.
     pub block: &'a BlockEnv,
     /// The chain's id.
     pub chain_id: u64,
@@ -108,15 +108,15 @@ pub trait CallTerms: Send + Sync {
     /// Changes the payer.
     fn pay_by(&mut self, _payer: Payer) {}
 
-    /// The sender's prices, if they are beyond the EVM's numbers.
+    /// The sender's prices, if they exceed the EVM's numbers.
     fn own_prices(&self) -> Option<OwnPrices> {
         None
     }
 
-    /// Checks a message as far as these terms do it before the EVM.
+    /// Makes the checks of these terms that precede the EVM's own.
     ///
     /// # Errors
-    /// Why it may not run.
+    /// The reason why it may not run.
     fn check(&self, _message: &TxEnv) -> Result<(), RunFailure> {
         Ok(())
     }
@@ -136,12 +136,12 @@ pub trait CallTerms: Send + Sync {
         revert_failure(output)
     }
 
-    /// The list with which the making of an access list begins.
+    /// The access list with which the search for a complete list begins.
     fn first_access_list(&self, message: &TxEnv) -> AccessList {
         message.access_list.clone()
     }
 
-    /// Adds to a list found by a run what stays of the list that it was given.
+    /// Adds to a list found by a run the entries of the given list that must be kept.
     fn complete_access_list(&self, _given: &AccessList, _found: &mut AccessList) {}
 
     /// Gives the message the list for its next run.
@@ -149,10 +149,10 @@ pub trait CallTerms: Send + Sync {
         message.access_list = list;
     }
 
-    /// The failure of a message that could not run while an access list is made.
+    /// The failure of a message that could not run during the creation of an access list.
     ///
     /// # Errors
-    /// The same failure, if its text is that of a call.
+    /// The same failure, if its text is the same as for a call.
     fn access_list_failure(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<Failure, RunFailure> {
         Err(failure)
     }

@@ -88,8 +88,8 @@ pub fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
     })
 }
 
-/// go-ethereum's texts for failures of precompiled contracts for which ours differ. Ours do not distinguish a
-/// coordinate above the modulus from one equal to it.
+/// go-ethereum's texts for failures of precompiled contracts, where the texts of the library differ. The library does
+/// not distinguish a coordinate above the modulus from one equal to it.
 fn precompile_text(text: &str) -> &str {
     match text {
         "wrong input length for blake2" => "invalid input length",

@@ -9,11 +9,11 @@ use tenon_execution_interface::{EvmFailure, Interrupt, StateError, Stopped};
 pub enum CallEnd {
     /// It failed, with this error for the caller.
     Failed(Failure),
-    /// It was only attempted, and did not end in time.
+    /// It was only an attempt, and did not end in time.
     GaveUp,
 }
 
-/// Of a call that was not an attempt.
+/// For calls that are not attempts.
 impl From<CallEnd> for Failure {
     fn from(end: CallEnd) -> Self {
         match end {
@@ -36,11 +36,11 @@ pub enum RunFailure {
     Stopped(Stopped),
     /// The message is not valid.
     Message(InvalidTransaction),
-    /// The same, with the final text.
+    /// The message is not valid; this is the final text.
     Refused(String),
-    /// It had to grow, and its client's memory is used up.
+    /// It needed more memory, and the client's share is used up.
     OutOfMemory(OutOfMemory),
-    /// The database failed, or what was read has no place in its client's memory.
+    /// The database failed, or the client's memory has no room for what was read.
     Store(StoreError),
     /// Another error of the EVM.
     Other(String),
@@ -62,7 +62,7 @@ impl RunFailure {
         }
     }
 
-    /// Returns whether more gas may help: the limit does not cover the intrinsic gas.
+    /// Returns whether more gas could help, because the limit does not cover the intrinsic gas.
     pub const fn is_intrinsic_gas(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What a family of chains implements for calls, simulated blocks, suggested fees and traces.
+//! The interface that a family of chains implements for calls, simulated blocks, suggested fees and traces.
 //!
 //! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]), the
 //! terms of a call ([`CallTerms`]), the runs of an estimate ([`Trials`]), why a run has no result ([`RunFailure`]), and
@@ -28,7 +28,7 @@ pub use members::{UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, w
 pub use traces::TraceFamily;
 pub use trials::{MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
 
-/// The rules of one chain in which families differ where nothing is written.
+/// The rules for calls, simulations and traces in which families differ, for one chain.
 pub trait SimulationFamily: CallFamily + SimulatedBlockFamily + TraceFamily + Send + Sync {}
 
 impl<T: CallFamily + SimulatedBlockFamily + TraceFamily + Send + Sync> SimulationFamily for T {}

@@ -11,13 +11,13 @@ use tenon_execution_interface::{BlockState, widen};
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
 pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
 
-/// The gas limit of a call that asked for this much, under a cap, of which zero is none.
+/// The gas limit of a call that requests this much, limited by `cap`; a cap of zero means none.
 pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
     let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
     asked.unwrap_or(cap).min(cap)
 }
 
-/// Refuses prices of both kinds.
+/// Refuses a call that gives both kinds of prices.
 ///
 /// # Errors
 /// The contradiction, in the words of go-ethereum and the reference.
@@ -29,7 +29,7 @@ pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes what an override says about an account.
+/// Applies an override to an account.
 ///
 /// # Errors
 /// The database failed, or the caller's memory is used up.
@@ -49,7 +49,7 @@ pub fn write_override(address: Address, account: &AccountOverride, state: &mut B
     Ok(())
 }
 
-/// The list as messages carry it.
+/// Converts an access list for messages.
 pub fn access_list_items(list: &AccessList) -> Vec<AccessListItem> {
     let item =
         |item: &EvmAccessListItem| AccessListItem { address: item.address, storage_keys: item.storage_keys.clone() };

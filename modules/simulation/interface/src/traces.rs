@@ -1,9 +1,9 @@
-//! What a family decides about traces.
+//! The decisions of a family about traces.
 
 use alloy_primitives::Address;
 use tenon_api::{Transaction, messages::TracerDialect};
 
-/// What a family decides about traces. The provided methods are Ethereum's.
+/// The decisions of a family about traces. The provided methods are Ethereum's.
 pub trait TraceFamily {
     /// The tracers of the chain.
     fn tracer_dialect(&self) -> TracerDialect {

@@ -12,8 +12,8 @@ use crate::RunFailure;
 /// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
 pub const MAX_ATTEMPTED_GAS: u64 = 100_000_000;
 
-/// Runs of one call with different gas limits. Passed as a trait object: an indirect call
-/// costs nothing beside a run.
+/// Runs of one call with different gas limits. A trait object, because an indirect call costs nothing compared to a
+/// run.
 pub trait Trials {
     /// Returns whether the estimate is only attempted: it must give up before anything that takes long.
     fn is_attempt(&self) -> bool;
@@ -42,14 +42,14 @@ pub trait Trials {
     /// Converts the failure of a run for the caller.
     fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure;
 
-    /// The output of a run with this gas limit.
+    /// Returns the output of a run with this gas limit.
     ///
     /// # Errors
     /// Why it failed, with the text of `eth_call`.
     fn output_or_failure(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure>;
 }
 
-/// The error of a call that fails for lack of gas with the maximum gas limit.
+/// The error of a call that runs out of gas even with the maximum gas limit.
 pub fn exceeds_allowance(ceiling: u64) -> Failure {
     Failure::server(format!("gas required exceeds allowance ({ceiling})"))
 }

@@ -1,4 +1,4 @@
-//! What does a step cost a script, shown alone or together with others? And what does a process cost?
+//! Measures the cost of a step to a script, sent alone or together with others, and the cost of a process.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 

@@ -1,9 +1,9 @@
-//! What scripts pass as addresses and words: text in hexadecimal, as go-ethereum reads it.
+//! Addresses and words passed by scripts as hexadecimal text, read as in go-ethereum.
 
 use alloy_primitives::{Address, B256};
 
-/// Reads hexadecimal text as go-ethereum's `FromHex`: with or without `0x`, an odd number of digits gets a zero in front,
-/// reading ends at what is no digit.
+/// Reads hexadecimal text like go-ethereum's `FromHex`: with or without `0x`; a zero is prepended to an odd number of
+/// digits; reading ends at the first character that is not a digit.
 pub(crate) fn from_hex(text: &str) -> Vec<u8> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let padded = if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.to_owned() };
@@ -17,12 +17,12 @@ pub(crate) fn from_hex(text: &str) -> Vec<u8> {
     padded.as_bytes().chunks(2).map_while(pair).collect()
 }
 
-/// The last 20 bytes, zeros in front.
+/// The last 20 bytes, padded with zeros on the left.
 pub(crate) fn to_address(bytes: &[u8]) -> Address {
     Address::from_word(to_word(bytes.get(bytes.len().saturating_sub(20)..).unwrap_or_default()))
 }
 
-/// The last 32 bytes, zeros in front.
+/// The last 32 bytes, padded with zeros on the left.
 pub(crate) fn to_word(bytes: &[u8]) -> B256 {
     B256::left_padding_from(bytes.get(bytes.len().saturating_sub(32)..).unwrap_or_default())
 }

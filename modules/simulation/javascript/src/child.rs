@@ -1,4 +1,4 @@
-//! The process of a script: traces, one after the other, until the node closes the socket.
+//! The process of a script: serves traces, one after the other, until the node closes the socket.
 
 use std::{cell::RefCell, io, os::unix::net::UnixStream, rc::Rc};
 
@@ -11,7 +11,7 @@ use crate::{
     protocol::{Failed, Opening, Reply, Request},
 };
 
-/// Most open descriptors of the process.
+/// Maximum number of open descriptors of the process.
 const DESCRIPTORS: u64 = 16;
 
 /// Runs as a script's process: standard input is the node's socket. Returns when the node closes it. Must be called
@@ -24,7 +24,7 @@ pub fn run_script_child() -> io::Result<()> {
     serve(UnixStream::from(socket), close)
 }
 
-/// Gives up everything that a script does not need. Returns what stays open.
+/// Drops all rights that a script does not need. Returns why that failed, if it did.
 fn close(opening: &Opening) -> Option<String> {
     let memory = tenon_sandbox::limit_memory(opening.memory.saturating_add(OVERHEAD));
     let descriptors = tenon_sandbox::limit_descriptors(DESCRIPTORS);
@@ -33,7 +33,7 @@ fn close(opening: &Opening) -> Option<String> {
     }
     let required = |gap| match gap {
         Gap::Required(reason) => Some(reason),
-        // Seccomp closes the same.
+        // The seccomp filter forbids the same.
         Gap::Newer(_) => None,
     };
     let files = tenon_sandbox::close_files(None).and_then(required);
@@ -41,7 +41,7 @@ fn close(opening: &Opening) -> Option<String> {
     files.or(calls)
 }
 
-/// Serves traces; `close` is called before the first script is read.
+/// Serves traces; `close` drops the process's rights before the first script is read.
 pub(crate) fn serve(socket: UnixStream, close: impl FnOnce(&Opening) -> Option<String>) -> io::Result<()> {
     let link = Rc::new(RefCell::new(Link::new(socket)));
     let mut close = Some(close);

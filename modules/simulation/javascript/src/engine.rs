@@ -1,4 +1,4 @@
-//! Runs one script over one trace: its limits, its functions, the words of its errors.
+//! Runs one script over one trace: its limits, its functions, and its error texts.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,16 +18,16 @@ use crate::{
 
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// Stack of a script, bytes; the thread that runs it has eight times as much.
+/// Stack of a script, bytes. The thread that runs it has eight times as much.
 const MAX_STACK: usize = 1 << 20;
 
-/// Most characters of an error text that a script chose.
+/// Maximum length in characters of an error text chosen by a script.
 const MAX_ERROR: usize = 4096;
 
 /// Serves one trace. Returns when the script has failed or its result was sent.
 ///
 /// # Errors
-/// The socket's.
+/// The socket failed.
 pub(crate) fn trace(link: &Rc<RefCell<Link>>, opening: Opening) -> io::Result<()> {
     let limits = Limits::new(&opening);
     let broken = |error: rquickjs::Error| io::Error::other(error.to_string());
@@ -35,7 +35,7 @@ pub(crate) fn trace(link: &Rc<RefCell<Link>>, opening: Opening) -> io::Result<()
     runtime.set_memory_limit(usize::try_from(opening.memory).unwrap_or(usize::MAX));
     runtime.set_max_stack_size(MAX_STACK);
     let clock = Rc::clone(&limits);
-    // A killed node can't end its scripts: they notice that they have another parent.
+    // A killed node cannot end its scripts, so a script's process ends itself when its parent process changes.
     let parent = std::os::unix::process::parent_id();
     let is_orphan = move || std::os::unix::process::parent_id() != parent;
     runtime.set_interrupt_handler(Some(Box::new(move || clock.is_over() || is_orphan())));
@@ -64,7 +64,7 @@ impl Limits {
         is_over
     }
 
-    /// Why the engine refused to go on, or the script's own error.
+    /// The failure for an error of the engine or of the script.
     fn failed(&self, error: CaughtError<'_>, function: Option<&str>) -> Failed {
         let text = self.text(error);
         if self.has_timed_out.get() {
@@ -93,7 +93,7 @@ impl Limits {
     }
 }
 
-/// The text of a thrown value that is no error.
+/// The text of a thrown value that is not an error.
 fn thrown(value: &Value<'_>) -> String {
     let text = value.get::<rquickjs::Coerced<String>>();
     text.map_or_else(|_| "a value without text was thrown".to_owned(), |text| text.0)
@@ -166,7 +166,7 @@ impl<'js> Tracer<'js> {
             Ok(member.into_function())
         };
         let needed = |name: &str| function(name)?.ok_or_else(|| words(name));
-        // Each client names the one that it looks for first.
+        // If several functions are missing, each client names the one that it checks first.
         needed(first)?;
         let (fault, result) = (needed("fault")?, needed("result")?);
         let (step, enter, exit) = (function("step")?, function("enter")?, function("exit")?);
@@ -193,7 +193,8 @@ impl<'js> Tracer<'js> {
         limits: &Limits,
     ) -> Result<(), Failed> {
         for event in events {
-            // A script that does little never interrupts itself.
+            // The engine calls its interrupt handler only after some work, so a script that does little is checked
+            // here.
             if limits.is_over() {
                 return Err(Failed::TimedOut);
             }
@@ -266,7 +267,8 @@ impl<'js> Tracer<'js> {
     }
 }
 
-/// JSON text with the escapes of Go's encoder (`docs/spec/rpc-node.md` 1.3). Outside texts JSON has none of these.
+/// JSON text with the escapes of Go's encoder (`docs/spec/rpc-node.md` 1.3). The escaped characters occur only inside
+/// JSON strings.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {

@@ -16,12 +16,12 @@ pub fn script(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
     for dialect in [Dialect::Ethereum, Dialect::Native] {
         let Ok((near, far)) = UnixStream::pair() else { return };
-        // A result larger than the socket takes ends the trace: nothing reads the socket meanwhile.
+        // A result that does not fit into the socket ends the trace, because nothing reads the socket meanwhile.
         if far.set_nonblocking(true).is_err() {
             return;
         }
         let (mut node, link) = (Link::new(near), Rc::new(RefCell::new(Link::new(far))));
-        // What the node would send is there already. Questions about accounts get no answer.
+        // Everything that the node would send is sent in advance. Questions about accounts get no answer.
         let step = StepFacts { depth: 1, ..StepFacts::default() };
         let events = vec![Event::Call(CallFacts { depth: 1, ..CallFacts::default() }), Event::Step(step)];
         let sent = node.send(&Request::Events(events)).and_then(|()| node.send(&Request::Finish(Box::default())));
@@ -37,7 +37,7 @@ pub fn script(input: &[u8]) {
             millis: 50,
             needs_sandbox: false,
         };
-        // A question takes the place of an answer and ends the trace.
+        // A question instead of a reply ends the trace.
         let has_ended = trace(&link, opening).is_err();
         drop(link);
         let mut last = None;

@@ -1,12 +1,12 @@
-//! Tracers written in JavaScript (`docs/spec/rpc-node.md` 4.2), run beside the EVM.
+//! Tracers written in JavaScript (`docs/spec/rpc-node.md` 4.2), run in processes of their own.
 //!
 //! It owns the script engine, the objects that a script sees, the messages between the node and the process that runs
 //! the script, and those processes: their number, memory and time. It knows neither the EVM nor the database: the node
 //! sends what happened ([`Event`]), and answers questions about accounts ([`State`]).
 //!
-//! Invariants: a script runs in a process that has given up files, network and other processes; the node waits for it
-//! until a deadline and not longer; the result of a script is JSON text, which is not parsed here; events reach the
-//! script in their order, and while a script looks at accounts the node does not change them.
+//! Invariants: a script runs in a process that cannot access files, the network or other processes; the node waits for
+//! it until a deadline and not longer; the result of a script is JSON text, which is not parsed here; events reach the
+//! script in order, and the node does not change accounts while a script reads them.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One end of the socket between the node and a script's process: messages with their length before them.
+//! One end of the socket between the node and a script's process. Each message is preceded by its length.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -9,21 +9,21 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tenon_api::codec::{decode, encode};
 
-/// Most bytes of a message. The largest honest one writes a frame's memory or its call data.
+/// Maximum size of a message in bytes. The largest honest one contains a frame's memory or its call data.
 pub(crate) const MAX_MESSAGE: usize = 24 << 20;
-/// Room made for what arrives, bytes: what a length announces is not allocated before it came.
+/// Increment of the receive buffer, bytes. Memory is not allocated by the length that a message announces.
 const ROOM: usize = 64 << 10;
 
-/// Room kept between messages, bytes.
+/// Capacity of the receive buffer that is kept between messages, bytes.
 const KEPT: usize = 1 << 20;
 
 pub(crate) struct Link {
     socket: UnixStream,
-    /// What has arrived of the next message.
+    /// Received bytes of the next message.
     arrived: Vec<u8>,
-    /// Most bytes of a message that is received.
+    /// Maximum size of a received message in bytes.
     most: usize,
-    /// Time after which a message that still arrives counts as late, for its receiver to look at its caller.
+    /// Maximum time of one wait for a message; after that the receiver checks its caller.
     look: Option<Duration>,
 }
 
@@ -32,12 +32,13 @@ impl Link {
         Self { socket, arrived: Vec::new(), most: MAX_MESSAGE, look: None }
     }
 
-    /// Receives messages of up to `most` bytes.
+    /// Sets the maximum size of received messages.
     pub(crate) fn limit(&mut self, most: u64) {
         self.most = usize::try_from(most).unwrap_or(usize::MAX);
     }
 
-    /// Returns `ErrorKind::WouldBlock` at this interval, also from a message whose bytes drip in.
+    /// Makes [`Link::receive`] return `ErrorKind::WouldBlock` after this interval, even while bytes of a message keep
+    /// arriving.
     pub(crate) fn look_every(&mut self, interval: Duration) -> io::Result<()> {
         self.look = Some(interval);
         self.socket.set_read_timeout(Some(interval))
@@ -57,7 +58,7 @@ impl Link {
         self.socket.write_all(&framed)
     }
 
-    /// Waits for the next message. `ErrorKind::WouldBlock` if the socket's time-out passed first: what has arrived is
+    /// Waits for the next message. Returns `ErrorKind::WouldBlock` if the interval passes first; received bytes are
     /// kept.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let begun = Instant::now();
@@ -83,7 +84,7 @@ impl Link {
         }
     }
 
-    /// Length of the message that has arrived whole.
+    /// Length of the next message, if it has arrived completely.
     fn complete(&self) -> io::Result<Option<usize>> {
         let Some(length) = self.arrived.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;

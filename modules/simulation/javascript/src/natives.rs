@@ -1,4 +1,4 @@
-//! The functions of the process that `prelude.js` builds its objects over.
+//! The native functions on which `prelude.js` builds its objects.
 
 use std::{cell::RefCell, fmt::LowerHex, rc::Rc};
 
@@ -16,14 +16,14 @@ use crate::{
 /// Peter Olson's big-integer 1.6.52 (Unlicense), the library that go-ethereum gives to scripts.
 const BIG_INTEGER: &str = include_str!("../third-party/BigInteger.js");
 
-/// Most bytes that go-ethereum adds to memory that is too short.
+/// Maximum number of zero bytes that go-ethereum appends to memory that is too short.
 const MAX_PADDING: f64 = 1_048_576.0;
 
-/// What the functions share.
+/// State shared by the functions.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) session: Rc<RefCell<Session>>,
-    /// The node. Held only while a message is sent or received.
+    /// The socket to the node. Borrowed only while a message is sent or received.
     pub(crate) link: Rc<RefCell<Link>>,
     pub(crate) precompiles: Rc<Vec<Address>>,
     pub(crate) dialect: Dialect,
@@ -43,8 +43,8 @@ fn buffer<'js>(ctx: Ctx<'js>, bytes: &[u8]) -> Result<Buffer<'js>> {
     TypedArray::new_copy(ctx, bytes)
 }
 
-/// Bytes from the prelude: a text with a character for each. The engine lends the bytes of an array to unsafe code only,
-/// because a script could take them away meanwhile.
+/// Decodes bytes from the prelude: a text with one character per byte. The engine gives the bytes of an array only to
+/// unsafe code, because a script could detach them meanwhile.
 fn bytes(packed: &str) -> Vec<u8> {
     packed.chars().map(|character| u8::try_from(character).unwrap_or_default()).collect()
 }
@@ -96,7 +96,7 @@ fn add_helpers<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Resu
     host.set("isPrecompiled", Function::new(ctx.clone(), is_precompiled)?)
 }
 
-/// go-ethereum's words.
+/// The error of a memory access out of bounds, with go-ethereum's text.
 fn out_of_bounds(ctx: &Ctx<'_>, available: usize, offset: f64, size: f64) -> rquickjs::Error {
     let text = format!("tracer accessed out of bound memory: available {available}, offset {offset}, size {size}");
     Exception::throw_message(ctx, &text)
@@ -194,7 +194,7 @@ fn add_stack_and_memory<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared
     host.set("memoryWord", Function::new(ctx.clone(), word)?)
 }
 
-/// A part of memory. go-ethereum adds zeros where it is too short.
+/// A part of memory. go-ethereum appends zeros if it is too short.
 fn memory_part<'js>(ctx: Ctx<'js>, dialect: Dialect, memory: &[u8], start: f64, end: f64) -> Result<Buffer<'js>> {
     if let Some(part) = range(memory, start, end) {
         return buffer(ctx, part);
@@ -251,7 +251,7 @@ fn add_accounts<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Res
 }
 
 impl Shared {
-    /// Asks the node about an account.
+    /// Sends a question about an account to the node.
     fn ask(&self, ctx: &Ctx<'_>, question: Question, address: &[u8], slot: &[u8]) -> Result<Bytes> {
         let slot: B256 = to_word(slot);
         let query = Reply::Query { question, address: to_address(address), slot };
@@ -276,7 +276,7 @@ fn add_frames<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Resul
     add(ctx, host, shared, "resultError", |session| session.result.error.clone())
 }
 
-/// The object `ctx` of `result`; wei are hexadecimal texts, which the prelude makes big integers.
+/// The object `ctx` of `result`. Amounts in wei are hexadecimal texts, which the prelude converts to big integers.
 pub(crate) fn run_object<'js>(ctx: &Ctx<'js>, run: &RunFacts) -> Result<Object<'js>> {
     let object = Object::new(ctx.clone())?;
     let bytes = |bytes: &[u8]| buffer(ctx.clone(), bytes);

@@ -25,20 +25,20 @@ use crate::{
     protocol::{Dialect, Event, Failed, Opening, Question, Reply, Request, RunFacts, ScriptError},
 };
 
-/// Memory of a process beside its script's heap, bytes: the program, messages, mirrors of EVM memory.
+/// Memory of a process in addition to its script's heap, bytes: the program, messages, mirrors of EVM memory.
 pub(crate) const OVERHEAD: u64 = 64 << 20;
-/// Interval at which a waiting node looks whether its caller has gone.
+/// Interval at which a waiting node checks whether its caller has disconnected.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time beyond the deadline for the process to report it itself, before it is killed.
+/// Time after the deadline in which the process can report the timeout itself, before it is killed.
 const GRACE: Duration = Duration::from_millis(250);
-/// Longest wait for a process to take a message.
+/// Maximum wait for a process to accept a message.
 const MAX_WRITE: Duration = Duration::from_secs(5);
-/// Longest wait for a killed process to end; another thread waits for one that takes longer.
+/// Maximum wait for a killed process to end. For one that takes longer, another thread waits.
 const MAX_END: Duration = Duration::from_millis(200);
-/// Stack of the thread that runs scripts where no process does.
+/// Stack of the thread that runs scripts if they have no process.
 const THREAD_STACK: usize = 8 << 20;
 
-/// What runs scripts.
+/// Where scripts run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A program that calls [`run_script_child`](crate::run_script_child), with these arguments.
@@ -47,23 +47,23 @@ pub enum Program {
     Thread,
 }
 
-/// How scripts run.
+/// Settings of scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptOptions {
-    /// What runs them.
+    /// Where they run.
     pub program: Program,
     /// Heap of a script, bytes.
     pub memory: u64,
-    /// Most scripts that run at the same time.
+    /// Maximum number of concurrent scripts.
     pub most: usize,
-    /// Whether to refuse scripts if the kernel cannot close the sandbox.
+    /// Whether to refuse scripts if the kernel does not support the whole sandbox.
     pub needs_sandbox: bool,
 }
 
 impl Default for ScriptOptions {
     /// This program with the argument `script-child`, 32 MiB, four scripts, a mandatory sandbox.
     fn default() -> Self {
-        // Not by its path, which may hold a new build by now.
+        // Not the path of the program, where a newer build may be by now.
         let program = Program::Child(PathBuf::from("/proc/self/exe"), vec!["script-child".to_owned()]);
         Self { program, memory: 32 << 20, most: 4, needs_sandbox: true }
     }
@@ -76,7 +76,7 @@ impl ScriptOptions {
     }
 }
 
-/// Starts scripts, and bounds their number. Clones share the bound.
+/// Starts scripts, and limits their number. Clones share the limit.
 #[derive(Clone, Debug)]
 pub struct ScriptHost {
     options: Arc<ScriptOptions>,
@@ -84,12 +84,12 @@ pub struct ScriptHost {
 }
 
 impl ScriptHost {
-    /// A host without scripts.
+    /// A host that runs no script yet.
     pub fn new(options: ScriptOptions) -> Self {
         Self { options: Arc::new(options), running: Arc::default() }
     }
 
-    /// Most memory of one script with its process, bytes.
+    /// Maximum memory of one script with its process, bytes.
     pub fn memory_of_one(&self) -> u64 {
         self.options.memory.saturating_add(OVERHEAD)
     }
@@ -110,7 +110,7 @@ impl ScriptHost {
     }
 }
 
-/// One of the processes that may run.
+/// A place among the concurrent processes.
 #[derive(Debug)]
 struct Permit(Arc<AtomicUsize>);
 
@@ -120,7 +120,7 @@ impl Drop for Permit {
     }
 }
 
-/// A process, waiting for the next script of the same request.
+/// A process that waits for the next script of the same request.
 struct Process {
     link: Link,
     child: Option<Child>,
@@ -137,7 +137,7 @@ impl Process {
             Program::Child(path, arguments) => {
                 let mut command = Command::new(path);
                 command.arg0("tenon").args(arguments).env_clear().current_dir("/");
-                // Terminal signals go to the node.
+                // A process group of its own, so that terminal signals reach only the node.
                 command.process_group(0).stdin(Stdio::from(OwnedFd::from(theirs)));
                 Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?)
             }
@@ -164,7 +164,7 @@ impl Drop for Process {
         let deadline = Instant::now() + MAX_END;
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
-                // Without a thread it remains a zombie until the node ends.
+                // If no thread can be started, the process remains a zombie until the node ends.
                 let _ = thread::Builder::new().name("collector".to_owned()).spawn(move || child.wait());
                 return;
             }
@@ -193,31 +193,31 @@ impl ScriptSlot {
     }
 }
 
-/// What a script is started with.
+/// The start parameters of a script.
 #[derive(Clone, Debug)]
 pub struct Start<'a> {
     /// An expression whose value is the tracer.
     pub source: &'a str,
     /// JSON text for `setup`.
     pub config: &'a str,
-    /// Whose rules the objects follow.
+    /// The client whose objects the script sees.
     pub dialect: Dialect,
     /// Addresses of the precompiled contracts in force.
     pub precompiles: Vec<Address>,
 }
 
-/// How long the node waits for a script.
+/// Limits of the node's wait for a script.
 pub struct Waiting {
-    /// End of the trace's time.
+    /// Deadline of the trace.
     pub deadline: Instant,
-    /// Returns whether the caller has gone. Called many times a second while the script runs; may wait.
+    /// Returns whether the caller has disconnected. Called many times a second while the script runs; may block.
     pub should_stop: Box<dyn Fn() -> bool + Send>,
 }
 
 impl Waiting {
-    /// Returns why the script must end now, if it must.
+    /// Returns an error if the script must end now.
     fn look(&self) -> Result<(), ScriptError> {
-        // Before `should_stop`, which may wait: a reply may have come meanwhile.
+        // Read before `should_stop`, which may block: a reply can arrive meanwhile.
         let now = Instant::now();
         if (self.should_stop)() {
             return Err(ScriptError::CallerGone);
@@ -248,7 +248,7 @@ pub trait State {
 
 /// A script that is running. Dropping it ends its process, unless it has finished.
 pub struct Script {
-    /// `None` after it failed in a way that its process does not survive.
+    /// `None` after a failure that the process does not survive.
     process: Option<Process>,
     slot: ScriptSlot,
     waiting: Waiting,
@@ -308,7 +308,7 @@ impl Script {
         self.wants_frames
     }
 
-    /// Shows events to the script, and waits until it has handled them.
+    /// Sends events to the script, and waits until it has handled them.
     ///
     /// # Errors
     /// The script failed; it gets no more events.
@@ -334,7 +334,7 @@ impl Script {
         }
     }
 
-    /// The process can run the next script.
+    /// Returns the process to the slot, for the next script.
     fn rest(&mut self) {
         if let Some(process) = self.process.take() {
             self.slot.keep(process);
@@ -347,7 +347,7 @@ impl Script {
         ScriptError::Ended(reason.to_owned())
     }
 
-    /// Sends a request, answers questions, and returns the reply that ends it.
+    /// Sends a request, answers questions about accounts, and returns the final reply.
     fn ask(&mut self, request: &Request, state: &mut dyn State) -> Result<Reply, ScriptError> {
         let outcome = self.converse(request, state);
         match outcome {
@@ -382,7 +382,7 @@ impl Script {
                 Err(error) => return Err(broken_socket(error)),
             };
             let Reply::Query { question, address, slot } = reply else { return Ok(reply) };
-            // A script that asks without end leaves no pause in which to look.
+            // A script that keeps asking leaves no pause for this check.
             if looked.elapsed() >= LOOK {
                 self.waiting.look()?;
                 looked = Instant::now();
@@ -417,7 +417,7 @@ fn answer(question: Question, address: Address, slot: B256, state: &mut dyn Stat
     }
 }
 
-/// The state while nothing runs yet.
+/// A state for scripts before anything runs.
 struct NoState;
 
 impl State for NoState {
@@ -442,5 +442,5 @@ impl State for NoState {
     }
 }
 
-/// Bytes of events that are shown to a script at once.
+/// Size of the events that are sent to a script together, in bytes.
 pub const BATCH_BYTES: usize = MAX_MESSAGE / 64;

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 use tenon_api::WholeBalance;
 
-/// Whose rules the objects follow where the two clients differ.
+/// The client whose objects the script sees, where the two clients differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dialect {
     /// go-ethereum: `setup`, errors for reads out of bounds.
@@ -38,15 +38,15 @@ pub(crate) struct Opening {
     pub(crate) memory: u64,
     /// Time for the whole trace, milliseconds.
     pub(crate) millis: u64,
-    /// Whether to refuse the script if the sandbox cannot be closed.
+    /// Whether to refuse the script if the sandbox is incomplete.
     pub(crate) needs_sandbox: bool,
 }
 
-/// A message from the process. Each request but an answer is followed by any number of queries and then by one of the
-/// others.
+/// A message from the process. Each request except an answer is followed by any number of queries and then by one other
+/// reply.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// The script was compiled: the events that it has functions for.
+    /// The script was compiled; states which optional functions it has.
     Ready { wants_steps: bool, wants_frames: bool },
     /// The events were handled.
     Done,
@@ -76,7 +76,7 @@ pub(crate) enum Failed {
 /// Something that happened in the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// The frame of the following steps at this depth began.
+    /// A frame began, to which the following steps at its depth belong.
     Call(CallFacts),
     /// An instruction is about to run.
     Step(StepFacts),
@@ -123,24 +123,24 @@ pub struct StepFacts {
     pub depth: u32,
     /// The refund counter.
     pub refund: u64,
-    /// Why it is refused before it runs.
+    /// The error, if the instruction is refused before it runs.
     pub error: Option<String>,
-    /// Items at the bottom of the stack that are as they were.
+    /// Number of unchanged items at the bottom of the stack.
     pub kept: u32,
-    /// Items above those, top last.
+    /// The items above those, top last.
     pub pushed: Vec<U256>,
-    /// Memory size in bytes; what was added is zero before `writes`.
+    /// Memory size in bytes. Added bytes are zero before `writes` are applied.
     pub memory: u64,
-    /// What was written.
+    /// Bytes written since the frame's last step.
     pub writes: Vec<Write>,
 }
 
 /// Bytes written to memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
-    /// Where.
+    /// The offset in memory.
     pub offset: u64,
-    /// What.
+    /// The written bytes.
     pub bytes: Bytes,
 }
 
@@ -149,15 +149,15 @@ pub struct Write {
 pub struct FrameFacts {
     /// The instruction that opened it.
     pub kind: String,
-    /// Who opened it.
+    /// The account that opened it.
     pub from: Address,
-    /// Whose code runs, or what is created.
+    /// The account whose code runs, or the created account.
     pub to: Address,
     /// Call data or init code.
     pub input: Bytes,
     /// Gas of the frame.
     pub gas: u64,
-    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a self-destruction moves.
+    /// Wei; `None` for calls without a value of their own. Only the value of a self-destruction can exceed 256 bits.
     pub value: Option<WholeBalance>,
 }
 
@@ -198,7 +198,7 @@ pub struct RunFacts {
 /// Why a script has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// The script's own error, in the words of the reference where it does not depend on the engine.
+    /// The script's own error, with the reference's text where it does not depend on the engine.
     #[error("{0}")]
     Script(String),
     /// It ran longer than its trace may.
@@ -210,13 +210,13 @@ pub enum ScriptError {
     /// A question could not be answered: the database failed.
     #[error("the state cannot be read")]
     State,
-    /// No script may run.
+    /// Scripts are switched off.
     #[error("tracers written in JavaScript are switched off on this node")]
     SwitchedOff,
     /// All processes for scripts are in use.
     #[error("{most} scripts are running, which is the limit of this node; try again later")]
     TooMany {
-        /// The bound.
+        /// The limit.
         most: usize,
     },
     /// There is no memory for another script.

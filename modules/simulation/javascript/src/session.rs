@@ -1,10 +1,11 @@
-//! What the script's process knows of the run: mirrors of stacks and memories, the current step and frames.
+//! The state of the run in the script's process: mirrors of stacks and memories, the current step and frames.
 
 use alloy_primitives::{Bytes, U256};
 
 use crate::protocol::{CallFacts, FrameFacts, ResultFacts, StepFacts};
 
-/// Most memory that is mirrored for all open frames together, bytes. One frame with so much costs half a billion gas.
+/// Maximum memory that is mirrored for all open frames together, bytes. A frame with that much costs half a billion
+/// gas.
 pub(crate) const MAX_MEMORY: u64 = 16 << 20;
 
 /// Why a step cannot be shown to the script.
@@ -37,7 +38,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// The frame of the following steps at its depth.
+    /// Sets the frame of the following steps at its depth.
     pub(crate) fn call(&mut self, call: CallFacts) {
         self.mirrors.truncate((call.depth as usize).saturating_sub(1));
         self.mirrors.push(Mirror { call, ..Mirror::default() });
@@ -46,7 +47,7 @@ impl Session {
     /// Makes a step the current one.
     ///
     /// # Errors
-    /// It does not fit to what is known of its frame, or the memory is too large.
+    /// The step contradicts the known state of its frame, or the memory is too large.
     pub(crate) fn step(&mut self, mut step: StepFacts) -> Result<(), SessionError> {
         self.mirrors.truncate(step.depth as usize);
         let others: usize = self.mirrors.iter().rev().skip(1).map(|mirror| mirror.memory.len()).sum();

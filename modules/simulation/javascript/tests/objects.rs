@@ -1,4 +1,4 @@
-//! What a script sees.
+//! The objects that a script sees.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -60,7 +60,7 @@ impl Calls {
             let mut found = evm.inspector.access_list();
             environment.terms.complete_access_list(&given, &mut found);
             if is_attempt && !result.is_success() {
-                // The text may need a second run, for which an attempt may not have the time.
+                // The failure's text may need a second run, for which an attempt may not have enough time.
                 return Err(CallEnd::GaveUp);
             }
             if is_same(&found, &given) {

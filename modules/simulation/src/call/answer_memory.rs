@@ -1,4 +1,4 @@
-//! Memory of large answers, between the run that made them and the message that they answer.
+//! Memory of large answers, from the run that produced them until their message is answered.
 
 use tenon_api::{Bytes, Failure, messages::TraceReply};
 use tenon_bus::{CallContext, MemoryUse};
@@ -8,8 +8,8 @@ use super::Calls;
 /// Smaller answers are not charged: their call already accounts for them.
 const UNCOUNTED: usize = 128 << 10;
 
-/// The length of an answer on its way to the client, bytes: as typed, as a frame for the plugin, and as JSON unless the
-/// plugin counts that itself.
+/// The memory of an answer on its way to the client, bytes: the typed value, a frame for the plugin, and JSON unless
+/// the plugin counts that itself.
 pub(crate) trait AnswerLength {
     /// The sum of its copies.
     fn copies(&self) -> usize;
@@ -39,7 +39,7 @@ impl Calls {
     /// Charges a large answer, or the data of a failure, to the caller's client until its message is answered.
     ///
     /// # Errors
-    /// The client has no more memory.
+    /// The client's share of memory is used up.
     pub(crate) fn charged<T: AnswerLength>(
         &self,
         answer: Result<T, Failure>,

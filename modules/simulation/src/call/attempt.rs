@@ -1,7 +1,7 @@
-//! Attempts: short calls run at once on the caller's own task.
+//! Attempts: short calls that run immediately on the caller's own task.
 //!
-//! Waking a pool thread costs 15 to 80 µs, more than most calls take. An attempt runs where the request is read and
-//! gives up before it has cost more than a few reads may; the pool then repeats the whole call. It is bounded by the
+//! Waking a pool thread costs 15 to 80 µs, more than most calls take. An attempt runs where the request is read, and
+//! gives up before it costs more than a few database reads; the pool then repeats the whole call. It is bounded by the
 //! clock, which is read at every jump, call, copy and hash (`modules/execution/interface/src/evm/block_evm.rs`) and at
 //! every read of the state (here); by allowing only cheap precompiled contracts; and by the form of the request
 //! ([`is_small`]).
@@ -34,7 +34,7 @@ const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.
 const REMEMBERED: usize = 1_024;
 
-/// What is attempted.
+/// The kind of an attempted request.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Kind {
     Call,
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 /// same place replace one another, at the cost of one attempt.
 #[derive(Clone)]
 pub(crate) struct LongCalls {
-    // Atomics without a lock: a lost update costs no more than that either.
+    // Atomics without a lock: a lost update costs only one attempt, too.
     places: Arc<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -82,8 +82,8 @@ impl LongCalls {
     }
 }
 
-/// Returns whether the work around the run is small: no creation, whose code is in the call, no overrides, no lists
-/// that must be read or recovered before the run.
+/// Returns whether the work around the run is small: no creation (whose code would be in the call), no overrides, and
+/// no lists that must be decoded or whose signers must be recovered before the run.
 fn is_small(
     request: &CallRequest,
     state_overrides: &[(Address, AccountOverride)],
@@ -117,8 +117,8 @@ impl Calls {
         }
     }
 
-    /// `eth_estimateGas`, if it finds the gas in time; `None` means that the pool must run it. Errors are the pool's: a
-    /// run that was stopped looks like them.
+    /// `eth_estimateGas`, if it finds the gas in time; `None` means that the pool must run it. After an error the pool
+    /// runs it, too, because a stopped run looks like an error.
     pub(crate) fn attempt_estimate(&self, estimate: &EstimateGas, caller: &CallContext) -> Option<u64> {
         let EstimateGas { request, state_overrides, block_overrides, .. } = estimate;
         if !is_small(request, state_overrides, block_overrides) {
@@ -145,7 +145,7 @@ impl Calls {
         })
     }
 
-    /// `debug_traceCall` with a tracer that records calls only, likewise: steps would fill memory in no time.
+    /// `debug_traceCall` with a tracer that records calls only, likewise: recorded steps would soon fill the memory.
     pub(crate) fn attempt_trace(&self, trace: &Trace, caller: &CallContext) -> Option<TraceReply> {
         let TraceTarget::Call { request, transaction_index: None, state_overrides, block_overrides, .. } =
             &trace.target
@@ -158,7 +158,7 @@ impl Calls {
         self.attempt_kind(Kind::Trace, request, caller, |end| Ok(self.trace_in_time(trace, caller, end)?))
     }
 
-    /// Runs an attempt, unless one like it took too long. Its errors are the pool's.
+    /// Runs an attempt, unless a similar one took too long before. After an error the pool runs the call.
     fn attempt_kind<T>(
         &self,
         kind: Kind,
@@ -176,8 +176,8 @@ impl Calls {
         answer
     }
 
-    /// After a run of the pool that began at `begun`: attempts it again next time if it was short. It was long before only
-    /// because of a cache miss or a context switch.
+    /// Called after a run of the pool that began at `begun`. If the run was short, the call is attempted again next
+    /// time: the attempt was slow only because of a cache miss or a context switch.
     pub(crate) fn forget_if_short(&self, kind: Kind, request: &CallRequest, begun: Instant) {
         if begun.elapsed() < self.limits.attempt_time / 2 {
             self.long_calls.forget(kind, request);
@@ -219,7 +219,7 @@ struct StateInTime {
 }
 
 impl StateInTime {
-    /// The error is never shown: the pool repeats every read that fails in an attempt.
+    /// The error is never reported: the pool repeats every call that fails in an attempt.
     fn state(&self) -> Result<&dyn StateReader, StoreError> {
         if Instant::now() >= self.end {
             return Err(StoreError::Engine("a call was not over at once".to_owned()));

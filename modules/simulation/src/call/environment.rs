@@ -28,7 +28,7 @@ pub(crate) struct CallEnvironment {
     pub(crate) precompiles: MovedPrecompiles,
     /// The terms under which the message runs.
     pub(crate) terms: Box<dyn CallTerms>,
-    /// What precompiled contracts of the chain's family answer from.
+    /// Chain data that precompiled contracts of the chain's family read.
     records: Option<Arc<dyn ContractRecords>>,
 }
 
@@ -43,7 +43,7 @@ impl CallEnvironment {
 }
 
 impl Calls {
-    /// Stops a call when its time is over or its caller has gone.
+    /// Stops a call when its time limit has passed or its caller has disconnected.
     pub(crate) fn interrupt(&self, caller: &CallContext) -> Interrupt {
         Interrupt::when(caller, std::time::Instant::now().checked_add(self.limits.call_timeout))
     }
@@ -76,8 +76,8 @@ pub(crate) fn prepare(
     Ok(CallEnvironment { rules, block, transaction, precompiles, terms, records })
 }
 
-/// The header that determines the fork: an overridden height or time may be in another fork, whose header items the
-/// block may lack.
+/// The header that determines the fork. With an overridden height or time the fork may be another one, whose header
+/// items the block may lack.
 fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
     let mut header = header.header().clone();
     header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
@@ -132,7 +132,7 @@ pub(crate) fn message_env(
         kind: request.to.map_or(TxKind::Create, TxKind::Call),
         value: request.value.unwrap_or_default(),
         data: request.input.clone(),
-        // Not checked, but the maximum would be refused earlier.
+        // Not checked. The maximum would be refused before that.
         nonce: 0,
         chain_id: Some(chain_id),
         access_list: access_list(request.access_list.as_deref().unwrap_or_default()),

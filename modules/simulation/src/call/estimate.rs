@@ -102,7 +102,7 @@ pub(crate) fn search_gas(estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -
     }
     match search.smallest_gas(ceiling)? {
         Found::Gas(gas) => Ok(gas),
-        // The text needs a second run, for which an attempt may not have the time.
+        // The failure's text needs a second run, for which an attempt may not have enough time.
         Found::Failure(_) if is_attempt => Err(CallEnd::GaveUp),
         Found::Failure(result) => {
             search.trials.output_or_failure(result, ceiling)?;

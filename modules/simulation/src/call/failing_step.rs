@@ -47,8 +47,8 @@ impl Step {
     }
 }
 
-/// Maximum gas for a second run of a message that ran out of gas. With more it has probably run in a loop, whose instructions
-/// find what they need on the stack, and the second run takes as long as the first.
+/// Maximum gas for a second run of a message that ran out of gas. With more gas it has probably run in a loop, which
+/// neither underflows nor overflows the stack, and the second run would take as long as the first.
 const MAX_GAS_TO_REPEAT: u64 = 5_000_000;
 
 /// Returns whether the error text needs the last instruction.

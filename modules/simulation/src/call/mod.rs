@@ -45,7 +45,7 @@ pub(crate) struct Calls {
     pub(crate) limits: CallLimits,
     pub(crate) recording_memory: RecordingMemory,
     pub(crate) long_calls: LongCalls,
-    /// What runs draw on.
+    /// Memory budget of the runs.
     pub(crate) memory: MemoryBudget,
     /// Runs tracers written in JavaScript.
     pub(crate) scripts: ScriptHost,
@@ -64,7 +64,7 @@ impl Calls {
         Ok((header, state))
     }
 
-    /// The same, reading the state through a wrapper.
+    /// Like [`Calls::base`], with a wrapper around the state's reader.
     fn base_through(
         &self,
         block: BlockId,
@@ -75,12 +75,12 @@ impl Calls {
         Ok((header, self.executor.state_over(through(state))))
     }
 
-    /// What a run for this caller allocates draws on its client's share.
+    /// The memory of a run for this caller, reserved from its client's share.
     pub(crate) fn run_memory(&self, origin: Origin) -> RunMemory {
         RunMemory::new(self.memory.clone(), origin, self.limits.call_gas_cap)
     }
 
-    /// The state after a block. What a run over it allocates draws on its client's share.
+    /// The state after a block. Memory of a run over it is reserved from the client's share.
     pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
         let mut state = self.executor.state_over(self.reader_for(header, caller)?);
         state.count_in(self.run_memory(caller.origin()));
@@ -96,14 +96,14 @@ impl Calls {
         Ok(Arc::new(PausingState { state: self.reader_after(header)?, caller: caller.clone() }))
     }
 
-    /// The trie nodes of the state after a block, at the caller's expense where they must be computed.
+    /// The trie nodes of the state after a block. If they must be computed, the caller's client is charged.
     pub(crate) fn trie_of(&self, header: &SealedHeader, caller: &CallContext) -> Result<Arc<dyn TrieReader>, Failure> {
         Ok(self.chain.trie_of(header, Arc::new(CallerAllowance::new(&self.memory, caller)))?)
     }
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
         let state = self.chain.state_at(header.number.into());
-        // Checked after opening the state, which from then on detects an unwind of the chain.
+        // Checked after the state is opened, because an open state detects an unwind of the chain.
         if self.is_canonical(header)? {
             return Ok(state?);
         }
@@ -136,7 +136,7 @@ impl Calls {
         }
         let mut evm = environment.evm(state, interrupt, ());
         match environment.run(&mut evm, message.clone()) {
-            // The text needs a second run, for which an attempt may not have the time.
+            // The failure's text needs a second run, for which an attempt may not have enough time.
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
             Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),

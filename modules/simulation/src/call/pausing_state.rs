@@ -1,4 +1,4 @@
-//! A state whose reads let a job give way to other clients.
+//! A state whose reads let a job yield to other clients.
 
 use std::sync::Arc;
 

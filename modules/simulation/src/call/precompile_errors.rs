@@ -4,7 +4,7 @@ use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
 use tenon_execution_interface::ExtraPrecompiles;
 
-/// A point of each of the two curves, bytes.
+/// Size of a pair: one point of each of the two curves, bytes.
 const PAIR: usize = 192;
 
 /// The reference's text for an input that a precompiled contract refused; `None` for contracts with only one kind of
@@ -33,8 +33,8 @@ pub(crate) fn precompile_failure(
     })
 }
 
-/// Why the alt_bn128 contracts refuse an input. The reference reads point after point: the first that has a coordinate beyond the field, or
-/// is not on its curve, gives the error.
+/// Why the alt_bn128 contracts refuse an input. The reference reads one point after another: the first one that has a
+/// coordinate beyond the field, or is not on its curve, determines the error.
 fn curve_failure(contract: u8, input: &[u8]) -> &'static str {
     const MODULUS: U256 =
         U256::from_limbs([0x3c20_8c16_d87c_fd47, 0x9781_6a91_6871_ca8d, 0xb850_45b6_8181_585d, 0x3064_4e72_e131_a029]);

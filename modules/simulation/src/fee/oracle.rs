@@ -91,7 +91,7 @@ impl Fees {
         Ok(tips)
     }
 
-    /// Walks back from the head; blocks with few samples extend the walk, at most to twice the length.
+    /// Walks back from the head. Blocks with few samples extend the walk, at most to twice its length.
     fn samples(&self, head: u64, without_samples: U256) -> Result<Vec<U256>, Failure> {
         let mut samples: Vec<U256> = Vec::new();
         let mut outstanding = BLOCKS;

@@ -26,12 +26,12 @@ pub(super) struct OpenBlock {
     transactions: Vec<Arc<Transaction>>,
     senders: Vec<Address>,
     calls: Vec<SimulatedCall>,
-    /// The block's blob price; a call that is free of it sees another.
+    /// The block's blob price. A call that is exempt from it runs with another price.
     pub(super) blobs: Option<BlobExcessGasAndPrice>,
 }
 
 impl Simulation<'_> {
-    /// Executes the next block and stands after it.
+    /// Executes the next block, which becomes the parent of the following one.
     pub(super) fn run(&mut self, planned: PlannedBlock) -> Result<SimulatedBlock, Failure> {
         self.check_time()?;
         self.count(BLOCK_BYTES)?;
@@ -87,7 +87,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Applies what is pretended about accounts, and makes the EVM ready for the block.
+    /// Applies the overrides of accounts, and prepares the EVM for the block.
     fn open(
         &self,
         header: Header,
@@ -121,7 +121,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// What calls are excused from, and what instructions see beside the header.
+    /// Relaxes the rules for calls, and applies overrides that are not in the header.
     fn set_context(&self, block: &mut OpenBlock, overrides: &BlockOverrides) {
         let context = &mut block.execution.evm_mut().ctx;
         context.cfg.disable_nonce_check = !self.rules.validates;
@@ -161,7 +161,7 @@ impl Simulation<'_> {
         Ok(SimulatedBlock { stored, calls })
     }
 
-    /// What mining the block pays.
+    /// The rewards of the block.
     fn rewards(&self, draft: &Block) -> Result<BlockRewards, Failure> {
         if !self.calls.family.conventions().pays_simulated_blocks {
             return Ok(BlockRewards::default());
@@ -171,11 +171,11 @@ impl Simulation<'_> {
     }
 
     fn closing_failure(&self, error: ExecutionError) -> Failure {
-        // A system call that was interrupted says only that it failed.
+        // An interrupted system call reports only that it failed, so the reason is determined here.
         self.check_time().err().unwrap_or_else(|| error.into())
     }
 
-    /// What the block changed, with the state root after it.
+    /// The changes of the block, with the state root after it.
     fn changes(&self, header: &Header, outcome: &BlockOutcome) -> Result<BlockChanges, Failure> {
         let state = &outcome.state;
         let mut accounts = state.changes();

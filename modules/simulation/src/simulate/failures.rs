@@ -1,4 +1,4 @@
-//! Codes and words of what a simulation refuses, as go-ethereum has them.
+//! Codes and texts of a simulation's errors, as in go-ethereum.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) fn limit(message: impl Into<String>) -> Failure {
     of(CLIENT_LIMIT_EXCEEDED, message)
 }
 
-/// The time is over, or the caller has gone.
+/// The time limit has passed, or the caller has disconnected.
 pub(super) fn stopped(stopped: Stopped, timeout: Duration) -> Failure {
     match stopped {
         Stopped::TimedOut => Failure::server(format!("execution aborted (timeout = {})", duration_text(timeout))),
@@ -38,7 +38,7 @@ pub(super) fn stopped(stopped: Stopped, timeout: Duration) -> Failure {
     }
 }
 
-/// A transaction that may not run, refused before the EVM looks at it.
+/// A transaction that is refused before the EVM checks it.
 pub(super) fn rejected(rejection: TransactionRejection, gas_limit: u64) -> Failure {
     let code = match &rejection {
         TransactionRejection::Store(error) => return error.clone().into(),
@@ -50,7 +50,7 @@ pub(super) fn rejected(rejection: TransactionRejection, gas_limit: u64) -> Failu
     of(code, supplied(rejection, gas_limit))
 }
 
-/// Why the EVM gave no result.
+/// The failure for a run of the EVM without a result.
 pub(super) fn of_evm(
     failure: EvmFailure,
     interrupt: &Interrupt,
@@ -71,7 +71,8 @@ pub(super) fn of_evm(
     }
 }
 
-/// go-ethereum has -32603 for what has no code here; nothing is wrong inside this node, but with the arguments.
+/// For errors without a code here go-ethereum uses -32603. That code means an internal error, but here the arguments
+/// are wrong.
 const fn code_of(invalid: &InvalidTransaction) -> FailureCode {
     match invalid {
         InvalidTransaction::NonceTooLow { .. } => NONCE_TOO_LOW,
@@ -87,7 +88,7 @@ const fn code_of(invalid: &InvalidTransaction) -> FailureCode {
     }
 }
 
-/// Checks nonce and fee caps as go-ethereum does, before what the EVM checks in another order.
+/// Checks nonce and fee caps in go-ethereum's order, which differs from the EVM's.
 ///
 /// # Errors
 /// The first rule that the transaction breaks.

@@ -1,4 +1,4 @@
-//! Logs of simulated transactions, in the order in which they came about, with the moves of coins if they are wanted.
+//! Logs of simulated transactions, in the order in which they were emitted, with logs of coin transfers on request.
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256};
 use revm::{
@@ -10,7 +10,7 @@ use revm::{
 use tenon_api::{Log, messages::SimulatedLog};
 use tenon_execution_interface::BlockContext;
 
-/// Where the logs of moved coins come from (ERC-7528).
+/// The emitting address of logs of coin transfers (ERC-7528).
 const COINS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 /// `Transfer(address,address,uint256)`.
 const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
@@ -23,7 +23,7 @@ pub(super) struct LogRecorder {
     frames: Vec<Vec<SimulatedLog>>,
     /// Logs of the transaction that has ended.
     finished: Vec<SimulatedLog>,
-    /// How many logs the block has had; those of frames that failed count.
+    /// Number of logs that the block has emitted, including those of failed frames.
     next_index: u64,
 }
 
@@ -32,7 +32,7 @@ impl LogRecorder {
         Self { traces_transfers, ..Self::default() }
     }
 
-    /// The logs of the transaction that has ended. Makes ready for the next one.
+    /// Returns the logs of the transaction that has ended, and prepares for the next one.
     pub(super) fn take(&mut self) -> Vec<SimulatedLog> {
         self.frames.clear();
         std::mem::take(&mut self.finished)
@@ -55,7 +55,7 @@ impl LogRecorder {
         }
     }
 
-    /// Ends a frame: its logs become those of the frame around it, unless it failed.
+    /// Ends a frame: unless it failed, its logs are added to those of the enclosing frame.
     fn end(&mut self, has_succeeded: bool) {
         let Some(mut logs) = self.frames.pop() else { return };
         if has_succeeded {
@@ -72,7 +72,7 @@ impl Inspector<BlockContext, EthInterpreter> for LogRecorder {
 
     fn call(&mut self, _context: &mut BlockContext, inputs: &mut CallInputs) -> Option<CallOutcome> {
         self.frames.push(Vec::new());
-        // CALLCODE moves nothing: sender and receiver are one.
+        // CALLCODE transfers nothing: sender and receiver are the same.
         if matches!(inputs.scheme, CallScheme::Call) {
             self.record_transfer(inputs.caller, inputs.target_address, inputs.transfer_value().unwrap_or_default());
         }
@@ -101,7 +101,7 @@ impl Inspector<BlockContext, EthInterpreter> for LogRecorder {
     }
 }
 
-/// Not the inputs' own function: it keeps the first address that it is asked for.
+/// Does not use the method of `inputs`, which caches the first address that it computes.
 fn created_address(context: &BlockContext, inputs: &CreateInputs) -> Address {
     let caller = inputs.caller();
     match inputs.scheme() {

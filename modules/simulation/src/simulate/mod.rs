@@ -1,10 +1,11 @@
 //! Simulating blocks that are on no chain (`eth_simulateV1`), as go-ethereum does (`docs/spec/upgrades.md` 11).
 //!
-//! A request names blocks ([`plan`]); each is executed by the same steps as a block of the chain
-//! ([`block`], [`transaction`]), over the state that the block before left ([`state`]), which lives in memory only.
+//! A request contains blocks ([`plan`]). Each is executed by the same steps as a block of the chain ([`block`],
+//! [`transaction`]), over the state after the previous block ([`state`]), which exists in memory only.
 //!
-//! What bounds a request: its blocks, calls and overrides ([`plan`]), the time of a call, the gas of a call over all
-//! its transactions, the length of its answer, and the memory of traces and of its client.
+//! A request is bounded by the number of its blocks, calls and overrides ([`plan`]), the time limit of a call, the gas
+//! limit of a call for all its transactions together, the length of its answer, and the memory of traces and of its
+//! client.
 
 mod block;
 mod failures;
@@ -27,18 +28,18 @@ use tenon_execution_interface::Interrupt;
 use crate::{call::Calls, trace::TraceShare};
 use state::SimulatedState;
 
-/// Room of a block in the answer beside its calls, bytes.
+/// Size of a block in the answer without its calls, bytes.
 const BLOCK_BYTES: u64 = 2_500;
-/// Room of a call and its transaction in the answer beside data and logs, bytes.
+/// Size of a call and its transaction in the answer without data and logs, bytes.
 const CALL_BYTES: u64 = 1_000;
-/// Room of a log in the answer beside its data, bytes.
+/// Size of a log in the answer without its data, bytes.
 const LOG_BYTES: u64 = 900;
 
 impl Calls {
-    /// `eth_simulateV1`: executes blocks on top of a block and says what they did.
+    /// `eth_simulateV1`: executes blocks on top of a block and returns their results.
     ///
     /// # Errors
-    /// A block or transaction that breaks a rule, in go-ethereum's words and with its codes; bounds that are reached.
+    /// A block or transaction that breaks a rule, with go-ethereum's texts and codes; limits that were exceeded.
     pub(crate) fn simulate(&self, request: Simulate, caller: &CallContext) -> Result<Vec<SimulatedBlock>, Failure> {
         let base = tenon_chain::require_block(&*self.chain, request.base)?;
         let blocks = plan::plan(&base, request.blocks)?;
@@ -52,7 +53,7 @@ impl Calls {
     }
 }
 
-/// What the caller wants of all blocks.
+/// The caller's options for all blocks.
 #[derive(Clone, Copy)]
 struct SimulationRules {
     traces_transfers: bool,
@@ -73,10 +74,10 @@ struct Simulation<'a> {
     state: Arc<SimulatedState>,
     /// Gas that the transactions of all blocks may still use together.
     gas_left: u64,
-    /// Length of the answer so far, as JSON, about.
+    /// Approximate length of the answer so far as JSON, bytes.
     answer_bytes: u64,
     memory: TraceShare,
-    /// Whose memory each block's run draws on.
+    /// The client from whose share the memory of each block's run is reserved.
     origin: Origin,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Counts a call of the answer, and what it takes in memory.
+    /// Counts a call towards the size of the answer and its memory.
     fn count_call(&mut self, input: usize, call: &SimulatedCall) -> Result<(), Failure> {
         let data: usize = call.logs.iter().map(|log| log.log.data.len()).sum();
         let failure = call.failure.as_ref().map_or(0, |failure| failure.message.len() * 2);
@@ -129,7 +130,7 @@ impl<'a> Simulation<'a> {
         ))
     }
 
-    /// Refuses to go on when the time is over or the caller has gone.
+    /// Fails if the time limit has passed or the caller has disconnected.
     fn check_time(&self) -> Result<(), Failure> {
         self.interrupt
             .reason()

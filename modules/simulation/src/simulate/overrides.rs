@@ -1,20 +1,20 @@
-//! What a simulation pretends about accounts. Unlike the overrides of a call, these have to reach the state root.
+//! Overrides of accounts in a simulation. Unlike the overrides of a call, they must be included in the state root.
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{Failure, messages::AccountOverride};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
 
-/// Applies overrides ascending by address, and says where precompiled contracts stand then.
+/// Applies overrides, ascending by address, and returns the resulting addresses of precompiled contracts.
 ///
 /// # Errors
-/// Contradictions between overrides, in go-ethereum's words.
+/// Contradictory overrides, with go-ethereum's texts.
 pub(super) fn apply(
     mut overrides: Vec<(Address, AccountOverride)>,
     precompiles: PrecompileSet,
     state: &mut BlockState,
 ) -> Result<MovedPrecompiles, Failure> {
     let mut moved = MovedPrecompiles::new(precompiles);
-    // The last one counts of those that are written for one account.
+    // If there are several overrides of one account, the last one applies.
     overrides.reverse();
     overrides.sort_by_key(|(address, _)| *address);
     overrides.dedup_by_key(|(address, _)| *address);
@@ -35,7 +35,7 @@ pub(super) fn apply(
     Ok(moved)
 }
 
-/// An account that nothing is pretended about does not come into being.
+/// Applies an override. An empty override does not create the account.
 fn apply_to_account(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
     if account.state.is_some() && account.state_diff.is_some() {
         return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));

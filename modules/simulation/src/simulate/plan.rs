@@ -1,4 +1,4 @@
-//! Which blocks are simulated: heights and times in order, gaps filled, numbers of everything bounded.
+//! Plans the simulated blocks: heights and times in order, gaps filled, all numbers bounded.
 
 use tenon_api::{
     Failure, Header,
@@ -7,29 +7,29 @@ use tenon_api::{
 
 use super::failures::{self, BLOCK_NUMBER_INVALID, BLOCK_TIMESTAMP_INVALID};
 
-/// Most blocks of a simulation, those in gaps counted; go-ethereum's bound.
+/// Maximum number of blocks of a simulation, including those that fill gaps; go-ethereum's limit.
 const MAX_BLOCKS: u64 = 256;
-/// Most calls of a block; go-ethereum's bound.
+/// Maximum number of calls of a block; go-ethereum's limit.
 const MAX_CALLS_PER_BLOCK: usize = 5_000;
-/// Most calls of all blocks; go-ethereum's bound.
+/// Maximum number of calls of all blocks; go-ethereum's limit.
 const MAX_CALLS: usize = 10_000;
-/// Most accounts and slots that all blocks override, with their withdrawals: each costs reads and a way through the state
-/// trie, which nothing interrupts.
+/// Maximum number of overridden accounts and slots and of withdrawals of all blocks: each costs reads and updates of
+/// the state trie, which nothing interrupts.
 const MAX_CHANGES: usize = 50_000;
-/// Time between two blocks when the caller names none, seconds.
+/// Time between two blocks if the caller gives none, seconds.
 const SECONDS_BETWEEN_BLOCKS: u64 = 12;
 
-/// A block whose place is known.
+/// A block with its height and time.
 pub(super) struct PlannedBlock {
     pub(super) number: u64,
     pub(super) timestamp: u64,
     pub(super) wanted: BlockToSimulate,
 }
 
-/// Puts blocks in their places above `base`.
+/// Determines heights and times of blocks above `base`.
 ///
 /// # Errors
-/// Too much of anything, or heights and times that do not ascend.
+/// An exceeded limit, or heights and times that do not ascend.
 pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<PlannedBlock>, Failure> {
     check_size(&blocks)?;
     let mut planned: Vec<PlannedBlock> = Vec::with_capacity(blocks.len());

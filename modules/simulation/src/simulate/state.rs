@@ -1,4 +1,4 @@
-//! The state after simulated blocks: what they changed, above the state of a block of the chain.
+//! The state after simulated blocks: their changes, above the state of a block of the chain.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use alloy_primitives::{
 use tenon_api::{Account, AccountChange, BlockNumber, StateReader, StoreError, TrieReader};
 use tenon_chain::TrieUpdate;
 
-/// Memory of an account that was changed, bytes.
+/// Memory of a changed account, bytes.
 const ACCOUNT_BYTES: usize = 2 * size_of::<ChangedAccount>() + 64;
-/// Memory of a slot that was changed, bytes.
+/// Memory of a changed slot, bytes.
 const SLOT_BYTES: usize = 2 * size_of::<(B256, U256)>();
-/// Memory of a trie node beside its RLP, bytes.
+/// Memory of a trie node in addition to its RLP, bytes.
 const NODE_BYTES: usize = 2 * size_of::<(B256, Bytes)>() + 32;
 
 /// The state, block hashes and trie nodes after the simulated blocks so far.
@@ -21,16 +21,16 @@ pub(super) struct SimulatedState {
     base: Arc<dyn StateReader>,
     base_number: u64,
     base_nodes: Arc<dyn TrieReader>,
-    /// Hashes of the simulated blocks, the first one is that of the block after the base.
+    /// Hashes of the simulated blocks, beginning with the child of the base.
     hashes: Vec<B256>,
     accounts: AddressMap<ChangedAccount>,
     codes: B256Map<Bytes>,
     nodes: B256Map<Bytes>,
-    /// About how much memory all that takes, bytes.
+    /// Approximate memory of all these, bytes.
     weight: usize,
 }
 
-/// What a block changed.
+/// The changes of a block.
 pub(super) struct BlockChanges {
     pub(super) accounts: Vec<AccountChange>,
     pub(super) codes: Vec<(B256, Bytes)>,
@@ -40,7 +40,7 @@ pub(super) struct BlockChanges {
 #[derive(Default)]
 struct ChangedAccount {
     account: Option<Account>,
-    /// Slots that are not listed are zero.
+    /// Whether slots that are not in `slots` are zero.
     is_wiped: bool,
     slots: B256Map<U256>,
 }
@@ -59,7 +59,7 @@ impl SimulatedState {
         }
     }
 
-    /// About how much memory it takes, bytes.
+    /// Approximate memory use, bytes.
     pub(super) const fn weight(&self) -> u64 {
         self.weight as u64
     }

@@ -1,4 +1,4 @@
-//! One transaction of a simulated block: from a call object to what it did.
+//! One transaction of a simulated block: from a call object to its results.
 
 use alloy_primitives::Address;
 use revm::{
@@ -25,14 +25,14 @@ use super::{
 
 use crate::call::{check_consistency, precompile_failure};
 
-/// What is said behind a failure that more gas might have spared.
+/// Appended to the text of a failure that more gas might have prevented.
 const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";
 
 /// The gas that a transaction gets.
 #[derive(Clone, Copy)]
 struct GasLimit {
     gas: u64,
-    /// It is less than what was asked for.
+    /// Whether it is less than the requested gas.
     is_capped: bool,
 }
 
@@ -64,7 +64,8 @@ impl Simulation<'_> {
             return Ok((transaction, sender, done));
         };
         if let Some(list) = announced.filter(|_| message.env.tx_type == TransactionType::Legacy as u8) {
-            // go-ethereum warms what is announced beside `gasPrice` too, but shows a transaction that has no list.
+            // go-ethereum also warms an access list given together with `gasPrice`, but shows a transaction without the
+            // list.
             message.env.tx_type = TransactionType::AccessList as u8;
             message.env.access_list = access_list(&list);
         }
@@ -72,8 +73,8 @@ impl Simulation<'_> {
         Ok((transaction, sender, done))
     }
 
-    /// The gas of a call: what it asks for, or what the block has left; in either case no more than what all calls have
-    /// left together.
+    /// The gas limit of a call: the requested gas, or the block's remaining gas; at most what remains for all calls
+    /// together.
     fn gas_limit(&self, request: &CallRequest, block_left: u64) -> Result<GasLimit, Failure> {
         let asked = request.gas.unwrap_or(block_left);
         if asked > block_left {
@@ -95,20 +96,20 @@ impl Simulation<'_> {
         failures::check_transaction(transaction, sender, nonce, has_price.then_some(header))
     }
 
-    /// Whether a call that offers nothing for gas need not pay for it.
+    /// Whether a call with zero gas prices is exempt from paying for gas.
     fn is_free(&self, transaction: &Transaction) -> bool {
         !self.rules.validates
             && transaction.max_fee_per_gas().is_zero()
             && transaction.max_priority_fee_per_gas().is_zero()
     }
 
-    /// Whether a call with blobs that offers nothing for them need not pay for them.
+    /// Whether a call with blobs and a zero blob price is exempt from paying for them.
     fn is_free_of_blob_fee(&self, transaction: &Transaction) -> bool {
         let TransactionPayload::Blob { max_fee_per_blob_gas, .. } = &transaction.payload else { return false };
         !self.rules.validates && max_fee_per_blob_gas.is_zero()
     }
 
-    /// Makes a transaction ready for the EVM; none when the block does not execute it.
+    /// Prepares a transaction for the EVM; `None` if the block handles it without the EVM.
     fn prepare(
         &self,
         block: &mut OpenBlock,
@@ -166,7 +167,7 @@ impl Simulation<'_> {
     }
 }
 
-/// A transaction that its block treats by itself.
+/// Runs a transaction that the block handles without the EVM.
 fn run_intercepted(
     block: &mut OpenBlock,
     transaction: &Transaction,
@@ -174,7 +175,7 @@ fn run_intercepted(
 ) -> Result<SimulatedCall, Failure> {
     let done = block.execution.run_transaction(transaction, sender);
     done.map_err(|rejection| failures::rejected(rejection, transaction.gas_limit))?;
-    // No contract makes the receipt's log, so the recorder has not seen it.
+    // The receipt's log is not emitted by a contract, so the recorder has not seen it.
     let logs = block.execution.receipts().last().map(|receipt| receipt.logs.clone()).unwrap_or_default();
     let recorder = &mut block.execution.evm_mut().inspector;
     logs.into_iter().for_each(|log| recorder.record(log));
@@ -213,7 +214,7 @@ fn halt_words(reason: &HaltReason, message: &TxEnv, extras: Option<&'static dyn 
     halt_text(reason).into_owned()
 }
 
-/// The transaction that stands in the block for a call: unsigned, of the type that its prices ask for.
+/// The unsigned transaction that represents a call in the block, of the type that its prices require.
 fn unsigned_transaction(
     request: CallRequest,
     nonce: u64,

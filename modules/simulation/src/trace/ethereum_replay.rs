@@ -220,7 +220,7 @@ impl<'a> EthereumTracing<'a> {
         self.hold(growing_bytes(length, capacity))
     }
 
-    /// Reserves memory for a result of this size, beside those of earlier transactions.
+    /// Reserves memory for a result of this size, in addition to those of earlier transactions.
     fn hold(&self, bytes: u64) -> Result<(), Failure> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {

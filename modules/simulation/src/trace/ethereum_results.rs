@@ -1,4 +1,4 @@
-//! Results of go-ethereum's tracers as messages, from those of the library that records.
+//! Converts results of go-ethereum's tracers from the types of the recording library into messages.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use tenon_api::{
 };
 use tenon_execution_interface::widen;
 
-/// A result of the library.
+/// Converts a result of the library.
 ///
 /// # Errors
-/// It contains something that no transaction does, or that the messages have not.
+/// It contains something that no transaction does, or that messages cannot represent.
 pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, Failure> {
     Ok(match trace {
         GethTrace::CallTracer(frame) => TraceResult::Calls(call_frames(frame)?),
@@ -46,7 +46,7 @@ pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, Failure> {
     })
 }
 
-/// The error of a result that is not as the library describes it.
+/// The error of a result that does not match the library's documentation.
 fn unexpected(what: &str) -> Failure {
     Failure::server(format!("tracing failed: unexpected {what}"))
 }
@@ -66,7 +66,7 @@ const fn order(result: &TraceResult) -> u8 {
 /// The tree of calls, as a list.
 fn call_frames(outermost: LibraryFrame) -> Result<Vec<CallFrame>, Failure> {
     let mut frames = Vec::new();
-    // The calls that are still to be listed, the next one last.
+    // Calls that still have to be listed; the next one is last.
     let mut left = vec![(0, outermost)];
     while let Some((depth, mut frame)) = left.pop() {
         let calls = std::mem::take(&mut frame.calls);
@@ -144,7 +144,7 @@ fn flat_call(call: LocalizedTransactionTrace) -> Result<FlatCall, Failure> {
             receiver: destruction.refund_address,
             balance: destruction.balance,
         },
-        // Of blocks.
+        // Only blocks pay rewards, not transactions.
         Action::Reward(_) => return Err(unexpected("reward")),
     };
     let output = trace.result.map(|output| match output {
@@ -166,7 +166,7 @@ fn flat_call(call: LocalizedTransactionTrace) -> Result<FlatCall, Failure> {
     })
 }
 
-/// The library names a selector and the length of its data in one text.
+/// Splits the library's texts, which contain a selector and the length of its data.
 fn selector_counts(counts: &FourByteFrame) -> Result<Vec<SelectorCount>, Failure> {
     let counted = |(name, count): (&String, &u64)| {
         let (selector, length) = name.split_once('-')?;
@@ -257,7 +257,7 @@ fn validation_frame(depth: u32, frame: Erc7562Frame) -> ValidationFrame {
     }
 }
 
-/// The members of a map, which has no order, by their keys.
+/// The members of an unordered map, sorted by key.
 fn sorted<K: Ord, V>(members: impl IntoIterator<Item = (K, V)>) -> Vec<(K, V)> {
     let mut members: Vec<(K, V)> = members.into_iter().collect();
     members.sort_by(|(one, _), (other, _)| one.cmp(other));

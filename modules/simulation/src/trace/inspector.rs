@@ -40,11 +40,11 @@ pub(crate) struct TraceInspector {
 /// The active tracer.
 #[allow(clippy::large_enum_variant, reason = "one a trace; a box would cost an indirection each instruction")]
 pub(super) enum ActiveTracer {
-    /// go-ethereum's.
+    /// A tracer of go-ethereum.
     Ethereum(EthereumTracer),
-    /// The reference's.
+    /// A tracer of the reference.
     Reference(Watch),
-    /// None.
+    /// No tracer.
     Idle,
 }
 

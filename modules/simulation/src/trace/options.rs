@@ -21,7 +21,7 @@ use crate::CallLimits;
 /// Validated options.
 #[derive(Debug)]
 pub(crate) struct EthereumOptions {
-    /// Those of the library that records.
+    /// The options in the recording library's form.
     pub(super) geth: GethDebugTracingOptions,
     /// Maximum time of one traced transaction.
     pub(super) timeout: Duration,
@@ -30,10 +30,10 @@ pub(crate) struct EthereumOptions {
 }
 
 impl EthereumOptions {
-    /// The same options as the library that records has them.
+    /// Converts and checks the options.
     ///
     /// # Errors
-    /// Code `-32000` for a tracer that there is not.
+    /// Code `-32000` for an unknown tracer.
     pub(crate) fn new(options: &TraceOptions, limits: &CallLimits) -> Result<Self, Failure> {
         let timeout = timeout_of(options, limits);
         let script = match &options.tracer {
@@ -71,7 +71,7 @@ pub(super) fn timeout_of(options: &TraceOptions, limits: &CallLimits) -> Duratio
     options.timeout.map_or(limits.trace_timeout, |timeout| timeout.min(limits.trace_timeout_max))
 }
 
-/// A tracer as the library has it. A script has none there.
+/// Converts a tracer's options for the library, which does not know scripts.
 fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> {
     use GethDebugBuiltInTracerType as BuiltIn;
     Ok(match tracer {
@@ -101,7 +101,7 @@ fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> 
     })
 }
 
-/// The error of a tracer that the chain's family has not.
+/// The error for a tracer that the chain's family does not have.
 pub(super) fn no_such_tracer() -> Failure {
     Failure::server("the chain has no such tracer")
 }

@@ -22,8 +22,8 @@ const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
 /// Increment of a recording's share of the common memory, bytes.
 const SHARE_STEP: u64 = 64 << 10;
 
-/// Memory that a trace of a block keeps from one transaction to the next, bytes: taking and releasing it costs as much as
-/// tracing some calls.
+/// Memory that the trace of a block keeps from one transaction to the next, bytes: reserving and releasing it costs as
+/// much as tracing a few calls.
 const KEPT_SHARE: u64 = 4 * SHARE_STEP;
 
 /// The memory that all traces of this node share. Clones share it.
@@ -59,7 +59,7 @@ impl TraceMemory {
     }
 }
 
-/// Memory that a trace has taken, given back when it is dropped.
+/// Memory reserved by a trace, released on drop.
 pub(crate) struct TraceShare {
     memory: TraceMemory,
     taken: u64,
@@ -71,7 +71,7 @@ impl TraceShare {
         Self { memory: memory.clone(), taken: 0, reservation: None }
     }
 
-    /// Takes as much as `bytes` need; false when there is no more.
+    /// Reserves memory for `bytes`; false if there is not enough.
     pub(crate) fn hold(&mut self, bytes: u64) -> bool {
         if bytes <= self.taken {
             return true;

@@ -1,5 +1,5 @@
-//! Executes a block of the chain again, exactly as it was executed when it came, and reports what its transactions left
-//! (`debug_intermediateRoots`). Nothing is kept.
+//! Executes a block of the chain again, with the same steps as when it was imported, and reports intermediate results
+//! of its transactions (`debug_intermediateRoots`). Stores nothing.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ impl Calls {
     /// `debug_intermediateRoots`: the state root after each transaction of a block of any branch. Ends before the first
     /// transaction that is not valid there, as in go-ethereum.
     ///
-    /// A fee that a native chain charges to the contract of a failed transaction is in the root after the next one: the
-    /// block writes it then.
+    /// A fee that a native chain charges for a failed transaction is included in the root after the next transaction,
+    /// because the block writes it then.
     pub(crate) fn intermediate_roots(
         &self,
         request: &GetIntermediateRoots,
@@ -43,7 +43,7 @@ impl Calls {
         Ok(roots)
     }
 
-    /// A block that has a parent, and that parent.
+    /// A block that has a parent, and its parent.
     pub(super) fn block_and_parent(&self, id: BlockId) -> Result<(Arc<RecoveredBlock>, Arc<SealedHeader>), Failure> {
         let not_found = || block_not_found(id);
         let header = tenon_chain::resolve_block(&*self.chain, id)?.ok_or_else(not_found)?;
@@ -56,7 +56,7 @@ impl Calls {
         Ok((block, parent.ok_or_else(missing)?))
     }
 
-    /// A block before its first transaction, with all steps that it had when it came.
+    /// A block before its first transaction, after the same opening steps as when it was imported.
     pub(super) fn open_again(
         &self,
         block: &RecoveredBlock,

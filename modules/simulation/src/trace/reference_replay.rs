@@ -1,8 +1,8 @@
 //! Traces like the reference's (`docs/spec/rpc-node.md` 4.2).
 //!
-//! There a traced transaction is an ordinary message, even if the block does not execute it, and pays no owner. The
-//! transactions before it are executed like in the block when a single transaction is traced, but as messages too when
-//! the whole block is traced.
+//! In the reference, a traced transaction is an ordinary message, even if the block does not execute it, and its fee is
+//! not paid to an owner. When a single transaction is traced, the transactions before it are executed like in the
+//! block; when the whole block is traced, they are messages as well.
 
 use std::{sync::Arc, time::Instant};
 
@@ -56,7 +56,7 @@ struct Traced {
 enum NoOutcome {
     /// It is not valid, with the reference's text.
     Refused(String),
-    /// It was not run, or not to its end.
+    /// It was not run, or was stopped early.
     Other(Failure),
 }
 

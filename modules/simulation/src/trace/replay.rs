@@ -1,8 +1,8 @@
 //! Replays blocks up to a transaction, and traces from there.
 //!
-//! What all tracers share is here: which blocks are found, how their transactions are executed, when a run ends. A
-//! [`TraceDialect`] has what differs: its options, its errors (`replay_words`) and how it traces a transaction, a block and a
-//! call.
+//! This file contains what all tracers share: how blocks are found, how their transactions are executed, and when a run
+//! ends. A [`TraceDialect`] contains the differences: options, error texts (`replay_words`), and how a transaction, a
+//! block and a call are traced.
 
 use std::{sync::Arc, time::Instant};
 
@@ -115,7 +115,7 @@ impl Calls {
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
         let begun = Instant::now();
         let dialect = dialect_of(self, &trace.options, caller, None)?;
-        // A stack of its own on the same thread: a thread of its own would cost more than a short trace.
+        // A larger stack on the same thread: a new thread would cost more than a short trace.
         let reply = stacker::grow(TRACE_STACK, move || run(&*dialect, &trace.target));
         if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
             self.forget_if_short(Kind::Trace, request, begun);
@@ -123,7 +123,7 @@ impl Calls {
         reply
     }
 
-    /// A traced call that ends at `end`, and whose tracer records calls only. Errors are not the caller's.
+    /// Traces a call with a tracer that records calls only, until `end`. Its errors are not reported to the caller.
     pub(crate) fn trace_in_time(
         &self,
         trace: &Trace,
@@ -145,7 +145,7 @@ impl Calls {
     }
 }
 
-/// Traces what was asked for.
+/// Executes the trace request.
 fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, Failure> {
     let results = match target {
         TraceTarget::Transaction(hash) => {
@@ -310,7 +310,7 @@ pub(super) fn failure_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> Failure {
     failure.unwrap_or_else(|| Failure::server("tracing failed: the tracer failed"))
 }
 
-/// The error of a trace that is not attempted. It is never shown.
+/// The error of a trace that cannot be attempted. It is never reported.
 pub(super) fn not_attempted() -> Failure {
     Failure::limit("the trace is not attempted")
 }

@@ -1,5 +1,4 @@
-//! Errors about blocks and transactions that are replayed, in the words of go-ethereum and of the reference client: one
-//! table each.
+//! Error texts for replayed blocks and transactions, in one table each for go-ethereum and the reference client.
 
 use std::fmt::Display;
 
@@ -19,12 +18,12 @@ pub(super) struct ReplayWords {
     pub(super) index_out_of_range: fn(u64, B256) -> Failure,
     /// How a transaction is named in the error of its execution.
     pub(super) transaction_name: fn(B256) -> String,
-    /// Why bytes are not a block; the decoder's own error is given.
+    /// Why bytes are not a block; receives the decoder's own error.
     pub(super) undecodable: fn(&[u8], &dyn Display) -> String,
 }
 
 impl ReplayWords {
-    /// go-ethereum's.
+    /// The texts of go-ethereum.
     pub(super) const ETHEREUM: Self = Self {
         unknown_transaction: |_| Failure::server("transaction not found"),
         unknown_block_of_transaction: |hash| block_not_found(BlockId::hash(hash)),
@@ -37,7 +36,7 @@ impl ReplayWords {
         undecodable: |_, error| error.to_string(),
     };
 
-    /// The reference's, whose hashes have no prefix.
+    /// The texts of the reference, whose hashes have no prefix.
     pub(super) const REFERENCE: Self = Self {
         unknown_transaction: |hash| Failure::server(format!("transaction {hash:x} not found")),
         unknown_block_of_transaction: |hash| Failure::server(format!("block {hash:x} not found")),

@@ -25,7 +25,7 @@ pub(super) struct Scripts<'a> {
     caller: &'a CallContext,
 }
 
-/// What a script is told about the transaction.
+/// What a script can read about the transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ScriptPlace {
     /// Height of the block.
@@ -67,7 +67,7 @@ impl<'a> Scripts<'a> {
         let (source, config) = (script.source, script.config);
         let start = Start { source, config, dialect, precompiles: addresses };
         let caller = self.caller.clone();
-        // Gives way to other jobs while the script runs on.
+        // Lets other jobs run while the script continues.
         let should_stop = Box::new(move || caller.should_stop());
         let now = Instant::now();
         let deadline = now.checked_add(timeout).unwrap_or(now);
@@ -77,8 +77,8 @@ impl<'a> Scripts<'a> {
         Ok(Watch::of_script(script, run, precompiles))
     }
 
-    /// Reserves the most memory that the process can take, from its client's share alone: one client's script must not use up
-    /// what the traces of others share.
+    /// Reserves the maximum memory of the process, only from its client's share: one client's script must not use up
+    /// the memory that the traces of others share.
     fn reserve_process(&self) -> Result<(), Failure> {
         let mut process = self.process.lock();
         if process.is_none() {

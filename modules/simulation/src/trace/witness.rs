@@ -1,8 +1,8 @@
-//! What a block's execution reads: enough to execute it again without the database (`debug_executionWitness`).
+//! The data that a block's execution reads: enough to execute it again without the database (`debug_executionWitness`).
 //!
-//! The block is executed over a state that remembers which accounts, slots, code and block hashes were asked for. Their
-//! proofs are read from the tries afterwards, and the state root is computed, which reads what deletions need beside
-//! them; every trie node that is read is part of the witness.
+//! The block is executed over a state that records which accounts, slots, code and block hashes are read. Their proofs
+//! are read from the tries afterwards, and the state root is computed, which also reads the nodes that deletions need.
+//! Every trie node that is read is part of the witness.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +22,10 @@ use tenon_chain::TrieError;
 use super::{TraceShare, replay::request_timed_out};
 use crate::call::Calls;
 
-/// Memory of a kept item beside its bytes, at most.
+/// Maximum memory of a kept item in addition to its bytes.
 const ITEM_BYTES: usize = 128;
 
-/// What has been read. Shared by the state and the tries of one request.
+/// The data that was read. Shared by the state and the tries of one request.
 struct Reads {
     inner: Mutex<ReadsInner>,
     /// Maximum length of all code and nodes, bytes.
@@ -44,7 +44,7 @@ struct ReadsInner {
     /// Items of all kinds.
     items: usize,
     memory: TraceShare,
-    /// Why nothing more may be read. Kept here because the EVM and system calls lose what kind of error it was.
+    /// Why nothing more may be read. Stored here, because the EVM and system calls do not preserve the kind of error.
     refused: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl ReadsInner {
     }
 }
 
-/// A state that remembers what was read of it.
+/// A state that records what is read from it.
 struct WatchedState {
     state: Arc<dyn StateReader>,
     reads: Arc<Reads>,
@@ -115,7 +115,7 @@ impl StateReader for WatchedState {
     }
 }
 
-/// Tries that remember which nodes were read.
+/// Tries that record which nodes are read.
 struct WatchedNodes {
     nodes: Arc<dyn TrieReader>,
     reads: Arc<Reads>,
@@ -180,7 +180,7 @@ impl Calls {
     }
 
     fn no_reads_yet(&self, caller: &CallContext) -> Reads {
-        // The answer has two digits a byte.
+        // In the answer, a byte takes two digits.
         let most = usize::try_from(self.limits.trace_answer_bytes / 2).unwrap_or(usize::MAX);
         let inner = ReadsInner {
             accounts: BTreeMap::new(),
@@ -215,7 +215,7 @@ impl Calls {
 
 /// Reads the proof of everything that the execution read.
 fn prove_reads(reads: &Reads, nodes: &dyn TrieReader, root: B256, caller: &CallContext) -> Result<(), Failure> {
-    // Taken, because reading nodes locks what is read.
+    // Taken out of the lock, because reading nodes locks it again.
     let accounts = std::mem::take(&mut reads.inner.lock().accounts);
     for (address, slots) in accounts {
         if caller.should_stop() {

@@ -23,7 +23,7 @@ pub(crate) fn block(number: u64, hash: B256) -> [u8; 40] {
     key
 }
 
-/// Remains of a block that was removed from the chain: the block's key, one byte longer.
+/// Key of the records kept of a block that was removed from the chain: the block's key, one byte longer.
 pub(crate) fn taken_off(number: u64, hash: B256) -> [u8; 41] {
     let mut key = [1; 41];
     key[..40].copy_from_slice(&block(number, hash));

@@ -20,9 +20,9 @@ pub(crate) type Migration = fn(&Database) -> Result<(), StoreError>;
 /// One step per format: the first migrates format 1 to 2, and so on. Always `FORMAT - 1` steps.
 pub(crate) const MIGRATIONS: [Migration; FORMAT as usize - 1] = [to_thinned_tries];
 
-/// Format 2 keeps the trie nodes of the newest states and of checkpoints only. An older folder is a folder of format 2
-/// of which nothing is thinned yet: the blocks that follow do that, or `tenon db migrate` at once. Older releases must
-/// not open the folder, since they would take a trie for whole that is not.
+/// Format 2 keeps only the trie nodes of the newest states and of checkpoints. A folder of format 1 is a valid folder
+/// of format 2 in which nothing is thinned yet: following blocks thin it, or `tenon db migrate` does so immediately.
+/// Older releases must not open the folder, because they would take an incomplete trie for a complete one.
 fn to_thinned_tries(_: &Database) -> Result<(), StoreError> {
     Ok(())
 }
@@ -34,11 +34,11 @@ const KEY_FINALIZED: &[u8] = b"finalized";
 const KEY_SAFE: &[u8] = b"safe";
 const KEY_OLDEST_STATE: &[u8] = b"oldest_state";
 const KEY_TRIE: &[u8] = b"trie";
-/// Its absence says that the folder was of format 1. Releases that do not know it ignore it.
+/// If absent, the folder was created with format 1. Releases that do not know this record ignore it.
 const KEY_EXACT_CHECKPOINTS: &[u8] = b"exact_checkpoints";
 /// Prefix of the heights at which a block was removed from the chain; see [`note_removed`].
 const KEY_REMOVED: &[u8] = b"removed/";
-/// Releases that do not know it ignore it, so it needed no new format.
+/// Releases that do not know this record ignore it, so it needed no new format.
 const KEY_RULES: &[u8] = b"rules";
 
 /// The chain of a folder.
@@ -48,16 +48,16 @@ pub(crate) struct Identity {
     pub(crate) genesis_hash: B256,
 }
 
-/// Which states have their whole trie among the nodes of `Column::Trie`, and where the checkpoints are.
+/// Which states have their complete trie in `Column::Trie`, and where the checkpoints are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrieExtent {
-    /// The oldest height with a whole trie. The superseded nodes of this block and of those below it are gone, except
+    /// The oldest height with a complete trie. Nodes that this block and earlier ones superseded are removed, except
     /// those of checkpoints.
     pub(crate) whole_from: u64,
-    /// Multiples of this are checkpoints. Never changes: checkpoints of another distance would have holes.
+    /// Multiples of this are checkpoints. Never changes: with another distance, checkpoints would be incomplete.
     pub(crate) checkpoint_every: u64,
-    /// Whether a state below `whole_from` became the head's once. Parts of its trie may lie among the checkpoints' nodes
-    /// only, which therefore must stay.
+    /// Whether a state below `whole_from` ever became the head's state. Parts of its trie may exist only among the
+    /// checkpoints' nodes, which must therefore be kept.
     pub(crate) was_rebuilt: bool,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn set_oldest_state(batch: &mut Batch<'_>, number: u64) -> Result<(),
     batch.put(Column::Meta, KEY_OLDEST_STATE, keys::number(number))
 }
 
-/// What of the trie is kept; `None` if nothing was thinned yet.
+/// The extent of the kept tries; `None` if nothing was thinned yet.
 pub(crate) fn trie_extent(database: &Database) -> Result<Option<TrieExtent>, StoreError> {
     let Some(record) = fixed::<17>(database, KEY_TRIE)? else { return Ok(None) };
     let mut input = Input(&record);
@@ -157,7 +157,8 @@ pub(crate) fn set_trie_extent(batch: &mut Batch<'_>, extent: TrieExtent) -> Resu
     batch.put(Column::Meta, KEY_TRIE, record)
 }
 
-/// Whether the folder has recorded every removed block from its beginning, so that thinning kept each checkpoint whole.
+/// Whether the folder has recorded every removed block since it was created, so that thinning has kept every checkpoint
+/// complete.
 pub(crate) fn has_exact_checkpoints(database: &Database) -> Result<bool, StoreError> {
     Ok(database.get(Column::Meta, KEY_EXACT_CHECKPOINTS)?.is_some())
 }
@@ -170,8 +171,8 @@ fn removed_key(number: u64) -> Vec<u8> {
     [KEY_REMOVED, &number.to_be_bytes()].concat()
 }
 
-/// Records that a block of this height has left the chain. A node's record may then bear the block's height although
-/// the node is older: the block had created it once more.
+/// Records that a block of this height has left the chain. A node's record may then contain this height although the
+/// node is older, because the removed block had created it again.
 pub(crate) fn note_removed(batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
     batch.put(Column::Meta, removed_key(number), [])
 }
@@ -190,7 +191,7 @@ pub(crate) fn removed_heights(database: &Database, from: u64, to: u64) -> Result
     Ok(heights)
 }
 
-/// Forgets what [`note_removed`] has recorded of the heights up to and including `number`.
+/// Deletes the records of [`note_removed`] for heights up to and including `number`.
 pub(crate) fn forget_removed(batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
     batch.delete_range(Column::Meta, &removed_key(0), &removed_key(number.saturating_add(1)))
 }

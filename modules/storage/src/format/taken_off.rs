@@ -1,5 +1,5 @@
-//! Records kept of a canonical block after its removal from the chain, beside its header, body and trie nodes: its
-//! receipts with their logs, and the keys of the accounts and slots it changed.
+//! Records kept of a canonical block after its removal from the chain, in addition to its header, body and trie nodes:
+//! its receipts with their logs, and the keys of the accounts and slots that it changed.
 //!
 //! They are stored in the column of receipts under a longer key, which no older release reads.
 

@@ -65,7 +65,7 @@ impl Answers {
 
     /// Receipts of a block that is or was canonical.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
-        // The receipts move when the block leaves the chain, so both places may have been read in vain.
+        // The receipts move when the block leaves the chain, so the read may have missed them in both places.
         again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
     }
 

@@ -29,7 +29,7 @@ use logs::RequestedBlocks;
 /// Limits on the cost of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Maximum number of logs in one answer; more is an error that says so. Default: 20 000.
+    /// Maximum number of logs in one answer; a query with more fails. Default: 20 000.
     pub log_results: usize,
     /// Maximum number of blocks that one log query may span. The index makes the span cheap, so by default only the
     /// result count and the caller's deadline limit a query.
@@ -58,16 +58,16 @@ impl Default for StoreLimits {
     }
 }
 
-/// What the handlers may use.
+/// Resources of the handlers.
 pub struct StoreResources {
     /// Limits on the cost of one request.
     pub limits: StoreLimits,
-    /// The memory of requests, of which proofs of old blocks take some.
+    /// Memory budget of requests, used by proofs of old blocks.
     pub memory: MemoryBudget,
 }
 
 impl From<StoreLimits> for StoreResources {
-    /// Memory that is counted only.
+    /// With a memory budget that counts but sets no limit.
     fn from(limits: StoreLimits) -> Self {
         Self { limits, memory: MemoryBudget::unbounded() }
     }

@@ -13,7 +13,7 @@ use tenon_chain::{TrieError, require_block};
 use super::{Answers, ReadError, again_after_reorganisation};
 use crate::read::shared::corrupt;
 
-/// How often a proof is begun again while the newest states move on.
+/// How often a proof is restarted because the head moved on meanwhile.
 const PROOF_ATTEMPTS: usize = 3;
 
 impl Answers {
@@ -50,8 +50,8 @@ impl Answers {
         })
     }
 
-    /// Walks the trie of a block. The newest states' tries move on while one of them is the base of an older one; then
-    /// nodes of it may be missing, and another base is nearer.
+    /// Walks the trie of a block. If the trie of an older state is computed from one of the newest states, nodes of
+    /// that base can be removed meanwhile; a restart chooses another base.
     fn prove(
         &self,
         header: &SealedHeader,

@@ -19,7 +19,7 @@ use crate::{
     read::shared::{Shared, corrupt},
 };
 
-/// Maximum number of blocks searched below it on the branch when its changed slots are listed.
+/// Maximum number of the block's ancestors on the branch that are searched to list changed slots.
 const MAX_BRANCH: u64 = 1_024;
 
 /// The state after a block of another branch.
@@ -87,7 +87,7 @@ impl StateReader for BranchState {
 /// The records kept of a block that was removed from the chain; `None` for any other.
 pub(crate) fn taken_off(shared: &Shared, number: u64, hash: B256) -> Result<Option<TakenOff>, StoreError> {
     let Some(record) = shared.database.get(Column::Receipts, &keys::taken_off(number, hash))? else { return Ok(None) };
-    let damaged = || corrupt(format!("what stayed of block {number} ({hash})"));
+    let damaged = || corrupt(format!("records of removed block {number} ({hash})"));
     taken_off::decode(&record).map(Some).ok_or_else(damaged)
 }
 

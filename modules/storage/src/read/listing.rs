@@ -16,7 +16,7 @@ const LOOK_EVERY: usize = 1024;
 pub(crate) enum ListingError {
     /// The database failed.
     Store(StoreError),
-    /// The caller has gone.
+    /// The caller has disconnected.
     Cancelled,
 }
 

@@ -116,7 +116,7 @@ fn intersect(found: &mut Found<'_>, criteria: &mut [Criterion<'_>], from: u64, t
             }
             let Some((_, record)) = logs.item().filter(|(key, _)| *key == wanted.as_slice()) else {
                 cursor_status(&logs)?;
-                return Err(corrupt(format!("log {position} of block {number}, which the index names")));
+                return Err(corrupt(format!("log {position} of block {number}, which the index lists")));
             };
             let damaged = || corrupt(format!("log {position} of block {number}"));
             found.add(number, position, records::decode_log(record).ok_or_else(damaged)?)?;

@@ -1,10 +1,10 @@
-//! Tries of states that have left the window: computed from the flat history and a trie that is kept.
+//! Tries of states that have left the window, computed from the flat history and a trie that is kept.
 //!
-//! The base is the checkpoint or the newest state nearest to the height. What blocks changed between the two is read
-//! from their lists of changes, its values at the height from the history; applied as one batch to the base's trie they
-//! give the nodes that the height's trie does not share with it. The trie of accounts needs no storage trie for that,
-//! because accounts are kept with their storage roots; a storage trie is computed when a node of it is missing. Every
-//! root is compared with the one it must have.
+//! The base is the checkpoint or the newest state nearest to the height. The keys changed between base and height come
+//! from the blocks' lists of changes, and their values at the height from the history. Applied to the base's trie as
+//! one batch, they give the nodes that the height's trie does not share with the base. The trie of accounts needs no
+//! storage tries for that, because accounts are stored with their storage roots; a storage trie is computed when one of
+//! its nodes is missing. Every computed root is compared with the expected one.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-/// Approximate memory of a changed key beside its value, bytes.
+/// Approximate memory of a changed key in addition to its value, bytes.
 const KEY_BYTES: usize = 160;
-/// Approximate memory of a computed node beside its RLP, bytes.
+/// Approximate memory of a computed node in addition to its RLP, bytes.
 const NODE_BYTES: usize = 128;
-/// Keys read between two looks at the caller's time.
+/// Number of keys read between two checks of the caller's deadline.
 const KEYS_PER_LOOK: usize = 256;
-/// Bases that are tried: more than one only if nodes of the nearest are missing.
+/// Maximum number of bases that are tried: more than one only if nodes of the nearest base are missing.
 const MAX_BASES: usize = 4;
 
 /// The trie of a canonical block that may have left the window.
@@ -43,20 +43,21 @@ pub(crate) struct OldTrie {
     caller: Arc<dyn Allowance>,
     /// Heights to compute from, the nearest first.
     bases: OnceLock<Vec<u64>>,
-    /// Locked for a look-up or an insertion only: computing nodes uses the pool of threads whose jobs also come here.
+    /// Locked for a look-up or an insertion only, because computing nodes uses the same thread pool as jobs that lock
+    /// this.
     computed: Mutex<Computed>,
 }
 
 #[derive(Default)]
 struct Computed {
-    /// What changed since each base that was read, in the order of use.
+    /// The changes since each base that was read, in the order of use.
     spans: Vec<Arc<Span>>,
     /// Number of bases from which a trie was computed, by owner. More than one only if a node was still missing.
     tried: BTreeMap<Option<B256>, usize>,
     nodes: HashMap<B256, Bytes>,
 }
 
-/// What changed between a height and its base.
+/// The changes between a height and its base.
 pub(crate) struct Span {
     number: u64,
     base: u64,
@@ -64,7 +65,7 @@ pub(crate) struct Span {
     accounts: BTreeMap<B256, (Address, BTreeSet<B256>)>,
 }
 
-/// The stored nodes, past the cache, which serves the newest states.
+/// Reads stored nodes without the cache, which serves the newest states.
 struct StoredNodes<'a> {
     shared: &'a Shared,
     caller: &'a dyn Allowance,
@@ -83,14 +84,14 @@ impl TrieReader for StoredNodes<'_> {
 }
 
 impl OldTrie {
-    /// The trie of a canonical block. Nothing is computed before a node is missing.
+    /// The trie of a canonical block. Nothing is computed until a node is missing.
     pub(crate) fn of(shared: &Arc<Shared>, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Self {
         let (bases, computed) = (OnceLock::new(), Mutex::default());
         Self { shared: Arc::clone(shared), number: block.number, caller, bases, computed }
     }
 
-    /// Computes the nodes of one trie from the nearest base from which it has not been computed, and skips bases that
-    /// lack nodes themselves. Returns whether there was one.
+    /// Computes the nodes of one trie from the nearest base that was not used for it yet, and skips bases that lack
+    /// nodes. Returns whether there was such a base.
     fn compute(&self, owner: Option<B256>) -> Result<bool, StoreError> {
         let bases = self.bases.get_or_init(|| bases(&self.shared, self.number));
         let tried = self.computed.lock().tried.get(&owner).copied().unwrap_or_default();
@@ -145,8 +146,8 @@ impl TrieReader for OldTrie {
         if self.number >= self.shared.whole_tries_from() {
             return Ok(None);
         }
-        // A folder that was of format 1 may lack nodes that the height shares with the nearest base; another base has
-        // different ones (`write::rebuild`).
+        // A folder created with format 1 may lack nodes that the height shares with the nearest base; another base
+        // shares different ones (`write::rebuild`).
         while self.compute(owner)? {
             if let Some(node) = self.computed.lock().nodes.get(&hash) {
                 return Ok(Some(node.clone()));
@@ -161,7 +162,7 @@ fn bases(shared: &Shared, number: u64) -> Vec<u64> {
     let (head, oldest, extent) = (shared.head.load().header.number, shared.oldest_state(), shared.trie_extent());
     let every = extent.checkpoint_every;
     let below = number - number % every;
-    // Above the edge of the window, because the edge moves while its trie is read.
+    // Above the edge of the window, because the edge can move while its trie is read.
     let edge = shared.whole_tries_from().min(head);
     let in_window = edge + (head - edge) / 2;
     let checkpoints = [Some(below), below.checked_add(every), below.checked_sub(every), below.checked_add(2 * every)];
@@ -178,7 +179,7 @@ pub(crate) fn base_below(shared: &Shared, number: u64) -> Option<u64> {
     (base >= shared.oldest_state()).then_some(base)
 }
 
-/// Missing and damaged nodes as damage of the database, after which another base is tried.
+/// Converts missing and damaged nodes into a corruption error, after which another base is tried.
 fn unreadable(error: TrieError, number: u64) -> StoreError {
     match error {
         TrieError::Store(error) => error,

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) oldest_state: AtomicU64,
     /// Which states have their whole trie in the database.
     pub(crate) trie_extent: ArcSwap<TrieExtent>,
-    /// Whether no checkpoint can lack a node; not so in a folder that was of format 1.
+    /// Whether no checkpoint can lack a node. False for a folder that was created with format 1.
     pub(crate) has_exact_checkpoints: bool,
     pub(crate) generations: Generations,
     // By hash, so entries never become stale.

@@ -38,7 +38,7 @@ impl StateAt {
     }
 
     /// The state after the head. The head is read after the generation, so that a reorganisation between the two is
-    /// detected: otherwise this could be the state of a block that never was the head.
+    /// detected. Otherwise this could be the state of a block that was never the head.
     pub(crate) fn of_head(shared: &Arc<Shared>) -> Result<Self, StoreError> {
         shared.generations.together(|| Self::new(shared, shared.head.load().number()))
     }
@@ -67,8 +67,8 @@ impl StateAt {
             Answer::ChangedSince => past_at(&self.shared, history, record, self.number, decode),
             Answer::Unknown => fact_at(&self.shared, (latest, history), record, self.number, decode),
         };
-        // An apparent corruption may be due to an unwind or pruning, and facts from a state that has gone must not be
-        // cached.
+        // An apparent corruption may be due to an unwind or pruning, and facts about a state that is no longer valid
+        // must not be cached.
         let fact = fact.and_then(|fact| self.check().map(|()| fact))?;
         let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(record)));
         let fact = fact.ok_or_else(name)?;
@@ -96,7 +96,7 @@ fn fact_at<T>(
     }
 }
 
-/// The value of a key at a height, past the cache of values.
+/// The value of a key at a height, read without the cache of values.
 pub(crate) fn value_at<T: Copy>(
     shared: &Shared,
     (latest, history): (Column, Column),

@@ -45,7 +45,8 @@ impl Check<'_> {
         Ok(leaves)
     }
 
-    /// The root of every checkpoint's trie is there. The rest of them is compared with the history whenever it is read.
+    /// Checks that the root of every checkpoint's trie exists. The rest of these tries is compared with the history
+    /// when it is read.
     fn checkpoints(&mut self) -> Result<(), Stop> {
         let shared = &self.store.shared;
         let (every, whole_from) = (shared.trie_extent().checkpoint_every, shared.whole_tries_from());

@@ -45,7 +45,7 @@ impl Store {
             return Err(StoreError::NotNext { number: commit.block.number(), head: parent.number() });
         }
 
-        // Only after an unwind that could not do it.
+        // Needed only after an unwind that could not do it.
         self.make_head_whole()?;
         let head = head_after(commit, &parent);
         let (batch, applied) = block_batch(&self.shared, commit, &head)?;

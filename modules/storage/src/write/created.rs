@@ -1,5 +1,5 @@
-//! The heights at which trie nodes were created, of those created since a checkpoint. Thinning decides by them, and would
-//! otherwise read the record of every superseded node.
+//! The heights at which trie nodes were created, for nodes created since a checkpoint. Thinning needs them, and would
+//! otherwise have to read the record of every superseded node.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,16 +10,16 @@ use foldhash::quality::RandomState;
 
 use crate::write::thin::checkpoint_before;
 
-/// Maximum number of nodes listed: some 12 MB.
+/// Maximum number of listed nodes: about 12 MB.
 const MAX_NODES: usize = 1 << 18;
 
-/// Heights of nodes that commits have written since a checkpoint, until thinning removes the nodes.
+/// Heights of nodes written by commits since a checkpoint. Thinning removes entries together with their nodes.
 ///
-/// The list is complete or known to be incomplete: code that writes nodes in another way, or may have failed to write them,
-/// calls [`CreatedNodes::forget`]; the list is complete again from the next checkpoint on.
+/// The list is complete, or known to be incomplete: code that writes nodes in another way, or may have failed to write
+/// them, calls [`CreatedNodes::forget`]. The list is then complete again from the next checkpoint on.
 #[derive(Default)]
 pub(crate) struct CreatedNodes {
-    /// By the hash of the key, of 128 bits with random seeds: the nodes of two keys are never confused.
+    /// By hash of the key: 128 bits with random seeds, so that keys do not collide.
     heights: HashMap<u128, u64>,
     /// The checkpoint above which every node is listed.
     complete_above: Option<u64>,
@@ -29,11 +29,11 @@ pub(crate) struct CreatedNodes {
 /// When a node of `Trie` was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Creation {
-    /// Last at this height.
+    /// It was last created at this height.
     At(u64),
-    /// At the checkpoint or below it.
+    /// It was created at the checkpoint or below it.
     UpToCheckpoint,
-    /// Only its record says.
+    /// The height is known only from the node's record.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ impl CreatedNodes {
         }
     }
 
-    /// Drops a node that thinning of a block removed: unless it was created again after the block.
+    /// Takes a node off the list after thinning a block has removed it, unless it was created again after the block.
     pub(crate) fn removed(&mut self, key: &[u8], number: u64) {
         if let Entry::Occupied(listed) = self.heights.entry(self.place(key))
             && *listed.get() <= number
@@ -80,7 +80,7 @@ impl CreatedNodes {
         }
     }
 
-    /// Drops the nodes up to a checkpoint: every block below it is thinned.
+    /// Removes the nodes created up to a checkpoint from the list, because every block below it is thinned.
     pub(crate) fn passed(&mut self, checkpoint: u64) {
         if self.complete_above.is_some_and(|above| above < checkpoint) {
             self.complete_above = Some(checkpoint);
@@ -88,7 +88,7 @@ impl CreatedNodes {
         }
     }
 
-    /// Drops everything, because nodes are written in another way.
+    /// Clears the list, because nodes are written in another way.
     pub(crate) fn forget(&mut self) {
         self.complete_above = None;
         self.heights = HashMap::new();

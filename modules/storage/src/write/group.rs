@@ -1,8 +1,9 @@
 //! Commits several old blocks in one batch.
 //!
-//! Of blocks far below the head of their network only checkpoints' tries are wanted later. So a group of them leaves the
-//! trie of its last block, and is thinned at once: nodes that a block of the group creates and a later one supersedes
-//! are never written, and of values that several blocks change, only the newest is written as the latest one.
+//! Of blocks far below the head of the network, only the tries of checkpoints are needed later. A group of such blocks
+//! therefore stores only the trie of its last block, as if it were already thinned: nodes that a block of the group
+//! creates and a later one supersedes are never written, and of values that several blocks change, only the newest is
+//! written as the latest one.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -40,9 +41,9 @@ const MAX_BACKLOG: u64 = 256;
 /// The trie nodes that a group of blocks changes.
 #[derive(Default)]
 struct GroupNodes {
-    /// The nodes that a block of the group has created and none has superseded: height and RLP.
+    /// Nodes that the group creates and does not supersede: height and RLP.
     created: HashMap<Vec<u8>, (u64, Bytes), RandomState>,
-    /// The nodes from before the group that a block of it has superseded. Some may have been created again.
+    /// Nodes from before the group that it supersedes. Some may have been created again.
     superseded: BTreeSet<Vec<u8>>,
 }
 
@@ -65,7 +66,7 @@ impl GroupNodes {
 }
 
 impl Store {
-    /// How many blocks like this one are committed in one batch if they are there; at least 1.
+    /// How many blocks like this one are committed in one batch, if available; at least 1.
     pub(crate) fn group_size(&self, header: &Header) -> usize {
         if self.mode == Mode::Archive && is_old(header) { self.old_group_blocks.max(1) } else { 1 }
     }
@@ -79,7 +80,7 @@ impl Store {
             checkpoint(commit) == checkpoint(first) && self.group_size(&commit.block.header) > 1
         };
         let size = commits.iter().take(self.old_group_blocks).take_while(belongs).count();
-        // Without a checkpoint below, the chain could not go back by a single block.
+        // Without a checkpoint below, the chain could not be unwound by even one block.
         if size > 1 && checkpoint(first) >= self.shared.oldest_state() {
             let writer = &mut *self.writer.lock();
             if self.thin_to_head(&mut writer.created_nodes) {
@@ -89,7 +90,7 @@ impl Store {
         self.commit_next(first).map(|()| 1)
     }
 
-    /// Thins every block up to the head, if they are few. Returns whether they are thinned.
+    /// Thins all blocks up to the head, if there are few. Returns whether they are thinned.
     fn thin_to_head(&self, created: &mut CreatedNodes) -> bool {
         let shared = &self.shared;
         let (whole_from, head) = (shared.whole_tries_from(), self.head_number());
@@ -101,13 +102,13 @@ impl Store {
         thinned.inspect_err(|error| tracing::warn!(head, %error, "could not remove old tries")).is_ok()
     }
 
-    /// Applies blocks with the same checkpoint below them in one batch. Every block up to the head is thinned.
+    /// Applies blocks with the same last checkpoint in one batch. Every block up to the head must be thinned.
     fn commit_group(&self, writer: &mut Writer, commits: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
         let shared = &self.shared;
         let base = shared.head.load_full();
         let not_next = StoreError::NotNext { number: base.number(), head: base.number() };
         let newest = follows(&base, commits)?.filter(|_| writer.identity.is_some()).ok_or(not_next)?;
-        // Only after an unwind that could not do it.
+        // Needed only after an unwind that could not do it.
         self.make_head_whole()?;
 
         let (first, last) = (base.header.number + 1, newest.block.number().0);
@@ -144,7 +145,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let shared = &self.shared;
         let before = shared.trie_extent();
-        // First, so that a reader that misses a node also sees why.
+        // Published first, so that a reader that misses a node also learns the reason.
         shared.set_trie_extent(extent);
         let writing = shared.known.write();
         let outcome = batch.write(is_synced);

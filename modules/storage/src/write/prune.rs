@@ -35,7 +35,7 @@ impl Store {
 /// Removes all states before `height`, given that all before its parent are removed: versions that are not read at
 /// `height` or later, and trie nodes that its state superseded.
 fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
-    // First, so that a reader of an older state that misses a record also sees this.
+    // Published first, so that a reader of an older state that misses a record also learns the reason.
     shared.oldest_state.store(height, Ordering::Release);
     let mut batch = shared.database.batch();
     meta::set_oldest_state(&mut batch, height)?;

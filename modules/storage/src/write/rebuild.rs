@@ -1,10 +1,11 @@
 //! Completes a trie that lacks nodes, from the flat history.
 //!
-//! Format 1 did not record at which heights a block had left the chain, so thinning such a folder may have taken a node
-//! of a checkpoint for a later one and removed it. A state in use again must not lack it. Tries that lack a node are
-//! built from the accounts and slots of the height, in ascending order of hashed keys: then a batch of keys replaces
-//! nodes of the batch before it only, and no unneeded node is ever stored. Memory is bounded by [`MAX_KEYS`] for
-//! a state of any size; a larger trie costs one more pass over the flat records for every [`MAX_KEYS`] keys.
+//! Format 1 did not record at which heights a block had left the chain, so thinning such a folder may have taken a
+//! checkpoint's node for a newer one and removed it. When the state becomes the head's again, its trie must be
+//! complete. Tries that lack a node are rebuilt from the accounts and slots of the height, in ascending order of hashed
+//! keys: each batch of keys then replaces only nodes of the previous batch, and no unneeded node is ever stored. Memory
+//! is bounded by [`MAX_KEYS`] for a state of any size; a larger trie costs one more pass over the flat records for
+//! every [`MAX_KEYS`] keys.
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
@@ -94,7 +95,7 @@ impl Flat {
     }
 }
 
-/// The stored nodes, past the cache: what is checked is what a restart would find.
+/// Reads stored nodes without the cache, to check what a restart would find.
 struct Stored<'a>(&'a Shared);
 
 impl TrieReader for Stored<'_> {

@@ -47,7 +47,7 @@ impl Store {
 
         let (from, number) = (old.number(), head.number());
         {
-            // Nothing below may read above the ancestor while this is held: it would wait for itself.
+            // While this is held, nothing below may read above the ancestor: it would wait for itself.
             let _replacing = shared.generations.replace_above(ancestor.0);
             let writing = shared.known.write();
             let outcome = batch.write(true);

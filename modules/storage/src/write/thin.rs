@@ -1,16 +1,16 @@
-//! Thins the trie of an archive: of states that have left the window, only the nodes of checkpoints stay.
+//! Thins the tries of an archive: of states that have left the window, only the nodes of checkpoints are kept.
 //!
-//! States themselves are read from the flat history at any height; old trie nodes serve proofs, and those are computed
+//! States are read from the flat history at any height. Old trie nodes are needed only for proofs, which are computed
 //! from the nearest checkpoint (`read::old_trie`). When a block leaves the window, each node that it superseded was
-//! either part of the last checkpoint before the block, or of none: it moves to the column of checkpoints or goes. So
-//! the whole trie of every checkpoint stays without a copy ever being made, and once its nodes have moved, nothing that
-//! happens to the newest states concerns it.
+//! either part of the last checkpoint before the block, or of no checkpoint: the node moves to the column of
+//! checkpoints or is removed. So the complete trie of every checkpoint is kept without ever being copied, and once its
+//! nodes have moved, later changes of the newest states do not affect it.
 //!
-//! A node's record bears the block that created it, which decides whether it was there at the checkpoint; mostly
-//! [`CreatedNodes`] knows it without reading. Two cases
-//! leave that open, and then the node is taken for the checkpoint's, which costs space only: the node was created again
-//! after the block that superseded it (the record bears that height), or the record bears a height at which a block was
-//! removed from the chain.
+//! A node's record contains the height of the block that created it, which shows whether the node existed at the
+//! checkpoint; mostly [`CreatedNodes`] knows the height without a read. In two cases the height is not conclusive: the
+//! node was created again after the block that superseded it (the record contains the later height), or the record
+//! contains a height at which a block was removed from the chain. The node is then kept for the checkpoint, which costs
+//! only space.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -50,7 +50,7 @@ const OLD_AGE: Duration = Duration::from_secs(86_400);
 const BLOCKS_PER_REPORT: u64 = 64;
 
 impl Store {
-    /// Thins blocks that have left the window, a few at a time. The caller holds the writer's lock.
+    /// Thins blocks that have left the window, a few per call. The caller holds the writer's lock.
     pub(crate) fn thin_to_window(&self, created: &mut CreatedNodes) -> Result<(), StoreError> {
         for number in self.blocks_to_thin().take(BLOCKS_PER_COMMIT) {
             thin_block(&self.shared, number, created)?;
@@ -58,7 +58,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lists the nodes of a committed block, if thinning will ask about them.
+    /// Lists the nodes of a committed block, if thinning will need their heights.
     pub(crate) fn list_created(&self, created: &mut CreatedNodes, number: u64, nodes: &[Vec<u8>]) {
         if self.mode == Mode::Archive {
             let every = self.shared.trie_extent().checkpoint_every;
@@ -66,9 +66,9 @@ impl Store {
         }
     }
 
-    /// Thins every block that has left the window, and then rewrites the columns without what has gone. `progress` gets
-    /// the number of blocks done, and of all; `is_cancelled` may stop it. It can be stopped or killed at any time and
-    /// goes on from there. Returns the number of blocks thinned.
+    /// Thins every block that has left the window, and then rewrites the columns without the removed records.
+    /// `progress` receives the number of finished blocks and the total; `is_cancelled` may stop it. It can be stopped
+    /// or killed at any time, and continues from there the next time. Returns the number of thinned blocks.
     ///
     /// # Errors
     /// [`StoreError`]; what is done stays done.
@@ -123,7 +123,7 @@ pub(crate) fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNode
         changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));
     superseded.sort_unstable();
     let thinning = Thinning::begin(shared, number, number, created)?;
-    // First, so that a reader that misses a node also sees why.
+    // Published first, so that a reader that misses a node also learns the reason.
     shared.set_trie_extent(thinning.extent);
     let mut batch = shared.database.batch();
     thinning.remove(&mut batch, &superseded, created)?;
@@ -143,19 +143,19 @@ pub(crate) struct Thinning<'a> {
     last: u64,
     /// The last checkpoint below the blocks.
     checkpoint: u64,
-    /// Whether its nodes are kept: of a checkpoint below the oldest state nothing could be read.
+    /// Whether its nodes are kept. A checkpoint below the oldest state serves no reads.
     is_checkpoint_kept: bool,
     /// Heights since the checkpoint at which a block was removed from the chain.
     removed: BTreeSet<u64>,
-    /// What of the trie is kept afterwards.
+    /// The extent of the kept tries afterwards.
     pub(crate) extent: TrieExtent,
 }
 
 /// What thinning does with a node of [`Column::Trie`].
 enum Fate {
-    /// It goes.
+    /// The node is removed.
     Removed,
-    /// It moves to the nodes of checkpoints.
+    /// The node moves to the nodes of checkpoints.
     Moved(Bytes),
     /// Its record decides.
     Undecided,
@@ -211,7 +211,7 @@ impl<'a> Thinning<'a> {
         Ok(())
     }
 
-    /// What happens to a node, as far as memory tells.
+    /// What happens to a node, as far as this can be decided without reading its record.
     fn fate(&self, key: &[u8], creation: Creation) -> Fate {
         match creation {
             Creation::At(height) if height > self.last || self.removed.contains(&height) => Fate::Undecided,
@@ -237,8 +237,8 @@ pub(crate) const fn checkpoint_before(number: u64, every: u64) -> u64 {
     parent - parent % every
 }
 
-/// Whether a node is one of the state's, which the flat history gives back: of the trie of accounts, or of the storage
-/// of an account that the block changed. Other tries, such as those of the historic exchange, are kept.
+/// Whether a node belongs to a trie that the flat history can restore: the trie of accounts, or the storage trie of an
+/// account that the block changed. Other tries, such as those of the historic exchange, are kept.
 pub(crate) fn is_of_state(key: &[u8], owners: &HashSet<B256>) -> bool {
     let owner = key.first_chunk::<32>().map(B256::from);
     owner.is_some_and(|owner| owner.is_zero() || owners.contains(&owner))
@@ -267,12 +267,12 @@ impl Shared {
         self.trie_nodes.peek(&hash, Bytes::clone)
     }
 
-    /// What of the trie is kept.
+    /// The extent of the kept tries.
     pub(crate) fn trie_extent(&self) -> TrieExtent {
         **self.trie_extent.load()
     }
 
-    /// Publishes what of the trie is kept. Raised before nodes go.
+    /// Publishes the extent of the kept tries, before nodes are removed.
     pub(crate) fn set_trie_extent(&self, extent: TrieExtent) {
         self.trie_extent.store(Arc::new(extent));
     }

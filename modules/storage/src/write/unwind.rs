@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-/// The head once a block below it is the newest one.
+/// The head after the blocks above `number` were removed.
 pub(crate) fn head_at_most(shared: &Shared, head: &Head, number: u64, hash: B256) -> Result<Head, StoreError> {
     let missing = || corrupt(format!("header of block {number} ({hash})"));
     let (header, total_difficulty) = shared.read_header(number, hash)?.ok_or_else(missing)?;

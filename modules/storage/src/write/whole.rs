@@ -1,4 +1,4 @@
-//! Makes the trie of a state whole that has left the window, because the chain goes on from there.
+//! Completes the trie of a state that has left the window, because the chain continues from that state.
 
 use std::ops::RangeInclusive;
 
@@ -23,8 +23,8 @@ use crate::{
 /// Nodes in one batch, before the next is begun.
 const NODES_PER_BATCH: usize = 10_000;
 
-/// Refuses to go back to a height from which no checkpoint below leads to a whole trie: when an archive was switched to
-/// pruned mode or back.
+/// Refuses an unwind to a height whose trie cannot be completed, because no checkpoint below it is usable. This happens
+/// after an archive was switched to pruned mode or back.
 pub(crate) fn require_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
     let oldest = shared.whole_tries_from();
     if number >= oldest || base_below(shared, number).is_some() {
@@ -33,17 +33,17 @@ pub(crate) fn require_trie(shared: &Shared, number: u64) -> Result<(), StoreErro
     Err(StoreError::Pruned { number: BlockNumber(number), oldest: BlockNumber(oldest) })
 }
 
-/// Stores the nodes of a state's trie that are not stored; needs no block above it. Nodes that are stored keep their
-/// record: its height tells which blocks may not remove them. Until [`start_from`] a few nodes too many are stored, and
-/// nothing else has changed.
+/// Stores the missing nodes of a state's trie; needs no block above it. Nodes that are already stored keep their
+/// record, because its height shows which blocks must not remove them. Until [`start_from`] is called, the only effect
+/// is a few superfluous nodes.
 ///
-/// If the checkpoint below lacks nodes, the tries concerned are computed from the flat state. A folder that was of
-/// format 1 may lack some that the changes since the checkpoint do not touch, so there every trie is walked.
+/// If the checkpoint below lacks nodes, the tries concerned are rebuilt from the flat state. A folder created with
+/// format 1 may also lack nodes that the changes since the checkpoint do not touch, so there every trie is walked.
 pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError> {
     store_trie_above(shared, number, None)
 }
 
-/// As [`store_trie`]; `whole` is a height below whose trie is stored, nearer than the checkpoint.
+/// Like [`store_trie`]. `whole` is a lower height, nearer than the checkpoint, whose trie is stored.
 fn store_trie_above(shared: &Shared, number: u64, whole: Option<u64>) -> Result<(), StoreError> {
     match store_difference(shared, number, whole) {
         Ok(()) if shared.has_exact_checkpoints => return Ok(()),
@@ -96,8 +96,9 @@ pub(crate) fn put_missing(
     batch.put(Column::Trie, key, records::encode_latest(created, &node.rlp))
 }
 
-/// Stores the tries of canonical blocks that are about to be removed, as far as they have left the window: the state of a
-/// removed block is read from its trie, by its hash. Each is computed from the one before, not from the checkpoint again.
+/// Stores the tries of canonical blocks that are about to be removed, if these have left the window: the state of a
+/// removed block is read from its trie, by hash. Each trie is computed from the previous one instead of from the
+/// checkpoint.
 pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {
     let whole_from = shared.whole_tries_from();
     let mut whole = None;
@@ -108,8 +109,8 @@ pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u6
     Ok(())
 }
 
-/// Records that the trie of this height is whole although it had left the window; returns what to publish once the batch
-/// is written.
+/// Records that the trie of this height is complete although the height had left the window. Returns the extent to
+/// publish once the batch is written.
 pub(crate) fn start_from(shared: &Shared, batch: &mut Batch<'_>, number: u64) -> Result<TrieExtent, StoreError> {
     let extent = TrieExtent { whole_from: number, was_rebuilt: true, ..shared.trie_extent() };
     meta::set_trie_extent(batch, extent)?;
@@ -117,14 +118,14 @@ pub(crate) fn start_from(shared: &Shared, batch: &mut Batch<'_>, number: u64) ->
 }
 
 impl Store {
-    /// Of the blocks above `ancestor`, those whose states stay readable when they are removed: the newest, as many as tries
-    /// are kept of while the head is old.
+    /// The blocks above `ancestor` whose states stay readable after their removal: the newest ones, as many as the
+    /// window has while the head is old.
     pub(crate) fn removed_with_state(&self, ancestor: u64, head: u64) -> RangeInclusive<u64> {
         ancestor.max(head.saturating_sub(self.old_trie_window)) + 1..=head
     }
 
-    /// Makes the head's trie whole if blocks were removed until the head had left the window. Also after an unwind that
-    /// was killed. The caller holds the writer's lock, or is the only one that has the store.
+    /// Completes the head's trie if blocks were removed down to a height outside the window, possibly by an unwind that
+    /// was killed. The caller holds the writer's lock, or has exclusive access to the store.
     pub(crate) fn make_head_whole(&self) -> Result<(), StoreError> {
         let shared = &self.shared;
         let number = shared.head.load().header.number;

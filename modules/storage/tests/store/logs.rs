@@ -167,7 +167,7 @@ fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
     store
 }
 
-/// A client of its own for each attempt. On a busy machine one attempt may use up the time that a client has for them.
+/// A separate client for each attempt: on a busy machine one attempt may use up a client's time for attempts.
 fn another_client() -> ClientId {
     static ASKED: AtomicU64 = AtomicU64::new(1);
     ClientId::from_number(ASKED.fetch_add(1, Ordering::Relaxed))

@@ -129,7 +129,8 @@ fn a_reorganisation_below_the_kept_states_is_refused_with_their_height() {
     assert_eq!(store.head().header.hash(), branches.hash(0, 32));
 }
 
-/// Two branches in which every block sets one account's balance to its own height and branch, and logs the same.
+/// Two branches in which every block sets one account's balance to a value that encodes its height and branch, and logs
+/// the same value.
 fn telling_branches(length: u64) -> Branches {
     let mut maker = Maker::new();
     let mut branches = Branches { commits: Default::default(), states: Default::default(), fork: 1 };
@@ -153,7 +154,7 @@ fn balance_of(branch: usize, number: u64) -> u64 {
     number * 2 + branch as u64
 }
 
-/// Everything that one reader finds of the chain; fails if it is neither of the two.
+/// Reads everything that one reader can see of the chain, and fails if it matches neither of the two heads.
 fn look(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256) -> usize {
     let head = store.head();
     let seen = heads.iter().position(|(hash, ..)| *hash == head.header.hash());

@@ -22,7 +22,7 @@ pub struct Candidate<'a> {
     pub min_tip: U256,
 }
 
-/// What a policy may read.
+/// The data that a policy may read.
 pub struct PoolView<'a> {
     /// The chain.
     pub chain: &'a dyn ChainReader,
@@ -32,7 +32,7 @@ pub struct PoolView<'a> {
     pub next_nonce: &'a dyn Fn(Address) -> Option<u64>,
 }
 
-/// What a transaction costs its sender and how it ranks.
+/// The cost of a transaction to its sender, and its priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     /// Maximum cost to its sender, wei.
@@ -75,7 +75,7 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
         Ok(Box::new(|_, terms| terms.cost))
     }
 
-    /// Converts the pool's error to the text that clients of this family expect.
+    /// Converts a pool error to the text that clients of this family expect.
     fn in_its_words(&self, error: PoolError) -> PoolError {
         error
     }

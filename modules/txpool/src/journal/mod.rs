@@ -3,8 +3,8 @@
 //! Every record has a checksum. The file is only appended to, or replaced as a whole by rotation; a record that a full
 //! disk cut short is removed at once. So a crash or a full disk costs at most the record being written.
 //!
-//! Invariants: a file that is not a journal is left unchanged, also if the settings name it; only a regular file is ever
-//! opened or replaced.
+//! Invariants: a file that is not a journal is left unchanged, even if the settings name it; only a regular file is
+//! ever opened or replaced.
 
 mod place;
 mod records;

@@ -17,7 +17,7 @@ const WORD: usize = 4;
 const CHECKSUM: usize = 8;
 /// Maximum length of a record.
 const MAX_RECORD: usize = WORD + CHECKSUM + MAX_TRANSACTION_BYTES as usize;
-/// Bytes read from the file at once.
+/// Number of bytes that one read of the file requests.
 const READ_AT_ONCE: usize = 64 * 1024;
 /// Maximum number of bytes hashed to find whole records after damaged ones: a quarter of a second. Each possible start
 /// of a record costs a hash over the length that it claims.

@@ -1,5 +1,5 @@
 //! A block's EVM without the type of its inspector, so that a chain family's rules are compiled once and can be called
-//! through a trait object. It costs two indirect calls a frame, none an instruction.
+//! through a trait object. It costs two indirect calls per frame, and none per instruction.
 
 use revm::{
     Inspector,
@@ -25,7 +25,7 @@ type Frame = EthFrame<EthInterpreter>;
 type Instructions = EthInstructions<EthInterpreter, BlockContext>;
 type FrameError = ContextDbError<BlockContext>;
 
-/// What a handler needs of an EVM.
+/// The parts of an EVM that a handler needs.
 trait Frames {
     fn parts(&self) -> (&BlockContext, &Instructions, &Precompiles, &FrameStack<Frame>);
     fn parts_mut(&mut self) -> (&mut BlockContext, &mut Instructions, &mut Precompiles, &mut FrameStack<Frame>);

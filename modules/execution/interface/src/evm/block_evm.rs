@@ -92,17 +92,17 @@ pub fn build_evm<I>(
 /// The argument of an instruction.
 pub type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
-/// Cost of a call, in jumps.
+/// Cost of a call, in units of a jump.
 const CALL_WEIGHT: u32 = 32;
-/// Jumps that take as long as a write of storage, by what it keeps.
+/// Cost of a write to storage, in units of a jump, because of the memory that it keeps.
 const STORE_WEIGHT: u32 = 8;
-/// Bytes of a log that count as a jump.
+/// Number of bytes of a log that cost as much as a jump.
 const LOGGED_A_JUMP: usize = 128;
-/// Bytes that are hashed in the time of a jump.
+/// Number of bytes that are hashed in the time of a jump.
 const HASHED_A_JUMP: usize = 16;
 
-/// Every loop passes through one of these, so a look at the clock here bounds any run without an inspector,
-/// which would cost a call for each instruction. Hashes are the instructions that take long without a loop.
+/// Makes instructions check the clock. Every loop contains one of them, so this bounds any run without an inspector,
+/// which would cost a call for each instruction. Hashes are included because they can take long without a loop.
 fn make_interruptible(
     instructions: &mut EthInstructions<EthInterpreter, BlockContext>,
     changes: InstructionChanges,
@@ -119,7 +119,7 @@ fn make_interruptible(
     replace(CREATE, |step| interruptible(step, CALL_WEIGHT, contract::create::<false, _, _>));
     replace(CREATE2, |step| interruptible(step, CALL_WEIGHT, contract::create::<true, _, _>));
     replace(KECCAK256, hash);
-    // Both keep something without a jump, as often as code has room for them.
+    // Both instructions allocate without a jump, as often as the code contains them.
     replace(TSTORE, |step| interruptible(step, STORE_WEIGHT, host::tstore));
     if !has_own_sstore {
         replace(SSTORE, |step| interruptible(step, STORE_WEIGHT, host::sstore));
@@ -143,7 +143,7 @@ fn interruptible(
     }
 }
 
-/// Whether the run may keep what it keeps, and `more`.
+/// Whether the client's memory suffices for what the run holds and `more` bytes.
 #[cold]
 fn fits(context: &mut BlockContext, more: usize) -> bool {
     let Some(memory) = context.journaled_state.database.memory() else { return true };
@@ -156,17 +156,17 @@ fn fits(context: &mut BlockContext, more: usize) -> bool {
     }
 }
 
-/// Where instructions find on the stack from where on they use memory, and how many bytes.
+/// The memory range that an instruction uses, by the stack positions of its operands.
 #[derive(Clone, Copy)]
 enum Used {
-    /// As many bytes, from the value at this position on.
+    /// Stack position of the offset, and a fixed number of bytes.
     Fixed(usize, usize),
-    /// From the value at the first position on, as many as the value at the second says.
+    /// Stack positions of the offset and of the length.
     Range(usize, usize),
 }
 
 impl Used {
-    /// Where the bytes end; none where that is nowhere, and the instruction's own to report.
+    /// The end of the range; `None` if an operand is missing or too large, which the instruction itself reports.
     fn end(self, stack: &Stack) -> Option<usize> {
         let at = |position| stack.peek(position).ok().and_then(|value: U256| usize::try_from(value).ok());
         match self {
@@ -179,11 +179,11 @@ impl Used {
     }
 }
 
-/// Memory that a single instruction may take without asking.
+/// Growth of memory by a single instruction that needs no check.
 const UNASKED_GROWTH: usize = 64 << 10;
 
-/// Whether the gas of a frame pays for memory up to `end`, beside what it has paid for already (Yellow Paper, appendix H: three a
-/// word, and the square of the words divided by 512).
+/// Whether a frame's remaining gas pays for memory up to `end`, in addition to the memory that it has already paid for
+/// (Yellow Paper, appendix H: three per word, and the square of the words divided by 512).
 fn is_paid(interpreter: &Interpreter<EthInterpreter>, end: usize) -> bool {
     let cost = |bytes: usize| {
         let words = (bytes as u64).div_ceil(32);
@@ -192,18 +192,19 @@ fn is_paid(interpreter: &Interpreter<EthInterpreter>, end: usize) -> bool {
     cost(end).saturating_sub(cost(interpreter.memory.len())) <= interpreter.gas.remaining()
 }
 
-/// Runs an instruction that uses memory, if the run may have what it adds.
+/// Runs an instruction that uses memory, unless the client's memory does not suffice for its growth.
 fn growing(step: Step<'_>, used: &[Used], instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     let end = used.iter().filter_map(|used| used.end(&step.interpreter.stack)).max().unwrap_or_default();
     let growth = end.saturating_sub(step.interpreter.memory.len());
-    // Growth that its gas does not pay for is the instruction's own to refuse. The buffer grows by doubling.
+    // The instruction itself refuses growth that its gas does not pay for. The buffer grows by doubling.
     if growth > UNASKED_GROWTH && is_paid(step.interpreter, end) && !fits(step.host, growth.saturating_mul(2)) {
         return interrupt(step);
     }
     instruction(step)
 }
 
-/// Where gas does not bound it, a single instruction can take all memory that there is: each is asked before.
+/// Makes instructions check the client's memory before they grow memory. With a high or unlimited gas limit a single
+/// instruction could otherwise allocate all memory of the machine.
 fn ask_before_growth(instructions: &mut EthInstructions<EthInterpreter, BlockContext>, writing_static_calls: bool) {
     use Used::{Fixed, Range};
     use opcode::{
@@ -254,18 +255,18 @@ fn ask_before_growth(instructions: &mut EthInstructions<EthInterpreter, BlockCon
     }
 }
 
-/// What calls use: their data and what they return.
+/// Memory ranges of calls: their data and their output.
 const WITH_VALUE: [Used; 2] = [Used::Range(3, 4), Used::Range(5, 6)];
 const WITHOUT_VALUE: [Used; 2] = [Used::Range(2, 3), Used::Range(4, 5)];
 
-/// A log keeps what it copies: a large one is looked at.
+/// A log keeps a copy of its data, so a large one leads to a check.
 fn log(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
     interruptible(step, u32::try_from(bytes / LOGGED_A_JUMP).unwrap_or(u32::MAX), instruction)
 }
 
 fn hash(step: Step<'_>) -> InstructionExecResult {
-    // A stack that is too short is the instruction's own to report.
+    // If the stack is too short, the instruction itself reports it.
     let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
     interruptible(step, u32::try_from(bytes / HASHED_A_JUMP).unwrap_or(u32::MAX), system::keccak256)
 }
@@ -279,7 +280,7 @@ fn interrupt(step: Step<'_>) -> InstructionExecResult {
 const MAX_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
 
 /// In an attempt, instructions that may take long without a jump read the clock each time, and stop the attempt if they
-/// have much to do. Reads of the state are bounded separately (`modules/simulation/src/call/attempt.rs`).
+/// have to process many bytes. Reads of the state are bounded separately (`modules/simulation/src/call/attempt.rs`).
 fn bound_single_instructions(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
     use opcode::{
         CALLDATACOPY, CODECOPY, CREATE, CREATE2, EXP, EXTCODECOPY, KECCAK256, LOG0, LOG1, LOG2, LOG3, LOG4, MCOPY,
@@ -350,8 +351,8 @@ pub fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxE
     convert(transaction, sender, price)
 }
 
-/// The same where prices have no limit. A price beyond the EVM's 128 bits becomes the highest that it has: the family's
-/// handler charges the real one (`docs/spec/chain.md` 8.1).
+/// Like [`transaction_env`], for chains on which prices have no limit. A price beyond the EVM's 128 bits is replaced by
+/// the highest one: the family's handler charges the real one (`docs/spec/chain.md` 8.1).
 ///
 /// # Errors
 /// The rule that it breaks for any state.
@@ -419,7 +420,7 @@ fn check_price(transaction: &Transaction) -> Result<(), &'static str> {
 }
 
 /// Converts authorizations for the EVM, with their signers. One with an invalid signature stays in the list: it is
-/// skipped, but paid for.
+/// skipped, but its gas is charged.
 pub fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
     let evm_form = |(signed, authority): (&SignedAuthorization, Result<Address, _>)| {
         let inner = Authorization { chain_id: signed.chain_id, address: signed.address, nonce: signed.nonce };
@@ -438,10 +439,10 @@ pub fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
     AccessList(items.iter().map(item).collect())
 }
 
-/// A price of gas for the EVM, which has 128 bits for it.
+/// Converts a gas price for the EVM, which has 128 bits for it.
 ///
 /// # Errors
-/// The price has more: there are less than 2^128 wei, so it cannot be paid.
+/// The price has more than 128 bits. It cannot be paid, because fewer than 2^128 wei exist.
 pub fn price(wei: U256) -> Result<u128, &'static str> {
     u128::try_from(wei).map_err(|_| "insufficient funds: the price of gas is above 2^128 - 1 wei")
 }

@@ -14,7 +14,7 @@ use revm::{
 
 use super::block_evm::{BlockContext, Step};
 
-/// What an instruction does. Its static gas is that of the instruction in its place.
+/// The function of an instruction. Its static gas is that of the instruction that it replaces.
 pub type InstructionFunction = fn(Step<'_>) -> InstructionExecResult;
 
 /// Differences of a block's instructions from those of its fork.
@@ -28,7 +28,7 @@ pub struct InstructionChanges {
     pub push0: Option<InstructionFunction>,
     /// BALANCE, if it differs.
     pub balance: Option<InstructionFunction>,
-    /// SELFBALANCE, if it differs where the fork has it.
+    /// SELFBALANCE, if it differs and the fork has it.
     pub self_balance: Option<InstructionFunction>,
     /// SELFDESTRUCT, if it differs.
     pub self_destruct: Option<InstructionFunction>,
@@ -61,7 +61,7 @@ impl InstructionChanges {
     }
 }
 
-/// STATICCALL where it may write: a call without value whose frame may change the state.
+/// STATICCALL on chains where it may write: a call without value whose frame may change the state.
 pub(super) fn writing_static_call(step: Step<'_>) -> InstructionExecResult {
     let InstructionContext { interpreter, host } = step;
     let inherited = interpreter.runtime_flag.is_static();

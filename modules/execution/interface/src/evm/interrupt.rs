@@ -1,15 +1,16 @@
-//! Stops a run whose caller has gone or whose time is over, and pauses it while it is another client's turn.
+//! Stops a run whose caller has disconnected or whose time limit has passed, and pauses it while another client's job
+//! runs.
 
 use std::time::{Duration, Instant};
 
 use tenon_bus::{CallContext, OutOfMemory};
 
-/// Number of jumps, or their equivalent, between two reads of the clock, which costs more than a jump.
+/// Number of jumps, or their equivalent, between two reads of the clock. Reading the clock costs more than a jump.
 const STRIDE: u32 = 2048;
 /// The same in an attempt, whose time is shorter.
 const ATTEMPT_STRIDE: u32 = 256;
 
-/// When a run must stop. Stored in the EVM's context, where instructions of loops check it.
+/// Decides when a run must stop. Stored in the EVM's context, where instructions of loops check it.
 #[derive(Clone, Default)]
 pub struct Interrupt {
     /// `None` for blocks of the chain, which always run to their end.
@@ -25,16 +26,16 @@ struct Armed {
     parked_before: Duration,
     stride: u32,
     countdown: u32,
-    /// Whose memory was used up when the run had to grow.
+    /// The exhausted limit, if the run needed more memory than there was.
     refused: Option<OutOfMemory>,
 }
 
-/// What counting down to the next look says.
+/// The result of counting down to the next check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountdownResult {
-    /// It is not time for one.
+    /// No check was due.
     NotYet,
-    /// The run may go on.
+    /// The run may continue.
     GoOn,
     /// The run must stop.
     Stop,
@@ -45,7 +46,7 @@ pub(crate) enum CountdownResult {
 pub enum Stopped {
     /// The run's time limit.
     TimedOut,
-    /// The caller has gone.
+    /// The caller has disconnected.
     CallerGone,
 }
 
@@ -58,7 +59,7 @@ impl Interrupt {
         Self { armed: None }
     }
 
-    /// Stops when the caller has gone or at `deadline`.
+    /// Stops when the caller has disconnected, or at `deadline`.
     pub fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, parked_before) = (caller.clone(), caller.parked());
         Self {
@@ -82,8 +83,8 @@ impl Interrupt {
         self.armed.is_some()
     }
 
-    /// Looks every so often whether the run must stop. `weight` is how many jumps take as long as what the run does
-    /// next. While it is another client's turn, the run waits here.
+    /// Counts down, and at intervals checks whether the run must stop. `weight` is the cost of the next operation in
+    /// units of a jump. If another client's job has precedence, the run waits here.
     pub(crate) fn count_down(&mut self, weight: u32) -> CountdownResult {
         let Some(armed) = &mut self.armed else { return CountdownResult::NotYet };
         if armed.countdown >= weight {
@@ -95,14 +96,14 @@ impl Interrupt {
         if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::GoOn }
     }
 
-    /// The run must stop because it can't grow.
+    /// Makes the run stop because there is no memory left for it.
     pub(crate) fn refuse_memory(&mut self, refused: OutOfMemory) {
         if let Some(armed) = &mut self.armed {
             armed.refused = Some(refused);
         }
     }
 
-    /// Whose memory was used up, if the run had to stop for that.
+    /// The exhausted limit, if the run had to stop for lack of memory.
     pub fn refused_memory(&self) -> Option<&OutOfMemory> {
         self.armed.as_ref()?.refused.as_ref()
     }
@@ -114,7 +115,7 @@ impl Interrupt {
         }
     }
 
-    /// Why the run must stop, if it must.
+    /// Why the run must stop; `None` if it may continue.
     pub fn reason(&self) -> Option<Stopped> {
         let armed = self.armed.as_ref()?;
         let parked = armed.caller.parked().saturating_sub(armed.parked_before);

@@ -1,8 +1,8 @@
-//! What a run for a client allocates, drawn from its client's share of the node's memory.
+//! Counts the memory of a run for a client, and reserves it from the client's share of the node's memory.
 //!
-//! Gas bounds what one run can take, but not what many take together, and with `rpc.gascap` 0 it bounds nothing. State that is read
-//! or pretended is counted where it is kept ([`crate::BlockState`]); what the EVM keeps beside is added up where a run looks at the clock
-//! anyway.
+//! Gas bounds what one run can allocate, but not what many runs allocate together, and with `rpc.gascap` 0 it bounds
+//! nothing. State that was read or overridden is counted where it is stored ([`crate::BlockState`]); the EVM's other
+//! memory is summed up where a run checks the clock anyway.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -18,13 +18,14 @@ use tenon_bus::{MemoryBudget, MemoryUse, Origin, OutOfMemory, Reservation};
 
 use super::block_evm::BlockContext;
 
-/// A run takes so much without asking: what a call holds anyway has room for most of it.
+/// Bytes that a run may take without a reservation: the memory reserved for a call covers most of them.
 const UNCOUNTED: usize = 64 << 10;
-/// By how much a run's memory grows at a time, at least.
+/// Minimum increment of a run's reservation.
 const STEP: usize = 256 << 10;
-/// The largest gas of which a single instruction buys a few megabytes of memory: 7 MB for 100 million.
+/// Up to this gas limit, a single instruction can allocate only a few megabytes: 100 million gas pay for 7 MB.
 const MODERATE_GAS: u64 = 100_000_000;
-/// Tables and vectors grow by doubling: the old one lies beside the new one, and the allocator keeps it for a while.
+/// Tables and vectors grow by doubling: the old allocation exists beside the new one, and the allocator keeps it for a
+/// while.
 const GROWTH_FACTOR: usize = 2;
 /// An EVM frame: its stack of 32 KiB, and the rest.
 const FRAME_BYTES: usize = 36 << 10;
@@ -32,9 +33,10 @@ const FRAME_BYTES: usize = 36 << 10;
 const TRANSIENT_SLOT_BYTES: usize = 76;
 /// A slot of storage: key, value, and its share of a table that is seven eighths full.
 const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
-/// An account in a table, beside what it holds.
+/// An account in a table, without its slots.
 const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
-/// Accounts whose slots are added up at a look, in proportion to all of them: the sum costs as much as the looks before it.
+/// With n accounts, slots are summed only once per n / this number of checks, so that a sum costs about as much as the
+/// checks between two sums.
 const ACCOUNTS_A_LOOK: usize = 64;
 
 /// The memory of one run. Clones share it.
@@ -47,32 +49,34 @@ struct Inner {
     budget: MemoryBudget,
     origin: Origin,
     asks_before_growth: bool,
-    /// Bytes of state that was read or pretended.
+    /// Bytes of state that was read or overridden.
     state: AtomicUsize,
-    /// Bytes that the EVM kept when it was looked at last.
+    /// Bytes held by the EVM at the last check.
     run: AtomicUsize,
-    /// Bytes that the run may take by its reservation. Beside the lock, as it is looked at with every account and slot.
+    /// Bytes that the run may take under its reservation. Outside the lock, because it is read for every account and
+    /// slot.
     granted: AtomicUsize,
-    /// Touched by the run's own thread only, when it grows; nothing awaits under the lock.
+    /// Used only by the run's own thread, at each check; nothing awaits under the lock.
     walk: Mutex<Walk>,
 }
 
-/// The reservation, and what a look remembers for the next.
+/// The reservation, and results that a check keeps for the next one.
 #[derive(Default)]
 struct Walk {
     reservation: Option<Reservation>,
-    /// Looks since the slots of storage and transient storage were added up.
+    /// Checks since the slots of storage and transient storage were last summed.
     looks: usize,
-    /// Bytes of these slots then.
+    /// Bytes of these slots at that time.
     slots: usize,
-    /// Logs that were added up, and their bytes.
+    /// Number of counted logs, and their bytes.
     logs: (usize, usize),
-    /// The deepest frame.
+    /// Maximum depth of frames so far.
     depth: usize,
 }
 
 impl RunMemory {
-    /// For a run in the name of a client that may have `gas`; 0 is no bound. Costs nothing until the run is large.
+    /// The memory of a run for a client, with this gas limit; 0 means unlimited. Reserves nothing until the run is
+    /// large.
     pub fn new(budget: MemoryBudget, origin: Origin, gas: u64) -> Self {
         let asks_before_growth = gas == 0 || gas > MODERATE_GAS;
         let (state, run, granted) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(UNCOUNTED));
@@ -85,25 +89,25 @@ impl RunMemory {
         self.inner.walk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether gas leaves single instructions room for more memory than may go uncounted between two looks.
+    /// Whether the gas limit lets a single instruction allocate more memory than may stay uncounted between two checks.
     pub(crate) fn asks_before_growth(&self) -> bool {
         self.inner.asks_before_growth
     }
 
-    /// Counts state that is kept from now on.
+    /// Counts additional state.
     ///
     /// # Errors
-    /// [`StoreError::OutOfMemory`] when the client has no more to give.
+    /// [`StoreError::OutOfMemory`] if the client's share is exhausted.
     pub(crate) fn add_state(&self, bytes: usize) -> Result<(), StoreError> {
         let state = self.inner.state.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let total = state.saturating_add(self.inner.run.load(Ordering::Relaxed));
         self.grow(total).map_err(|refused| StoreError::OutOfMemory { reason: refused.to_string() })
     }
 
-    /// Counts what the EVM keeps now, and `more` that it is about to take.
+    /// Counts what the EVM holds now, and `more` bytes that it is about to allocate.
     ///
     /// # Errors
-    /// When the client has no more to give.
+    /// The client's share is exhausted.
     pub(crate) fn look(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
         let run = self.walk().bytes_of(context).saturating_add(more);
         self.inner.run.store(run, Ordering::Relaxed);
@@ -147,8 +151,8 @@ impl Walk {
         .fold(0, usize::saturating_add)
     }
 
-    /// Slots of contracts that the run creates are nowhere else: reverted, they leave the journal, but not their table.
-    /// Transient storage has a table for each account.
+    /// Sums up slots by the capacity of their tables. Slots of contracts that the run creates are counted nowhere else:
+    /// when reverted, they leave the journal, but not their table. Transient storage has a table for each account.
     fn add_slots(&mut self, context: &BlockContext) {
         let journal = &context.journaled_state.inner;
         self.looks += 1;
@@ -215,7 +219,7 @@ mod tests {
 
             let mut walk = Walk::default();
 
-            // A look may leave slots out, in proportion to the accounts.
+            // A check may omit slots, in proportion to the number of accounts.
             let bytes = (0..=accounts as usize / ACCOUNTS_A_LOOK).map(|_| walk.bytes_of(&context)).max().unwrap();
             assert!(bytes > in_tables, "{accounts} accounts: {bytes} bytes of {in_tables}");
         }

@@ -20,12 +20,12 @@ use crate::family::{ContractRecords, ExtraPrecompiles};
 pub struct PrecompileSet {
     /// The Ethereum fork of the contracts and prices.
     pub standard: SpecId,
-    /// Those of the chain's family, if the block has them.
+    /// Additional contracts of the chain's family, if the block has them.
     pub extras: Option<&'static dyn ExtraPrecompiles>,
 }
 
 impl PrecompileSet {
-    /// Returns whether the block has contracts beside those of a fork.
+    /// Returns whether the block has contracts in addition to those of a fork.
     pub const fn has_extras(&self) -> bool {
         self.extras.is_some()
     }
@@ -37,15 +37,15 @@ pub struct MovedPrecompiles {
     /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
     extras: Option<&'static dyn ExtraPrecompiles>,
-    /// The fork's addresses, once a contract was moved or removed. They stay warm, and addresses that contracts were moved to do not
-    /// become so, as in go-ethereum.
+    /// The fork's addresses; set once a contract was moved or removed. They stay warm, and the new addresses of moved
+    /// contracts do not become warm, as in go-ethereum.
     unmoved: Option<AddressSet>,
     /// Original address by current address, for moved contracts.
     origins: AddressMap<Address>,
 }
 
 impl MovedPrecompiles {
-    /// Those of a fork, at their original addresses.
+    /// The contracts of a fork, at their original addresses.
     pub fn new(set: PrecompileSet) -> Self {
         let mut addresses = Cow::Borrowed(EthPrecompiles::new(set.standard).precompiles.addresses_set());
         if let Some(extras) = set.extras {
@@ -59,7 +59,7 @@ impl MovedPrecompiles {
         self.addresses.contains(&address)
     }
 
-    /// Contracts of the chain's family among them.
+    /// The additional contracts of the chain's family.
     pub const fn extras(&self) -> Option<&'static dyn ExtraPrecompiles> {
         self.extras
     }
@@ -100,14 +100,14 @@ pub struct Precompiles {
     own: EthPrecompiles,
     extras: Option<&'static dyn ExtraPrecompiles>,
     moved: MovedPrecompiles,
-    /// What some of those of the chain's family answer from; each has an answer without them.
+    /// Chain data that some contracts of the chain's family read. Without it they return a default answer.
     records: Option<Arc<dyn ContractRecords>>,
-    /// Whether one of them has run since these records were set.
+    /// Whether such a contract has run since these records were set.
     has_read_records: bool,
 }
 
 impl Precompiles {
-    /// Those of a fork.
+    /// The contracts of a fork.
     pub fn new(set: PrecompileSet) -> Self {
         let (own, moved) = (EthPrecompiles::new(set.standard), MovedPrecompiles::new(set));
         Self { own, extras: set.extras, moved, records: None, has_read_records: false }
@@ -124,7 +124,7 @@ impl Precompiles {
         std::mem::replace(&mut self.records, records)
     }
 
-    /// Returns whether a contract has asked for one since then.
+    /// Returns whether a contract has read the records since they were set.
     pub const fn has_read_records(&self) -> bool {
         self.has_read_records
     }

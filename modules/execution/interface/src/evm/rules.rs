@@ -39,10 +39,11 @@ pub struct BlockRules {
     pub clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
     pub storage_prevents_creation: bool,
-    /// Whether the block counts which accounts that are empty in its parent's state it writes back ([`crate::DirtyMarks`]).
+    /// Whether the block tracks which accounts that are empty in its parent's state are written back
+    /// ([`crate::DirtyMarks`]).
     pub tracks_empty_accounts: bool,
-    /// Whether code of the form of EIP-7702 is a delegation. Before, on native chains, it is ordinary code with an invalid
-    /// first instruction (`docs/spec/chain.md` 5.3).
+    /// Whether code of the form of EIP-7702 is a delegation. Before that fork, on native chains, it is ordinary code
+    /// with an invalid first instruction (`docs/spec/chain.md` 5.3).
     pub has_delegations: bool,
     /// Whether the block begins with the balance transfer of the DAO fork.
     pub moves_dao_balances: bool,

@@ -27,7 +27,7 @@ const SYSTEM_CALL_GAS: u64 = 30_000_000;
 
 /// Calls a system contract and applies its changes. No account pays, and only the contract is touched.
 ///
-/// Does not use the EVM crate's helper, which gives more gas than the EIPs say.
+/// Does not use the EVM crate's helper, which gives more gas than the EIPs specify.
 pub fn system_call(evm: &mut AnyEvm<'_>, contract: Address, input: Bytes) -> Result<ExecutionResult, EvmFailure> {
     evm.context().set_tx(TxEnv {
         caller: SYSTEM_ADDRESS,

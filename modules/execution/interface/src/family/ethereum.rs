@@ -15,13 +15,13 @@ pub struct EthereumFamily {
     spec: Arc<ChainSpec>,
 }
 
-/// A block needs nothing beside the steps that all blocks have.
+/// A block without steps of its family.
 struct EthereumBlock;
 
 impl FamilyBlock for EthereumBlock {}
 
 impl EthereumFamily {
-    /// The family of a chain without rules of another one.
+    /// The family of a chain that has no other family's rules.
     pub const fn new(spec: Arc<ChainSpec>) -> Self {
         Self { spec }
     }

@@ -1,4 +1,4 @@
-//! Who pays for a transaction, and who is paid, where a family differs from Ethereum.
+//! The payer and the receiver of a transaction's fees, where a family differs from Ethereum.
 
 use alloy_primitives::{Address, U256};
 use revm::context::{Transaction as _, TxEnv};
@@ -9,7 +9,7 @@ use tenon_api::TransactionType;
 pub struct Fees {
     /// The contract that pays; `None` if the sender pays.
     pub sponsor: Option<Address>,
-    /// Whether the base fee is not a minimum for the price.
+    /// Whether the price may be below the base fee.
     pub is_exempt_from_base_fee: bool,
     /// Receiver and its share per gas, wei; `None` if the fee is burned.
     pub receiver: Option<(Address, U256)>,
@@ -19,16 +19,17 @@ pub struct Fees {
     pub own: Option<OwnPrices>,
 }
 
-/// What a sender pays for gas, wei.
+/// The prices of a sender, wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnPrices {
-    /// What it must be able to pay.
+    /// The price that the sender must be able to pay.
     pub cap: U256,
-    /// What it pays.
+    /// The price that the sender pays.
     pub effective: U256,
 }
 
-/// What the sender of a transaction pays for gas, wei: at full width, which the EVM's own numbers may not have.
+/// The price that the sender of a transaction pays, wei per gas, at full width: the EVM's own numbers may be too small
+/// for it.
 pub fn effective_price(fees: Option<&Fees>, transaction: &TxEnv, base_fee: u64) -> U256 {
     let in_the_evm = || U256::from(transaction.effective_gas_price(u128::from(base_fee)));
     fees.filter(|fees| fees.sponsor.is_none()).and_then(|fees| fees.own).map_or_else(in_the_evm, |own| own.effective)
@@ -43,7 +44,7 @@ impl Fees {
         U256::from(gas) * U256::from(self.price)
     }
 
-    /// Whether the price is beyond the EVM's numbers (`docs/spec/chain.md` 8.1).
+    /// Whether the price exceeds the EVM's numbers (`docs/spec/chain.md` 8.1).
     pub fn is_beyond_the_evm(&self) -> bool {
         self.own.is_some_and(|own| own.cap > U256::from(u128::MAX))
     }
@@ -52,8 +53,8 @@ impl Fees {
     pub fn priced(&self, mut env: TxEnv) -> TxEnv {
         if self.sponsor.is_some() {
             env.gas_price = u128::from(self.price);
-            // A set-code transaction keeps its type, for its authorizations: without a tip, its price is the lower of this
-            // and the base fee, which is this one from `gas50x` on and above it before.
+            // A set-code transaction keeps its type, because of its authorizations. Without a tip it pays the lower of
+            // this price and the base fee; the base fee equals this price from `gas50x` on and is above it before.
             env.gas_priority_fee = None;
             if env.tx_type == TransactionType::DynamicFee as u8 {
                 // The same transaction with a single price.

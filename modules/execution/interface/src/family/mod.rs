@@ -1,10 +1,10 @@
-//! What a family of chains decides about execution: the rules of a block, what happens as it opens and closes, how each
-//! transaction is treated, and who pays for it and is paid.
+//! The decisions of a chain family about execution: the rules of a block, the steps that open and close it, the
+//! treatment of each transaction, and the payer and receiver of its fees.
 //!
 //! The steps of a block (`modules/execution/src/block/execution.rs`) are the same for every family. They ask the
-//! [`ChainFamily`], which is chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are trait
-//! objects: a block costs one allocation and a transaction a few indirect calls, beside microseconds of execution.
-//! Transactions without [`Fees`] of their own run in the EVM directly.
+//! [`ChainFamily`], which is chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are
+//! trait objects: a block costs one allocation and a transaction a few indirect calls, which is little compared to the
+//! microseconds of execution. Transactions without [`Fees`] of their own run in the EVM directly.
 
 mod ethereum;
 mod fees;
@@ -47,7 +47,7 @@ pub trait ChainFamily: Send + Sync {
     /// The header lacks an item of its fork, or the schedule mixes rules in a way that is not supported.
     fn rules(&self, header: &Header) -> Result<BlockRules, ExecutionError>;
 
-    /// What instructions see of a block.
+    /// The block environment that instructions read.
     fn block_env(&self, rules: &BlockRules, header: &Header, author: Address) -> BlockEnv;
 
     /// Opens a block: everything that comes before its first transaction and is not a call of a system contract.
@@ -73,16 +73,16 @@ pub trait ChainFamily: Send + Sync {
         run_like_ethereum(evm, transaction)
     }
 
-    /// Adds to the header of a new block the items that its fork demands.
+    /// Adds the items that the fork requires to the header of a new block.
     fn complete_draft(&self, _header: &mut Header, _parent: &SealedHeader) {}
 
-    /// How a branch that has won is announced.
+    /// How the blocks of a new canonical branch are announced.
     fn branch_announcement(&self) -> BranchAnnouncement {
         BranchAnnouncement::BlockByBlock
     }
 }
 
-/// How a branch that has won is announced.
+/// How the blocks of a new canonical branch are announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchAnnouncement {
     /// Every block is a new head; removed logs are published block by block, from the newest on.
@@ -98,11 +98,11 @@ pub struct Opening<'a> {
     pub header: &'a Header,
     /// Receiver of its rewards.
     pub author: Address,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: BlockOrigin<'a>,
 }
 
-/// Where a block that is opened comes from.
+/// The origin of a block that is opened.
 #[derive(Clone, Copy)]
 pub enum BlockOrigin<'a> {
     /// A whole block over its parent: every opening step is executed.
@@ -140,7 +140,7 @@ pub enum Treatment {
     Executed(Option<Fees>),
 }
 
-/// What a family keeps between the transactions of one block. The provided methods are Ethereum's: nothing to do.
+/// State that a family keeps between the transactions of one block. The provided methods are Ethereum's and do nothing.
 pub trait FamilyBlock: Send {
     /// Decides the treatment of the next transaction.
     ///
@@ -179,7 +179,7 @@ pub trait FamilyBlock: Send {
         Ok(())
     }
 
-    /// Charges what an executed transaction owes beside its gas; called after its changes are committed.
+    /// Charges what an executed transaction owes in addition to its gas; called after its changes are committed.
     ///
     /// # Errors
     /// The database failed.
@@ -200,7 +200,7 @@ pub trait FamilyBlock: Send {
         Ok(Vec::new())
     }
 
-    /// Writes everything that is deferred to the next transaction.
+    /// Writes changes that were deferred to the next transaction.
     ///
     /// # Errors
     /// The database failed.
@@ -208,7 +208,7 @@ pub trait FamilyBlock: Send {
         Ok(())
     }
 
-    /// Ends the block, before rewards; returns changes of a trie beside the state's.
+    /// Ends the block, before rewards; returns the changes of an additional trie.
     ///
     /// # Errors
     /// The block needs something that is not supported, or the database failed.
@@ -219,7 +219,7 @@ pub trait FamilyBlock: Send {
 
 /// A transaction that was executed.
 pub struct Executed<'a> {
-    /// What was paid, and by whom.
+    /// The fees that were paid.
     pub fees: &'a Fees,
     /// Its sender.
     pub sender: Address,
@@ -229,7 +229,7 @@ pub struct Executed<'a> {
     pub has_succeeded: bool,
 }
 
-/// Precompiled contracts beside those of a fork.
+/// Precompiled contracts in addition to those of a fork.
 pub trait ExtraPrecompiles: Sync {
     /// Their addresses.
     fn addresses(&self) -> &'static [Address];
@@ -237,7 +237,7 @@ pub trait ExtraPrecompiles: Sync {
     /// Returns whether the contract answers from the chain's records ([`ContractRecords`]).
     fn reads_records(&self, contract: Address) -> bool;
 
-    /// Runs one of them. `records` are those that it may read, if any.
+    /// Runs one of them. `records` are the records that it may read, if any.
     ///
     /// # Errors
     /// The name of a contract that this node cannot execute: its caller's block is refused. `Interrupt::MARK` if the run
@@ -254,7 +254,7 @@ pub trait ExtraPrecompiles: Sync {
     fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str>;
 }
 
-/// What precompiled contracts of a family read of the chain, beside the state.
+/// Chain data other than the state that precompiled contracts of a family read.
 pub trait ContractRecords: Send + Sync {
     /// The contract's answer to an input.
     ///

@@ -34,8 +34,9 @@ impl DBErrorMarker for StateError {}
 /// The code hash that tells the EVM that an account without nonce and code has storage.
 ///
 /// The EVM refuses to create a contract at an address with a nonce or code, but does not check storage. An account with
-/// this hash has no code and is empty if it has no balance, exactly as with the hash of empty code; only creation sees
-/// the address as taken, as EIP-7610 demands. EXTCODEHASH alone must check again (`evm/block_evm.rs`).
+/// this hash has no code and is empty if it has no balance, exactly as with the hash of empty code; only contract
+/// creation sees the address as occupied, as EIP-7610 demands. EXTCODEHASH needs a check of its own
+/// (`evm/block_evm.rs`).
 pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
 
 /// A state for execution. Reads fall through to the parent's state and are cached.
@@ -50,18 +51,18 @@ pub struct BlockState {
     has_delegations: bool,
     /// Which empty accounts are written, on native chains.
     marks: Option<EmptyAccounts>,
-    /// What accounts have above 256 bits; nothing until an account of 2^192 wei is read.
+    /// The parts of balances above 256 bits; `None` until an account of at least 2^192 wei is read.
     rich: Option<Box<WholeBalances>>,
     /// Refund of the transaction's authorizations (EIP-7702), gas. For tracers; the EVM adds it at the end.
     first_refund: u64,
-    /// What is kept here draws on this; none for blocks of the chain.
+    /// Counts the memory of this state; `None` for blocks of the chain.
     memory: Option<RunMemory>,
 }
 
 /// The accounts of a native chain that are empty in the parent's state.
 struct EmptyAccounts {
     marks: DirtyMarks,
-    /// Whether marked ones are deleted (EIP-158).
+    /// Whether marked accounts are deleted (EIP-158).
     disappear: bool,
 }
 
@@ -75,7 +76,7 @@ struct TrackedAccount {
     slots: U256Map<TrackedSlot>,
 }
 
-/// An account or slot in its table, which has room for as much again.
+/// Bytes of an account or slot in its table, which may have twice the capacity that it needs.
 const ACCOUNT_BYTES: usize = 2 * (size_of::<(Address, TrackedAccount)>() + 1);
 const SLOT_BYTES: usize = 2 * (size_of::<(U256, TrackedSlot)>() + 1);
 
@@ -102,7 +103,7 @@ impl BlockState {
         }
     }
 
-    /// From now on what is kept here is counted.
+    /// Counts the memory of this state from now on.
     pub fn count_in(&mut self, memory: RunMemory) {
         self.memory = Some(memory);
     }
@@ -120,8 +121,7 @@ impl BlockState {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.add_state(bytes))
     }
 
-    /// From now on looks after accounts that are empty, as native chains do; with `disappear`, those that are marked
-    /// go (EIP-158).
+    /// Tracks empty accounts from now on, as native chains do. With `disappear`, marked ones are deleted (EIP-158).
     pub fn track_empty_accounts(&mut self, disappear: bool) {
         self.marks = Some(EmptyAccounts { marks: DirtyMarks::default(), disappear });
     }
@@ -136,8 +136,8 @@ impl BlockState {
         self.storage_prevents_creation = prevents;
     }
 
-    /// Makes code of the form of EIP-7702 a delegation, or ordinary code as before Prague. The cache of analysed code is
-    /// shared by blocks before and after the fork, so that this is applied when code is loaded.
+    /// Sets whether code of the form of EIP-7702 is a delegation, or ordinary code as before Prague. Applied when code
+    /// is loaded, because blocks before and after the fork share the cache of analysed code.
     pub(crate) const fn set_delegations(&mut self, has_delegations: bool) {
         self.has_delegations = has_delegations;
     }
@@ -193,18 +193,18 @@ impl BlockState {
         self.rich.as_deref_mut()
     }
 
-    /// The same, from now on.
+    /// Balances above 256 bits, which are tracked from now on.
     pub fn rich_or_new(&mut self) -> &mut WholeBalances {
         self.rich.get_or_insert_default()
     }
 
-    /// Refund of the transaction's authorizations whose authorities existed (EIP-7702), gas. The clients have it in the
-    /// counter before the first instruction; the EVM adds it only at the end.
+    /// Gas refund for the transaction's authorizations whose authorities existed (EIP-7702). Other clients add it to
+    /// the refund counter before the first instruction; the EVM adds it only at the end.
     pub const fn first_refund(&self) -> u64 {
         self.first_refund
     }
 
-    /// Sets it, for tracers.
+    /// Sets the refund of [`BlockState::first_refund`], for tracers.
     pub const fn set_first_refund(&mut self, gas: u64) {
         self.first_refund = gas;
     }
@@ -235,7 +235,7 @@ impl BlockState {
 
     /// Sets an account's code.
     pub fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
-        // Its text and the map of its jumps.
+        // The code's bytes and its jump table.
         self.hold(code.len() + code.len() / 4)?;
         let code = if code.is_empty() { Bytecode::default() } else { analyse(code) };
         let hash = code.hash_slow();
@@ -272,7 +272,7 @@ impl BlockState {
         self.storage(address, slot).map_err(|StateError(error)| error)
     }
 
-    /// Changes a slot on behalf of a block: compared with its old value, unlike an override.
+    /// Changes a slot on behalf of a block. Unlike an override, the change is compared with the old value.
     pub fn write_slot(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
         self.read_slot(address, slot)?;
         self.set_storage(address, slot, value)
@@ -484,7 +484,7 @@ fn account_info(account: Account) -> AccountInfo {
     }
 }
 
-/// Joins what the EVM saw of an account's balance with the rest.
+/// Adds the hidden part of an account's balance to the part that the EVM saw.
 fn settle(rich: Option<&mut WholeBalances>, address: Address, now: &mut Option<AccountInfo>) {
     match (rich, now) {
         (Some(rich), Some(info)) => info.balance = rich.settle(address, info.balance),

@@ -1,4 +1,5 @@
-//! Cache of analysed code. The import and calls have one each, so that calls push out no contract of the import.
+//! Cache of analysed code. The import and calls have one each, so that calls do not evict contracts that the import
+//! needs.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -10,8 +11,8 @@ use revm::bytecode::Bytecode;
 /// Number of cached contracts: at the maximum size (24 KiB of code and its jump table) about 55 MiB.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// The contracts used last, with their jump tables. Shared by clones; entries never become stale, because keys are code
-/// hashes.
+/// The most recently used contracts, with their jump tables. Clones share it; entries never become stale, because keys
+/// are code hashes.
 #[derive(Clone)]
 pub struct CodeCache {
     // Locked for one look-up or insertion; nothing awaits or reads the database under it.

@@ -41,7 +41,7 @@ pub struct DirtyMarks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Whether the object has never marked itself: its next change will.
+    /// Whether the account's object has not marked itself yet: its next change will.
     is_armed: bool,
     is_dirty: bool,
 }

@@ -1,34 +1,35 @@
-//! Balances of 2^256 and more, which native chains may have (`docs/spec/chain.md` 8.1), beside an EVM of 256 bits.
+//! Balances of 2^256 wei and more, which native chains may have (`docs/spec/chain.md` 8.1), for an EVM with 256-bit
+//! balances.
 //!
-//! Between transactions an account has the low 256 bits of its balance in the state, and what is above them here. During
-//! one, the EVM sees a part of a balance and the rest is hidden here. Their sum is the balance. Where the EVM is about to
-//! move a value that its part does not cover, or that has no room in the receiver's, the balance is divided again; so it never
-//! computes with more than it can hold, and its checks decide as those of the reference. An account that has something is
-//! never seen with nothing, so that it does not seem empty.
+//! Between transactions, the state contains the low 256 bits of a balance, and this type the bits above them. During a
+//! transaction, the EVM sees one part of a balance and this type holds the hidden rest; their sum is the balance.
+//! Before the EVM moves a value that its part does not cover, or that would overflow the receiver's part, the balance
+//! is divided differently. So the EVM never computes with more than 256 bits, and its checks have the same results as
+//! the reference's. The visible part of a nonzero balance is never zero, so that the account does not seem empty.
 //!
-//! Chains on which no account has 2^192 wei never come here: a block would need as many accounts as that to reach 2^256.
+//! Not used on chains on which no account has 2^192 wei: a block would need 2^64 such accounts to reach 2^256.
 
 use alloy_primitives::{Address, U256, map::AddressMap};
 use revm::state::EvmState;
 use tenon_api::{WholeBalance, join_balance, split_balance};
 
-/// Whether an account is so rich that values may get out of the EVM's range.
+/// Whether a balance is so large that values could exceed the EVM's range.
 pub const fn is_rich(low: U256, high: u64) -> bool {
     low.as_limbs()[3] != 0 || high != 0
 }
 
-/// What the accounts of a block have beyond what the EVM sees.
+/// The parts of balances that the EVM does not see.
 #[derive(Clone, Debug, Default)]
 pub struct WholeBalances {
-    /// Between transactions, by account: units of 2^256 wei; absent for none.
+    /// Between transactions: units of 2^256 wei by account; absent if zero.
     highs: AddressMap<u64>,
-    /// During a transaction, of the accounts that it has read.
+    /// During a transaction: hidden balances of the accounts that it has read.
     hidden: AddressMap<WholeBalance>,
     /// Changes of `hidden` in the open frames, in order.
     undo: Vec<Undo>,
     /// Position in `undo` at which each open frame begins.
     frames: Vec<usize>,
-    /// The transaction's price of gas, if it is beyond the EVM's 128 bits.
+    /// The transaction's gas price, if it exceeds the EVM's 128 bits.
     price: Option<U256>,
 }
 
@@ -36,17 +37,17 @@ pub struct WholeBalances {
 struct Undo {
     address: Address,
     hidden: WholeBalance,
-    /// To be added to the EVM's part, modulo 2^256.
+    /// Amount to add to the EVM's part, modulo 2^256.
     shift: U256,
 }
 
 impl WholeBalances {
-    /// What an account has above 256 bits between transactions.
+    /// The bits of an account's balance above 256, between transactions.
     pub fn high(&self, address: Address) -> u64 {
         self.highs.get(&address).copied().unwrap_or_default()
     }
 
-    /// Sets it.
+    /// Sets the bits of an account's balance above 256.
     pub fn set_high(&mut self, address: Address, high: u64) {
         match high {
             0 => self.highs.remove(&address),
@@ -57,18 +58,18 @@ impl WholeBalances {
     /// The part of an account's balance that the EVM sees when it reads the account.
     pub fn show(&mut self, address: Address, low: U256) -> U256 {
         let high = self.high(address);
-        // Nothing would look like an empty account.
+        // An account with a visible balance of zero could look empty.
         let seen = if high != 0 && low.is_zero() { U256::ONE } else { low };
         self.set_hidden(address, join_balance(low, high) - widen(seen));
         seen
     }
 
-    /// What the EVM does not see of an account.
+    /// The part of an account's balance that the EVM does not see.
     pub fn hidden(&self, address: Address) -> WholeBalance {
         self.hidden.get(&address).copied().unwrap_or_default()
     }
 
-    /// The part of an account's hidden balance that matters modulo 2^256.
+    /// The low 256 bits of an account's hidden balance.
     pub fn hidden_low(&self, address: Address) -> U256 {
         split_balance(self.hidden(address)).0
     }
@@ -86,7 +87,8 @@ impl WholeBalances {
         seen
     }
 
-    /// Ends a transaction for an account of which the EVM sees `seen`: returns the low 256 bits, and keeps the others.
+    /// Ends a transaction for an account of which the EVM sees `seen`: returns the low 256 bits of the balance, and
+    /// keeps the high ones.
     pub fn settle(&mut self, address: Address, seen: U256) -> U256 {
         let (low, high) = split_balance(self.whole(address, seen));
         self.hidden.remove(&address);
@@ -100,12 +102,12 @@ impl WholeBalances {
         self.frames.clear();
     }
 
-    /// The transaction's price of gas, if the EVM does not have it.
+    /// The transaction's gas price, if it exceeds the EVM's 128 bits.
     pub const fn price(&self) -> Option<U256> {
         self.price
     }
 
-    /// Sets it.
+    /// Sets the gas price of [`WholeBalances::price`].
     pub const fn set_price(&mut self, price: Option<U256>) {
         self.price = price;
     }
@@ -115,8 +117,8 @@ impl WholeBalances {
         self.frames.push(self.undo.len());
     }
 
-    /// The innermost frame ends. The EVM undoes its own changes by adding and subtracting modulo 2^256, so that the order
-    /// does not matter.
+    /// The innermost frame ends. The EVM undoes its own changes by adding and subtracting modulo 2^256, so the order of
+    /// these and of its undos does not matter.
     pub fn end_frame(&mut self, is_undone: bool, state: &mut EvmState) {
         // A frame that began before the first rich account was read encloses all changes.
         let begin = self.frames.pop().unwrap_or_default();
@@ -129,7 +131,8 @@ impl WholeBalances {
         }
     }
 
-    /// Lets the EVM move a value between accounts that it has read, if the payer has it.
+    /// Divides the balances of two accounts that the EVM has read so that it can move a value between them, if the
+    /// payer has it.
     pub fn prepare_transfer(&mut self, from: Address, to: Option<Address>, value: U256, state: &mut EvmState) {
         let Some(payer) = state.get(&from).map(|account| account.info.balance) else { return };
         if self.whole(from, payer) < widen(value) {
@@ -145,14 +148,15 @@ impl WholeBalances {
         }
     }
 
-    /// Makes the EVM see something of an account that has something.
+    /// Makes the visible part of a nonzero balance nonzero.
     pub fn show_something(&mut self, address: Address, state: &mut EvmState) {
         if state.get(&address).is_some_and(|account| account.info.balance.is_zero()) {
             self.cut(address, U256::ONE, state);
         }
     }
 
-    /// Moves the hidden balance of a contract that destroyed itself. The EVM has moved its part, `moved`.
+    /// Moves the hidden balance of a contract that destroyed itself. `moved` is the visible part, which the EVM has
+    /// moved.
     pub fn after_destruction(&mut self, contract: Address, heir: Address, moved: U256, state: &mut EvmState) {
         let left = state.get(&contract).map(|account| account.info.balance).unwrap_or_default();
         if contract == heir {
@@ -170,7 +174,7 @@ impl WholeBalances {
         self.show_something(heir, state);
     }
 
-    /// Makes the EVM's part of a balance `most`, or the whole if that is less.
+    /// Sets the EVM's part of a balance to `most`, or to the whole balance if that is less.
     fn cut(&mut self, address: Address, most: U256, state: &mut EvmState) {
         let Some(account) = state.get_mut(&address) else { return };
         let (before, whole) = (account.info.balance, self.whole(address, account.info.balance));
@@ -231,7 +235,7 @@ mod tests {
         balances.whole(address, state[&address].info.balance)
     }
 
-    /// What the EVM does: exact in its 256 bits, or nothing.
+    /// Does what the EVM does: an exact transfer in 256 bits, or nothing.
     fn transfer(state: &mut EvmState, from: Address, to: Address, value: U256) -> bool {
         let (payer, receiver) = (state[&from].info.balance, state[&to].info.balance);
         let (Some(left), Some(sum)) = (payer.checked_sub(value), receiver.checked_add(value)) else { return false };
@@ -303,7 +307,7 @@ mod tests {
         let mut state = state(&mut balances, &[(PAYER, U256::from(5), 2), (RECEIVER, U256::MAX, 1)]);
         balances.begin_frame();
         let moved = state[&PAYER].info.balance;
-        // As the EVM does, which does not look for an overflow here.
+        // Like the EVM, which does not check for an overflow here.
         let heir = state[&RECEIVER].info.balance.wrapping_add(moved);
         state.get_mut(&RECEIVER).unwrap().info.balance = heir;
         state.get_mut(&PAYER).unwrap().info.balance = U256::ZERO;

@@ -34,8 +34,8 @@ impl Queries {
         Ok(BlockSigners { signers: (!signers.is_empty()).then_some(signers), finality })
     }
 
-    /// Number of the block that is signed on behalf of this one. It is the block itself before `since`, and if the next
-    /// signed block is not below the head.
+    /// Number of the block whose signatures count for this one: the next multiple of [`MERGE_SIGN_RANGE`]. If that is not
+    /// below the head, or the block is older than `since`, it is the block itself.
     fn next_signed(&self, number: u64, since: u64) -> u64 {
         let next = number + (MERGE_SIGN_RANGE - number % MERGE_SIGN_RANGE);
         if next >= self.chain.head().header.number || number < since { number } else { next }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{candidates::read_candidates, signing::SigningIndex, v2::round_of};
 
-/// The candidates that are paid besides the masternodes.
+/// The candidates that are paid in addition to the masternodes.
 struct Standby {
     protectors: Vec<Address>,
     observers: Vec<Address>,

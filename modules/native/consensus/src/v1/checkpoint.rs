@@ -21,7 +21,7 @@ use crate::{
 
 /// Maximum number of candidates in the second attempt.
 const MAX_CONTRACT_SIGNERS: usize = 150;
-/// Second signers are drawn only for checkpoints at this distance, also where an epoch has another length.
+/// Second signers are drawn only for checkpoints at this distance, even if an epoch has another length.
 const RANDOMIZE_EPOCH: u64 = 900;
 
 /// The required lists of a checkpoint.

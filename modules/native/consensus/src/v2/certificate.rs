@@ -65,7 +65,7 @@ impl V2Engine {
         self.check_certified(certificate, certified, epoch)
     }
 
-    /// What a certificate says of its block, without its signatures: gap number, height and round.
+    /// Checks what a certificate states about its block: gap number, height and round, but not its signatures.
     pub(super) fn check_certified(
         &self,
         certificate: &QuorumCertificate,

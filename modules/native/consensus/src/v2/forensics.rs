@@ -1,5 +1,5 @@
-//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on conflicting branches, and two votes of one
-//! masternode of which an honest one casts only one.
+//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on conflicting branches, and two votes that no
+//! honest masternode casts both.
 //!
 //! The reference contains these detectors, switched off, and reports nothing. This node reports nothing by default
 //! either: a proof is returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
@@ -73,18 +73,18 @@ pub struct BranchEvidence {
     pub path: Vec<B256>,
     /// The certificate.
     pub certificate: QuorumCertificate,
-    /// Who signed it, in the order of the signatures.
+    /// Its signers, in the order of the signatures.
     pub signers: Vec<Address>,
 }
 
-/// Two votes of one signer of which an honest one casts only one.
+/// Two votes of one signer that no honest signer casts both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VoteConflict {
     /// The vote of the lower round.
     pub smaller: Vote,
     /// The other one.
     pub larger: Vote,
-    /// Who cast both.
+    /// The signer of both.
     pub signer: Address,
 }
 
@@ -192,8 +192,9 @@ fn are_on_one_branch(
     Ok(higher == lower)
 }
 
-/// The two certificates that show the conflict of two chains best: of one round, or otherwise the last of the chain
-/// that began in the lower round and the first after it on the other branch.
+/// The two certificates that best prove the conflict of two chains. If both chains have a certificate of the same round,
+/// those two; otherwise the last one of the chain that began in the lower round, and the first one of the other chain
+/// from that round on.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,

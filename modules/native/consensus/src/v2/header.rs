@@ -36,7 +36,8 @@ impl V2Engine {
         self.verify_header_bound(header, parent, chain, now, None)
     }
 
-    /// The same for a header that may be bound to a later one, whose certificate then stands for this header's.
+    /// Like [`V2Engine::verify_header`], for a header that may be bound to a later one, whose certificate then replaces
+    /// this header's.
     pub(crate) fn verify_header_bound(
         &self,
         header: &SealedHeader,
@@ -210,8 +211,8 @@ const fn check_seal_length(seal: &NativeSeal) -> Result<(), V2Error> {
     }
 }
 
-/// Checks 7 to 9. A child of the genesis block may have any gas limit (`docs/spec/upgrades.md` 6), which v2.7.0 refuses: a
-/// network whose genesis file has another limit than its makers' target could not begin.
+/// Checks 7 to 9. A child of the genesis block may have any gas limit (`docs/spec/upgrades.md` 6). v2.7.0 refuses this,
+/// so a network whose genesis limit differs from its block producers' target could not start.
 fn check_gas(header: &SealedHeader, parent: &SealedHeader) -> Result<(), V2Error> {
     let bound = parent.gas_limit / GAS_LIMIT_BOUND_DIVISOR;
     if parent.number > 0 && parent.gas_limit.abs_diff(header.gas_limit) >= bound {

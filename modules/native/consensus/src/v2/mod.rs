@@ -93,7 +93,8 @@ impl V2Engine {
     /// The signer of a vote or timeout, cached: its verification needs the signer again.
     ///
     /// # Errors
-    /// [`SignatureProblem`], also for a high S, which makes a second signature out of a valid one without the key.
+    /// [`SignatureProblem`], also for a high S: anyone can derive such a second signature from a valid one without the
+    /// key.
     pub fn signer(&self, digest: B256, signature: &[u8]) -> Result<Address, SignatureProblem> {
         self.signers.recover_low_s(digest, signature)
     }

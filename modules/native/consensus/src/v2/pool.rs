@@ -73,7 +73,7 @@ impl<M: Pooled> Default for Pool<M> {
 }
 
 impl<M: Pooled> Pool<M> {
-    /// Whether a message is in the pool, or one more of its signer is taken in its round.
+    /// Whether a message is already in the pool, or its signer may add one more in its round.
     pub(super) fn accepts(&self, message: &M, signer: Address) -> bool {
         let key = message.key();
         let of_signer = self.by_signer.get(&(M::round_of(&key), signer));
@@ -81,8 +81,8 @@ impl<M: Pooled> Pool<M> {
             || self.messages.get(&key).is_some_and(|entries| entries.contains_key(&message.hash()))
     }
 
-    /// Adds a message of this signer and returns the number of those with its key. A full pool first drops what is too
-    /// old for the current round: a large network fills it before the next hygiene.
+    /// Adds a message of this signer and returns the number of messages with its key. If the pool is full, messages too
+    /// old for the current round are dropped first: a large network can fill the pool between two hygiene runs.
     pub(super) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, V2Error> {
         if self.count >= MAX_MESSAGES {
             self.clean(current);

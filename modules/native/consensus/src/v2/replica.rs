@@ -488,7 +488,7 @@ impl Replica {
         SyncInfo { quorum: self.state.highest_quorum.clone(), timeout: self.state.highest_timeout.clone() }
     }
 
-    /// Who signed a vote of a peer; `None` if the signer may not vote.
+    /// The signer of a peer's vote; `None` if the signer may not vote.
     ///
     /// # Errors
     /// [`V2Error`] if its signature is invalid, or the candidates of its gap block are not known.
@@ -496,7 +496,7 @@ impl Replica {
         self.candidate_of(vote_digest(&vote.block, vote.gap_number), &vote.signature, vote.gap_number, chain)
     }
 
-    /// Who signed a timeout of a peer; `None` if the signer may not vote.
+    /// The signer of a peer's timeout; `None` if the signer may not vote.
     ///
     /// # Errors
     /// See [`Replica::signer_of_vote`].
@@ -505,15 +505,15 @@ impl Replica {
         self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)
     }
 
-    /// Whether a certificate for a block that is not stored deserves to be kept until its block arrives: candidates of
-    /// its gap block have signed it, at least half as many as a quorum of the head's epoch. The masternodes of its own
-    /// epoch may be others, and are known only with the block.
+    /// Whether to keep a certificate for a block that is not stored until the block arrives: candidates of its gap
+    /// block must have signed it, at least half as many as a quorum of the head's epoch. The masternodes of its own
+    /// epoch can be others, and are known only with the block.
     ///
     /// # Errors
     /// [`V2Error`] if a signature is invalid, or the candidates or the head's epoch are not known.
     pub fn is_plausible(&self, quorum: &QuorumCertificate, chain: &dyn ChainReader) -> Result<bool, V2Error> {
         let Some(first) = quorum.signatures.first() else { return Ok(false) };
-        // The others cost nothing if the first one is a stranger's.
+        // If the first signer is not a candidate, the others are not recovered.
         if self.candidate_of(quorum.digest(), first, quorum.gap_number, chain)?.is_none() {
             return Ok(false);
         }

@@ -27,11 +27,11 @@ use crate::messages::QuorumCertificate;
 pub const VERIFIED_EVERY: u64 = 100;
 /// Blocks younger than this are verified in full, seconds.
 pub const VERIFIED_AGE: u64 = 24 * 60 * 60;
-/// Headers that wait for verification: more than an import prepares ahead on any machine with up to 42 cores; a header
-/// that has fallen out is verified in full.
+/// Maximum number of headers that wait for verification: more than an import prepares ahead on a machine with up to 42
+/// cores. A header that was evicted is verified in full.
 const MAX_BOUND: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// A header whose certificate stands for those of earlier ones of its epoch.
+/// A header whose certificate replaces those of earlier headers of its epoch.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     certificate: QuorumCertificate,
@@ -92,7 +92,7 @@ impl BoundHeaders {
         bound
     }
 
-    /// The anchor of a header, once: a second verification of the header is one in full.
+    /// Takes the anchor of a header out. A second verification of the header is therefore a full one.
     pub(crate) fn take(&self, header: B256) -> Option<Arc<Anchor>> {
         self.anchors.lock().pop(&header)
     }
@@ -102,8 +102,9 @@ impl V2Engine {
     /// Checks the certificate of a header that is bound to an anchor: all but its signatures if the anchor's certificate
     /// holds, everything if not.
     ///
-    /// No header from `parent`'s child up to the anchor's parent opens an epoch, as their rounds say, which their own
-    /// verification compares; so the masternodes of `parent`'s epoch are those of the anchor's certificate.
+    /// The masternodes of `parent`'s epoch are those of the anchor's certificate: the rounds of the headers from
+    /// `parent`'s child up to the anchor's parent show that none of them opens an epoch, and their own verification
+    /// checks these rounds.
     pub(super) fn verify_bound_certificate(
         &self,
         certificate: &QuorumCertificate,

@@ -61,8 +61,8 @@ impl Prices {
         native.heights.has_exchange(number).then(|| Self::said_by(chain, engine, block))
     }
 
-    /// The prices for transactions that the reference replays before a traced one: the parent's, because it skips the
-    /// exchange's step there. The traced one gets none.
+    /// The prices for transactions that the reference replays before a traced one: those of the parent's state, because
+    /// the replay skips the exchange's step. The traced transaction itself gets none.
     pub fn of_replay(
         native: &NativeSettings,
         chain: &Arc<dyn ChainReader>,

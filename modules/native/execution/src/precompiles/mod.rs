@@ -33,11 +33,11 @@ enum ProofError {
     Invalid,
     /// The reference's behaviour is undefined.
     Undefined(&'static str),
-    /// The caller has gone, or the run's time is over.
+    /// The caller has disconnected, or the run's time limit has passed.
     Abandoned,
 }
 
-/// Called before each part of a proof that takes some microseconds.
+/// Called before each part of a proof that takes several microseconds.
 ///
 /// # Errors
 /// [`ProofError::Abandoned`].
@@ -123,8 +123,8 @@ fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// For the fuzz targets: the verdict of the contract for ring signatures, or else the one for range proofs, on an input. Checks that a
-/// refusal has a reason.
+/// For the fuzz targets: whether the contract for ring signatures (`is_ring`), or the one for range proofs, accepts an
+/// input. Checks that a refusal has a reason.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
     let (contract, is_valid) = match is_ring {

@@ -1,5 +1,5 @@
-//! The planned events of a world, in the order of their times. Events of the same millisecond happen node by node, since
-//! what a node has in memory is then read once for all of them.
+//! The planned events of a world, sorted by time. Events of the same millisecond are grouped by node, which keeps the
+//! node's data in the CPU cache.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Plans an event for a time that is not over.
+    /// Plans an event for the current millisecond or a later one.
     pub(super) fn add(&mut self, time: u64, planned: Planned) {
         if time <= self.time && !self.now.is_empty() {
             self.now.push_back(planned);

@@ -1,5 +1,5 @@
-//! The behaviour of dishonest masternodes: two blocks and several votes in one round, forged messages, and messages of
-//! others with their signatures turned over.
+//! The behaviour of dishonest masternodes: two blocks and several votes in one round, forged messages, and others'
+//! messages with a second, high-S form of their signatures.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use super::world::{Event, World};
 
 /// The order of the group of signatures.
 const ORDER: [u8; 32] = hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
-/// Number of votes for different blocks in one round at once.
+/// Number of votes for different blocks that are sent together in one round.
 const FLOOD: usize = 12;
-/// Milliseconds between two such messages.
+/// Milliseconds between two forged messages.
 const PAUSE: std::ops::Range<u64> = 200..2_500;
 
 /// Returns whether a vote or timeout has this masternode's signature.
@@ -73,7 +73,7 @@ impl World {
         self.vote_again(who, &other);
     }
 
-    /// A dishonest node votes for every block that it sees.
+    /// Lets a dishonest node vote for every block that it sees.
     pub(super) fn vote_again(&mut self, who: usize, block: &Block) {
         if !self.is_liar(who) {
             return;
@@ -137,7 +137,7 @@ impl World {
         self.at(later, who, Event::Lies);
     }
 
-    /// Sends the last vote or timeout of another masternode with a second signature, which anyone can make out of the
+    /// Sends the last vote or timeout of another masternode with the second signature that anyone can derive from the
     /// first one.
     pub(super) fn turn_over(&mut self, who: usize, other: usize) {
         let Some(RoundMessage { kind, payload }) = self.nodes[other].last_said.clone() else { return };
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// The other signature of the same key for the same digest.
+/// The other valid signature of the same key for the same digest: S negated.
 fn turned_over(signature: &[u8]) -> Bytes {
     let s = U256::from_be_bytes(ORDER) - U256::from_be_slice(&signature[32..64]);
     [&signature[..32], &s.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat().into()

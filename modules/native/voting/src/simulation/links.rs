@@ -25,7 +25,7 @@ pub(super) enum Message {
     Transaction(Bytes),
 }
 
-/// A vote, a timeout or certificates that were sent at least once. All nodes share it.
+/// A vote, a timeout or certificates that were sent at least once. All nodes share the value.
 pub(super) struct Spoken {
     /// Messages are numbered in the order in which they were sent first.
     pub(super) number: usize,
@@ -86,7 +86,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The place of an end.
+    /// The index of a node's end in this link.
     fn place(&self, who: usize) -> usize {
         usize::from(self.ends[1] == who)
     }
@@ -110,7 +110,7 @@ impl Links {
         Self::new(count, (0..count).flat_map(|one| (0..one).map(move |other| (other, one))).collect())
     }
 
-    /// Every node with about this many random others. The network is whole, since some of the links are one ring.
+    /// Every node with about this many random others. The network is connected, because some of the links form a ring.
     pub(super) fn random(count: usize, peers: usize, random: &mut StdRng) -> Self {
         let mut pairs = Vec::new();
         let mut order: Vec<usize> = (0..count).collect();

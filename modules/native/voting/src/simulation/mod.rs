@@ -3,12 +3,13 @@
 //! reordered; connections break; the network splits; nodes are killed in the middle of an action and restart; clocks
 //! are wrong; and up to a third of the masternodes are dishonest.
 //!
-//! No two different blocks are ever committed at a height, no honest masternode signs two different messages of a kind
-//! in a round or is blamed for a fault, and once the faults have ended, a block is committed within ten rounds.
+//! The tests check that no two different blocks are ever committed at a height, that no honest masternode signs two
+//! different messages of a kind in a round or is blamed for a fault, and that a block is committed within ten rounds
+//! after the faults have ended.
 //!
-//! The seeds are consecutive numbers from 1 on, so that every run of the tests does the same. `TENON_SIMULATIONS` is their
-//! number (200; 10,000 in the long form), `TENON_FIRST_SEED` the first one, for new ground or to continue a long form: it
-//! says now and then how far it is. `TENON_SEED=<number>` repeats one run.
+//! The seeds are consecutive numbers from 1 on, so that every run of the tests is the same. `TENON_SIMULATIONS` sets
+//! the number of seeds (200 by default; 10,000 in the long form), `TENON_FIRST_SEED` the first one, to try other seeds
+//! or to continue a long form, which prints its progress. `TENON_SEED=<number>` repeats one run.
 //!
 //! The large form has 1,000 masternodes with 25 peers each: `cargo test --release -p tenon-native-voting large -- --ignored
 //! --nocapture`. Its nodes share only the cache of recovered signers. Its quorum is 290 signatures, because those of two
@@ -33,11 +34,11 @@ use world::{Outcome, World};
 /// Default number of runs, and the first seed.
 const RUNS: u64 = 200;
 const FIRST_SEED: u64 = 1;
-/// Seeds that always run twice. Each of the first four runs differed while nodes requested announced blocks in a random
-/// order. The fourth stopped forever while no masternode built twice on one parent. The last one took 12 rounds to
-/// progress while signers outside of the nodes were away after the end of the faults too.
+/// Seeds that are always run twice. The first four gave different results in each run while nodes requested announced
+/// blocks in a random order. The fourth stopped forever while no masternode built twice on one parent. The last one
+/// took 12 rounds to progress while external signers were unavailable even after the end of the faults.
 const REPEATED: [u64; 5] = [1, 61, 181, 15_528_235_348_361_057_283, 4_395_257_023_938_336_050];
-/// One of this many runs happens twice.
+/// One in this many seeds is run twice.
 const REPEATED_EVERY: usize = 20;
 /// Number of runs between two lines of a long form.
 const TOLD_EVERY: usize = 500;

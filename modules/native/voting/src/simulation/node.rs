@@ -24,10 +24,10 @@ pub(super) struct Network {
     pub(super) spec: Arc<ChainSpec>,
     pub(super) masternodes: Arc<[Address]>,
     pub(super) genesis: SealedHeader,
-    /// The signers that were recovered by any node: every signature is recovered once, not once a node.
+    /// Cache of recovered signers, shared by all nodes: each signature is recovered once for the whole network.
     pub(super) signers: Arc<SignerCache>,
     pub(super) recovered: Arc<Recovered>,
-    /// False once the faults have ended: signers outside of the nodes always answer then.
+    /// False once the faults have ended: external signers then always answer.
     pub(super) has_faults: Arc<AtomicBool>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Network {
 pub(super) struct Node {
     pub(super) id: NodeId,
     pub(super) key: MasternodeKey,
-    /// Whether another process has the key.
+    /// Whether the key is held by another process, which signs with a delay.
     pub(super) signs_late: bool,
     pub(super) chain: Arc<MemoryChain>,
     disk: Arc<Disk>,
@@ -44,11 +44,11 @@ pub(super) struct Node {
     pub(super) clock_error: i64,
     /// `None` while it is down.
     pub(super) running: Option<Running>,
-    /// Number of starts and deaths. Events scheduled for an earlier life are ignored.
+    /// Number of starts and crashes. Events scheduled for an earlier life are ignored.
     pub(super) life: u32,
     /// The committed block when it was last checked.
     pub(super) committed: Option<B256>,
-    /// The last vote or timeout that it was the first to send.
+    /// The last vote or timeout that this node was the first to send.
     pub(super) last_said: Option<RoundMessage>,
 }
 

@@ -11,7 +11,7 @@ use tenon_native_consensus::{ExtraFields, SignerCache, SyncInfo, Timeout, Vote, 
 
 use super::links::Spoken;
 
-/// The things that a masternode signs only once in a round.
+/// The kinds of messages that a masternode signs only once in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Vote,

@@ -25,11 +25,11 @@ use crate::timing::Timing;
 /// An output of the actor.
 pub(super) enum ActorOutput {
     Round(RoundMessage),
-    /// To all peers, including those that have it.
+    /// Send to all peers, including those that have it.
     Again(RoundMessage),
     Block(Arc<Block>, U256),
     Transaction(Bytes),
-    /// To the actor itself.
+    /// Send to the actor itself after a delay.
     Later(Duration, Input),
 }
 
@@ -96,14 +96,15 @@ impl Timing for VirtualTiming {
     }
 }
 
-/// A masternode's key in another process: a signature arrives some time after it was asked for. While there are faults,
-/// the process is away first for an eighth of them.
+/// A masternode's key in another process: a signature arrives some time after it was requested. While there are faults,
+/// the process is unavailable at first for one in eight requests.
 pub(super) struct LateSigner {
     key: MasternodeKey,
     clock: OwnClock,
     outbox: Outbox,
     has_faults: Arc<AtomicBool>,
-    /// By digest: whether it was asked for, when that is answered, and how long that takes, milliseconds.
+    /// By digest: whether the process has accepted the request, when the current wait ends, and how long it takes, in
+    /// milliseconds.
     asked: Mutex<BTreeMap<B256, (bool, u64, u64)>>,
 }
 
@@ -126,7 +127,7 @@ impl BlockSigner for LateSigner {
         let now = self.clock.0.load(Ordering::Relaxed);
         let mut asked = self.asked.lock();
         let known = asked.get(&digest).copied();
-        // A clock that was set back makes no wait longer.
+        // Setting the clock back must not lengthen a wait.
         let is_over = known.is_some_and(|(_, due, wait)| now >= due || due - now > wait);
         let begin = match known {
             Some((true, ..)) if is_over => return Ok(self.key.sign(digest)),

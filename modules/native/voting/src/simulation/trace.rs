@@ -1,5 +1,5 @@
-//! The trace of a run: every event with its contents, and the state of its node after it. Two runs of a seed have the same
-//! trace; where they do not, the transcripts say which event was the first to differ.
+//! The trace of a run: every event with its contents, and the state of its node after it. Two runs of a seed must have
+//! the same trace; if they differ, the transcripts show the first event that differs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

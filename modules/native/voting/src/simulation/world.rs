@@ -39,8 +39,8 @@ const MAX_QUORUM: f64 = 290.0;
 
 /// An event of a node.
 pub(super) enum Event {
-    /// A vote, timeout or certificates arrive over a link, if it is still the connection with this number. Nearly all
-    /// events are these.
+    /// A vote, timeout or certificates arrive over a link, if the link still has the connection with this number.
+    /// Nearly all events are of this kind.
     Hears {
         link: u32,
         connection: u32,
@@ -104,8 +104,7 @@ pub(super) struct Outcome {
     pub(super) time: u64,
 }
 
-/// A network of this many masternodes, and their keys. A round has a signature of each, and all nodes together need
-/// those of some rounds.
+/// A network of this many masternodes, and their keys.
 pub(super) fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network, Vec<MasternodeKey>) {
     let key = |number: u64| MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), number.to_be_bytes()].concat()).0);
     let mut keys: Vec<MasternodeKey> = (0..count).map(|number| key(number).unwrap()).collect();
@@ -181,8 +180,8 @@ impl World {
         }
     }
 
-    /// A network of many masternodes, of which each is connected to some others only. One in a hundred never runs,
-    /// among them the leader of the seventh round, and as many are killed and come back.
+    /// A network of many masternodes, each connected to only some of the others. One in a hundred never runs, among
+    /// them the leader of the seventh round; as many are killed and restart.
     pub(super) fn large(seed: u64, count: usize, peers: usize) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let (network, keys) = network_of(count as u64, seed, &mut random);
@@ -347,7 +346,7 @@ impl World {
         link.is_up && link.number == connection
     }
 
-    /// Takes a message of the voting. Returns whether the synchronisation has something to do.
+    /// Processes a message of the voting. Returns whether the synchronisation has something to do.
     fn hears(&mut self, who: usize, link: usize, spoken: &Spoken) -> bool {
         self.peer_has(who, link, spoken);
         let from = self.links.links[link].other(who);
@@ -369,7 +368,7 @@ impl World {
         unknown.is_some()
     }
 
-    /// Takes another message. Returns whether the synchronisation has something to do.
+    /// Processes another message. Returns whether the synchronisation has something to do.
     fn arrives(&mut self, who: usize, from: usize, message: Message) -> bool {
         let (now, peer) = (since_start(self.now), self.nodes[from].id);
         let Some(running) = &mut self.nodes[who].running else { return false };
@@ -618,7 +617,7 @@ impl World {
     /// Runs a large world until every node that runs has committed a block of this height.
     pub(super) fn run_to(mut self, height: u64) -> Outcome {
         let end = MAX_PROGRESS_TIME + height * 3_000;
-        // Looked at rarely: it asks every node.
+        // Checked rarely, because the check queries every node.
         let (mut look_at, mut told) = (0, 0);
         loop {
             assert!(self.step(end), "no progress: {:#?}", self.standings());

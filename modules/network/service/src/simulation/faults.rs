@@ -16,18 +16,18 @@ const ROUGH: Duration = Duration::from_secs(150);
 const PAUSES: std::ops::Range<u64> = 500..6_000;
 /// Duration of a fault, milliseconds: shorter and longer than the time limits of a session.
 const LENGTHS: std::ops::Range<u64> = 300..60_000;
-/// Time after which a node must have noticed that it hears nothing of a peer: 30 s without a frame (`docs/spec/p2p.md` 1), and
-/// the time for a Disconnect that no peer receives.
+/// Time after which a node must have noticed that it hears nothing from a peer: 30 s without a frame
+/// (`docs/spec/p2p.md` 1), plus the time for a Disconnect that no peer receives.
 const MAX_SILENCE: Duration = Duration::from_secs(34);
 /// Further time within which all nodes must be connected: 15 s for a dial that began during a fault, and 30 s until the next one.
 const MAX_REPAIR: Duration = Duration::from_secs(60);
 /// The same if nodes find each other by discovery. Two halves of a network can have forgotten each other's nodes; then they meet
 /// at the next complete search, after 30 minutes (`docs/spec/p2p.md` 4.5).
 const MAX_SEARCH: Duration = Duration::from_secs(31 * 60);
-/// Probability that a message of a bad link is lost, with all that are on their way.
+/// Probability that a message on a lossy link is lost, together with all messages in transit.
 const LOSS: f64 = 0.05;
 
-/// What is wrong.
+/// A kind of fault, with the nodes that it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// All messages between two nodes are lost.
@@ -58,7 +58,7 @@ impl Fault {
         }
     }
 
-    /// The links that it uses. No two faults use one link at a time.
+    /// The links that it affects. At most one fault affects a link at a time.
     fn links(self) -> Vec<(usize, usize)> {
         match self {
             Self::Partition(one, other)
@@ -108,7 +108,7 @@ pub(super) struct Rough {
 }
 
 impl Rough {
-    /// By its seed the nodes find each other, or know each other's addresses.
+    /// The seed decides whether nodes find each other by discovery, or know each other's addresses.
     pub(super) fn new(seed: u64) -> Self {
         let world = World::new(seed, NODES, |nodes, random| {
             let enodes: Vec<_> = nodes.iter().map(|node| node.enode).collect();
@@ -161,7 +161,7 @@ impl Rough {
         Duration::from_millis(self.world.random.random_range(PAUSES))
     }
 
-    /// Begins a random fault, unless another one uses its links.
+    /// Begins a random fault, unless an active one affects the same links.
     fn begin_fault(&mut self) {
         let fault = Fault::random(&mut self.world.random);
         let length = Duration::from_millis(self.world.random.random_range(LENGTHS));
@@ -221,7 +221,7 @@ impl Rough {
         }
     }
 
-    /// No node lists a peer of which it has heard nothing for too long.
+    /// Checks that no node lists a peer from which it has heard nothing for too long.
     fn assert_silence_is_noticed(&self) {
         let now = self.world.now();
         for ((silent, node), since) in &self.silent_since {
@@ -232,7 +232,7 @@ impl Rough {
         }
     }
 
-    /// A message and a block of each node reach all others.
+    /// Checks that a message and a block of each node reach all others.
     fn assert_all_hear_all(&mut self) {
         let limit = Duration::from_secs(10);
         for from in 0..NODES {

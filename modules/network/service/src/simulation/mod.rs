@@ -1,16 +1,17 @@
-//! Whole networks on simulated hosts (`docs/spec/p2p.md` 7, 10, 11): the real sockets' side of this crate (listener, datagrams,
-//! dials, handshakes, sessions, answers), its actor and its state machines, over turmoil's network with a virtual clock. Messages
-//! are late, lost or held back; the network splits, also in one direction; nodes crash, with and without their system closing
-//! their connections, and start again.
+//! Whole networks on simulated hosts (`docs/spec/p2p.md` 7, 10, 11): this crate's real socket code (listener,
+//! datagrams, dials, handshakes, sessions, answers), its actor and its state machines run over turmoil's network with a
+//! virtual clock. Messages are delayed, lost or held back; the network splits, also in one direction only; nodes crash,
+//! with or without their system closing the connections, and start again.
 //!
-//! A node that hears nothing of a peer notices that within the session's time limit; handshakes and writes end at theirs;
-//! and once the faults have ended, all nodes are connected again, and a message and a block of each one reach all others.
+//! The tests check that a node notices within the session's time limit that it hears nothing from a peer, that
+//! handshakes and writes end within their time limits, and that after the faults all nodes are connected again and a
+//! message and a block of each one reach all others.
 //!
-//! The only thread is that of the test. What would be another thread in a node is a task here: the actor
-//! (`Supervisor::without_threads`) and work that may block (`system`). An import of many blocks is not simulated, since
-//! it blocks a thread while it waits; `modules/native/voting` simulates it without sockets. turmoil's TCP sends nothing again: a lost
-//! segment leaves its connection silent for good, as a broken line does, and held ones arrive late, as after a
-//! retransmission.
+//! Everything runs on the test's thread. Work that has a thread of its own in a node is a task here: the actor
+//! (`Supervisor::without_threads`) and blocking work (`system`). An import of many blocks is not simulated, because it
+//! blocks a thread while it waits; `modules/native/voting` simulates it without sockets. turmoil's TCP does not
+//! retransmit: after a lost segment a connection stays silent for good, like a broken line; held segments arrive late,
+//! as after a retransmission.
 //!
 //! The seeds are consecutive numbers from 1 on. `TENON_SIMULATIONS` is their number (4), `TENON_FIRST_SEED` the first one.
 //! `TENON_SEED=<number>` repeats one run.
@@ -36,7 +37,7 @@ use world::{STEP, World};
 /// Default number of runs, and the first seed.
 const RUNS: u64 = 4;
 const FIRST_SEED: u64 = 1;
-/// One of this many runs happens twice.
+/// One in this many runs is repeated, and compared with the first.
 const REPEATED_EVERY: usize = 3;
 /// Time limit of a handshake (`docs/spec/p2p.md` 1).
 const HANDSHAKE: Duration = Duration::from_secs(5);

@@ -42,7 +42,7 @@ pub(super) struct Node {
     pub(super) settings: NetworkSettings,
     pub(super) chain: Arc<MemoryChain>,
     voting: Arc<Voting>,
-    /// What is left of the last start.
+    /// Resources of the last start.
     running: RefCell<Option<Running>>,
     /// Every [`PeerChanged`], in their order.
     pub(super) changes: RefCell<Vec<PeerChanged>>,

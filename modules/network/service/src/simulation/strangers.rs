@@ -1,4 +1,4 @@
-//! Programs on hosts that use a node's port in other ways than a node does.
+//! Programs that connect to a node's port and do not behave like a node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl SlowReader {
         urgent.send(send(0, payload)).await.unwrap();
         let begun = Instant::now();
 
-        // As long as it is held, nothing is read.
+        // Nothing more is read while this is held.
         let _held = events.recv().await;
         let amount = HeaderRequest { origin: HeaderOrigin::Number(0), amount: 5, skip: 0, is_reverse: false };
         let (kind, payload) = Message::GetBlockHeaders(amount).encode().unwrap();

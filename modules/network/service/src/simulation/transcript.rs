@@ -36,8 +36,8 @@ struct Contents {
 pub(super) struct Transcript(Arc<Mutex<Contents>>);
 
 impl Transcript {
-    /// Sets the simulated time of the next lines. It is not asked for when a line comes, since turmoil logs while it holds
-    /// its world.
+    /// Sets the simulated time of the next lines. A line cannot read the time itself, because turmoil logs while its
+    /// world is borrowed.
     pub(super) fn set_time(&self, now: Duration) {
         self.with(|contents| contents.now = now);
     }

@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) transcript: Transcript,
     /// The greatest latency of a message.
     pub(super) latency: Duration,
-    /// Ends after the simulation, whose last lines belong to the transcript, too.
+    /// Dropped after the simulation, so that its last lines are recorded as well.
     _recording: tracing::subscriber::DefaultGuard,
 }
 

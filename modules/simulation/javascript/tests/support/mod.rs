@@ -1,4 +1,4 @@
-//! Scripts over a run that the test makes up.
+//! Scripts over a made-up run.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub(crate) fn host_with(options: ScriptOptions) -> ScriptHost {
     ScriptHost::new(ScriptOptions { program, ..options })
 }
 
-/// Waits this long for a script whose caller stays.
+/// Limits for a script whose caller does not disconnect.
 pub(crate) fn waiting(time: Duration) -> Waiting {
     Waiting { deadline: Instant::now() + time, should_stop: Box::new(|| false) }
 }

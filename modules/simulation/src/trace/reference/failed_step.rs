@@ -135,7 +135,8 @@ impl KeptStep {
                 | Is::ReentrancySentryOOG
                 | Is::CreateInitCodeSizeLimit
         );
-        // The reference computes the price before it checks whether changes are allowed, or whether there is so much returned data.
+        // The reference computes the price before it checks whether state changes are allowed, and whether the returned
+        // data is long enough.
         let is_late =
             matches!(result, Is::CallNotAllowedInsideStatic | Is::StateChangeDuringStaticCall | Is::OutOfOffset);
         if !is_about_gas && !is_late && !matches!(result, Is::StackUnderflow | Is::StackOverflow) {

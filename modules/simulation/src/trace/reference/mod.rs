@@ -1,9 +1,9 @@
 //! The reference client's tracers, for native chains (`docs/spec/rpc-node.md` 4.2).
 //!
-//! The reference reports frames and instructions to its tracers in an order of its own, with gas prices, error texts
-//! and refusals that the EVM does not provide. [`Watch`] converts the EVM's reports into those events; each other file
-//! is one tracer, or a family of them, that only receives events. Invariant: tracing changes neither the state nor what
-//! is warm.
+//! The reference reports frames and instructions to its tracers in its own order, with gas prices, error texts and
+//! refusals that the EVM does not provide. [`Watch`] converts the EVM's reports into those events; each other file is
+//! one tracer, or a family of them, that only receives events. Invariant: tracing changes neither the state nor the set
+//! of warm addresses and slots.
 
 mod accounts;
 mod calls;

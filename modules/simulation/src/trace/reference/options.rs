@@ -1,4 +1,4 @@
-//! The tracers of the reference, made from the options of a trace.
+//! Creates the reference's tracers from the options of a trace.
 
 use tenon_api::{Failure, messages::Tracer as Chosen};
 use tenon_execution_interface::MovedPrecompiles;

@@ -1,7 +1,7 @@
-//! Shows a run to a script (`tenon-javascript`).
+//! Sends the events of a run to a script (`tenon-javascript`).
 //!
-//! The script sees state at every step, but only events are sent: those of many steps together. They are shown before the
-//! state changes, so that what the script reads is the state of its step.
+//! A script may read the state at every step, but events of many steps are sent together. They are sent before the
+//! state changes, so that the script reads the state of its step.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ use crate::{
     trace::scripts::{ScriptPlace, script_failure},
 };
 
-/// The run that a script looks at.
+/// Facts about the run that a script can read.
 pub(in crate::trace) struct ScriptRun {
     pub(in crate::trace) dialect: Dialect,
     pub(in crate::trace) place: ScriptPlace,
@@ -46,22 +46,22 @@ pub(super) struct ScriptTracer {
     events: Vec<Event>,
     /// Their approximate size.
     bytes: usize,
-    /// The step whose instruction runs, with its cost and outcome still unknown.
+    /// The current step, whose cost and outcome are still unknown.
     step: Option<StepFacts>,
     /// Number of frames that have begun and not ended.
     open: usize,
-    /// What the script knows of the open frames that ran an instruction.
+    /// The stacks and memories of open frames that were sent to the script.
     shown: Vec<ShownFrame>,
-    /// Length of all their stacks, words.
+    /// Total length of their stacks, words.
     shown_words: usize,
     failure: Option<ScriptError>,
 }
 
-/// A frame as the script knows it.
+/// A frame as last sent to the script.
 #[derive(Default)]
 struct ShownFrame {
     stack: Vec<U256>,
-    /// Offset and length of what the last instruction may have written.
+    /// Offset and length of the memory that the last instruction may have written.
     written: Option<(usize, usize)>,
 }
 
@@ -86,7 +86,7 @@ impl ScriptTracer {
         self.events.push(event);
     }
 
-    /// Shows what has happened, and waits until the script has handled it.
+    /// Sends the pending events, and waits until the script has handled them.
     fn flush(&mut self, accounts: &mut dyn Accounts) -> Result<(), StateError> {
         let events = std::mem::take(&mut self.events);
         self.bytes = 0;
@@ -105,7 +105,7 @@ impl ScriptTracer {
         }
     }
 
-    /// Forgets what was shown of frames beyond this many.
+    /// Removes the data of frames beyond this number.
     fn close_frames(&mut self, open: usize) {
         for frame in self.shown.drain(open.min(self.shown.len())..) {
             self.shown_words = self.shown_words.saturating_sub(frame.stack.len());
@@ -119,7 +119,7 @@ impl ScriptTracer {
         }
     }
 
-    /// The step as changes since the frame's last one.
+    /// Encodes the step as changes since the frame's last one.
     fn facts(&mut self, step: &Step<'_>) -> StepFacts {
         let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);
         self.close_frames(step.depth);
@@ -156,7 +156,7 @@ impl ScriptTracer {
     }
 }
 
-/// Offset and length of what an instruction writes to memory, or its call when it returns.
+/// Offset and length of what an instruction, or the return of its call, writes to memory.
 fn written(step: &Step<'_>) -> Option<(usize, usize)> {
     let (offset, length) = match step.opcode {
         MSTORE => (step.peek(0), U256::from(32)),
@@ -181,7 +181,7 @@ impl Tracer for ScriptTracer {
         }
         let mut facts = self.facts(step);
         match &step.ahead {
-            // The instruction changes what the script may look at.
+            // The instruction changes state that the script may read.
             Some(ahead) => {
                 facts.cost = ahead.cost;
                 facts.error.clone_from(&ahead.error);
@@ -248,7 +248,7 @@ impl Tracer for ScriptTracer {
     }
 
     fn held_bytes(&self) -> usize {
-        // The process's memory is held by the request. A stack grows by doubling.
+        // The request accounts for the memory of the process. A stack grows by doubling.
         self.bytes + 2 * size_of::<U256>() * self.shown_words
     }
 
@@ -285,7 +285,7 @@ fn result_facts(end: &FrameEnd) -> ResultFacts {
     ResultFacts { gas_used: end.gas_used, output: end.output.clone(), error: end.error.clone() }
 }
 
-/// The object `ctx`. go-ethereum gives the transaction's gas there, the reference that of the outermost frame.
+/// The object `ctx`. Its gas is the transaction's in go-ethereum, and that of the outermost frame in the reference.
 fn run_facts(run: &Run<'_>, of: &ScriptRun) -> RunFacts {
     let kind = |kind: FrameKind| if kind.is_creation() { "CREATE" } else { "CALL" };
     let mut frame = run.frame.map(|(frame, _)| frame_facts(frame, kind(frame.kind)));

@@ -16,7 +16,7 @@ pub(super) struct SelectorTracer {
     /// Selectors with the lengths of their data.
     counts: Counts<(Bytes, U256)>,
     precompiles: MovedPrecompiles,
-    /// Whether it reads calls from the stack instead of using frame events: it then sees refused calls, and no
+    /// Whether it reads calls from the stack instead of using frame events. It then also sees refused calls, but no
     /// creations.
     reads_stack: bool,
 }

@@ -20,7 +20,7 @@ pub(super) struct FrameStart {
     pub(super) input: Bytes,
     /// Gas of the frame.
     pub(super) gas: u64,
-    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a self-destruction moves.
+    /// Wei; `None` for calls without a value of their own. Only the value of a self-destruction can exceed 256 bits.
     pub(super) value: Option<WholeBalance>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Step<'a> {
     pub(super) memory: &'a [u8],
     /// The contract whose storage is used.
     pub(super) contract: Address,
-    /// Who called it.
+    /// The caller of the contract.
     pub(super) caller: Address,
     /// Wei of the call.
     pub(super) value: U256,
@@ -59,7 +59,7 @@ pub(super) struct Step<'a> {
     pub(super) input: &'a Bytes,
     /// The refund counter.
     pub(super) refund: u64,
-    /// Only of instructions that change the state at once, and for tracers that look at it.
+    /// Set only for instructions that change the state immediately, and for tracers that read the state.
     pub(super) ahead: Option<Ahead>,
 }
 
@@ -154,7 +154,7 @@ pub(super) trait Tracer {
         Ok(())
     }
 
-    /// Whether the tracer looks at the state later than it is told of a step.
+    /// Whether the tracer may read the state after the event of a step.
     fn looks_at_state(&self) -> bool {
         false
     }
@@ -164,7 +164,7 @@ pub(super) trait Tracer {
         false
     }
 
-    /// Why there is none.
+    /// The reason why there is no answer.
     fn take_failure(&mut self) -> Option<Failure> {
         None
     }
@@ -183,9 +183,9 @@ pub(super) trait Tracer {
 
 /// Why a tracer has no answer.
 pub(in crate::trace) enum TracerFailure {
-    /// With the reference's text.
+    /// A failure with the reference's text.
     Worded(String),
-    /// With the error for the caller.
+    /// A failure with an error for the caller.
     Refused(Failure),
     /// The database failed.
     State(StateError),

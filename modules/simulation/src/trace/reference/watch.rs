@@ -60,7 +60,7 @@ impl Watch {
         Self { tracer, frames, step: None, destruction: None, failure: None, outermost: None, extras }
     }
 
-    /// Shows the run to a script.
+    /// A watch that sends the run to a script.
     pub(in crate::trace) fn of_script(script: Script, run: ScriptRun, precompiles: &MovedPrecompiles) -> Self {
         Self::new(Box::new(ScriptTracer::new(script, run)), precompiles)
     }
@@ -227,7 +227,7 @@ impl Watch {
                 self.tracer.step_end(StepEnd::Ran { cost: spent.saturating_sub(handed_over) });
             }
         }
-        // The frame ends: what it changed is kept or undone.
+        // The frame ends, and its changes are kept or reverted.
         match result {
             Some(_) => self.tracer.settle(&mut Layered::during(context)),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Changes that blocks make themselves.
+//! Changes to the state that blocks make without a transaction.
 
 use std::collections::HashMap;
 
@@ -82,7 +82,7 @@ fn a_reward_takes_a_balance_over_256_bits() {
     assert_eq!(state.balance(OWNER).unwrap(), U256::MAX);
 }
 
-/// 2^256 is not nothing, and comes back as it was.
+/// A balance of exactly 2^256 is not empty, and is read back unchanged.
 #[test]
 fn an_account_with_nothing_in_its_low_256_bits_is_not_empty() {
     const RICH: Address = Address::with_last_byte(0xc6);

@@ -147,7 +147,7 @@ fn a_forged_certificate_in_between_is_accepted_only_if_sampled_and_bound() {
         let network = Network::ending(LONG_AGO, &[(number, Wrong::Strangers)]);
         assert_eq!(refused_at(network.verify(false, GROUP)), Some(number));
         assert_eq!(network.verify(true, GROUP), None, "block {number}");
-        // A header that comes alone is bound to nothing.
+        // A header that is verified alone is bound to no other.
         assert_eq!(refused_at(network.verify(true, 1)), Some(number));
     }
 }
