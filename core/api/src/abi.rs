@@ -128,11 +128,11 @@ pub const COST_SLOW: u32 = 1;
 /// with its neighbours; methods without the flag run in order.
 pub const METHOD_ONLY_READS: u32 = 1;
 
-/// Flag of [`TenonMethod`]: clients cannot call the method, and no list names it. Its name is that of another method of
-/// the table with [`AHEAD_SUFFIX`]. Before the first of several calls of that method in a batch, the host calls it with
-/// one parameter, the list of their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do their common work
-/// at once. Its answer is ignored. A host that does not know the flag serves it to clients as a method, so it must be
-/// harmless there.
+/// Flag of [`TenonMethod`]: clients cannot call the method, and no list names it. Its name is the name of another
+/// method of the table plus [`AHEAD_SUFFIX`]. When a batch holds several calls of that other method, the host first
+/// calls this one with a single parameter, the list of their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin
+/// can do the work they share in one step. The answer is ignored. A host that does not know the flag serves the method
+/// to clients, so calling it must be harmless.
 pub const METHOD_AHEAD: u32 = 2;
 
 /// Flag of [`TenonMethod`]: its parameters hold passwords or keys. The host wipes the buffers that held them and shows

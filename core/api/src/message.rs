@@ -58,7 +58,8 @@ impl Capability {
         Self::ALL.into_iter().find(|capability| capability.name() == name)
     }
 
-    /// Returns whether only its own name grants it, and not `all`: with it a plugin moves funds or changes the node.
+    /// Returns whether it must be granted by its own name and is not included in `all`, because it lets a plugin move
+    /// funds or change the node.
     pub const fn is_granted_by_name_only(self) -> bool {
         matches!(self, Self::Sign | Self::Administer)
     }

@@ -50,8 +50,8 @@ enum Handler<R: Request> {
 /// A function that may wait, in two forms.
 struct Waiting<R: Request> {
     typed: AsyncFunction<R, R::Reply>,
-    /// For callers beyond the plugin boundary. The frame is encoded where the reply is made: a long one takes tens of
-    /// milliseconds, which the caller's thread does not have.
+    /// For callers beyond the plugin boundary. The frame is encoded on the thread that makes the reply: encoding a long
+    /// one takes tens of milliseconds and would block the caller's thread.
     framed: AsyncFunction<R, Vec<u8>>,
 }
 

@@ -129,8 +129,8 @@ pub struct Origin {
     /// The plugin that made the call, set for calls that wait (work and actors). Reads, which are answered at once,
     /// leave it empty, because setting it would copy the context.
     pub plugin: Option<PluginId>,
-    /// What the plugins between the client and this call may do, together: a plugin that calls a method of another namespace
-    /// gains nothing by it.
+    /// Capabilities that all plugins between the client and this call have in common, so that a plugin gains none by
+    /// calling a method of another namespace.
     pub grants: CapabilitySet,
     /// Number of calls of methods of other namespaces that led here.
     pub depth: u8,

@@ -102,7 +102,7 @@ impl Drop for SpanGuard {
         let Some(began) = self.began else { return };
         let lasted = began.elapsed();
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        // A span that began before this recording is of the one before.
+        // A span that began before this recording belongs to an earlier one.
         let Some(Running { since, recording }) = running.as_mut().filter(|running| running.since <= began) else {
             return;
         };

@@ -66,14 +66,15 @@ struct Parts {
     is_noting: bool,
     /// Whether the next instance has accepted the subscription. It takes over when `current` has ended.
     has_next: bool,
-    /// None also once it has ended.
+    /// `None` also once it has ended.
     next: Option<Part>,
     /// Items of `next` that `current` has not sent. They are taken from the plugin so that events do not pile up on the
     /// bus.
     ahead: VecDeque<Item>,
     /// Remaining items of `current`, to be sent first.
     backlog: VecDeque<Item>,
-    /// Items that `current` has sent since `next` listens too and that `next` has not sent: `next` will send them too.
+    /// Items that `current` has sent since `next` began to listen. `next` will send them too, and they are then
+    /// skipped.
     overlap: VecDeque<OwnedBytes>,
     /// During the takeover the reader must not poll `current`: it wakes the task that polled it last, and both wait.
     is_collected: bool,

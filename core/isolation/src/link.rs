@@ -242,7 +242,7 @@ impl Link {
         params: Option<&str>,
         caller: &Caller,
     ) -> Result<Items, Failure> {
-        // One slot more than the credit, for the reason when the process ends.
+        // One slot more than the credit, for the error that is sent if the process ends.
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
         let length = params.map_or(0, str::len);
         let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), (Kind::Subscribe, length), |out| {

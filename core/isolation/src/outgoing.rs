@@ -16,8 +16,8 @@ use crate::wire::{Kind, put_frame, wipe};
 /// Maximum waiting bytes for a new call to be accepted: beyond that, the other side does not read.
 pub(crate) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
 
-/// Waiting bytes up to this number are not counted in the budget, and beyond it in steps of this size: most calls must
-/// not pay for the lock.
+/// Up to this many waiting bytes are not counted in the budget, and more are counted in steps of this size, so that
+/// most calls do not take the lock.
 const MEMORY_STEP: usize = 64 * 1024;
 
 /// Initial capacity of a buffer.

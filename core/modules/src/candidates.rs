@@ -63,7 +63,7 @@ impl ModuleRegister {
         self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
-    /// Sets the builds that the operator's settings vouch for. RunningPlugin plugins are not affected.
+    /// Sets the builds that the operator's settings vouch for. Running plugins are not affected.
     pub fn vouch_for(&self, builds: VouchedBuilds) {
         *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
     }

@@ -1,4 +1,4 @@
-//! What a caller's endpoint shows: namespaces, single methods, and never what has no name for callers.
+//! What a caller's endpoint exposes: namespaces and single methods, but never methods that are hidden from callers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

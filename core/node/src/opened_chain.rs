@@ -399,7 +399,7 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
             Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
         },
         trie_window: database.trie_window,
-        // Another number than the default holds at any age of the head.
+        // A number other than the default applies at any age of the head.
         old_trie_window: if is_default_window { defaults.old_trie_window } else { database.trie_window },
         old_group_blocks: if is_default_window { defaults.old_group_blocks } else { 1 },
         max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),

@@ -71,8 +71,8 @@ impl<'a> Restoration<'a> {
         finished
     }
 
-    /// Finishes if the database could be filled. Otherwise it is kept for the next attempt, which continues it; of a
-    /// wrong source it is removed.
+    /// Finishes if the database could be filled. Otherwise keeps it for the next attempt, which continues it, or
+    /// removes it if the source is wrong.
     ///
     /// # Errors
     /// The given one, or that of finishing.

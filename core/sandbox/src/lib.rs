@@ -4,8 +4,8 @@
 //! It owns the list of permitted system calls and files, and the limits of memory and descriptors. The program that
 //! calls it knows what it runs.
 //!
-//! Invariants: nothing here can be undone by the process; it must never know what runs in it. `system` contains
-//! `unsafe`.
+//! Invariants: nothing here can be undone by the process; the crate must never know what runs in the process. `system`
+//! contains `unsafe`.
 
 #![deny(unsafe_code)]
 

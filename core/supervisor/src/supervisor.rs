@@ -99,7 +99,7 @@ impl Supervisor {
                 is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
                 address
             }
-            // Waiting for its start here would be waiting for this very task.
+            // Waiting for its start here would deadlock: the actor runs on this very task.
             None => actix::Supervisor::start(move |context: &mut actix::Context<Guarded<A>>| {
                 context.set_mailbox_capacity(options.mailbox_capacity);
                 guarded

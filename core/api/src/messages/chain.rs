@@ -16,8 +16,8 @@ use crate::{
 pub struct GetHead;
 request!(GetHead => Arc<Head>, topic 0x0100, ReadChain);
 
-/// The height of the head only: beyond the plugin boundary [`GetHead`] costs as much as the rest of a call, because its
-/// answer is a whole header.
+/// Only the height of the head. For a plugin, [`GetHead`] costs as much as the rest of a call, because its answer is a
+/// whole header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetHeadNumber;
 request!(GetHeadNumber => BlockNumber, topic 0x010f, ReadChain);

@@ -269,12 +269,13 @@ pub enum ProfileStep {
         /// The file.
         file: String,
     },
-    /// Sets the nanoseconds of waiting for each sampled wait; 0 or less ends sampling (`debug_setBlockProfileRate`).
+    /// Samples one wait for each of this many nanoseconds of waiting; 0 or less ends sampling
+    /// (`debug_setBlockProfileRate`).
     SetBlockingRate {
         /// The rate.
         nanoseconds: i64,
     },
-    /// Writes what has been waited for (`debug_writeBlockProfile`).
+    /// Writes the sampled waits (`debug_writeBlockProfile`).
     WriteBlocking {
         /// The file.
         file: String,
@@ -286,13 +287,13 @@ pub enum ProfileStep {
         /// The time.
         seconds: u64,
     },
-    /// Sets how many lock waits there are for each sampled one; 0 ends sampling, less changes nothing
+    /// Samples one of this many waits for locks; 0 ends sampling, a negative number changes nothing
     /// (`debug_setMutexProfileFraction`).
     SetLockFraction {
         /// The fraction's denominator.
         fraction: i64,
     },
-    /// Writes which locks have been waited for (`debug_writeMutexProfile`).
+    /// Writes the sampled waits for locks (`debug_writeMutexProfile`).
     WriteLocks {
         /// The file.
         file: String,

@@ -21,7 +21,7 @@ pub struct NetworkNode {
     pub ip: String,
     /// Address and port that it listens on.
     pub listen_address: String,
-    /// UDP port of discovery; 0 without.
+    /// UDP port of discovery; 0 if discovery is off.
     pub discovery_port: u16,
     /// TCP port.
     pub listener_port: u16,
@@ -39,7 +39,7 @@ pub struct PeerInfo {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it speaks, as `eth/100`, by name and version.
+    /// Protocols that it speaks, such as `eth/100`, sorted by name and version.
     pub capabilities: Vec<String>,
     /// Address and port of this side.
     pub local_address: String,

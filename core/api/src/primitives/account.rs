@@ -64,7 +64,7 @@ impl Account {
     }
 }
 
-/// The balance with these low 256 bits and this much above them.
+/// The balance with these low and high parts.
 pub fn join_balance(low: U256, high: u64) -> WholeBalance {
     let [first, second, third, fourth] = *low.as_limbs();
     WholeBalance::from_limbs([first, second, third, fourth, high])

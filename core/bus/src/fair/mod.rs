@@ -169,7 +169,7 @@ impl FairQueue {
                 // Its receiver finds the channel closed.
                 drop(displaced);
                 let _leaves = LeavesQueue { inner: &self.inner, job, share };
-                // A job that waits has asked for it.
+                // Set, because `waiter` was called for the waiting job.
                 let Some(receiver) = granted else { return Err(NoPlace::Displaced) };
                 let began = waits::wait_began();
                 let place = self.wait(share, receiver, deadline).await;
@@ -216,7 +216,7 @@ impl Drop for LeavesQueue<'_> {
     }
 }
 
-/// A place of this file where something waits.
+/// The wait place for a line of this file.
 const fn wait_place(function: &'static str, subject: &'static str, line: u32) -> WaitPlace {
     WaitPlace { function, subject, file: file!(), line }
 }

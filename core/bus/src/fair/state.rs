@@ -89,7 +89,7 @@ impl<W, P> Client<W, P> {
     }
 }
 
-/// The job that gets a place.
+/// The job that was given a place.
 pub(super) enum Granted<W, P> {
     /// A waiting job begins.
     Begins(JobId, Share, W),
@@ -159,7 +159,7 @@ impl<W, P> State<W, P> {
     /// Adds a job. `waiter` is called only if the job has to wait.
     pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
         self.account(now);
-        // Waiting jobs beside a free place belong to clients that may have no more places.
+        // If jobs wait although a place is free, their clients already have their maximum number of places.
         let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
         let client = self.client(share.client);
         let (running, waits) = (client.running, client.waiting);
@@ -252,7 +252,7 @@ impl<W, P> State<W, P> {
         Some(Share { client: *name, plugin: *plugin })
     }
 
-    /// A job of a client that is known runs.
+    /// Starts a job of a client that is in the table.
     fn begin(&mut self, job: JobId, share: Share, now: Instant) {
         let Some(client) = self.clients.get_mut(&share.client) else { return };
         client.flow(share.plugin).running += 1;

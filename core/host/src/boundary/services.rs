@@ -202,8 +202,8 @@ impl BusBackend {
         Ok(())
     }
 
-    /// Checks that the plugins that called a method of this one may send to this topic, too. Records in this plugin's own
-    /// storage are its own matter.
+    /// Checks that the plugins that called a method of this one may send to this topic, too. Access to this plugin's
+    /// own storage does not depend on its callers.
     fn check_callers(entry: &SchemaEntry, context: Option<&CallContext>) -> Result<(), Failure> {
         let Some(context) = context else { return Ok(()) };
         if entry.capability == Capability::Storage || context.origin().grants.contains(entry.capability) {
@@ -284,7 +284,8 @@ impl Backend for BusBackend {
             if length < LARGE_REPLY {
                 return answer;
             }
-            // Until the plugin has read it. What it makes of it is bounded by the number of long polls.
+            // Held until the plugin has read the reply. The number of long polls bounds the memory of what it makes
+            // from it.
             let _memory = budget.client(context.origin().client).reserve(MemoryUse::Calls, length)?;
             context.announce_large_reply();
             tokio::task::yield_now().await;

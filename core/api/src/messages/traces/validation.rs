@@ -1,4 +1,4 @@
-//! The tree of calls with what the validation of a user operation may not do (ERC-7562).
+//! The tree of calls with the facts that ERC-7562 restricts in the validation of a user operation.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
