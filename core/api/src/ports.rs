@@ -238,7 +238,7 @@ pub trait ChainReader: Send + Sync {
         let _ = (block, address);
         Ok(Vec::new())
     }
-    /// The trie nodes that are kept: all of the newest blocks, and of older ones those that the store chose to keep.
+    /// The stored trie nodes: all nodes of the newest blocks, and a selection of the older blocks' nodes.
     fn trie(&self) -> Arc<dyn TrieReader>;
     /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when they
     /// are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or

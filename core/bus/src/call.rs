@@ -461,7 +461,7 @@ fn on_pool<R: Request>(
     }
 }
 
-/// A job that ends with `finish`, which turns its reply into what the caller takes.
+/// A job that ends with `finish`, which converts the reply to the form that the caller needs.
 fn job_on_pool<R: Request, T: Send + 'static>(
     pool: &WorkPool,
     function: Arc<impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static>,

@@ -33,7 +33,7 @@ struct State {
     turn: Option<Box<RunningJob>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,
-    /// Memory of what the message's answer is made from. Locked to add to it.
+    /// Memory of the data from which the message's answer is made. Locked to add to it.
     kept: Mutex<Vec<Reservation>>,
 }
 

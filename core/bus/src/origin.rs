@@ -76,7 +76,7 @@ impl ClientId {
         Self(PROCESS << KIND_SHIFT | process as u64)
     }
 
-    /// A plugin itself, for what the node holds because of the plugin and not of a client that calls it.
+    /// A plugin itself: charged for what the node holds for the plugin rather than for a client that calls it.
     pub const fn of_plugin(plugin: PluginId) -> Self {
         Self(PLUGIN << KIND_SHIFT | plugin.0 as u64)
     }

@@ -43,7 +43,8 @@ impl LongPolls {
     }
 
     /// Polls a call to its end. From its first large reply on, all polls are long ones: the plugin writes its answer in
-    /// pieces, one a poll, and so many polls without waiting would keep the runtime from reading other clients' requests.
+    /// pieces, one per poll, and that many polls without a wait would keep the runtime from reading other clients'
+    /// requests.
     pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
         let before_large_reply = poll_fn(|task| match call.poll_reply(task) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -124,7 +125,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let working = tokio::spawn(async move { beside_connections(|| receiver.recv().is_ok()) });
 
-        // Needs the only worker, which would block for ever otherwise.
+        // Needs the only worker, which would otherwise block forever.
         tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
 
         assert!(working.await.unwrap());

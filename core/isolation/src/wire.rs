@@ -241,7 +241,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a reply as the body of a frame of this kind. One that does not fit becomes a failure that says so.
+/// Appends a reply as the body of a frame of this kind. A reply that is too long is replaced by a failure that says so.
 pub(crate) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
     let largest = kind.most().saturating_sub(64);
     match result {

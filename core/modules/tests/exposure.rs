@@ -58,7 +58,7 @@ async fn a_method_that_is_refused_by_one_of_its_names_is_refused_by_all() {
     for pattern in ["counter_next", "abacus_next", "*_next", "counter_N*"] {
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");
     }
-    // `abacus_settings` is a method of its own behind the other name of `counter_settings`.
+    // `abacus_settings` is not an alias of `counter_settings`: it is a separate method for the other name.
     for pattern in ["counter_settings", "abacus_settings"] {
         let rest = ["counter_next", "abacus_next", "counter_subscribe", "abacus_subscribe"];
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");

@@ -1,5 +1,5 @@
-//! The restoration of a chain into a data folder, from a backup or a snapshot: one at a time, and never beside the creation
-//! of another chain there.
+//! The restoration of a chain into a data folder, from a backup or a snapshot: one at a time, and never while another
+//! chain is created there.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -105,7 +105,8 @@ impl<'a> Restoration<'a> {
     /// either no chain or all of it.
     fn finish(&self, genesis: &[u8]) -> Result<(), Stop> {
         self.data.keep_genesis(genesis)?;
-        // All at once: syncing each file as it is written would let a source with many small ones take minutes.
+        // All files are synced here: syncing each one as it is written would take minutes for a source with many small
+        // files.
         for entry in fs::read_dir(&self.unfinished).map_err(failed(&self.unfinished))? {
             sync(&entry.map_err(failed(&self.unfinished))?.path())?;
         }

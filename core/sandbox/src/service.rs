@@ -3,8 +3,9 @@
 //!
 //! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
 //!
-//! Invariants: no socket can be made or connected, so that what is open is all there is; no datagram goes to another
-//! address than its socket's; no program and no process can be started; no character reaches the input of a terminal.
+//! Invariants: no socket can be created or connected, so only the sockets that are already open exist; no datagram goes
+//! to another address than its socket's; no program and no process can be started; no character reaches the input of a
+//! terminal.
 
 use std::path::{Path, PathBuf};
 

@@ -124,7 +124,7 @@ impl<S: RpcService> Dispatcher<S> {
             deadline: caller.context.deadline(),
             is_late: false,
         };
-        // Calls that have been prepared and not started.
+        // Number of calls that have been prepared and not started.
         let mut prepared = 0_usize;
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);

@@ -42,7 +42,7 @@ pub(crate) struct Dialect {
     pub(crate) zero_hash_is_none: bool,
     /// Code of errors about ranges of logs.
     pub(crate) range_error_code: FailureCode,
-    /// How a range of logs is answered that ends before it begins.
+    /// The answer to a range of logs that ends before it begins.
     pub(crate) reversed_range: ReversedRange,
     /// Error text of a range beyond the head.
     pub(crate) beyond_head: &'static str,
@@ -73,7 +73,7 @@ pub(crate) enum ScheduleForm {
     ByHeight,
 }
 
-/// How a range of logs is answered that ends before it begins.
+/// The answer to a range of logs that ends before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReversedRange {
     /// An error if both ends are numbers. Checked before the head is read, as in go-ethereum.

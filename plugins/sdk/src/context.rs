@@ -14,7 +14,7 @@ use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
 
-/// Severity of a log line.
+/// Level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Something was lost or refused that should not have been.

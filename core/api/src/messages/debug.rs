@@ -238,8 +238,8 @@ pub struct ReadRequestFile {
 }
 request!(ReadRequestFile => Bytes, topic 0x090e, Administer);
 
-/// Records what the node's process does, into files of the first folder for requests (setting `rpc.files`). The timed
-/// steps answer when the file is written, and stop when their caller leaves.
+/// Profiles the node's process, writing files into the first folder for requests (setting `rpc.files`). The timed steps
+/// answer when the file is written, and stop when their caller leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProfile {
     /// What is done.

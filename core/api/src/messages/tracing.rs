@@ -76,7 +76,7 @@ pub enum Tracer {
     Erc7562(Erc7562Options),
     /// Gas for the growth of the state.
     StateGas,
-    /// Contracts that execute this instruction, given by its name; those that are created, without one.
+    /// Contracts that execute the named instruction; without a name, contracts that are created.
     Contracts {
         /// The instruction's name.
         instruction: Option<String>,

@@ -383,7 +383,7 @@ impl Backend for BusBackend {
 }
 
 /// # Safety
-/// `state` is that of a table that [`Services::table`] made, whose place stays for ever.
+/// `state` is that of a table that [`Services::table`] made, which is never freed.
 unsafe fn services(state: *const c_void) -> &'static Services {
     // SAFETY: `table` takes a static reference.
     unsafe { &*state.cast::<Services>() }

@@ -9,7 +9,7 @@ use crate::WholeBalance;
 /// A call or creation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFrame {
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     pub depth: u32,
     /// What it is.
     pub kind: FrameKind,

@@ -8,7 +8,7 @@ use super::{ENCODED_HASH, FrameKind, TracedLog, length_of, length_of_bytes};
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidationFrame {
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     pub depth: u32,
     /// What it is.
     pub kind: FrameKind,
