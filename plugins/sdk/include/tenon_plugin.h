@@ -99,9 +99,9 @@ typedef TenonFuture TenonStream;
 /* Flag of a method: it changes nothing that another call could observe. In a batch it runs concurrently with neighbouring
  * reads; a method without the flag keeps its place. */
 #define TENON_METHOD_ONLY_READS 1
-/* Flag of a method that clients cannot call. Its name is that of another method and "Ahead". Before the first of several
- * calls of that method in a batch, the host calls this one with one parameter, the list of their parameters. Its answer is
- * not read. */
+/* Flag of a method that clients cannot call. Its name is the name of another method plus "Ahead". When a batch holds
+ * several calls of that other method, the host first calls this one with a single parameter, the list of their parameters.
+ * Its answer is not read. */
 #define TENON_METHOD_AHEAD 2
 
 /* Flag of a method: its parameters contain passwords or keys. The host wipes their buffers and never shows them. */
