@@ -69,8 +69,8 @@ pub trait RoundBuilder: Send + Sync {
 
 /// The pool as the network sees it. Every method may take milliseconds and belongs on a thread that may block.
 pub trait PeerTransactions: Send + Sync {
-    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a peer's pool may
-    /// follow other rules.
+    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a
+    /// peer's pool may follow other rules.
     fn offer(&self, raw: &[Bytes]);
     /// The transactions that are ready for the next block.
     fn pending(&self) -> Vec<RecoveredTransaction>;
@@ -240,8 +240,8 @@ pub trait ChainReader: Send + Sync {
     }
     /// The stored trie nodes: all nodes of the newest blocks, and a selection of the older blocks' nodes.
     fn trie(&self) -> Arc<dyn TrieReader>;
-    /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when they
-    /// are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
+    /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when
+    /// they are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
     /// [`StoreError::OutOfMemory`] when the caller has nothing left.
     ///
     /// # Errors
@@ -278,8 +278,8 @@ pub trait ChainWriter: Send + Sync {
     fn group_size(&self, _header: &Header) -> usize {
         1
     }
-    /// Applies the first of these consecutive blocks on top of the head, or several of them, in one atomic batch. Returns
-    /// how many; 0 only if there are none.
+    /// Applies the first of these consecutive blocks on top of the head, or several of them, in one atomic batch.
+    /// Returns how many; 0 only if there are none.
     ///
     /// # Errors
     /// See [`ChainWriter::commit`].
@@ -408,7 +408,8 @@ pub trait BatchObserver: Send {
     fn is_cancelled(&self) -> bool;
 }
 
-/// Takes blocks from other nodes. Every method may take as long as an execution does and belongs on a thread that may block.
+/// Takes blocks from other nodes. Every method may take as long as an execution does and belongs on a thread that may
+/// block.
 pub trait BlockPort: Send + Sync {
     /// Checks a header whose parent is stored; writes may run concurrently. `Head` means that the header is valid;
     /// whether its branch wins is decided by [`BlockPort::insert`].
@@ -614,8 +615,8 @@ pub trait BlockSigner: Send + Sync {
     /// # Errors
     /// [`CannotSign`] if the account is locked.
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
-    /// Signs the digest of this message. Does not block: a signer outside of this process begins to sign, and returns the
-    /// signature when it is asked for the same digest later.
+    /// Signs the digest of this message. Does not block: a signer outside of this process begins to sign, and returns
+    /// the signature when it is asked for the same digest later.
     ///
     /// # Errors
     /// [`CannotSign`]; [`CannotSign::is_pending`] while the signature is on its way.

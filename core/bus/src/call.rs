@@ -374,8 +374,8 @@ impl Bus {
     ///
     /// # Errors
     /// [`BusError::Module`] with what the handler answers; [`BusError::NoHandler`] or [`BusError::Suspended`] when there
-    /// is none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also what
-    /// [`WorkPool::run`] reports.
+    /// is none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also
+    /// what [`WorkPool::run`] reports.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, BusError> {
         let handler = self.find(R::TOPIC).ok_or_else(|| no_handler(R::NAME))?;
         match handler.as_any().downcast_ref::<Handler<R>>() {

@@ -52,8 +52,9 @@ struct RunningJob {
 
 /// How long a job runs before it checks again whether to give way.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// How long a thread computes before it yields, if several clients are present. Each yield costs the caches, and makes the kernel
-/// prefer every thread that wakes up: every half millisecond, a trace of a millisecond took an eighth longer.
+/// How long a thread computes before it yields, if several clients are present. Each yield costs the caches, and makes
+/// the kernel prefer every thread that wakes up: every half millisecond, a trace of a millisecond took an eighth
+/// longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 
 impl Default for State {
@@ -119,8 +120,8 @@ impl RunningJob {
 }
 
 /// Yields the thread if it has computed for long, in this job or in earlier ones, and another client may be waiting.
-/// Threads that serve cheap requests need microseconds; without this yield they wait for the end of a computing thread's
-/// time slice, several milliseconds.
+/// Threads that serve cheap requests need microseconds; without this yield they wait for the end of a computing
+/// thread's time slice, several milliseconds.
 fn yield_thread(now: Instant) {
     thread_local! {
         static YIELDED: Cell<Option<Instant>> = const { Cell::new(None) };

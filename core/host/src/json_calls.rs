@@ -68,8 +68,8 @@ impl JsonCalls {
         Self { router, id, granted, memory, own_calls: Arc::default() }
     }
 
-    /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin asks;
-    /// without one it asks on its own account.
+    /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin
+    /// asks; without one it asks on its own account.
     pub(crate) fn call_method(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
             let own_call = if is_own(context) { Some(OwnCall::begin(&self.own_calls)?) } else { None };

@@ -28,8 +28,8 @@ use crate::plugin_interface::PluginCall;
 /// Minimum size of a large reply, in bytes: reading it and writing it as JSON takes about a millisecond.
 pub(crate) const LARGE_REPLY: usize = 128 << 10;
 
-/// Time of a call's polls before other calls have their turn. Moving a thread's tasks to another thread costs some tens of
-/// microseconds, so it is not done for each piece of a text.
+/// Time of a call's polls before other calls have their turn. Moving a thread's tasks to another thread costs some tens
+/// of microseconds, so it is not done for each piece of a text.
 const SLICE: Duration = Duration::from_millis(5);
 
 /// Permits for polls that take long. Clones share them.

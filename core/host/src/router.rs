@@ -251,7 +251,8 @@ impl Router {
         self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
 
-    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
+    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the
+    /// parameters.
     ///
     /// # Errors
     /// As [`Router::call_method`].
@@ -366,8 +367,8 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// Whether a call of this method may hold passwords or keys: the text of the call is wiped. An unknown method counts
-    /// if it begins like one that takes secrets: it may be one that is misspelt, or whose plugin is disabled.
+    /// Whether a call of this method may hold passwords or keys: the text of the call is wiped. An unknown method
+    /// counts if it begins like one that takes secrets: it may be one that is misspelt, or whose plugin is disabled.
     pub fn takes_secrets(&self, method: &[u8]) -> bool {
         if self.inner.secret_initials.load(Ordering::Acquire) & initial_bit(method) == 0 {
             return false;

@@ -34,8 +34,8 @@ pub(crate) struct CheckedCandidate {
 }
 
 impl ModuleRegister {
-    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
-    /// own settings; empty means none. Blocks for a few milliseconds.
+    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the
+    /// plugin's own settings; empty means none. Blocks for a few milliseconds.
     ///
     /// # Errors
     /// [`ModuleError`]: nothing has changed, except that the library may stay mapped.
@@ -83,8 +83,8 @@ impl ModuleRegister {
     ///
     /// # Errors
     /// [`ModuleError::UnknownBuild`] for a foreign build that has the name of a built-in plugin, or would replace a build
-    /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process` isolation
-    /// in its settings.
+    /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process`
+    /// isolation in its settings.
     pub(crate) fn judge(
         &self,
         library: CheckedLibrary,

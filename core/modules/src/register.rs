@@ -1,7 +1,7 @@
 //! The register: its state, and how other files of this crate reach it.
 //!
-//! The operations are in files of their own, each an `impl` of [`ModuleRegister`] that imports this file; this file imports
-//! data only.
+//! The operations are in files of their own, each an `impl` of [`ModuleRegister`] that imports this file; this file
+//! imports data only.
 
 use std::{
     collections::BTreeMap,

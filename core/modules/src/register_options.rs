@@ -50,7 +50,8 @@ pub struct ModuleOptions {
     /// Further namespaces that no foreign build may serve, in any spelling: those of the built-in plugins, for a node
     /// whose list of them is missing.
     pub reserved: Vec<String>,
-    /// Builds that the operator's settings vouch for. [`ModuleRegister::vouch_for`](crate::ModuleRegister::vouch_for) changes them.
+    /// Builds that the operator's settings vouch for. [`ModuleRegister::vouch_for`](crate::ModuleRegister::vouch_for)
+    /// changes them.
     pub vouched: VouchedBuilds,
     /// Whether every library counts as vouched for: for programs that load only their own, such as benches. The node
     /// never sets it.

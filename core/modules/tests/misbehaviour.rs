@@ -1,5 +1,5 @@
-//! Every way in which a plugin can misbehave: its callers get one clear error, others are unharmed, and operators see it in
-//! `moduleInfo` and in the log.
+//! Every way in which a plugin can misbehave: its callers get one clear error, others are unharmed, and operators see
+//! it in `moduleInfo` and in the log.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

@@ -132,8 +132,8 @@ pub(crate) fn make_empty(folder: &Path) -> Result<(), Stop> {
     make_private(folder)
 }
 
-/// Locks a data folder in which a node or an import creates a chain, against restorations. Other creations are excluded by
-/// the lock of the database. File systems without such locks have no protection.
+/// Locks a data folder in which a node or an import creates a chain, against restorations. Other creations are excluded
+/// by the lock of the database. File systems without such locks have no protection.
 ///
 /// # Errors
 /// [`Stop::InUse`] while a chain is restored there.

@@ -1,5 +1,5 @@
-//! Removes permissions from a process: from a child of the node before it runs code that is not trusted (a plugin's library,
-//! or a tracer's script), and from the signing service before it listens to clients.
+//! Removes permissions from a process: from a child of the node before it runs code that is not trusted (a plugin's
+//! library, or a tracer's script), and from the signing service before it listens to clients.
 //!
 //! It owns the list of permitted system calls and files, and the limits of memory and descriptors. Only the calling
 //! program knows what it runs.

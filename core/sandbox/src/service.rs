@@ -28,8 +28,8 @@ pub struct Kept {
     pub read: Vec<PathBuf>,
     /// Folders in which it makes, changes and removes files.
     pub write: Vec<PathBuf>,
-    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system says
-    /// about them. A HID device that is connected later has a node that no rule can name beforehand.
+    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system
+    /// says about them. A HID device that is connected later has a node that no rule can name beforehand.
     pub devices: bool,
 }
 
@@ -107,7 +107,8 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     conditional.extend([0x5356_4d41, 15, 16].map(|option| (libc::SYS_prctl, vec![(0, NUMBER, option)])));
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     conditional.extend(commands.map(|command| (libc::SYS_fcntl, vec![(1, NUMBER, u64::from(command.unsigned_abs()))])));
-    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into one.
+    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into
+    // one.
     conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
     if devices {
         // Requests to HID devices and to USB devices: the second byte is their kind.
@@ -120,8 +121,8 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     Ok(rules)
 }
 
-/// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and clients
-/// of its open listeners. Not among them: `socket`, `connect`, `bind`, `execve`, `fork`, `sendmsg`, `ptrace`,
+/// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and
+/// clients of its open listeners. Not among them: `socket`, `connect`, `bind`, `execve`, `fork`, `sendmsg`, `ptrace`,
 /// `io_uring_setup`, `mount`, `bpf`.
 const FILES: &[i64] = &[
     libc::SYS_openat,

@@ -93,16 +93,16 @@ extern "C" fn on_refused_call(_: libc::c_int, _: *mut libc::siginfo_t, context: 
     let is_of_descriptor = call.number == libc::SYS_newfstatat
         && call.arguments[3] & libc::c_long::from(libc::AT_EMPTY_PATH) != 0
         && call.arguments[1] != 0
-        // SAFETY: the caller meant the kernel to read a text there. If nothing is mapped there, this process ends, and no
-        // other is harmed.
+        // SAFETY: the caller meant the kernel to read a text there. If nothing is mapped there, this process ends, and
+        // no other is harmed.
         && unsafe { *(call.arguments[1] as *const libc::c_char) } == 0;
     let answer = if is_of_descriptor {
         // SAFETY: returns the address of the thread's error number. It is restored below, for the interrupted code.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
         let before = unsafe { *errno };
-        // SAFETY: the arguments are those that the caller meant for the kernel, which checks them; both calls fill the same
-        // structure.
+        // SAFETY: the arguments are those that the caller meant for the kernel, which checks them; both calls fill the
+        // same structure.
         let outcome = unsafe { libc::syscall(libc::SYS_fstat, call.arguments[0], call.arguments[2]) };
         // SAFETY: as above.
         let error = unsafe { std::mem::replace(&mut *errno, before) };

@@ -68,8 +68,8 @@ impl Supervisor {
         })
     }
 
-    /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a virtual
-    /// clock determines their order. An actor that blocks stops everything else there.
+    /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a
+    /// virtual clock determines their order. An actor that blocks stops everything else there.
     pub fn without_threads() -> Self {
         Self { system: None, stop: StopFlag::default(), actors: Mutex::new(Vec::new()) }
     }

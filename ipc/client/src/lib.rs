@@ -1,8 +1,8 @@
 //! A typed JSON-RPC client of a node's Unix socket, for the command line, tests, benches and other programs.
 //!
-//! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each namespace
-//! with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s asynchronous client,
-//! which [`Client`] dereferences to.
+//! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each
+//! namespace with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s
+//! asynchronous client, which [`Client`] dereferences to.
 //!
 //! Invariants: a message is never longer than the limit, and memory is not allocated for a length that was announced;
 //! this crate writes no parameter or answer to a log, which jsonrpsee does at its levels `debug` and `trace`. The crate

@@ -1,8 +1,8 @@
 //! The `debug` namespace: traces, raw encodings and the head.
 //!
 //! It owns the arguments of traces and the text forms of blocks; the node makes the traces, from typed options, and the
-//! SDK writes their typed results as JSON. Invariants: every trace is a slow method, so that the host limits how many run; `debug_setHead` needs
-//! [`Capability::Administer`].
+//! SDK writes their typed results as JSON. Invariants: every trace is a slow method, so that the host limits how many
+//! run; `debug_setHead` needs [`Capability::Administer`].
 //!
 //! Sources: `docs/spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
 

@@ -226,8 +226,8 @@ impl<S> Context<S> {
     /// ```
     ///
     /// # Errors
-    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method needs, or
-    /// the host is older than this function.
+    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method
+    /// needs, or the host is older than this function.
     pub async fn call_json(&self, method: &str, params: &str) -> Result<String, Failure> {
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);

@@ -253,8 +253,8 @@ pub enum ContractLevel {
     Osaka,
 }
 
-/// The range of blocks whose state is available (`eth_capabilities`). The node has blocks, transactions, receipts and logs of the
-/// whole chain.
+/// The range of blocks whose state is available (`eth_capabilities`). The node has blocks, transactions, receipts and
+/// logs of the whole chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAvailability;
 request!(GetAvailability => Availability, topic 0x0114, ReadChain);

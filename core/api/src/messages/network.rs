@@ -83,8 +83,8 @@ pub enum PeerChange {
     Distrust,
 }
 
-/// Checks an enode URL and changes the status of its node. True means that the change is recorded; the connection may not
-/// exist yet.
+/// Checks an enode URL and changes the status of its node. True means that the change is recorded; the connection may
+/// not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePeer {
     /// The URL.

@@ -141,7 +141,8 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
 /// Copies a table that may be shorter than this ABI's. Missing functions are null.
 ///
 /// # Safety
-/// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or more.
+/// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or
+/// more.
 unsafe fn own_copy(table: *const TenonPlugin) -> TenonPlugin {
     let mut copy = MaybeUninit::<TenonPlugin>::zeroed();
     // SAFETY: `size` stands at the beginning in every version.

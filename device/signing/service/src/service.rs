@@ -429,7 +429,8 @@ impl Service {
     ) -> Result<Signed, ServiceError> {
         let number = asked.number;
         let signer = signer.map_err(ServiceError::Denied)?;
-        // Reserved before the approval is asked for, so that a request is not approved and then refused for lack of a place.
+        // Reserved before the approval is asked for, so that a request is not approved and then refused for lack of a
+        // place.
         let _place: Option<Share> = match signer.has_key_in_memory() {
             true => None,
             false => match self.inner.at_devices.take(&asked.request.client) {

@@ -6,8 +6,9 @@
 //! native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here sends requests to the node or builds
 //! a tree of values: members are written once, in order, into one buffer.
 //!
-//! `alloy-rpc-types-eth` is not used: its members have another order than go-ethereum's. Of 22 blocks, transactions, receipts
-//! and logs of the public suite, read and written by version 2.5.0, none that contained anything was equal byte for byte.
+//! `alloy-rpc-types-eth` is not used: its members have another order than go-ethereum's. Of 22 blocks, transactions,
+//! receipts and logs of the public suite, read and written by version 2.5.0, none that contained anything was equal
+//! byte for byte.
 //!
 //! [`Profile`]: tenon_api::messages::Profile
 
