@@ -69,8 +69,9 @@ pub struct TenonReply {
 /// Code of a [`TenonReply`] of a plugin: its code panicked. The host counts the panic and sends the client -32000.
 /// Since minor number 4; to an older host a plugin sends -32000.
 pub const CODE_CRASHED: i32 = i32::MIN;
-/// Code of a [`TenonReply`] of the host: what the plugin called panicked. A plugin that passes the failure on leaves
-/// the code as it is, so that the panic is not counted as its own; the client receives -32000. Since minor number 4.
+/// Code of a [`TenonReply`] of the host: the code that the plugin called panicked. A plugin that passes the failure on
+/// leaves the code as it is, so that the panic is not counted as its own; the client receives -32000. Since minor
+/// number 4.
 pub const CODE_CALLEE_CRASHED: i32 = i32::MIN + 1;
 
 /// Not ready: the waker will be called.

@@ -34,7 +34,8 @@ impl FailureCode {
     pub const REVERTED: Self = Self(3);
     /// The plugin's own code panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
     pub const CRASHED: Self = Self(CODE_CRASHED);
-    /// What the plugin called panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
+    /// The code that the plugin called panicked. Only between plugin and host; a client receives
+    /// [`FailureCode::SERVER`].
     pub const CALLEE_CRASHED: Self = Self(CODE_CALLEE_CRASHED);
 }
 

@@ -529,7 +529,7 @@ pub trait ConsensusEngine: Send + Sync {
     /// The consensus fields of a block to be built on `parent`; roots, gas used and bloom are left zero.
     ///
     /// # Errors
-    /// [`ConsensusError`] if this node may not make a block now.
+    /// [`ConsensusError`] if this node is not permitted to make a block now.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -539,7 +539,7 @@ pub trait ConsensusEngine: Send + Sync {
     /// Puts the seal on a finished header.
     ///
     /// # Errors
-    /// [`ConsensusError`] if this node may not make a block now.
+    /// [`ConsensusError`] if this node is not permitted to make a block now.
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
     /// Called for each new canonical block, so that the engine can cache what later blocks need of it.
     fn observe(&self, _block: &RecoveredBlock) {}

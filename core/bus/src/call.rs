@@ -373,9 +373,9 @@ impl Bus {
     /// Calls the handler and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
-    /// [`BusError::Module`] with what the handler answers; [`BusError::NoHandler`] or [`BusError::Suspended`] when there
-    /// is none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also
-    /// what [`WorkPool::run`] reports.
+    /// [`BusError::Module`] with the handler's error; [`BusError::NoHandler`] or [`BusError::Suspended`] when there is
+    /// none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also what
+    /// [`WorkPool::run`] reports.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, BusError> {
         let handler = self.find(R::TOPIC).ok_or_else(|| no_handler(R::NAME))?;
         match handler.as_any().downcast_ref::<Handler<R>>() {

@@ -52,9 +52,9 @@ struct RunningJob {
 
 /// How long a job runs before it checks again whether to give way.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// How long a thread computes before it yields, if several clients are present. Each yield costs the caches, and makes
-/// the kernel prefer every thread that wakes up: every half millisecond, a trace of a millisecond took an eighth
-/// longer.
+/// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
+/// caches, and makes the kernel prefer every thread that wakes up: every half millisecond, a trace of a millisecond
+/// took an eighth longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 
 impl Default for State {

@@ -1,4 +1,4 @@
-//! Spans of what the node's threads do: reads, jobs of the pool, messages of actors, steps of the write path.
+//! Spans of the work of the node's threads: reads, jobs of the pool, messages of actors, steps of the write path.
 //!
 //! Off by default: a span then costs one relaxed load. During a recording (`debug_startGoTrace`) it costs two clock
 //! reads and a short lock. One recording runs at a time, and ends by itself at its maximum length, which bounds its

@@ -1,4 +1,4 @@
-//! Samples of what threads and tasks wait for: places of the pool, mailboxes, and locks.
+//! Samples of the waits of threads and tasks: for places of the pool, in mailboxes, and for locks.
 //!
 //! Off by default: a wait then costs one relaxed load. While sampling is on (`debug_setBlockProfileRate`,
 //! `debug_setMutexProfileFraction`) it costs a clock read and a short lock. Rates and scaling are those of Go's runtime
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What waits are sampled for.
+/// Kinds of waits that are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
     /// Anything that waits: for a place of a pool, in a mailbox, for a lock.

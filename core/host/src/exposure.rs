@@ -14,7 +14,7 @@ use tenon_api::MethodPattern;
 /// The namespaces and methods that an endpoint exposes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Exposure {
-    /// None means all.
+    /// `None` means all.
     listed: Option<Arc<Listed>>,
 }
 
@@ -78,7 +78,7 @@ impl Exposure {
         self.listed.as_ref().map_or("*", |listed| &listed.text)
     }
 
-    /// The namespaces; none if all are exposed.
+    /// The namespaces; `None` if all are exposed.
     pub fn namespaces(&self) -> Option<&[String]> {
         self.listed.as_deref().map(|listed| &*listed.namespaces)
     }

@@ -100,7 +100,7 @@ async fn until_woken() {
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-/// Length of what a plugin will read of a reply, bytes: its frame, or the failure's texts.
+/// Number of bytes that a plugin reads from a reply: its frame, or the failure's texts.
 pub(crate) fn reply_length(reply: &Result<Vec<u8>, Failure>) -> usize {
     match reply {
         Ok(frame) => frame.len(),

@@ -245,8 +245,8 @@ impl Router {
     /// cancels the call.
     ///
     /// # Errors
-    /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
-    /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
+    /// The plugin's error; `-32601` when no plugin serves the method, or the caller's endpoint does not expose its
+    /// namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call_method(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
         self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
@@ -329,8 +329,8 @@ impl Router {
     /// Dropping the stream ends it.
     ///
     /// # Errors
-    /// What the plugin answers; `-32601` when the namespace or the kind does not exist or is not exposed;
-    /// `-32005` at the deadline.
+    /// The plugin's error; `-32601` when the namespace or the kind does not exist or is not exposed; `-32005` at the
+    /// deadline.
     pub async fn subscribe(
         &self,
         namespace: &str,
@@ -377,7 +377,7 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_none_or(|route| route.takes_secrets)
     }
 
-    /// Whether a plugin wants to receive many calls of this method together before the first of them runs.
+    /// Whether the plugin prepares successive calls of this method in a batch together ([`Router::call_ahead`]).
     pub fn is_called_ahead(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }

@@ -26,7 +26,7 @@ impl Space {
         Self { name: name.into(), limits, spaces: spaces.map(Arc::downgrade) }
     }
 
-    /// Answers a request for the space; none if the topic is another one.
+    /// Answers a request for the space; `None` if the topic is another one.
     pub(crate) fn answer(&self, topic: Topic, frame: &[u8]) -> Option<ExportedFuture> {
         let answer = match topic {
             GetRecords::TOPIC => self.read(frame, |spaces, request: GetRecords| spaces.get(&self.name, &request.keys)),

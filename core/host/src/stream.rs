@@ -60,7 +60,7 @@ pub struct Slot {
 
 #[derive(Default)]
 struct Parts {
-    /// None once it has ended.
+    /// `None` once it has ended.
     current: Option<Part>,
     /// Whether the next instance listens, or is about to.
     is_noting: bool,
@@ -437,8 +437,8 @@ impl PluginStream {
         accepted(item.await)
     }
 
-    /// The next item, the `result` of a notification; none at the end. An error is the last item: the plugin's reason,
-    /// or the notice that its namespace was removed. Cancel-safe.
+    /// The next item, the `result` of a notification; `None` at the end. An error is the last item: the plugin's
+    /// reason, or the notice that its namespace was removed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<JsonBytes, Failure>> {
         poll_fn(|task| self.slot.poll_next(task)).await
     }

@@ -58,7 +58,7 @@ pub(crate) enum ProcessError {
 /// The process itself. Dropping it kills it.
 pub(crate) struct ChildProcess {
     id: u32,
-    /// None once it has been reaped, or another thread waits for it.
+    /// `None` once it has been reaped, or another thread waits for it.
     child: Option<Child>,
 }
 

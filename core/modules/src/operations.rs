@@ -148,7 +148,7 @@ impl ModuleRegister {
         self.conclude(report).await
     }
 
-    /// Changes or removes the end of a module enabled for a limited time. None if the module has to be started first.
+    /// Changes or removes the end of a module enabled for a limited time. `None` if the module must be started first.
     pub(crate) fn change_end(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The end of all modules, with the node.
+//! Stops all modules when the node stops.
 
 use std::{sync::Arc, time::Duration};
 

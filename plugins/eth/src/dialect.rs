@@ -1,7 +1,7 @@
 //! Differences of this namespace between families of chains: one table for each family.
 //!
-//! This is the only file of the plugin that asks for the family. All others read a field of [`Dialect`], which names
-//! what differs and can be set apart from the other fields.
+//! No other file of the plugin asks for the family. They read fields of [`Dialect`], each of which names one difference
+//! and can be set independently of the others.
 
 use tenon_sdk::prelude::*;
 

@@ -90,7 +90,7 @@ async fn block_range(context: &EthContext, hash: B256) -> Result<LogRange, Failu
     }
 }
 
-/// Resolves both ends to numbers; none if the range is empty without being an error.
+/// Resolves both ends to numbers; `None` if the range is empty without being an error.
 async fn numbers(
     context: &EthContext,
     dialect: &Dialect,

@@ -58,8 +58,8 @@ typedef struct TenonReply {
 
 /* From a plugin, since minor number 4: its code panicked. The host counts the panic and sends the client -32000. */
 #define TENON_CODE_CRASHED INT32_MIN
-/* From the host, since minor number 4: what the plugin called panicked. Passed on with this code, the panic is not counted
- * as the plugin's own; the client receives -32000. */
+/* From the host, since minor number 4: the code that the plugin called panicked. If the plugin passes the failure on with
+ * this code, the panic is not counted as its own; the client receives -32000. */
 #define TENON_CODE_CALLEE_CRASHED (INT32_MIN + 1)
 
 #define TENON_POLL_PENDING 0 /* the waker will be woken */

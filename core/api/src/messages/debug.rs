@@ -180,7 +180,7 @@ pub struct GetIntermediateRoots {
 }
 request!(GetIntermediateRoots => Vec<B256>, topic 0x090b, CallEvm);
 
-/// What a block's execution reads (`debug_executionWitness`).
+/// The data that a block's execution reads (`debug_executionWitness`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetExecutionWitness {
     /// The block.
@@ -188,7 +188,7 @@ pub struct GetExecutionWitness {
 }
 request!(GetExecutionWitness => ExecutionWitness, topic 0x090c, CallEvm);
 
-/// What a block's execution reads: enough to execute the block without a database.
+/// The data that a block's execution reads: enough to execute the block without a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionWitness {
     /// The parent's header, and those of older blocks whose hashes are read. Descending by height, without gaps.

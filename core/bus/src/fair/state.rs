@@ -97,7 +97,7 @@ pub(super) enum Granted<W, P> {
     GoesOn(P),
 }
 
-/// Why a job may not be queued.
+/// Why a job cannot be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The queue is full, and no other client has more jobs in it.
@@ -180,7 +180,7 @@ impl<W, P> State<W, P> {
         Arrival::Waits { displaced }
     }
 
-    /// Why a client with `waits` waiting jobs may not queue another.
+    /// Why a client with `waits` waiting jobs cannot queue another.
     fn refusal(&self, is_full: bool, waits: usize) -> Option<Refusal> {
         let most = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
         if is_full && most() <= waits + 1 {

@@ -122,7 +122,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
     if size < needed {
         return Err(HostError::TableSize { path: own_path(), plugin: size, host: needed });
     }
-    // SAFETY: long enough, as it says.
+    // SAFETY: the table has the length that it states, which was found sufficient.
     let table = &unsafe { own_copy(table) };
     let sends_frames = table.schema_hash != [0; 32];
     if sends_frames && table.schema_hash != schema_hash().0 {
@@ -132,7 +132,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
             host: hex::encode(schema_hash()),
         });
     }
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let manifest = unsafe { read_manifest(path, table, sends_frames)? };
     manifest.check().map_err(|what| HostError::Manifest { path: own_path(), what })?;
     Ok(manifest)

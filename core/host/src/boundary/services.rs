@@ -77,7 +77,7 @@ pub trait Backend: Send + Sync + 'static {
 /// instance, and the next instance of the same library reuses the rest: there are as many of these as instances of a
 /// library ever ran at a time.
 pub(super) struct Services {
-    /// None between two instances: then every request is refused.
+    /// `None` between two instances: every request is refused then.
     backend: ArcSwapOption<Box<dyn Backend>>,
     table: OnceLock<Table>,
 }
@@ -115,7 +115,7 @@ impl Services {
         }
     }
 
-    /// Runs `work` with the backend. None after the end.
+    /// Runs `work` with the backend. `None` after the end.
     pub(super) fn with<T>(&self, work: impl FnOnce(&dyn Backend) -> T) -> Option<T> {
         let backend = self.backend.load();
         backend.as_ref().map(|backend| work(&***backend))
@@ -153,7 +153,7 @@ pub struct BusBackend {
     id: PluginId,
     bus: Bus,
     granted: Vec<Capability>,
-    /// Calls methods of other namespaces for it; none where there are no others.
+    /// Calls methods of other namespaces for it; `None` where there are no others.
     json_calls: Option<JsonCalls>,
     /// Whether its messages have this node's schema.
     sends_frames: bool,

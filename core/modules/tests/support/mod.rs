@@ -108,12 +108,12 @@ impl TestModules {
     }
 }
 
-/// What only a plugin has.
+/// The details of a plugin.
 pub(crate) fn plugin_of(info: &ModuleInfo) -> &PluginDetails {
     info.plugin().expect("it is a plugin")
 }
 
-/// What is known of a plugin's library.
+/// The details of a plugin's library.
 pub(crate) fn library_of(info: &ModuleInfo) -> &LibraryDetails {
     plugin_of(info).library.as_ref().expect("it has been opened")
 }

@@ -147,7 +147,7 @@ pub struct Module {
     /// Capabilities that it was granted.
     #[serde(default)]
     pub granted: Vec<Capability>,
-    /// What it needs: a plugin namespaces, an actor other actors.
+    /// What it needs: namespaces for a plugin, other actors for an actor.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Enabled modules that need it.

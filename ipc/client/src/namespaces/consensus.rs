@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub recents: Option<BTreeMap<u64, Address>>,
     /// Votes in headers.
     pub votes: Vec<HeaderVote>,
-    /// Counts of these votes by the address that they are about.
+    /// Counts of these votes by the address voted on.
     pub tally: Option<BTreeMap<Address, HeaderTally>>,
 }
 
@@ -84,16 +84,16 @@ pub struct HeaderVote {
     pub signer: Address,
     /// Height of the header.
     pub block: u64,
-    /// The address that it is about.
+    /// The address voted on.
     pub address: Address,
-    /// Whether it is to add the address, not to remove it.
+    /// True for a vote to add the address, false for one to remove it.
     pub authorize: bool,
 }
 
-/// Count of votes about an address.
+/// Count of votes on an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderTally {
-    /// Whether they are to add the address.
+    /// True for votes to add the address, false for votes to remove it.
     pub authorize: bool,
     /// Number of votes.
     pub votes: u64,
