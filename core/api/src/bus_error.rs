@@ -73,7 +73,7 @@ pub enum BusError {
     #[error("request timed out")]
     TimedOut,
     /// The computing time of the client's message is used up.
-    #[error("the computing time of this message is used up; request less in one message")]
+    #[error("the computing time of this message is used up; send less work in one message")]
     OutOfTime,
     /// The node is shutting down.
     #[error("the node is shutting down")]

@@ -545,7 +545,7 @@ impl Router {
                 NoPlace::QueueFull => "too many slow calls are waiting; try again later",
                 NoPlace::ClientFull => "too many of your slow calls are waiting; try again later",
                 NoPlace::Displaced => {
-                    "too many of your slow calls were waiting, and other clients ask; try again later"
+                    "too many of your slow calls were waiting, and other clients need the places; try again later"
                 }
                 NoPlace::Late => "request timed out",
             })

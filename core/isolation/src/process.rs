@@ -223,7 +223,7 @@ pub fn run_load_cycles(
                     }
                     Kind::Refused => Err(ProcessError::Refused(fields.rest_text()?.to_owned())),
                     Kind::Overrun => {
-                        let words = format!("it took more than {:?} of processor time", options.processor_time);
+                        let words = format!("it used more than {:?} of processor time", options.processor_time);
                         Err(ProcessError::Refused(words))
                     }
                     _ => Err(frame.unexpected().into()),

@@ -119,7 +119,7 @@ impl ModuleRegister {
                 module = actor.name(),
                 operation = operation.name(),
                 dependants = dependants.join(", "),
-                "told"
+                "enabled modules depend on this one"
             );
         }
         let report = self.report(actor.name(), operation, new_state, started);

@@ -362,7 +362,7 @@ pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
 
 fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
-        "which chain? {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
+        "no chain is chosen, and {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
         folder.display()
     ))
 }

@@ -88,7 +88,7 @@ impl Passwords {
 fn ask(words: &str, otherwise: &str) -> Result<SecretText, Stop> {
     let no_terminal = |error: std::io::Error| {
         let question = words.trim_end_matches([':', ' ']);
-        Stop::Usage(format!("there is no terminal to ask at ({error}): {question}; {otherwise}"))
+        Stop::Usage(format!("there is no terminal for a prompt ({error}): {question}; {otherwise}"))
     };
     let mut terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(no_terminal)?;
     terminal.write_all(words.as_bytes()).map_err(no_terminal)?;

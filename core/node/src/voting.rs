@@ -41,7 +41,7 @@ fn key(settings: &Settings, chain_id: u64, directory: &WalletDirectory) -> Resul
         (None, None, Some(account)) => {
             let account = address("masternode.signer", account)?;
             let endpoint = signing_endpoint(settings)?.ok_or_else(|| {
-                Stop::Usage("masternode.signer: give the signing service too, as signer.url (--signer)".to_owned())
+                Stop::Usage("masternode.signer: name the signing service in signer.url (--signer) too".to_owned())
             })?;
             Ok(Some(Arc::new(ServiceMasternode::new(endpoint, account, chain_id))))
         }

@@ -113,7 +113,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
     }
     let Some(path) = &settings.accounts.password else {
         return Err(Stop::Usage(
-            "accounts.unlock: give the passwords in a file, as accounts.password (--password)".into(),
+            "accounts.unlock: name a file with the passwords in accounts.password (--password)".into(),
         ));
     };
     let mut passwords = Passwords::from_file("accounts.password", path)?;

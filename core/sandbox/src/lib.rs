@@ -11,7 +11,7 @@
 
 mod closing;
 mod service;
-#[allow(unsafe_code, reason = "what a child gives up is asked of the system directly")]
+#[allow(unsafe_code, reason = "a process drops permissions with direct system calls")]
 mod system;
 
 pub use closing::{Gap, Stage, close_files, close_system_calls};

@@ -46,8 +46,8 @@ async fn start(context: MinerContext, _threads: Option<Number>) -> Result<bool, 
         SealingStart::NoEtherbase => "etherbase missing: etherbase must be explicitly specified",
         SealingStart::NoSigner => "signer missing: unknown account",
         SealingStart::NotHere => {
-            "this node makes no blocks of this chain: they come with `tenon import`, `tenon dev` makes its own, and of a \
-             native network only its one masternode does"
+            "this node makes no blocks of this chain: only `tenon dev`, and the one masternode of a native network, make \
+             blocks; `tenon import` adds existing ones"
         }
     };
     Err(Failure::server(refusal))
