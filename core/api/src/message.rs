@@ -136,7 +136,7 @@ pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     const TOPIC: Topic;
     /// The name in logs and errors.
     const NAME: &'static str;
-    /// Grows whenever the encoding of the request or its reply changes.
+    /// Raised whenever the encoding of the request or its reply changes.
     const SCHEMA: u16 = 1;
     /// Capability that a plugin needs to send it.
     const CAPABILITY: Capability;
@@ -150,7 +150,7 @@ pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     const TOPIC: Topic;
     /// The name in logs and errors.
     const NAME: &'static str;
-    /// Grows whenever the encoding changes.
+    /// Raised whenever the encoding changes.
     const SCHEMA: u16 = 1;
     /// Capability that a plugin needs to receive it.
     const CAPABILITY: Capability;

@@ -274,7 +274,7 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::NotNext`] when it does not follow the head; otherwise nothing was changed.
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
-    /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] at once.
+    /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] together.
     fn group_size(&self, _header: &Header) -> usize {
         1
     }

@@ -499,7 +499,7 @@ fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, BusError>
 /// Handler panics since the process started.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// The same by request, for requests that have panicked. Nothing awaits under the lock.
+/// Handler panics by request. Nothing awaits under the lock.
 static PANICS_BY_NAME: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 fn panics_by_name() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {

@@ -170,8 +170,8 @@ impl CallContext {
         Self { origin, ..self }
     }
 
-    /// The same call, with `time` as its budget of computing time. All its jobs draw on it, in the work pool and on the
-    /// request's own task.
+    /// The same call, with `time` as its budget of computing time. All of the call's work counts, in the work pool and
+    /// on the request's own task.
     #[must_use]
     pub fn within_computing_time(self, time: Duration) -> Self {
         let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
@@ -197,7 +197,7 @@ impl CallContext {
         caller.has_large_reply.store(true, Ordering::Release);
     }
 
-    /// Whether a large reply to one of this caller's requests has been announced since the last look.
+    /// Whether a large reply to one of this caller's requests has been announced since the last call of this function.
     pub fn takes_large_reply(&self) -> bool {
         self.state.has_large_reply.swap(false, Ordering::AcqRel)
     }

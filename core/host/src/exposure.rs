@@ -44,8 +44,8 @@ impl Exposure {
         Self::listed(namespaces.into_iter().map(Into::into).collect(), Vec::new())
     }
 
-    /// The same without the methods that match one of these patterns by any of their names. Has no effect on
-    /// [`Exposure::all`]: the Unix socket exposes everything.
+    /// Excludes methods that match one of these patterns by any of their names. Has no effect on [`Exposure::all`]: the
+    /// Unix socket exposes everything.
     #[must_use]
     pub fn refusing(self, patterns: impl IntoIterator<Item = MethodPattern>) -> Self {
         let Some(listed) = self.listed else { return self };

@@ -85,7 +85,7 @@ pub struct RouteTable {
     /// Clients cannot choose its keys, so a predictable hash is safe.
     methods: HashMap<Box<str>, Route, FixedState>,
     namespaces: BTreeMap<String, Arc<RunningPlugin>>,
-    /// The same plugins by other names of their namespaces.
+    /// Plugins by the other names of their namespaces.
     aliases: BTreeMap<String, Arc<RunningPlugin>>,
 }
 
@@ -382,8 +382,9 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }
 
-    /// Passes a plugin the parameters of many successive calls of a method in a batch (raw JSON of each `params`), so
-    /// that it can do their common work once. Its answer is ignored: the calls themselves report any failure.
+    /// Passes the parameters of many successive calls of a method in a batch (raw JSON of each `params`) to its plugin,
+    /// so that it can do the work they share once. The plugin's answer is ignored: the calls themselves report any
+    /// failure.
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));

@@ -131,7 +131,7 @@ impl Slot {
         let mut items = plugin.instance.subscribe(index, params.as_deref(), caller);
         let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
         accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
-        // From now on it receives events: its items are kept, whatever the reader is doing.
+        // From now on it receives events, and its items are kept even while the reader is busy.
         let mut ahead = VecDeque::new();
         let mut parts = loop {
             if let Some(parts) = self.try_lock() {

@@ -7,7 +7,7 @@
 //!
 //! Invariants: nothing that a child sends can harm the node: lengths, numbers and amounts are bounded and checked, JSON
 //! is validated, capabilities are enforced here. Every caller waiting for a child that ends receives one error that
-//! names the plugin and the reason. A library is never mapped in the node. It does not know which plugins there
+//! names the plugin and the reason. A library is never mapped in the node. The crate does not know which plugins there
 //! are.
 
 #![forbid(unsafe_code)]

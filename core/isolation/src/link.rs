@@ -101,7 +101,7 @@ pub(crate) struct Link {
     next: AtomicU64,
     /// Nothing awaits under the lock.
     slots: Mutex<Slots>,
-    /// As above; the plugin assigns the numbers.
+    /// Running bus requests, by numbers that the plugin assigns. Nothing awaits under the lock.
     bus: Mutex<HashMap<u64, BusRequest>>,
     pub(crate) backend: Arc<dyn Backend>,
     journal: Arc<Journal>,

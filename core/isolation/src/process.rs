@@ -185,7 +185,7 @@ pub struct Leftovers {
     pub threads_after: u64,
     /// Private memory in KiB, after all one-time allocations.
     pub memory_before: u64,
-    /// The same after the last cycle.
+    /// Private memory in KiB after the last cycle.
     pub memory_after: u64,
     /// Whether it was still mapped after it had been unmapped.
     pub stays: bool,

@@ -1,4 +1,5 @@
-//! From a library's file to a started plugin: which builds may be loaded, where they run, and what they are granted.
+//! From a library's file to a started plugin: decides which builds may be loaded, where they run, and which
+//! capabilities they are granted.
 
 use std::{
     path::Path,

@@ -78,7 +78,7 @@ pub(crate) struct OpenedChain {
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
-    /// The same engine, on a native chain.
+    /// `engine` by its own type, if the chain is native.
     native_engine: Option<Arc<NativeEngine>>,
 }
 
@@ -110,7 +110,7 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
 /// The engine for a chain's rules.
 struct Engine {
     checking: Arc<dyn ConsensusEngine>,
-    /// The same engine, on a native chain.
+    /// The engine by its own type, if the chain is native.
     native: Option<Arc<NativeEngine>>,
 }
 

@@ -57,7 +57,7 @@ fn address(setting: &str, text: &str) -> Result<Address, Stop> {
     text.parse().map_err(|_| Stop::Usage(format!("{setting}: {text:?} is not an address of 40 hexadecimal digits")))
 }
 
-/// What the voting needs of the node.
+/// The parts of the node that the voting needs.
 pub(crate) struct VotingParts<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) supervisor: &'a Supervisor,
@@ -68,7 +68,8 @@ pub(crate) struct VotingParts<'a> {
     pub(crate) network: &'a Arc<Network>,
 }
 
-/// Answers which votes and timeouts wait. A native node that does not vote, as in development, has none.
+/// Answers the request for votes and timeouts that have no certificate yet. A native node that does not vote, such as a
+/// development network, has none.
 ///
 /// # Errors
 /// [`Stop::Failure`] if something else answers this already.

@@ -72,7 +72,7 @@ pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<S
     Ok(signing_endpoint(settings)?.map(|endpoint| ServiceWallet::new(endpoint, bus.clone())))
 }
 
-/// Where the signing service of the settings is.
+/// The address of the signing service in the settings.
 ///
 /// # Errors
 /// See [`signing_service`].

@@ -21,7 +21,7 @@ use crate::{
     system,
 };
 
-/// What a confined service keeps.
+/// The rights that a confined service keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// Files and folders that it reads.
@@ -97,7 +97,7 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let mut conditional: Vec<(i64, Vec<Condition>)> = vec![
         (libc::SYS_clone, vec![(0, thread, thread)]),
-        // To the address that the socket has, not to another.
+        // Only to the address to which the socket is connected.
         (libc::SYS_sendto, vec![(4, POINTER, 0)]),
         (libc::SYS_tgkill, vec![(0, NUMBER, own)]),
         (libc::SYS_kill, vec![(0, NUMBER, own)]),

@@ -195,7 +195,7 @@ impl<S: RpcService> Dispatcher<S> {
         (batch.entries, batch.budget.memory, batch.turn)
     }
 
-    /// Passes the service the next successive calls of one method, and returns their number.
+    /// Passes the next successive calls of one method to the service, and returns their number.
     async fn prepare(&self, items: &[RawRequest], text: &str, method: &str, caller: &Caller) -> usize {
         let mut bytes = 0;
         let same = items.iter().map_while(|raw| match Request::look_at(raw, text) {

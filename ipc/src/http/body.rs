@@ -97,7 +97,7 @@ impl AnswerBody {
         self.pieces.remaining()
     }
 
-    /// The same, compressed with gzip.
+    /// Compresses the body with gzip.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
             return Self::text(stored_gzip(&self.pieces.bytes.concat()));

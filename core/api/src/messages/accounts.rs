@@ -224,7 +224,7 @@ impl SignerAbilities {
 /// A wallet arrived or was dropped, or its key was unlocked or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletChanged {
-    /// What happened.
+    /// The change.
     pub change: WalletChange,
     /// URL of the wallet.
     pub url: String,

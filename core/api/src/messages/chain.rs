@@ -358,7 +358,7 @@ pub struct TransactionProof {
     pub key: Bytes,
     /// RLP of the trie nodes from the root to the transaction; nodes embedded in their parent are left out.
     pub transaction_nodes: Vec<Bytes>,
-    /// The same for the receipt.
+    /// RLP of the trie nodes from the root to the receipt, likewise.
     pub receipt_nodes: Vec<Bytes>,
 }
 

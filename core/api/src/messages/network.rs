@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{event, request};
 use crate::{B256, BlockNumber, U256};
 
-/// This node as others find it; `None` while the network is off.
+/// This node's identity and addresses on the network; `None` while the network is off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetNetworkNode;
 request!(GetNetworkNode => Option<NetworkNode>, topic 0x0b00, ReadNode);
 
-/// This node as others find it.
+/// This node's identity and addresses on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkNode {
     /// Its public key, 128 hexadecimal digits.

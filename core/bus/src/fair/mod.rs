@@ -33,7 +33,7 @@ use crate::{
 
 /// How long a client waits without a place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
-/// Longest pause between two checks by a waiting job whether its client still has no place.
+/// Maximum interval between two checks by a waiting job of whether its client still has no place.
 const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
 
 /// How often a parked job checks whether its caller is still there.

@@ -17,7 +17,7 @@ const QUANTUM: Duration = Duration::from_millis(5);
 /// Idle clients whose used time is remembered, besides those that run or wait.
 const MAX_IDLE_CLIENTS: usize = 1_024;
 
-/// Clients that keep their place in the table while no client has a job: the next job of one allocates nothing.
+/// Number of clients that stay in the table while no client has a job, so that their next job allocates nothing.
 const MAX_RESTING_CLIENTS: usize = 16;
 
 /// A job from its arrival to its end.
@@ -236,10 +236,10 @@ impl<W, P> State<W, P> {
         Some(Granted::Begins(job, share, waiter))
     }
 
-    /// The next job: of the clients that may have another place the one that has used least, and of its plugins
-    /// likewise; between equals the job that has waited longest.
+    /// The next job. Of the clients that may have another place, the one that has used the least time is next, and of
+    /// its plugins likewise. Ties go to the job that has waited longest.
     ///
-    /// Scans all clients: they are no more than waiting jobs, and a queued job costs far more than the scan.
+    /// Scans all clients: there are no more clients than waiting jobs, and a queued job costs far more than the scan.
     fn next_share(&self) -> Option<Share> {
         if self.is_empty() {
             return None;

@@ -178,12 +178,12 @@ impl BusBackend {
         Self { plugin, id, bus, granted, json_calls, sends_frames, is_stopped, space, memory, kept, events_end }
     }
 
-    /// The same, with memory counted in this budget.
+    /// Counts memory in this budget.
     pub fn drawing_on(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
-    /// The same, with calls of methods through this router.
+    /// Allows calls of methods of other namespaces, through this router.
     pub fn calling_through(self, router: WeakRouter) -> Self {
         let granted = self.granted.iter().copied().collect();
         let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));

@@ -18,7 +18,8 @@ const MAX_BUS_REQUESTS: usize = 1024;
 /// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least one byte, and about thirty
 /// once it is decoded, so this bounds the items too. No message type is recursive, so none nests deeper than its type.
 const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
-/// The same for a commit of records, whose items the storage counts before it accepts them.
+/// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
+/// counts the records before it accepts them.
 const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
 /// A running bus request of the plugin.
 pub(super) struct BusRequest {

@@ -122,9 +122,9 @@ pub struct SelectorCount {
 /// Gas of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateGas {
-    /// All of it, after refunds.
+    /// All gas used, after refunds.
     pub gas_used: u64,
-    /// The same by kind.
+    /// Gas by kind.
     pub by_kind: GasByKind,
 }
 
