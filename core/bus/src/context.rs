@@ -53,8 +53,8 @@ struct RunningJob {
 /// How long a job runs before it checks again whether to give way.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
-/// caches, and makes the kernel prefer every thread that wakes up: every half millisecond, a trace of a millisecond
-/// took an eighth longer.
+/// caches, and makes the kernel prefer every thread that wakes up: with a yield every half millisecond, a trace of one
+/// millisecond took an eighth longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 
 impl Default for State {

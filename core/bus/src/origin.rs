@@ -111,8 +111,7 @@ impl fmt::Display for ClientId {
 pub struct PluginId(u32);
 
 impl PluginId {
-    /// The plugin that the host knows by this name, whatever it calls itself. A build that replaces another one has the
-    /// same.
+    /// The plugin with this name in the host, not in its manifest. A build that replaces another one has the same id.
     pub fn of_name(name: &str) -> Self {
         Self(foldhash::fast::FixedState::default().hash_one(name) as u32)
     }

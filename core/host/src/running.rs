@@ -214,7 +214,7 @@ impl RunningPlugin {
     pub async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
         loop {
-            // A look-up that has just been refused entry may hold a share briefly.
+            // A look-up that was just refused entry may still hold a share briefly.
             match Arc::try_unwrap(plugin) {
                 Ok(last) => {
                     // The plugin's own code runs, and may block.

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::bounded_file;
 use crate::exit::Stop;
 
-/// The terminal of this process, whatever its streams are.
+/// The terminal of this process, even if its standard streams are redirected.
 const TERMINAL: &str = "/dev/tty";
 
 /// Passwords, one after another.

@@ -105,7 +105,8 @@ impl Library {
 /// `table` points to a plugin's static table of at least the size that it states.
 unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest, HostError> {
     let own_path = || path.to_owned();
-    // SAFETY: these stand at the beginning in every version. Field by field, because the rest may be missing.
+    // SAFETY: these fields are at the beginning of the table in every version. They are read one by one, because the
+    // rest of the table may be missing.
     let (magic, major, minor, needs_minor, size) =
         unsafe { ((*table).magic, (*table).abi_major, (*table).abi_minor, (*table).needs_minor, (*table).size) };
     if magic != PLUGIN_MAGIC {
@@ -145,7 +146,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
 /// more.
 unsafe fn own_copy(table: *const TenonPlugin) -> TenonPlugin {
     let mut copy = MaybeUninit::<TenonPlugin>::zeroed();
-    // SAFETY: `size` stands at the beginning in every version.
+    // SAFETY: `size` is at the beginning of the table in every version.
     let has_all = unsafe { (*table).size } >= size_of::<TenonPlugin>();
     let known = if has_all { size_of::<TenonPlugin>() } else { SIZE_OF_MINOR_0 };
     // SAFETY: both are at least that long. Fields that minor number 0 lacks may be null by their type, and are zeroed.

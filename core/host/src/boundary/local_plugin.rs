@@ -94,7 +94,7 @@ impl LocalInstance {
         // A plugin's panic hook or a context that it kept may use the table after `stop`, so the table is never freed.
         let services = Services::begin(library.number(), backend);
         let mut state = ptr::null_mut();
-        // SAFETY: by the ABI; the slices are lent, the table stays.
+        // SAFETY: by the ABI; the slices are lent for the call, and the table is never freed.
         let outcome = unsafe {
             let start = library.table().start;
             reply_into_result(start(services.table(), slice(settings.as_bytes()), slice(handover), &mut state))
