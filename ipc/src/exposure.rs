@@ -31,7 +31,7 @@ pub struct PortExposure {
 }
 
 impl PortExposure {
-    /// The same with and without a token.
+    /// The same exposure with and without a token.
     pub fn open(exposure: Exposure) -> Self {
         Self { open: exposure.clone(), with_token: exposure }
     }

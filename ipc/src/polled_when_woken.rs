@@ -1,4 +1,4 @@
-//! Waits for a rare event beside frequent ones.
+//! Waits for a rare event together with frequent ones.
 
 use std::{
     future::Future,

@@ -86,7 +86,7 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    /// The same, with requests counted in this budget.
+    /// Counts the memory of requests in this budget.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }

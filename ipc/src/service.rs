@@ -90,7 +90,7 @@ impl<Json: AsRef<[u8]> + Send + 'static> Notifications for NoNotifications<Json>
     }
 }
 
-/// A failure that marks whose panic it was loses the mark here.
+/// Codes that mark whose code panicked are replaced here by those that clients receive.
 impl RpcService for tenon_host::Router {
     type Json = tenon_host::JsonBytes;
     type Notifications = tenon_host::PluginStream;

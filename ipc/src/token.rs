@@ -1,9 +1,9 @@
 //! Bearer tokens, as in Ethereum's engine API: JWT with HS256 and a 32 byte secret in a file. `iat` may differ by at
 //! most a minute when a connection or, over HTTP, a request begins. `exp` and `nbf` apply if a token has them.
 //!
-//! Ours, in place of jsonwebtoken 11: that takes `"crit": null` for absent and a list of claims for an object, and
-//! parses the header, with keys in it, before it checks the signature. Without its providers (RSA, or a C build) the
-//! check of HS256 would remain ours, installed once for the whole process.
+//! Implemented here, because jsonwebtoken 11 treats `"crit": null` as absent and accepts a list of claims as an object,
+//! and parses the header, including keys in it, before it checks the signature. Without its providers (RSA, or a C
+//! build) the check of HS256 would still be implemented here, and installed once for the whole process.
 
 use std::{
     fmt,
@@ -58,7 +58,7 @@ pub(crate) enum Authorization {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    /// Names extensions that the verifier must understand; this node understands none.
+    /// Whether the header names extensions that the verifier must understand; this node understands none.
     #[serde(default, rename = "crit", deserialize_with = "is_there")]
     has_critical_extensions: bool,
 }

@@ -71,7 +71,7 @@ def test_a_snapshot_is_verified_and_restored_to_the_same_head(chain, place, form
     assert state_of(place) == before, "verifying changed the snapshot, or left something"
 
     restored = run("snapshot", "restore", snapshot, "--datadir", place / "data", "--trust-hash", HEAD).stdout
-    assert f"trusts the hash {HEAD} of the head, which you gave" in restored
+    assert f"trusts the hash {HEAD} of the head, which the operator gave" in restored
     statistics = json.loads(run("db", "stats", "--json", "--datadir", place / "data").stdout)
     assert statistics["head"]["hash"] == HEAD
     assert run("db", "verify", "--datadir", place / "data").stdout.startswith("sound")

@@ -247,7 +247,7 @@ def test_a_masternode_of_the_signing_service_needs_its_address_and_the_service(t
     genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
     key = key_file(tmp_path / "key", masternodes()[0])
     for flags, reason in [
-        (["--masternode.signer", signer_of(masternodes()[0])], "give the signing service too, as signer.url"),
+        (["--masternode.signer", signer_of(masternodes()[0])], "name the signing service in signer.url"),
         (["--masternode.signer", "0x12", "--signer", tmp_path / "socket"], "is not an address of 40 hexadecimal digits"),
         (["--masternode.signer", signer_of(masternodes()[0]), "--masternode.key", key], "a node signs with one key"),
     ]:

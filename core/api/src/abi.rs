@@ -37,8 +37,8 @@ pub struct TenonSlice {
     pub len: usize,
 }
 
-/// Owned bytes. The receiver calls `free` exactly once when it is done; null means nothing to free. It never writes to them: other
-/// receivers may share them.
+/// Owned bytes. The receiver calls `free` exactly once when it is done; null means nothing to free. It never writes to
+/// them: other receivers may share them.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TenonBuffer {
@@ -66,11 +66,12 @@ pub struct TenonReply {
     pub data: TenonBuffer,
 }
 
-/// Code of a [`TenonReply`] of a plugin: its code panicked. The host counts the panic and sends the client -32000. Since
-/// minor number 4; to an older host a plugin sends -32000.
+/// Code of a [`TenonReply`] of a plugin: its code panicked. The host counts the panic and sends the client -32000.
+/// Since minor number 4; to an older host a plugin sends -32000.
 pub const CODE_CRASHED: i32 = i32::MIN;
-/// Code of a [`TenonReply`] of the host: what the plugin called panicked. A plugin that passes the failure on leaves the
-/// code as it is, so that the panic is not counted as its own; the client receives -32000. Since minor number 4.
+/// Code of a [`TenonReply`] of the host: the code that the plugin called panicked. A plugin that passes the failure on
+/// leaves the code as it is, so that the panic is not counted as its own; the client receives -32000. Since minor
+/// number 4.
 pub const CODE_CALLEE_CRASHED: i32 = i32::MIN + 1;
 
 /// Not ready: the waker will be called.
@@ -128,11 +129,11 @@ pub const COST_SLOW: u32 = 1;
 /// with its neighbours; methods without the flag run in order.
 pub const METHOD_ONLY_READS: u32 = 1;
 
-/// Flag of [`TenonMethod`]: clients cannot call the method, and no list names it. Its name is that of another method of
-/// the table with [`AHEAD_SUFFIX`]. Before the first of several calls of that method in a batch, the host calls it with
-/// one parameter, the list of their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do their common work
-/// at once. Its answer is ignored. A host that does not know the flag serves it to clients as a method, so it must be
-/// harmless there.
+/// Flag of [`TenonMethod`]: clients cannot call the method, and no list names it. Its name is the name of another
+/// method of the table plus [`AHEAD_SUFFIX`]. When a batch holds several calls of that other method, the host first
+/// calls this one with a single parameter, the list of their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin
+/// can do the work they share in one step. The answer is ignored. A host that does not know the flag serves the method
+/// to clients, so calling it must be harmless.
 pub const METHOD_AHEAD: u32 = 2;
 
 /// Flag of [`TenonMethod`]: its parameters hold passwords or keys. The host wipes the buffers that held them and shows
@@ -172,8 +173,8 @@ pub struct TenonCallContext {
     /// Passed back to [`TenonHost::call`]: identifies the caller to the host. Stays valid until the future or
     /// stream that the call returned has been dropped.
     pub call: *const c_void,
-    /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all. An item that begins with `!` is a
-    /// pattern of refused methods: `!eth_sign*`.
+    /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all. An item that begins with `!`
+    /// is a pattern of refused methods: `!eth_sign*`.
     pub namespaces: TenonSlice,
     /// Nanoseconds until the host gives up; 0 means no deadline.
     pub deadline_nanos: u64,
@@ -218,9 +219,9 @@ pub struct TenonHost {
     /// negative. Returns 1 if it was counted; 0 if it would exceed the limit of the client or the node, and the plugin
     /// must then not keep it. A decrease is always counted. Everything is released when the instance stops.
     pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
-    /// Since minor number 3. Calls a method of any namespace by its full name, with the JSON text of its `params`, or none;
-    /// the reply's body is the JSON text of its result. `call` as in [`TenonHost::call`]. Whatever the method does is bounded
-    /// by the calling plugin's capabilities too.
+    /// Since minor number 3. Calls a method of any namespace by its full name, with the JSON text of its `params`, or
+    /// none; the reply's body is the JSON text of its result. `call` as in [`TenonHost::call`]. Whatever the method
+    /// does is bounded by the calling plugin's capabilities too.
     pub call_json: unsafe extern "C" fn(
         state: *const c_void,
         call: *const c_void,

@@ -1,8 +1,8 @@
-//! What a caller lends to long work that is done on its behalf.
+//! Time and memory that a caller grants to long work done on its behalf.
 
 use crate::StoreError;
 
-/// Time and memory of the caller, for trie nodes that a store computes because it does not keep them.
+/// Time and memory of the caller, spent by a store that computes trie nodes which it does not keep.
 pub trait Allowance: Send + Sync {
     /// Whether to stop: the caller has gone, or its time is over. Asked every few milliseconds.
     fn should_stop(&self) -> bool;

@@ -1,9 +1,9 @@
-//! Why a call of the bus has no answer.
+//! Why a call over the bus failed.
 
 use crate::{Failure, Topic, codec::CodecError};
 
-/// Why a call of the bus has no answer. Each variant is something that a caller can tell apart; the code and the text
-/// that a client receives are made from it by `From<BusError> for Failure`.
+/// Why a call over the bus failed. There is one variant for each case that a caller can tell apart; `From<BusError> for
+/// Failure` gives the code and the text that a client receives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// No module of this node answers the request.
@@ -66,22 +66,22 @@ pub enum BusError {
         /// The module's name.
         module: String,
     },
-    /// A pool of threads takes no further job.
+    /// A pool of threads accepts no further jobs.
     #[error("{0}")]
     Busy(PoolBusy),
     /// The deadline passed, or the caller left, before there was an answer.
     #[error("request timed out")]
     TimedOut,
     /// The computing time of the client's message is used up.
-    #[error("the computing time of this message is used up; request less in one message")]
+    #[error("the computing time of this message is used up; send less work in one message")]
     OutOfTime,
-    /// The node stops.
+    /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
     /// The handler panicked; the cause is in the log.
     #[error("method handler crashed")]
     HandlerCrashed,
-    /// The actor behind the handler takes no message.
+    /// The actor behind the handler did not accept the message.
     #[error(transparent)]
     Actor(#[from] ActorError),
     /// The module's own error.
@@ -89,7 +89,7 @@ pub enum BusError {
     Module(#[from] Failure),
 }
 
-/// Why an actor takes no message. The message is lost.
+/// Why an actor did not accept a message. The message is lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActorError {
     /// Its mailbox is full; it may have room later.
@@ -114,7 +114,7 @@ pub enum ActorError {
     },
 }
 
-/// Why a pool of threads takes no further job.
+/// Why a pool of threads accepts no further jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolBusy {
     /// Its queue is full.
@@ -125,7 +125,7 @@ pub enum PoolBusy {
         /// Jobs that wait.
         waiting: usize,
     },
-    /// The client has its share of the queue.
+    /// The client already fills its share of the queue.
     #[error("the {pool} pool is busy: {waiting} of your requests are waiting")]
     ClientFull {
         /// The pool's name.
@@ -133,7 +133,7 @@ pub enum PoolBusy {
         /// Jobs of the client that wait.
         waiting: usize,
     },
-    /// A waiting job gave up its place to a client with fewer of them.
+    /// The waiting job lost its place to a client with fewer waiting jobs.
     #[error("the {pool} pool is busy: too many of your requests are waiting, and other clients need the places")]
     Displaced {
         /// The pool's name.

@@ -16,8 +16,8 @@ use zeroize::Zeroize as _;
 
 use crate::Request;
 
-/// Most items of all lists and maps of a request together. The largest honest one, a call with overrides that fills a request's
-/// body, has a quarter of that.
+/// Maximum number of items in all lists and maps of a request. The largest legitimate request, a call with overrides
+/// that fills the request's body, has a quarter of that.
 pub const MAX_REQUEST_ITEMS: usize = 1 << 18;
 
 /// The largest frame that is decoded, in bytes: a block of 60 million gas with its receipts stays far below.
@@ -127,8 +127,8 @@ impl Writer for Frame {
     }
 }
 
-/// Frames up to this length are decoded within sixteen times as many bytes: no encoding grows by more, and a short
-/// frame may announce a long text.
+/// Decoding a frame up to this length may allocate at most sixteen times this length. No value grows by more when it is
+/// decoded, and a short frame could announce a long text.
 const SHORT_FRAME_BYTES: usize = 64 * 1024;
 
 /// Requests up to this length are decoded without counting their items, which costs a little per item.
@@ -142,8 +142,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     decode_as::<T, T>(bytes)
 }
 
-/// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one (4 KiB) is decoded
-/// without the limits, because it cannot have more items, or more values inside one another, than bytes.
+/// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one (up to 4
+/// KiB) is decoded without the limits: it cannot have more items or levels than bytes.
 ///
 /// # Errors
 /// [`CodecError::Decode`] when the bytes are malformed, too many or too few; [`CodecError::TooManyItems`],

@@ -34,7 +34,8 @@ impl FailureCode {
     pub const REVERTED: Self = Self(3);
     /// The plugin's own code panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
     pub const CRASHED: Self = Self(CODE_CRASHED);
-    /// What the plugin called panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
+    /// The code that the plugin called panicked. Only between plugin and host; a client receives
+    /// [`FailureCode::SERVER`].
     pub const CALLEE_CRASHED: Self = Self(CODE_CALLEE_CRASHED);
 }
 
@@ -66,7 +67,7 @@ impl Failure {
         Self { code: FailureCode::LIMIT_EXCEEDED, message: message.into(), data: None }
     }
 
-    /// A panic of the code that was called, marked with whose it was by the code: [`FailureCode::CRASHED`] or
+    /// A panic of the called code. `code` says whose code panicked: [`FailureCode::CRASHED`] or
     /// [`FailureCode::CALLEE_CRASHED`].
     pub fn crashed(code: FailureCode) -> Self {
         Self { code, message: CRASHED_TEXT.to_owned(), data: None }
@@ -121,14 +122,14 @@ impl From<ActorError> for Failure {
     }
 }
 
-/// A request that is too large has parameters of its caller in it: the caller is told.
+/// A request is too large because its caller's parameters are, so the error speaks of the parameters.
 fn malformed(request: &str, error: CodecError) -> Failure {
     match error {
         CodecError::TooManyItems => Failure::invalid_params(format!(
             "too many values in the parameters: one request may have {MAX_REQUEST_ITEMS} in all"
         )),
         CodecError::TooDeep => Failure::invalid_params("the parameters are nested too deeply"),
-        // Without the codec's name of the type, which is one of Rust.
+        // Leaves out the type's name, which is a Rust path.
         CodecError::Decode { reason, length, .. } => {
             Failure::server(format!("malformed {request} request of {length} bytes: {reason}"))
         }

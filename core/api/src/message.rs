@@ -58,7 +58,8 @@ impl Capability {
         Self::ALL.into_iter().find(|capability| capability.name() == name)
     }
 
-    /// Returns whether only its own name grants it, and not `all`: with it a plugin moves funds or changes the node.
+    /// Returns whether it must be granted by its own name and is not included in `all`, because it lets a plugin move
+    /// funds or change the node.
     pub const fn is_granted_by_name_only(self) -> bool {
         matches!(self, Self::Sign | Self::Administer)
     }
@@ -135,7 +136,7 @@ pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     const TOPIC: Topic;
     /// The name in logs and errors.
     const NAME: &'static str;
-    /// Grows whenever the encoding of the request or its reply changes.
+    /// Raised whenever the encoding of the request or its reply changes.
     const SCHEMA: u16 = 1;
     /// Capability that a plugin needs to send it.
     const CAPABILITY: Capability;
@@ -149,7 +150,7 @@ pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     const TOPIC: Topic;
     /// The name in logs and errors.
     const NAME: &'static str;
-    /// Grows whenever the encoding changes.
+    /// Raised whenever the encoding changes.
     const SCHEMA: u16 = 1;
     /// Capability that a plugin needs to receive it.
     const CAPABILITY: Capability;

@@ -10,7 +10,7 @@ use crate::{
     RecoveredTransaction, SealedHeader, Transaction,
 };
 
-/// What masternodes tell one another to agree on blocks (`docs/spec/consensus.md` 5).
+/// Kinds of messages with which masternodes agree on blocks (`docs/spec/consensus.md` 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RoundMessageKind {
     /// A masternode's vote for a block.
@@ -30,9 +30,10 @@ pub struct RoundMessage {
     pub payload: Bytes,
 }
 
-/// The voting as the network sees it. No method waits.
+/// The voting as the network sees it. No method blocks.
 pub trait RoundMessages: Send + Sync {
-    /// Takes a message of a peer. `guard` is dropped once it was looked at, or found no room.
+    /// Takes a message of a peer. Drops `guard` once the message has been processed, or refused because the mailbox is
+    /// full.
     fn receive(&self, message: RoundMessage, guard: Box<dyn Send>);
     /// A block of a peer was executed, on any branch. `is_announced` is false for blocks of a synchronisation.
     fn executed(&self, header: Arc<SealedHeader>, is_announced: bool);
@@ -40,11 +41,11 @@ pub trait RoundMessages: Send + Sync {
     fn set_syncing(&self, is_syncing: bool);
 }
 
-/// The network as the voting sees it. No method waits; while the network is off nothing is sent.
+/// The network as the voting sees it. No method blocks; while the network is off nothing is sent.
 pub trait RoundNetwork: Send + Sync {
     /// Sends a message to every peer that does not have it.
     fn broadcast(&self, message: RoundMessage);
-    /// Sends a message to every peer, also to those that were sent it before and may not have looked at it.
+    /// Sends a message to every peer, including those that were sent it before, which may not have processed it.
     fn repeat(&self, message: RoundMessage);
     /// Sends a block that this node made to every peer.
     fn announce(&self, block: Arc<Block>, total_difficulty: U256);
@@ -52,11 +53,11 @@ pub trait RoundNetwork: Send + Sync {
 
 /// Builds blocks on any executed block, for the leader of a round.
 pub trait RoundBuilder: Send + Sync {
-    /// Executes as many of the transactions as fit over the state after `parent`, completes the header and has it sealed. Nothing is
-    /// stored.
+    /// Executes as many of the transactions as fit on the state after `parent`, completes the header and has it sealed.
+    /// Nothing is stored.
     ///
     /// # Errors
-    /// [`Failure`](crate::Failure) if the state after `parent` is not there, or the seal is refused.
+    /// [`Failure`](crate::Failure) if the state after `parent` is not available, or the seal is refused.
     fn build(
         &self,
         parent: &SealedHeader,
@@ -68,8 +69,8 @@ pub trait RoundBuilder: Send + Sync {
 
 /// The pool as the network sees it. Every method may take milliseconds and belongs on a thread that may block.
 pub trait PeerTransactions: Send + Sync {
-    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a peer's pool may
-    /// follow other rules.
+    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a
+    /// peer's pool may follow other rules.
     fn offer(&self, raw: &[Bytes]);
     /// The transactions that are ready for the next block.
     fn pending(&self) -> Vec<RecoveredTransaction>;
@@ -119,7 +120,7 @@ pub enum StoreError {
         /// The head.
         head: BlockNumber,
     },
-    /// What is read has no place in the memory of the client for which it is read.
+    /// The data does not fit into the memory of the client for which it is read.
     #[error("{reason}")]
     OutOfMemory {
         /// The client or plugin whose memory is used up.
@@ -172,7 +173,7 @@ pub trait TrieReader: Send + Sync {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError>;
 }
 
-/// The stored chain. All methods are point reads but [`ChainReader::logs`] and, for old blocks, `trie_of`.
+/// The stored chain. All methods are point reads, except [`ChainReader::logs`] and, for old blocks, `trie_of`.
 pub trait ChainReader: Send + Sync {
     /// The head, as one immutable value.
     fn head(&self) -> Arc<Head>;
@@ -237,10 +238,10 @@ pub trait ChainReader: Send + Sync {
         let _ = (block, address);
         Ok(Vec::new())
     }
-    /// The trie nodes that are kept: all of the newest blocks, and of older ones those that the store chose to keep.
+    /// The stored trie nodes: all nodes of the newest blocks, and a selection of the older blocks' nodes.
     fn trie(&self) -> Arc<dyn TrieReader>;
-    /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when they
-    /// are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
+    /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when
+    /// they are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
     /// [`StoreError::OutOfMemory`] when the caller has nothing left.
     ///
     /// # Errors
@@ -273,12 +274,12 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::NotNext`] when it does not follow the head; otherwise nothing was changed.
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
-    /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] at once.
+    /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] together.
     fn group_size(&self, _header: &Header) -> usize {
         1
     }
-    /// Applies the first of these consecutive blocks on top of the head, or several of them, in one atomic batch. Returns
-    /// how many; 0 only if there are none.
+    /// Applies the first of these consecutive blocks on top of the head, or several of them, in one atomic batch.
+    /// Returns how many; 0 only if there are none.
     ///
     /// # Errors
     /// See [`ChainWriter::commit`].
@@ -321,7 +322,7 @@ pub trait ChainWriter: Send + Sync {
     fn flush(&self) -> Result<(), StoreError>;
 }
 
-/// Small named records that a consensus engine keeps beside the chain across restarts. They can be computed again from
+/// Small named records that a consensus engine keeps in the database across restarts. They can be computed again from
 /// the chain while old state is kept, or record this node's own part in the voting.
 pub trait EngineRecords: Send + Sync {
     /// A record; `None` if there is none with this name.
@@ -361,18 +362,18 @@ pub struct ConsensusError {
     pub reason: String,
 }
 
-/// What became of a block that another node sent.
+/// Result of processing a block that another node sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockVerdict {
     /// It is the new head.
     Head,
-    /// It belongs to another branch than the head, and its execution gave what its header says.
+    /// It belongs to another branch than the head, and its execution gave the results that its header states.
     ExecutedOnSideBranch,
     /// It belongs to another branch than the head, and is executed once that branch is the better one.
     StoredOnSideBranch,
-    /// It was there already.
+    /// It was already stored.
     Known,
-    /// Its time has not come: it may be offered again then.
+    /// Its time has not come: offer it again then.
     NotYetDue,
     /// Its parent is not stored.
     ParentUnknown,
@@ -395,22 +396,23 @@ pub struct FailedBlock {
     pub number: Option<BlockNumber>,
     /// Its hash.
     pub hash: Option<B256>,
-    /// Why: not one of those that take it.
+    /// Why. Never a verdict that accepts the block.
     pub verdict: BlockVerdict,
 }
 
 /// Follows a batch of blocks through the import.
 pub trait BatchObserver: Send {
-    /// A block of the batch was committed, stored, or was there already.
+    /// A block of the batch was committed or stored, or was already in the database.
     fn passed(&mut self, number: BlockNumber, hash: B256);
     /// Whether the batch ends here. Asked before each block.
     fn is_cancelled(&self) -> bool;
 }
 
-/// Takes blocks from other nodes. Every method may take as long as an execution does and belongs on a thread that may block.
+/// Takes blocks from other nodes. Every method may take as long as an execution does and belongs on a thread that may
+/// block.
 pub trait BlockPort: Send + Sync {
-    /// Checks a header with a stored parent, beside whatever is being written. `Head` means that it is right; whether it wins is
-    /// decided by [`BlockPort::insert`].
+    /// Checks a header whose parent is stored; writes may run concurrently. `Head` means that the header is valid;
+    /// whether its branch wins is decided by [`BlockPort::insert`].
     fn verify_header(&self, header: &SealedHeader) -> BlockVerdict;
     /// Verifies, executes and stores a block.
     fn insert(&self, block: Block) -> BlockVerdict;
@@ -486,7 +488,7 @@ pub trait ConsensusEngine: Send + Sync {
         chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError>;
     /// Prepares the verification of several headers, in order of height, on any thread: recovers their signers in one
-    /// batch, and may note that a later one stands for earlier ones. Invalid headers are refused on verification.
+    /// batch, and may record that a later header vouches for earlier ones. Invalid headers are refused on verification.
     fn recover_ahead(&self, _headers: &[&SealedHeader]) {}
     /// Checks the body against the header without execution: uncles, and the roots of the lists.
     ///
@@ -527,7 +529,7 @@ pub trait ConsensusEngine: Send + Sync {
     /// The consensus fields of a block to be built on `parent`; roots, gas used and bloom are left zero.
     ///
     /// # Errors
-    /// [`ConsensusError`] if this node may not make a block now.
+    /// [`ConsensusError`] if this node is not permitted to make a block now.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -537,7 +539,7 @@ pub trait ConsensusEngine: Send + Sync {
     /// Puts the seal on a finished header.
     ///
     /// # Errors
-    /// [`ConsensusError`] if this node may not make a block now.
+    /// [`ConsensusError`] if this node is not permitted to make a block now.
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
     /// Called for each new canonical block, so that the engine can cache what later blocks need of it.
     fn observe(&self, _block: &RecoveredBlock) {}
@@ -555,7 +557,8 @@ pub enum InsertOutcome {
     },
     /// It was stored on a branch that does not win (yet).
     SideBranch {
-        /// Whether its execution gave what its header says. Without, it is executed when its branch wins.
+        /// Whether it was executed, with the results that its header states. If not, it is executed when its branch
+        /// wins.
         is_executed: bool,
     },
     /// It was already stored.
@@ -603,7 +606,7 @@ pub enum SignerMessage<'a> {
     Transaction(&'a Transaction),
 }
 
-/// Signs blocks and consensus messages of their maker, without exposing the key.
+/// Signs blocks and consensus messages of this node, without exposing the key.
 pub trait BlockSigner: Send + Sync {
     /// The account that signs.
     fn address(&self) -> Address;
@@ -612,8 +615,8 @@ pub trait BlockSigner: Send + Sync {
     /// # Errors
     /// [`CannotSign`] if the account is locked.
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
-    /// Signs the digest of this message. Does not block: a signer outside of this process begins to sign, and returns the
-    /// signature when it is asked for the same digest later.
+    /// Signs the digest of this message. Does not block: a signer outside of this process begins to sign, and returns
+    /// the signature when it is asked for the same digest later.
     ///
     /// # Errors
     /// [`CannotSign`]; [`CannotSign::is_pending`] while the signature is on its way.

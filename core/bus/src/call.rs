@@ -50,8 +50,8 @@ enum Handler<R: Request> {
 /// A function that may wait, in two forms.
 struct Waiting<R: Request> {
     typed: AsyncFunction<R, R::Reply>,
-    /// For callers beyond the plugin boundary. The frame is encoded where the reply is made: a long one takes tens of
-    /// milliseconds, which the caller's thread does not have.
+    /// For callers beyond the plugin boundary. The frame is encoded on the thread that makes the reply: encoding a long
+    /// one takes tens of milliseconds and would block the caller's thread.
     framed: AsyncFunction<R, Vec<u8>>,
 }
 
@@ -373,8 +373,8 @@ impl Bus {
     /// Calls the handler and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
-    /// [`BusError::Module`] with what the handler answers; [`BusError::NoHandler`] or [`BusError::Suspended`] when there
-    /// is none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also what
+    /// [`BusError::Module`] with the handler's error; [`BusError::NoHandler`] or [`BusError::Suspended`] when there is
+    /// none; [`BusError::TimedOut`] at the deadline; [`BusError::HandlerCrashed`] when it panicked; for work also what
     /// [`WorkPool::run`] reports.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, BusError> {
         let handler = self.find(R::TOPIC).ok_or_else(|| no_handler(R::NAME))?;
@@ -461,7 +461,7 @@ fn on_pool<R: Request>(
     }
 }
 
-/// A job that ends with `finish`, which turns its reply into what the caller takes.
+/// A job that ends with `finish`, which converts the reply to the form that the caller needs.
 fn job_on_pool<R: Request, T: Send + 'static>(
     pool: &WorkPool,
     function: Arc<impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static>,
@@ -499,7 +499,7 @@ fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, BusError>
 /// Handler panics since the process started.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// The same by request, for requests that have panicked. Nothing awaits under the lock.
+/// Handler panics by request. Nothing awaits under the lock.
 static PANICS_BY_NAME: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
 
 fn panics_by_name() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {

@@ -1,5 +1,5 @@
 //! Whether several clients send requests at present. Long jobs yield their thread only then: a yield lets requests of
-//! other clients be served at once, and costs a client that is alone an eighth of its traces.
+//! other clients be served immediately, but would make the traces of a lone client an eighth slower.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 
 use crate::ClientId;
 
-/// How long two clients count as present after the node heard of one and then of the other.
+/// How long two clients count as present after a message of one was followed by a message of the other.
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// The clients of this process.
@@ -33,7 +33,8 @@ struct ClientsHeard {
     epoch: Instant,
     /// The client of the latest message; 0 before the first.
     last: AtomicU64,
-    /// Nanoseconds from `epoch` to the latest message that was of another client than the one before; 0 before the first.
+    /// Nanoseconds from `epoch` to the latest message whose client differed from that of the previous message; 0 before
+    /// the first.
     changed: AtomicU64,
 }
 

@@ -33,7 +33,7 @@ struct State {
     turn: Option<Box<RunningJob>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,
-    /// Memory of what the message's answer is made from. Locked to add to it.
+    /// Memory of the data from which the message's answer is made. Locked to add to it.
     kept: Mutex<Vec<Reservation>>,
 }
 
@@ -52,8 +52,9 @@ struct RunningJob {
 
 /// How long a job runs before it checks again whether to give way.
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// How long a thread computes before it yields, if several clients are present. Each yield costs the caches, and makes the kernel
-/// prefer every thread that wakes up: every half millisecond, a trace of a millisecond took an eighth longer.
+/// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
+/// caches, and makes the kernel prefer every thread that wakes up: with a yield every half millisecond, a trace of one
+/// millisecond took an eighth longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 
 impl Default for State {
@@ -119,8 +120,8 @@ impl RunningJob {
 }
 
 /// Yields the thread if it has computed for long, in this job or in earlier ones, and another client may be waiting.
-/// Threads that serve cheap requests need microseconds; without this yield they wait for the end of a computing thread's
-/// time slice, several milliseconds.
+/// Threads that serve cheap requests need microseconds; without this yield they wait for the end of a computing
+/// thread's time slice, several milliseconds.
 fn yield_thread(now: Instant) {
     thread_local! {
         static YIELDED: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -169,8 +170,8 @@ impl CallContext {
         Self { origin, ..self }
     }
 
-    /// The same call, with `time` as its budget of computing time. All its jobs draw on it, in the work pool and on the
-    /// request's own task.
+    /// The same call, with `time` as its budget of computing time. All of the call's work counts, in the work pool and
+    /// on the request's own task.
     #[must_use]
     pub fn within_computing_time(self, time: Duration) -> Self {
         let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
@@ -196,7 +197,7 @@ impl CallContext {
         caller.has_large_reply.store(true, Ordering::Release);
     }
 
-    /// Whether a large reply to one of this caller's requests has been announced since the last look.
+    /// Whether a large reply to one of this caller's requests has been announced since the last call of this function.
     pub fn takes_large_reply(&self) -> bool {
         self.state.has_large_reply.swap(false, Ordering::AcqRel)
     }

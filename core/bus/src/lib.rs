@@ -2,9 +2,8 @@
 //!
 //! It owns the table of handlers and the broadcast channels of events. A *read handler* runs on the caller's own task,
 //! so that a read never waits behind another one. An *async handler* may wait, for an actor's answer for instance.
-//! *Work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly; work that usually
-//! ends at once is *attempted* on the caller's task first. What requests hold in memory draws on one budget
-//! ([`MemoryBudget`]).
+//! *Work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly; work that is usually
+//! short is *attempted* on the caller's task first. One budget limits the memory of all requests ([`MemoryBudget`]).
 //!
 //! Invariants: a call inside the process is a typed function call without encoding; every queue is bounded, and a full
 //! one is an immediate error to the caller; a call ends at its deadline, and its work sees that the caller has gone;

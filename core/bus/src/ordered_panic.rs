@@ -1,6 +1,6 @@
-//! Deliberate panics for the fault tests, in builds with debug assertions only, which releases are not: the variable
-//! `TENON_TEST_PANICS` names a file that lists where to panic. A line is a place and a name: `read GetHead`, `pool
-//! Call`, `task SetHead`, `actor chain`.
+//! Deliberate panics for the fault tests. Compiled only into builds with debug assertions, so never into a release. The
+//! variable `TENON_TEST_PANICS` names a file that lists where to panic, one place and name per line: `read GetHead`,
+//! `pool Call`, `task SetHead`, `actor chain`.
 
 /// Panics if the file lists this place and name.
 ///

@@ -76,7 +76,7 @@ impl ClientId {
         Self(PROCESS << KIND_SHIFT | process as u64)
     }
 
-    /// A plugin itself, for what the node holds because of the plugin and not of a client that calls it.
+    /// A plugin itself: charged for what the node holds for the plugin rather than for a client that calls it.
     pub const fn of_plugin(plugin: PluginId) -> Self {
         Self(PLUGIN << KIND_SHIFT | plugin.0 as u64)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for ClientId {
 pub struct PluginId(u32);
 
 impl PluginId {
-    /// The plugin that the host knows by this name, whatever it calls itself. A build that replaces another one has the same.
+    /// The plugin with this name in the host, not in its manifest. A build that replaces another one has the same id.
     pub fn of_name(name: &str) -> Self {
         Self(foldhash::fast::FixedState::default().hash_one(name) as u32)
     }
@@ -129,8 +129,8 @@ pub struct Origin {
     /// The plugin that made the call, set for calls that wait (work and actors). Reads, which are answered at once,
     /// leave it empty, because setting it would copy the context.
     pub plugin: Option<PluginId>,
-    /// What the plugins between the client and this call may do, together: a plugin that calls a method of another namespace
-    /// gains nothing by it.
+    /// Capabilities that all plugins between the client and this call have in common, so that a plugin gains none by
+    /// calling a method of another namespace.
     pub grants: CapabilitySet,
     /// Number of calls of methods of other namespaces that led here.
     pub depth: u8,

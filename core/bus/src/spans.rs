@@ -1,7 +1,8 @@
-//! Spans of what the node's threads do: reads, jobs of the pool, messages of actors, steps of the write path.
+//! Spans of the work of the node's threads: reads, jobs of the pool, messages of actors, steps of the write path.
 //!
-//! Off by default: a span then costs one relaxed load. During a recording (`debug_startGoTrace`) it costs two clock reads and a
-//! short lock. One recording runs at a time, and ends by itself at its maximum length, which bounds its memory.
+//! Off by default: a span then costs one relaxed load. During a recording (`debug_startGoTrace`) it costs two clock
+//! reads and a short lock. One recording runs at a time, and ends by itself at its maximum length, which bounds its
+//! memory.
 
 use std::{
     cell::Cell,
@@ -102,7 +103,7 @@ impl Drop for SpanGuard {
         let Some(began) = self.began else { return };
         let lasted = began.elapsed();
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        // A span that began before this recording is of the one before.
+        // A span that began before this recording belongs to an earlier one.
         let Some(Running { since, recording }) = running.as_mut().filter(|running| running.since <= began) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! Samples of what threads and tasks wait for: places of the pool, mailboxes, and locks.
+//! Samples of the waits of threads and tasks: for places of the pool, in mailboxes, and for locks.
 //!
 //! Off by default: a wait then costs one relaxed load. While sampling is on (`debug_setBlockProfileRate`,
 //! `debug_setMutexProfileFraction`) it costs a clock read and a short lock. Rates and scaling are those of Go's runtime
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What waits are sampled for.
+/// Kinds of waits that are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitKind {
     /// Anything that waits: for a place of a pool, in a mailbox, for a lock.
@@ -71,7 +71,7 @@ pub fn totals(kind: WaitKind) -> Vec<(WaitPlace, WaitTotal)> {
     totals.iter().filter(|((of, _), _)| *of == kind).map(|((_, place), total)| (*place, *total)).collect()
 }
 
-/// The time now if waits are sampled. To be given to [`record_wait`] when the wait is over.
+/// The current time if waits are sampled. Pass it to [`record_wait`] when the wait is over.
 pub fn wait_began() -> Option<Instant> {
     (BLOCKING_RATE.load(Ordering::Relaxed) > 0).then(Instant::now)
 }
@@ -115,13 +115,14 @@ fn record_blocking(waited: Duration, place: WaitPlace) {
     if nanoseconds >= rate {
         return add(WaitKind::Blocking, place, 1.0, waited);
     }
-    // A short wait is taken with the probability of its part of the rate, and then stands for those left out.
+    // A wait shorter than the rate is sampled with the probability `nanoseconds / rate`; its weight then accounts for
+    // those left out.
     if nanoseconds > 0 && turn() % rate < nanoseconds {
         add(WaitKind::Blocking, place, rate as f64 / nanoseconds as f64, waited);
     }
 }
 
-/// A number that does not follow the order of waits (SplitMix64).
+/// A pseudo-random number (SplitMix64), so that the choice of samples does not follow the order of waits.
 fn turn() -> u64 {
     let mut mixed = TURN.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -17,7 +17,7 @@ use crate::{
 /// Parked jobs per thread. Each keeps a system thread and the memory of its run.
 const PARKED_A_THREAD: usize = 8;
 
-/// Maximum of parked jobs, so that they fit into tokio's 512 blocking threads beside the running ones.
+/// Maximum number of parked jobs, so that they and the running ones fit into tokio's 512 blocking threads.
 const MAX_PARKED: usize = 256;
 
 /// A pool that runs `threads` jobs at a time and queues at most `queue` more, at most half of them of one client.
@@ -25,8 +25,8 @@ const MAX_PARKED: usize = 256;
 /// Clients and plugins share it fairly, as described in [`FairQueue`]. Long work calls [`CallContext::should_stop`]
 /// from time to time, which also yields its thread to a client whose turn it is.
 ///
-/// Jobs run on tokio's blocking threads: one job a request, so that the wake-up (15 to 80 µs,
-/// `docs/performance.md`) is paid once. Must be used from inside a tokio runtime.
+/// Jobs run on tokio's blocking threads: one job per request, so that the wake-up (15 to 80 µs, `docs/performance.md`)
+/// is paid once. Must be used from inside a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct WorkPool {
     name: &'static str,
@@ -55,7 +55,7 @@ impl WorkPool {
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
     /// # Errors
-    /// [`BusError::Busy`] at once if the queue is full, or if the deadline passes before the job begins;
+    /// [`BusError::Busy`] immediately if the queue is full, or if the deadline passes before the job begins;
     /// [`BusError::OutOfTime`] if the computing time of its message is used up; [`BusError::HandlerCrashed`] if it
     /// panicked; otherwise the job's own error.
     pub async fn run<T: Send + 'static>(
@@ -73,7 +73,7 @@ impl WorkPool {
         answer
     }
 
-    /// Runs work that may end at once on the caller's task; `None` if it gave up, or if the client's allowance is used
+    /// Runs work that is usually short on the caller's task; `None` if it gave up, or if the client's allowance is used
     /// up. Its time is charged to the client and to its message.
     pub(crate) fn attempt<T>(&self, context: &CallContext, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         let (client, began) = (context.origin().client, Instant::now());

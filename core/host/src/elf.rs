@@ -1,8 +1,8 @@
 //! Checks that bytes are a whole shared library for this machine, before the system's loader sees a text file or half a
-//! copy: its messages help little, and a truncated file can end the process with SIGBUS.
+//! copy: the loader's messages are unhelpful, and a truncated file can end the process with SIGBUS.
 //!
-//! The layout is the crate object's. Its own walk over a file's segments is not used: that reads tables whole, and does
-//! not say how long the file must be.
+//! Uses the layouts of the crate `object`, but not its walk over a file's segments, which reads whole tables and does
+//! not tell how long the file must be.
 
 use std::{fs::File, io, mem::size_of, os::unix::fs::FileExt};
 

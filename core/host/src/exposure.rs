@@ -14,7 +14,7 @@ use tenon_api::MethodPattern;
 /// The namespaces and methods that an endpoint exposes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Exposure {
-    /// None means all.
+    /// `None` means all.
     listed: Option<Arc<Listed>>,
 }
 
@@ -44,8 +44,8 @@ impl Exposure {
         Self::listed(namespaces.into_iter().map(Into::into).collect(), Vec::new())
     }
 
-    /// The same without the methods that match one of these patterns by any of their names. Has no effect on
-    /// [`Exposure::all`]: the Unix socket exposes everything.
+    /// Excludes methods that match one of these patterns by any of their names. Has no effect on [`Exposure::all`]: the
+    /// Unix socket exposes everything.
     #[must_use]
     pub fn refusing(self, patterns: impl IntoIterator<Item = MethodPattern>) -> Self {
         let Some(listed) = self.listed else { return self };
@@ -78,7 +78,7 @@ impl Exposure {
         self.listed.as_ref().map_or("*", |listed| &listed.text)
     }
 
-    /// The namespaces; none if all are exposed.
+    /// The namespaces; `None` if all are exposed.
     pub fn namespaces(&self) -> Option<&[String]> {
         self.listed.as_deref().map(|listed| &*listed.namespaces)
     }

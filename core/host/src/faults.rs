@@ -22,7 +22,8 @@ pub(crate) enum Fault {
     Panic,
     /// It timed out.
     Late,
-    /// Its process ended, it gave no valid result, or it did not handle the panic of what it called.
+    /// Its process ended, it gave no valid result, or it reported a panic of the code that it called instead of
+    /// handling it.
     Other,
 }
 

@@ -1,8 +1,8 @@
-//! Calls that plugins make of methods of other namespaces, by name and with JSON, as clients do.
+//! Calls by plugins to methods of other namespaces, by name and with JSON, as clients make them.
 //!
-//! Invariants: the method can do no more than both plugins were granted; such calls lead to at most [`MAX_DEPTH`] further
-//! ones, those on a plugin's own account to at most [`MAX_OWN_CALLS`]; each has a deadline; parameters are complete JSON,
-//! because in-process plugins trust the host for that.
+//! Invariants: the called method has only the capabilities that both plugins were granted; such calls nest at most
+//! [`MAX_DEPTH`] deep, and a plugin makes at most [`MAX_OWN_CALLS`] at a time on its own account; each has a deadline;
+//! parameters are complete JSON, because in-process plugins trust the host for that.
 
 use std::{
     sync::{
@@ -23,10 +23,10 @@ use crate::{Caller, Exposure, router::WeakRouter};
 pub const MAX_METHOD: usize = 256;
 /// Maximum length of the parameters, bytes.
 pub const MAX_PARAMS: usize = 5 << 20;
-/// Maximum number of such calls that lead to one another.
+/// Maximum nesting depth of such calls.
 const MAX_DEPTH: u8 = 4;
-/// Maximum number of calls that one plugin makes on its own account at a time. Such a call begins a depth of its own: without
-/// this bound a method that calls itself so would fill the stack of the node's thread.
+/// Maximum number of calls that one plugin makes on its own account at a time. The depth of such a call starts at zero
+/// again, so without this bound a method that calls itself this way would overflow the stack of the node's thread.
 const MAX_OWN_CALLS: usize = 32;
 /// Longest time of a call, for those that have no earlier deadline: on a plugin's own account, or for a subscription.
 const MAX_TIME: Duration = Duration::from_secs(300);
@@ -37,16 +37,16 @@ pub(crate) struct JsonCalls {
     id: PluginId,
     granted: CapabilitySet,
     memory: MemoryBudget,
-    /// Its calls on its own account that run.
+    /// Number of its running calls on its own account.
     own_calls: Arc<AtomicUsize>,
 }
 
-/// A call on a plugin's own account that runs.
+/// A running call on a plugin's own account.
 struct OwnCall(Arc<AtomicUsize>);
 
 impl OwnCall {
     fn begin(running: &Arc<AtomicUsize>) -> Result<Self, Failure> {
-        // Dropped at once, and so counted down again, when there are too many.
+        // Dropped immediately if there are too many, which decrements the count again.
         let call = Self(Arc::clone(running));
         if running.fetch_add(1, Ordering::Relaxed) < MAX_OWN_CALLS {
             return Ok(call);
@@ -63,13 +63,13 @@ impl Drop for OwnCall {
 }
 
 impl JsonCalls {
-    /// For the plugin with this id, which was granted these capabilities.
+    /// Calls for the plugin with this id, which was granted these capabilities.
     pub(crate) fn new(router: WeakRouter, id: PluginId, granted: CapabilitySet, memory: MemoryBudget) -> Self {
         Self { router, id, granted, memory, own_calls: Arc::default() }
     }
 
-    /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin asks;
-    /// without one it asks on its own account.
+    /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin
+    /// asks; without one it asks on its own account.
     pub(crate) fn call_method(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
             let own_call = if is_own(context) { Some(OwnCall::begin(&self.own_calls)?) } else { None };
@@ -90,12 +90,12 @@ impl JsonCalls {
             let params = (!params.is_empty()).then_some(params.as_str());
             let answer = router.call_method(&method, params, &Caller::new(Exposure::all(), context)).await;
             let answer = answer.map_err(|failure| match failure.code {
-                // Of the called plugin; not of the one that calls.
+                // The called plugin panicked, not the calling one.
                 FailureCode::CRASHED => Failure { code: FailureCode::CALLEE_CRASHED, ..failure },
                 _ => failure,
             })?;
             let json = answer.as_ref();
-            // The answer, and its copy for the plugin, until that is handed over.
+            // Counts the answer and its copy for the plugin.
             let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2))?;
             Ok(json.to_vec())
         })
@@ -144,7 +144,7 @@ impl JsonCalls {
     }
 }
 
-/// Whether no client asks: the plugin does, or its work of its own.
+/// Whether the plugin calls on its own account and not for a client.
 fn is_own(context: Option<&CallContext>) -> bool {
     context.is_none_or(|context| context.origin().client == ClientId::INSIDE)
 }

@@ -187,7 +187,7 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// As the system tells them.
+    /// As the system reports them.
     pub fn of(facts: &Metadata) -> Self {
         Self { mode: facts.mode(), user: facts.uid(), group: facts.gid(), is_folder: facts.is_dir() }
     }

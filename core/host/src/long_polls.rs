@@ -28,8 +28,8 @@ use crate::plugin_interface::PluginCall;
 /// Minimum size of a large reply, in bytes: reading it and writing it as JSON takes about a millisecond.
 pub(crate) const LARGE_REPLY: usize = 128 << 10;
 
-/// Time of a call's polls before other calls have their turn. Moving a thread's tasks to another thread costs some tens of
-/// microseconds, so it is not done for each piece of a text.
+/// Time of a call's polls before other calls have their turn. Moving a thread's tasks to another thread costs some tens
+/// of microseconds, so it is not done for each piece of a text.
 const SLICE: Duration = Duration::from_millis(5);
 
 /// Permits for polls that take long. Clones share them.
@@ -100,7 +100,7 @@ async fn until_woken() {
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-/// Length of what a plugin will read of a reply, bytes: its frame, or the failure's texts.
+/// Number of bytes that a plugin reads from a reply: its frame, or the failure's texts.
 pub(crate) fn reply_length(reply: &Result<Vec<u8>, Failure>) -> usize {
     match reply {
         Ok(frame) => frame.len(),
@@ -125,7 +125,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let working = tokio::spawn(async move { beside_connections(|| receiver.recv().is_ok()) });
 
-        // Needs the only worker, which would block for ever otherwise.
+        // Needs the only worker, which would otherwise block forever.
         tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
 
         assert!(working.await.unwrap());

@@ -33,7 +33,7 @@ pub trait OpenedPlugin: Send {
 
 /// Arguments of a plugin's start.
 pub struct PluginStart<'a> {
-    /// Its name in the host, whatever its manifest says. Budgets and log lines use it.
+    /// Its name in the host, which may differ from the one in its manifest. Budgets and log lines use it.
     pub name: &'a str,
     /// Time limit, if less than the plugin's own.
     pub most: Duration,

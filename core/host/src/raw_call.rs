@@ -39,7 +39,7 @@ impl<'a> RawCall<'a> {
         Self(Text::Owned { text, method, params, _memory: memory })
     }
 
-    /// Creates a call with copies of these.
+    /// Creates a call with copies of these texts.
     pub fn copied(method: &str, params: Option<&str>) -> Self {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
         // Wiped, because it may hold a password. Copies are rare.

@@ -85,7 +85,7 @@ pub struct RouteTable {
     /// Clients cannot choose its keys, so a predictable hash is safe.
     methods: HashMap<Box<str>, Route, FixedState>,
     namespaces: BTreeMap<String, Arc<RunningPlugin>>,
-    /// The same plugins by other names of their namespaces.
+    /// Plugins by the other names of their namespaces.
     aliases: BTreeMap<String, Arc<RunningPlugin>>,
 }
 
@@ -245,13 +245,14 @@ impl Router {
     /// cancels the call.
     ///
     /// # Errors
-    /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
-    /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
+    /// The plugin's error; `-32601` when no plugin serves the method, or the caller's endpoint does not expose its
+    /// namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call_method(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
         self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
 
-    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
+    /// As [`Router::call_method`], for a call that may own its text: that is freed when the plugin has decoded the
+    /// parameters.
     ///
     /// # Errors
     /// As [`Router::call_method`].
@@ -328,8 +329,8 @@ impl Router {
     /// Dropping the stream ends it.
     ///
     /// # Errors
-    /// What the plugin answers; `-32601` when the namespace or the kind does not exist or is not exposed;
-    /// `-32005` at the deadline.
+    /// The plugin's error; `-32601` when the namespace or the kind does not exist or is not exposed; `-32005` at the
+    /// deadline.
     pub async fn subscribe(
         &self,
         namespace: &str,
@@ -366,8 +367,8 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// Whether a call of this method may hold passwords or keys: the text of the call is wiped. An unknown method counts
-    /// if it begins like one that takes secrets: it may be one that is misspelt, or whose plugin is disabled.
+    /// Whether a call of this method may hold passwords or keys: the text of the call is wiped. An unknown method
+    /// counts if it begins like one that takes secrets: it may be one that is misspelt, or whose plugin is disabled.
     pub fn takes_secrets(&self, method: &[u8]) -> bool {
         if self.inner.secret_initials.load(Ordering::Acquire) & initial_bit(method) == 0 {
             return false;
@@ -376,13 +377,14 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_none_or(|route| route.takes_secrets)
     }
 
-    /// Whether a plugin wants to receive many calls of this method together before the first of them runs.
+    /// Whether the plugin prepares successive calls of this method in a batch together ([`Router::call_ahead`]).
     pub fn is_called_ahead(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }
 
-    /// Passes a plugin the parameters of many successive calls of a method in a batch (raw JSON of each `params`), so
-    /// that it can do their common work once. Its answer is ignored: the calls themselves report any failure.
+    /// Passes the parameters of many successive calls of a method in a batch (raw JSON of each `params`) to its plugin,
+    /// so that it can do the work they share once. The plugin's answer is ignored: the calls themselves report any
+    /// failure.
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));
@@ -544,7 +546,7 @@ impl Router {
                 NoPlace::QueueFull => "too many slow calls are waiting; try again later",
                 NoPlace::ClientFull => "too many of your slow calls are waiting; try again later",
                 NoPlace::Displaced => {
-                    "too many of your slow calls were waiting, and other clients ask; try again later"
+                    "too many of your slow calls were waiting, and other clients need the places; try again later"
                 }
                 NoPlace::Late => "request timed out",
             })

@@ -126,8 +126,8 @@ impl RunningPlugin {
         Failure::limit(format!("plugin {} has the maximum number of calls ({most}); try again later", self.name))
     }
 
-    /// Counts the failure of a call if it is the plugin's fault. Logs calls that timed out, the first, second, fourth
-    /// and so on: they leave no other trace.
+    /// Counts the failure of a call if it is the plugin's fault. Logs the first, second, fourth, eighth and so on call
+    /// that timed out: nothing else records them.
     pub(crate) fn note_failure(&self, method: u32, failure: &Failure) {
         if self.faults.note(failure) != Fault::Late {
             return;
@@ -214,7 +214,7 @@ impl RunningPlugin {
     pub async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
         loop {
-            // A look-up that has just been refused entry may hold a share briefly.
+            // A look-up that was just refused entry may still hold a share briefly.
             match Arc::try_unwrap(plugin) {
                 Ok(last) => {
                     // The plugin's own code runs, and may block.

@@ -21,12 +21,12 @@ pub struct Space {
 }
 
 impl Space {
-    /// The space of the module `name`. None in `spaces`: this node keeps none.
+    /// The space of the module `name`. `spaces` is `None` if this node has no storage for plugins.
     pub fn new(name: &str, limits: SpaceLimits, spaces: Option<&Arc<dyn PluginSpaces>>) -> Self {
         Self { name: name.into(), limits, spaces: spaces.map(Arc::downgrade) }
     }
 
-    /// Answers a request for the space; none if the topic is another one.
+    /// Answers a request for the space; `None` if the topic is another one.
     pub(crate) fn answer(&self, topic: Topic, frame: &[u8]) -> Option<ExportedFuture> {
         let answer = match topic {
             GetRecords::TOPIC => self.read(frame, |spaces, request: GetRecords| spaces.get(&self.name, &request.keys)),
@@ -44,7 +44,7 @@ impl Space {
     /// The storage of all plugins.
     ///
     /// # Errors
-    /// If this node keeps none.
+    /// If this node has no storage for plugins.
     pub fn spaces(&self) -> Result<Arc<dyn PluginSpaces>, Failure> {
         let spaces = self.spaces.as_ref().and_then(Weak::upgrade);
         spaces.ok_or_else(|| Failure::server("this node has no storage for plugins"))

@@ -60,20 +60,21 @@ pub struct Slot {
 
 #[derive(Default)]
 struct Parts {
-    /// None once it has ended.
+    /// `None` once it has ended.
     current: Option<Part>,
     /// Whether the next instance listens, or is about to.
     is_noting: bool,
     /// Whether the next instance has accepted the subscription. It takes over when `current` has ended.
     has_next: bool,
-    /// None also once it has ended.
+    /// `None` also once it has ended.
     next: Option<Part>,
     /// Items of `next` that `current` has not sent. They are taken from the plugin so that events do not pile up on the
     /// bus.
     ahead: VecDeque<Item>,
     /// Remaining items of `current`, to be sent first.
     backlog: VecDeque<Item>,
-    /// Items that `current` has sent since `next` listens too and that `next` has not sent: `next` will send them too.
+    /// Items that `current` has sent since `next` began to listen. `next` will send them too, and they are then
+    /// skipped.
     overlap: VecDeque<OwnedBytes>,
     /// During the takeover the reader must not poll `current`: it wakes the task that polled it last, and both wait.
     is_collected: bool,
@@ -130,7 +131,7 @@ impl Slot {
         let mut items = plugin.instance.subscribe(index, params.as_deref(), caller);
         let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
         accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
-        // From now on it receives events: its items are kept, whatever the reader is doing.
+        // From now on it receives events, and its items are kept even while the reader is busy.
         let mut ahead = VecDeque::new();
         let mut parts = loop {
             if let Some(parts) = self.try_lock() {
@@ -436,8 +437,8 @@ impl PluginStream {
         accepted(item.await)
     }
 
-    /// The next item, the `result` of a notification; none at the end. An error is the last item: the plugin's reason,
-    /// or the notice that its namespace was removed. Cancel-safe.
+    /// The next item, the `result` of a notification; `None` at the end. An error is the last item: the plugin's
+    /// reason, or the notice that its namespace was removed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<JsonBytes, Failure>> {
         poll_fn(|task| self.slot.poll_next(task)).await
     }

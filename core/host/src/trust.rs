@@ -17,7 +17,7 @@ use crate::{
     library_file::{Ownership, check_owner, library_name},
 };
 
-/// The file with the hashes of the built-in plugins, beside their libraries. The build writes it, as `sha256sum` does.
+/// The file with the hashes of the built-in plugins, next to their libraries. The build writes it, as `sha256sum` does.
 pub const BUILT_IN_LIST: &str = "built-in-plugins.sha256";
 
 /// Maximum length of the list, in bytes.
@@ -55,8 +55,8 @@ pub struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// Reads the list beside the libraries in `folder`; none if there is no list. Its owner and permissions are checked
-    /// like a library's.
+    /// Reads the list next to the libraries in `folder`; `None` if there is no list. Its owner and permissions are
+    /// checked like a library's.
     ///
     /// # Errors
     /// [`HostError::Untrusted`] if others could have written it, or a line is malformed; [`HostError::File`].

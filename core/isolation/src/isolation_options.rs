@@ -20,7 +20,7 @@ impl Isolation {
         }
     }
 
-    /// The reverse of [`Isolation::name`].
+    /// The isolation with this [name](Isolation::name).
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::InProcess, Self::Process].into_iter().find(|isolation| isolation.name() == name)
     }

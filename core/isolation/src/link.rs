@@ -101,7 +101,7 @@ pub(crate) struct Link {
     next: AtomicU64,
     /// Nothing awaits under the lock.
     slots: Mutex<Slots>,
-    /// As above; the plugin assigns the numbers.
+    /// Running bus requests, by numbers that the plugin assigns. Nothing awaits under the lock.
     bus: Mutex<HashMap<u64, BusRequest>>,
     pub(crate) backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
@@ -242,7 +242,7 @@ impl Link {
         params: Option<&str>,
         caller: &Caller,
     ) -> Result<Items, Failure> {
-        // One slot more than the credit, for the reason when the process ends.
+        // One slot more than the credit, for the error that is sent if the process ends.
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
         let length = params.map_or(0, str::len);
         let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), (Kind::Subscribe, length), |out| {
@@ -295,7 +295,7 @@ impl Link {
         }
     }
 
-    /// The context of a call in flight; none if there is no call with this number.
+    /// The context of a call in flight; `None` if there is no call with this number.
     fn context_of(&self, call: u64) -> Option<CallContext> {
         self.slots().taken.get(&call).map(|slot| slot.context.clone())
     }
@@ -333,7 +333,7 @@ impl Link {
                 if self.out.waiting() > self.limits.pause_at {
                     self.out.waits_no_more_than(self.limits.pause_at).await;
                 }
-                // A process that sends without end must not block this thread's other tasks, nor its own end.
+                // A process that never stops sending must not block this thread's other tasks, nor the end of this one.
                 tokio::task::consume_budget().await;
                 if self.has_too_much.load(Ordering::Relaxed) {
                     return Ending::Unread(self.limits.end_at);
@@ -463,7 +463,7 @@ impl Link {
         }
     }
 
-    /// Memory for an item that waits for its subscriber; none for a small one.
+    /// Memory for an item that waits for its subscriber; `None` for a small one.
     fn hold_item(&self, item: &Answer) -> Result<Option<Reservation>, OutOfMemory> {
         match length_of(item) {
             length if length > UNCOUNTED_ITEM => self.memory.reserve(MemoryUse::PluginFrames, length).map(Some),
@@ -573,7 +573,7 @@ impl Drop for Item {
 /// Cancels the call or subscription in the process.
 struct CancelOnDrop {
     link: Arc<Link>,
-    /// None once it has been answered.
+    /// `None` once it has been answered.
     id: Option<u64>,
 }
 
@@ -592,7 +592,7 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    /// The next item; none at the end.
+    /// The next item; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Answer> {
         let item = self.receiver.recv().await.map(Item::take);
         match (&item, self.guard.id) {

@@ -16,8 +16,8 @@ use crate::wire::{Kind, put_frame, wipe};
 /// Maximum waiting bytes for a new call to be accepted: beyond that, the other side does not read.
 pub(crate) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
 
-/// Waiting bytes up to this number are not counted in the budget, and beyond it in steps of this size: most calls must
-/// not pay for the lock.
+/// Up to this many waiting bytes are not counted in the budget, and more are counted in steps of this size, so that
+/// most calls do not take the lock.
 const MEMORY_STEP: usize = 64 * 1024;
 
 /// Initial capacity of a buffer.
@@ -201,8 +201,8 @@ impl Outgoing {
         Ok(is_empty)
     }
 
-    /// Writes the frames for ever. Partly written data stays in the buffer, so that [`Outgoing::write_now`] can
-    /// continue where this stopped.
+    /// Writes the frames until it is dropped. Partly written data stays in the buffer, so that [`Outgoing::write_now`]
+    /// can continue where this stopped.
     pub(crate) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
         loop {
             self.filled.notified().await;
@@ -219,8 +219,8 @@ impl Outgoing {
         }
     }
 
-    /// Writes the frames for ever. `others_follow` returns whether to let other tasks append frames first: under load
-    /// one write then carries many frames, and a lone frame is not delayed.
+    /// Writes the frames until it is dropped. `others_follow` returns whether to let other tasks append frames first:
+    /// under load one write then carries many frames, and a lone frame is not delayed.
     pub(crate) async fn pump(&self, socket: &UnixStream, others_follow: impl Fn() -> bool) -> io::Error {
         let mut taken = Vec::new();
         loop {

@@ -58,7 +58,7 @@ pub(crate) enum ProcessError {
 /// The process itself. Dropping it kills it.
 pub(crate) struct ChildProcess {
     id: u32,
-    /// None once it has been reaped, or another thread waits for it.
+    /// `None` once it has been reaped, or another thread waits for it.
     child: Option<Child>,
 }
 
@@ -185,7 +185,7 @@ pub struct Leftovers {
     pub threads_after: u64,
     /// Private memory in KiB, after all one-time allocations.
     pub memory_before: u64,
-    /// The same after the last cycle.
+    /// Private memory in KiB after the last cycle.
     pub memory_after: u64,
     /// Whether it was still mapped after it had been unmapped.
     pub stays: bool,
@@ -223,7 +223,7 @@ pub fn run_load_cycles(
                     }
                     Kind::Refused => Err(ProcessError::Refused(fields.rest_text()?.to_owned())),
                     Kind::Overrun => {
-                        let words = format!("it took more than {:?} of processor time", options.processor_time);
+                        let words = format!("it used more than {:?} of processor time", options.processor_time);
                         Err(ProcessError::Refused(words))
                     }
                     _ => Err(frame.unexpected().into()),

@@ -359,7 +359,7 @@ impl Supervisor {
         let _ = self.shared.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
     }
 
-    /// Serves until the process ends, and returns the reason; none if it was stopped.
+    /// Serves until the process ends, and returns the reason; `None` if it was stopped.
     async fn serve(&self, process: Process, early: Vec<Early>, link: &Arc<Link>) -> Option<String> {
         let Process { running, socket, output, buffer } = process;
         let output = tokio::spawn(read_output(output, Arc::clone(&self.spec)));
@@ -410,7 +410,7 @@ impl Supervisor {
         what.unwrap_or(how)
     }
 
-    /// Restarts the process after a pause, within the limit; none if it has been stopped or has failed for good.
+    /// Restarts the process after a pause, within the limit; `None` if it has been stopped or has failed for good.
     async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<Early>)> {
         let IsolationOptions { restarts, restart_window, first_pause, longest_pause, .. } = self.spec.options;
         loop {

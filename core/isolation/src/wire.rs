@@ -72,7 +72,7 @@ kinds! {
     BusReply = 0x09, most MAX_FRAME;
     /// Host: an event of `BusSubscribe`.
     BusItem = 0x0a, most MAX_FRAME;
-    /// Host: the last of `BusSubscribe`.
+    /// Host: the end of a `BusSubscribe`; no event follows.
     BusEnd = 0x0b, most 0;
     /// Host: checks whether the process still responds.
     Ping = 0x0c, most 0;
@@ -86,7 +86,7 @@ kinds! {
     Reply = 0x84, most MAX_FRAME;
     /// Child: an item of a subscription.
     Item = 0x85, most MAX_ITEM;
-    /// Child: the last of a subscription, exactly once.
+    /// Child: the end of a subscription, exactly once.
     End = 0x86, most 0;
     /// Child: a bus request, with the call or subscription for which it is made, 0 for none.
     BusCall = 0x87, most MAX_QUESTION + 24;
@@ -241,7 +241,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a reply as the body of a frame of this kind. One that does not fit becomes a failure that says so.
+/// Appends a reply as the body of a frame of this kind. A reply that is too long is replaced by a failure that says so.
 pub(crate) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
     let largest = kind.most().saturating_sub(64);
     match result {

@@ -97,7 +97,7 @@ impl ModuleRegister {
         let begun = Instant::now();
         if operation == ModuleOperation::Enable {
             if state == ModuleState::Failed {
-                // Removes the remains of the failed one.
+                // Removes what is left of the failed actor.
                 let _ = switch.stop().await;
             }
             self.start_again(actor, switch).await?;
@@ -119,7 +119,7 @@ impl ModuleRegister {
                 module = actor.name(),
                 operation = operation.name(),
                 dependants = dependants.join(", "),
-                "told"
+                "enabled modules depend on this one"
             );
         }
         let report = self.report(actor.name(), operation, new_state, started);
@@ -146,7 +146,7 @@ impl ModuleRegister {
         let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
         let known = self.known_actors();
         let actors = known.iter().filter(|other| uses(other)).map(|other| other.name().to_owned());
-        // Actors that cannot be stopped are not announced.
+        // No plugins are listed for an actor that cannot be stopped.
         let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
         let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
         let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();

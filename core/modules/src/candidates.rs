@@ -1,4 +1,5 @@
-//! From a library's file to a started plugin: which builds may be loaded, where they run, and what they are granted.
+//! From a library's file to a started plugin: decides which builds may be loaded, where they run, and which
+//! capabilities they are granted.
 
 use std::{
     path::Path,
@@ -34,8 +35,8 @@ pub(crate) struct CheckedCandidate {
 }
 
 impl ModuleRegister {
-    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
-    /// own settings; empty means none. Blocks for a few milliseconds.
+    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the
+    /// plugin's own settings; empty means none. Blocks for a few milliseconds.
     ///
     /// # Errors
     /// [`ModuleError`]: nothing has changed, except that the library may stay mapped.
@@ -63,7 +64,7 @@ impl ModuleRegister {
         self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
-    /// Sets the builds that the operator's settings vouch for. RunningPlugin plugins are not affected.
+    /// Sets the builds that the operator's settings vouch for. Running plugins are not affected.
     pub fn vouch_for(&self, builds: VouchedBuilds) {
         *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
     }
@@ -83,8 +84,8 @@ impl ModuleRegister {
     ///
     /// # Errors
     /// [`ModuleError::UnknownBuild`] for a foreign build that has the name of a built-in plugin, or would replace a build
-    /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process` isolation
-    /// in its settings.
+    /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process`
+    /// isolation in its settings.
     pub(crate) fn judge(
         &self,
         library: CheckedLibrary,

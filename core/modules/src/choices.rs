@@ -1,7 +1,7 @@
 //! The operator's run-time choices, stored for the next start.
 //!
-//! A choice holds as long as the settings for its module are what they were when it was made: a later change of the
-//! file overrides it.
+//! A choice applies as long as the settings for its module are the same as when it was made: a later change of the
+//! settings file overrides it.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ pub(crate) struct Choices {
     ends: BTreeMap<String, End>,
 }
 
-/// When a module is to be disabled.
+/// When a module will be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
     /// Seconds after 1970.
@@ -55,9 +55,9 @@ struct Choice {
     path: PathBuf,
     /// JSON text of its own settings.
     settings: String,
-    /// What the settings said then; none if they did not mention the module.
+    /// The settings of the module at that time; `None` if they did not mention it.
     settled: Option<Settled>,
-    /// Capabilities granted at run time; none if the settings decide.
+    /// Capabilities granted at run time; `None` if the settings decide.
     #[serde(default)]
     grants: Option<ChosenGrants>,
     /// SHA-256 of the build that the operator vouched for at run time.
@@ -65,7 +65,7 @@ struct Choice {
     vouched: Option<String>,
 }
 
-/// Capabilities granted at run time. They hold as long as the settings grant what they granted then.
+/// Capabilities granted at run time. They apply as long as the settings grant the same capabilities as then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChosenGrants {
     capabilities: Vec<String>,

@@ -52,8 +52,8 @@ impl ModuleRegister {
         run_at_low_priority(move || host.keep(&name, choices)).await
     }
 
-    /// The current choices, if they are stored, and the library copies in use. None while the node stops: all modules
-    /// are gone then, not by an operator's choice, and the last stored choices remain valid.
+    /// The current choices, if they are stored, and the library copies in use. `None` while the node stops: all modules
+    /// are gone then, but not by an operator's choice, so the last stored choices remain valid.
     fn to_be_kept(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
         let modules = self.modules();
         if modules.is_shutting_down {

@@ -1,4 +1,4 @@
-//! When modules that are enabled for a limited time are to be disabled.
+//! When modules that are enabled for a limited time will be disabled.
 
 use std::{
     collections::BTreeMap,

@@ -38,7 +38,7 @@ pub enum ModuleError {
         /// SHA-256 of the library, hex.
         hash: String,
     },
-    /// The settings want a foreign build to run in the node's own process.
+    /// The settings require a foreign build to run in the node's own process.
     #[error("module {name}: {}: isolation = \"in-process\", but this build (SHA-256 {hash}) is neither built in nor \
         vouched for, and nothing would restrict it in the node's process; vouch for it with --trust or \
         plugins.trusted, or leave isolation out", path.display())]
@@ -50,7 +50,7 @@ pub enum ModuleError {
         /// SHA-256 of the library, hex.
         hash: String,
     },
-    /// A foreign build wants to serve a namespace of a built-in plugin.
+    /// A foreign build would serve a namespace of a built-in plugin.
     #[error("plugin {}: namespace {namespace} belongs to a built-in plugin, and this build is neither built in nor vouched for; \
         build it with a namespace of its own, or vouch for it with --trust or plugins.trusted", path.display())]
     ReservedNamespace {

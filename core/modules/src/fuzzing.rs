@@ -2,7 +2,7 @@
 
 use crate::{PluginPlan, choices::Choices};
 
-/// Applies a choices file with this text to the settings' plans. Returns the plans and the text written back; none if
+/// Applies a choices file with this text to the settings' plans. Returns the plans and the text written back; `None` if
 /// the text is refused.
 pub fn choices(text: &[u8], settled: &[PluginPlan]) -> Option<(Vec<PluginPlan>, Vec<u8>)> {
     let choices = Choices::decode(text).ok()?;

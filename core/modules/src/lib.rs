@@ -1,17 +1,17 @@
-//! The register of what can be switched while the node runs: plugins, and the parts of the node (module actors) that operators
-//! start and stop like plugins.
+//! The register of the modules that can be switched while the node runs: plugins, and the parts of the node (module
+//! actors) that operators start and stop like plugins.
 //!
-//! It owns the state of every module, the operations on them (load, enable, disable, replace, unload, and the changes of
-//! the settings), the operator's choices that outlast the node, and `tenon module check`. Plugins run by `core/host`, or by
-//! `core/isolation` in processes of their own; which of the two, and with what grants, is decided here by the hash of the library's
-//! content.
+//! It owns the state of every module, the operations on them (load, enable, disable, replace, unload, and the changes
+//! of the settings), the operator's choices that outlast the node, and `tenon module check`. Plugins run by
+//! `core/host`, or by `core/isolation` in processes of their own; which of the two, and with what grants, is decided
+//! here by the hash of the library's content.
 //!
-//! Invariants: one operation runs at a time, and is done as a whole or changes nothing; a foreign plugin is granted only
-//! what the operator named; an operator's choice is never lost or overridden without a log line. It knows no namespace, no
-//! transport, and module actors by name only.
+//! Invariants: one operation runs at a time, and is done as a whole or changes nothing; a foreign plugin is granted
+//! only the capabilities that the operator named; an operator's choice is never lost or overridden without a log line.
+//! It knows no namespace, no transport, and module actors by name only.
 //!
-//! [`ModuleRegister`] is in `register`; the data types beside it (`actor`, `plugin_module`, `choices`, `ends`, `plugin_plan`) import
-//! neither it nor its operations.
+//! [`ModuleRegister`] is in `register`; the data types in `actor`, `plugin_module`, `choices`, `ends` and `plugin_plan`
+//! import neither it nor its operations.
 
 #![forbid(unsafe_code)]
 

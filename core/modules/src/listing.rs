@@ -1,4 +1,4 @@
-//! What the register says about its modules.
+//! Lists modules and their details.
 
 use tenon_api::messages::ModuleInfo;
 

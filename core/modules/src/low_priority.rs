@@ -1,9 +1,9 @@
 //! Background work of operations, for which only the operator waits: reading, hashing, copying and mapping libraries,
 //! starting processes, tidying up.
 //!
-//! Invariant: it runs beside other callers' work, never instead of it: on its own thread, which yields to every other
-//! one and ends with the work, so that nothing of a library stays behind in it. Low priority alone is not enough: a
-//! thread that computes without a break keeps its processor until the system's next tick, milliseconds later.
+//! Invariant: it never delays other callers' work. It runs on its own thread, which yields to every other one and ends
+//! with the work, so that no thread-local of a library outlives it. Low priority alone is not enough: a thread that
+//! computes without a break keeps its processor until the system's next tick, milliseconds later.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

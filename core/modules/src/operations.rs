@@ -148,7 +148,7 @@ impl ModuleRegister {
         self.conclude(report).await
     }
 
-    /// Changes or removes the end of a module enabled for a limited time. None if the module has to be started first.
+    /// Changes or removes the end of a module enabled for a limited time. `None` if the module must be started first.
     pub(crate) fn change_end(
         &self,
         name: &str,
@@ -216,8 +216,8 @@ impl ModuleRegister {
             }
             (module.plan.clone(), module.build.clone(), module.is_path_settled)
         };
-        // Starts the library that was checked when it was loaded, whatever is at its path by now. A failed one may have
-        // been repaired.
+        // Starts the library that was checked when it was loaded, even if its path now holds another one. A failed
+        // library may have been repaired.
         let (is_failed, is_running) = {
             let modules = self.modules();
             let module = modules.get(name)?;

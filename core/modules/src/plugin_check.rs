@@ -56,11 +56,11 @@ pub struct Check {
 /// Result of [`check_plugin`].
 #[derive(Clone, Debug)]
 pub struct CheckReport {
-    /// What the plugin says about itself.
+    /// The plugin's own description.
     pub library: LibraryDetails,
     /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
-    /// Leftovers of repeated loading and unloading; none if it did not finish.
+    /// Leftovers of repeated loading and unloading; `None` if it did not finish.
     pub loads: Option<LoadFigures>,
 }
 
@@ -208,7 +208,7 @@ async fn call_served(host: &ModuleRegister, method: &str, params: Option<&str>) 
     host.router().call_method(method, params, &caller()).await.map(drop)
 }
 
-/// What is known of the module's library.
+/// Details of the module's library.
 fn library_of(module: &ModuleInfo) -> Option<&LibraryDetails> {
     module.plugin()?.library.as_ref()
 }

@@ -1,4 +1,4 @@
-//! A plugin as operators see it, through all states of its life.
+//! A plugin as operators see it, in all its states.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -61,7 +61,7 @@ pub(crate) struct KnownPlugin {
     pub(crate) plan: PluginPlan,
     /// Whether the path comes from the settings, and so may lie outside of the plugin folders.
     pub(crate) is_path_settled: bool,
-    /// None if the library has not been opened: the module was disabled from the start, or could not be read.
+    /// `None` if the library has not been opened: the module was disabled from the start, or could not be read.
     pub(crate) build: Option<Build>,
     pub(crate) granted: Vec<Capability>,
     pub(crate) state: State,
@@ -89,7 +89,7 @@ impl KnownPlugin {
         }
     }
 
-    /// All that is known of it, except its storage use, which requires the database.
+    /// All facts about it except its storage use, which requires the database.
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
         let needs = self.build.iter().flat_map(|build| &build.manifest.needs).map(ToString::to_string).collect();
         let running = self.running();

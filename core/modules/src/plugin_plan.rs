@@ -18,16 +18,16 @@ pub struct PluginPlan {
     pub is_required: bool,
     /// JSON text of its own settings.
     pub settings: String,
-    /// Granted capabilities among the requested ones. None: all for a build that is built in or vouched for, nothing
-    /// for a foreign one.
+    /// Granted capabilities among the requested ones. `None` means all for a build that is built in or vouched for,
+    /// nothing for a foreign one.
     pub capabilities: Option<Vec<Capability>>,
     /// SHA-256 (hex) of the build that the operator vouched for at run time, if one was.
     pub vouched: Option<String>,
     /// Whether a foreign build may start in its process even if the kernel cannot close the sandbox.
     pub may_run_unsandboxed: bool,
-    /// Its storage limit; none means [`ModuleOptions::space_limits`](crate::ModuleOptions::space_limits).
+    /// Its storage limit; `None` means [`ModuleOptions::space_limits`](crate::ModuleOptions::space_limits).
     pub storage: Option<SpaceLimits>,
-    /// Where it runs. None: in this process if its build is built in or vouched for, otherwise in its own.
+    /// Where it runs. `None` means in this process if its build is built in or vouched for, otherwise in its own.
     pub isolation: Option<Isolation>,
     /// Its limits.
     pub limits: PluginLimits,

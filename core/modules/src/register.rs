@@ -1,7 +1,7 @@
-//! The register: its state, and how other files of this crate reach it.
+//! The register: its state, and the access to it for other files of this crate.
 //!
-//! The operations are in files of their own, each an `impl` of [`ModuleRegister`] that imports this file; this file imports
-//! data only.
+//! The operations are in files of their own, each an `impl` of [`ModuleRegister`] that imports this file; this file
+//! imports data only.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
     plugin_module::KnownPlugins,
 };
 
-/// What can be switched: plugins and module actors. All clones of its router serve what is enabled in it.
+/// The register of plugins and module actors. All clones of its router serve the plugins that are enabled in it.
 pub struct ModuleRegister {
     pub(crate) bus: Bus,
     pub(crate) options: ModuleOptions,

@@ -18,9 +18,9 @@ pub struct ModuleOptions {
     pub cache_folder: PathBuf,
     /// Folders from which libraries may be loaded at run time.
     pub folders: Vec<PluginFolder>,
-    /// File with the operator's run-time choices; none stores nothing.
+    /// File with the operator's run-time choices; with `None` they are not stored.
     pub choices_file: Option<PathBuf>,
-    /// How plugins run in their own processes; none if this program cannot be started as one.
+    /// How plugins run in their own processes; `None` if this program cannot be started as such a process.
     pub processes: Option<IsolationOptions>,
     /// Time limit for running calls to end when their plugin is removed.
     pub grace: Duration,
@@ -32,7 +32,7 @@ pub struct ModuleOptions {
     pub slow_queue: usize,
     /// Budget for memory that plugins keep for clients, and that plugins' calls use.
     pub memory: MemoryBudget,
-    /// Storage of the plugins; none stores nothing.
+    /// Storage of the plugins; with `None` they can store nothing.
     pub spaces: Option<Arc<dyn PluginSpaces>>,
     /// Storage limit of a plugin whose settings have none.
     pub space_limits: SpaceLimits,
@@ -50,7 +50,8 @@ pub struct ModuleOptions {
     /// Further namespaces that no foreign build may serve, in any spelling: those of the built-in plugins, for a node
     /// whose list of them is missing.
     pub reserved: Vec<String>,
-    /// Builds that the operator's settings vouch for. [`ModuleRegister::vouch_for`](crate::ModuleRegister::vouch_for) changes them.
+    /// Builds that the operator's settings vouch for. [`ModuleRegister::vouch_for`](crate::ModuleRegister::vouch_for)
+    /// changes them.
     pub vouched: VouchedBuilds,
     /// Whether every library counts as vouched for: for programs that load only their own, such as benches. The node
     /// never sets it.

@@ -1,4 +1,4 @@
-//! The end of all modules, with the node.
+//! Stops all modules when the node stops.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{ModuleRegister, reports::unavailable};
 pub struct ShutdownReport {
     /// Plugins that were stopped.
     pub stopped: Vec<String>,
-    /// Plugins with calls that did not end even when cancelled, and the number of those calls. They are stopped when
-    /// the last one ends.
+    /// Plugins with calls that did not end even when cancelled, and the number of these calls. Such a plugin is stopped
+    /// when its last call ends.
     pub abandoned: Vec<(String, usize)>,
 }
 

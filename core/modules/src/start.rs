@@ -1,7 +1,7 @@
 //! Starts the plugins with the node: those in their own processes in parallel, within a common time limit.
 //!
-//! Invariants: no plugin, however slow, delays the start beyond [`ModuleOptions::start_time`], and none is started before
-//! the plugins that it needs.
+//! Invariants: no plugin, however slow, delays the start beyond [`ModuleOptions::start_time`], and none is started
+//! before the plugins that it needs.
 //!
 //! [`ModuleOptions::start_time`]: crate::ModuleOptions::start_time
 

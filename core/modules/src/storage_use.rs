@@ -1,4 +1,4 @@
-//! What modules have stored, and its removal.
+//! The stored data of modules: its size, and its removal.
 
 use tenon_api::{
     Capability, Failure, SpaceLimits,
@@ -28,7 +28,7 @@ impl ModuleRegister {
         info
     }
 
-    /// Removes everything that a module has stored, and returns its former use. Blocks.
+    /// Removes a module's stored data, and returns its former size. Blocks.
     ///
     /// # Errors
     /// [`ModuleError::WrongState`] while it is enabled, [`ModuleError::Space`] if there is no storage or it fails.

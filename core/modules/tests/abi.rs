@@ -1,5 +1,5 @@
-//! The promise of the boundary: what was built once, by whatever compiler and with whatever options, keeps loading; what
-//! does not match is refused with both numbers.
+//! The stability of the boundary: a plugin that was built once, by any compiler and with any options, keeps loading;
+//! one that does not match is refused with an error that states both version numbers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -98,7 +98,7 @@ async fn a_plugin_whose_panics_abort_ends_its_own_process_only() {
     while process_of(&test, "bare").is_none() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    // Its number is known an instant before it serves.
+    // Its process id is known shortly before it serves.
     while ask(&router, "bare_echo", "[2]").await != "[2]" {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

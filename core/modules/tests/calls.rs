@@ -158,7 +158,7 @@ async fn a_context_that_outlives_its_call_does_no_harm() {
 
     assert_eq!(call(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
 
-    // Its own account is what is left of it: no deadline and no caller.
+    // The kept context counts as the plugin's own account: no deadline and no caller.
     assert_eq!(call(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
@@ -233,7 +233,7 @@ async fn a_plugins_requests_are_made_for_its_caller_in_both_isolations() {
     let (apart, inside) = (processes::host(), TestModules::with_misbehaving());
     processes::misbehaving(&apart);
 
-    // By the names under which the host knows them, whatever they call themselves.
+    // By their names in the host, whatever their manifests say.
     for (test, name) in [(&apart, "bad"), (&inside, "tenon_test_misbehaving")] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let origins = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! What a caller's endpoint shows: namespaces, single methods, and never what has no name for callers.
+//! What a caller's endpoint exposes: namespaces and single methods, but never methods that are hidden from callers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -58,7 +58,7 @@ async fn a_method_that_is_refused_by_one_of_its_names_is_refused_by_all() {
     for pattern in ["counter_next", "abacus_next", "*_next", "counter_N*"] {
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");
     }
-    // `abacus_settings` is a method of its own behind the other name of `counter_settings`.
+    // `abacus_settings` is not an alias of `counter_settings`: it is a separate method for the other name.
     for pattern in ["counter_settings", "abacus_settings"] {
         let rest = ["counter_next", "abacus_next", "counter_subscribe", "abacus_subscribe"];
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");

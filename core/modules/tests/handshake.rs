@@ -1,4 +1,4 @@
-//! What is loaded, and what is refused by name.
+//! Which libraries are loaded, and which are refused with which error.
 
 mod support;
 

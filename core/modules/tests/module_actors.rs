@@ -29,7 +29,7 @@ fn fixed_reason(info: &ModuleInfo) -> Option<String> {
     }
 }
 
-/// A part that notes what is done with it, and does not start when told so.
+/// A part of the node that records the operations on it, and on request fails to start.
 #[derive(Clone, Default)]
 struct Part {
     steps: Arc<Mutex<Vec<&'static str>>>,

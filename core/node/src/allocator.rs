@@ -41,7 +41,7 @@ pub(crate) fn usage() -> Option<AllocatorUsage> {
 /// Starts a thread of the allocator that returns unused pages within a second (`.cargo/config.toml`). Without it they
 /// are only returned at the next allocation in the same arena, which may never come after a burst.
 ///
-/// Only for the node's own process: a process that may not start threads (a plugin's) must not call this.
+/// Only for the node's own process: a process that is not permitted to start threads (a plugin's) must not call this.
 pub(crate) fn give_back_in_background() {
     // One is enough for a node, regardless of the number of processors.
     let started = max_background_threads::write(1).and_then(|()| background_thread::write(true));

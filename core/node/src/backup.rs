@@ -58,18 +58,18 @@ impl<'a> Source<'a> {
         Self { path, kind: "snapshot" }
     }
 
-    /// The refusal because of a part.
+    /// The error for a damaged part.
     pub(crate) fn damaged(self, part: &str, problem: &str) -> Stop {
         self.refused(format_args!("{part} {problem}"))
     }
 
-    /// The refusal of the whole.
+    /// The error for the backup or snapshot as a whole.
     pub(crate) fn refused(self, problem: impl fmt::Display) -> Stop {
         let kind = self.kind;
         Stop::Failure(format!("{kind} {}: {problem}; use another {kind}", self.path.display()))
     }
 
-    /// The refusal because of its list.
+    /// The error for a list that is missing or cannot be used.
     fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
         let (list, kind) = (self.path.join(MANIFEST), self.kind);
         Stop::DataFolder(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))

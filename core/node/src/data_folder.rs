@@ -41,8 +41,8 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Makes the database readable only by its owner, even if others created the folder, and all files that this
-    /// process creates from now on: RocksDB creates its files by the process's umask.
+    /// Makes the database, even in a folder that others created, and all files that this process creates from now on
+    /// readable only by their owner. RocksDB creates its files with the process's umask.
     fn close_to_others(&self) -> Result<(), Stop> {
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let database = self.database();

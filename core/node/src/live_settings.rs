@@ -92,8 +92,8 @@ impl LiveSettings {
         Ok(settings)
     }
 
-    /// The settings with the request's values. Omitted values are restrictive, whatever the settings say: this machine,
-    /// no web pages, `eth`, `net` and `web3`.
+    /// The settings with the request's values. Omitted values get restrictive defaults, which do not depend on the
+    /// settings: this machine, no web pages, `eth`, `net` and `web3`.
     ///
     /// # Errors
     /// The problem with the request.

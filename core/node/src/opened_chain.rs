@@ -78,7 +78,7 @@ pub(crate) struct OpenedChain {
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
-    /// The same engine, on a native chain.
+    /// `engine` by its own type, if the chain is native.
     native_engine: Option<Arc<NativeEngine>>,
 }
 
@@ -110,7 +110,7 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
 /// The engine for a chain's rules.
 struct Engine {
     checking: Arc<dyn ConsensusEngine>,
-    /// The same engine, on a native chain.
+    /// The engine by its own type, if the chain is native.
     native: Option<Arc<NativeEngine>>,
 }
 
@@ -362,7 +362,7 @@ pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
 
 fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
-        "which chain? {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
+        "no chain is chosen, and {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
         folder.display()
     ))
 }
@@ -399,7 +399,7 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
             Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
         },
         trie_window: database.trie_window,
-        // Another number than the default holds at any age of the head.
+        // A number other than the default applies at any age of the head.
         old_trie_window: if is_default_window { defaults.old_trie_window } else { database.trie_window },
         old_group_blocks: if is_default_window { defaults.old_group_blocks } else { 1 },
         max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),

@@ -38,7 +38,7 @@ impl OutputFile {
     /// The destination of a name.
     ///
     /// # Errors
-    /// [`Stop::Usage`] if something exists there that may not be replaced, or the path belongs to the node.
+    /// [`Stop::Usage`] if something exists there that must not be replaced, or the path belongs to the node.
     pub(crate) fn named(name: &Path, may_replace: bool, own: &OwnPaths) -> Result<Self, Stop> {
         if STANDARD_OUTPUT.iter().any(|standard| name == Path::new(standard)) {
             return Ok(Self::Standard);

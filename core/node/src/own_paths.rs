@@ -1,4 +1,4 @@
-//! The node's own paths in the file system: files named by a command or a request may not be there.
+//! The node's own paths in the file system. A command or a request must not name files there.
 
 use std::path::{Component, Path, PathBuf};
 

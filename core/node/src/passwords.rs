@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::bounded_file;
 use crate::exit::Stop;
 
-/// The terminal of this process, whatever its streams are.
+/// The terminal of this process, even if its standard streams are redirected.
 const TERMINAL: &str = "/dev/tty";
 
 /// Passwords, one after another.
@@ -88,7 +88,7 @@ impl Passwords {
 fn ask(words: &str, otherwise: &str) -> Result<SecretText, Stop> {
     let no_terminal = |error: std::io::Error| {
         let question = words.trim_end_matches([':', ' ']);
-        Stop::Usage(format!("there is no terminal to ask at ({error}): {question}; {otherwise}"))
+        Stop::Usage(format!("there is no terminal for a prompt ({error}): {question}; {otherwise}"))
     };
     let mut terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(no_terminal)?;
     terminal.write_all(words.as_bytes()).map_err(no_terminal)?;

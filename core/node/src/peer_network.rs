@@ -155,7 +155,7 @@ impl ActorSwitch for Switch {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
             let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
-            // Removes the rest of a failed network.
+            // Removes what is left of a failed network.
             self.network.stop(&supervisor).await;
             let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
             started.map_err(|error| Failure::server(error.to_string()))

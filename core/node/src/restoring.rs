@@ -1,5 +1,5 @@
-//! The restoration of a chain into a data folder, from a backup or a snapshot: one at a time, and never beside the creation
-//! of another chain there.
+//! The restoration of a chain into a data folder, from a backup or a snapshot: one at a time, and never while another
+//! chain is created there.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -71,8 +71,8 @@ impl<'a> Restoration<'a> {
         finished
     }
 
-    /// Finishes if the database could be filled. Otherwise it is kept for the next attempt, which continues it; of a
-    /// wrong source it is removed.
+    /// Finishes if the database could be filled. Otherwise keeps it for the next attempt, which continues it, or
+    /// removes it if the source is wrong.
     ///
     /// # Errors
     /// The given one, or that of finishing.
@@ -105,7 +105,8 @@ impl<'a> Restoration<'a> {
     /// either no chain or all of it.
     fn finish(&self, genesis: &[u8]) -> Result<(), Stop> {
         self.data.keep_genesis(genesis)?;
-        // All at once: syncing each file as it is written would let a source with many small ones take minutes.
+        // All files are synced here: syncing each one as it is written would take minutes for a source with many small
+        // files.
         for entry in fs::read_dir(&self.unfinished).map_err(failed(&self.unfinished))? {
             sync(&entry.map_err(failed(&self.unfinished))?.path())?;
         }
@@ -131,8 +132,8 @@ pub(crate) fn make_empty(folder: &Path) -> Result<(), Stop> {
     make_private(folder)
 }
 
-/// Locks a data folder in which a node or an import creates a chain, against restorations. Other creations are excluded by
-/// the lock of the database. File systems without such locks have no protection.
+/// Locks a data folder in which a node or an import creates a chain, against restorations. Other creations are excluded
+/// by the lock of the database. File systems without such locks have no protection.
 ///
 /// # Errors
 /// [`Stop::InUse`] while a chain is restored there.

@@ -1,5 +1,5 @@
-//! Text for a terminal. Parts of it come from a node, a peer or a file and may contain control characters, which can move
-//! the cursor, hide lines or change the terminal's title.
+//! Text for a terminal. Parts of it come from a node, a peer or a file and may contain control characters, which can
+//! move the cursor, hide lines or change the terminal's title.
 
 use std::borrow::Cow;
 

@@ -41,7 +41,7 @@ fn key(settings: &Settings, chain_id: u64, directory: &WalletDirectory) -> Resul
         (None, None, Some(account)) => {
             let account = address("masternode.signer", account)?;
             let endpoint = signing_endpoint(settings)?.ok_or_else(|| {
-                Stop::Usage("masternode.signer: give the signing service too, as signer.url (--signer)".to_owned())
+                Stop::Usage("masternode.signer: name the signing service in signer.url (--signer) too".to_owned())
             })?;
             Ok(Some(Arc::new(ServiceMasternode::new(endpoint, account, chain_id))))
         }
@@ -57,7 +57,7 @@ fn address(setting: &str, text: &str) -> Result<Address, Stop> {
     text.parse().map_err(|_| Stop::Usage(format!("{setting}: {text:?} is not an address of 40 hexadecimal digits")))
 }
 
-/// What the voting needs of the node.
+/// The parts of the node that the voting needs.
 pub(crate) struct VotingParts<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) supervisor: &'a Supervisor,
@@ -68,7 +68,8 @@ pub(crate) struct VotingParts<'a> {
     pub(crate) network: &'a Arc<Network>,
 }
 
-/// Answers which votes and timeouts wait. A native node that does not vote, as in development, has none.
+/// Answers the request for votes and timeouts that have no certificate yet. A native node that does not vote, such as a
+/// development network, has none.
 ///
 /// # Errors
 /// [`Stop::Failure`] if something else answers this already.

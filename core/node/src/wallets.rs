@@ -72,7 +72,7 @@ pub(crate) fn signing_service(settings: &Settings, bus: &Bus) -> Result<Option<S
     Ok(signing_endpoint(settings)?.map(|endpoint| ServiceWallet::new(endpoint, bus.clone())))
 }
 
-/// Where the signing service of the settings is.
+/// The address of the signing service in the settings.
 ///
 /// # Errors
 /// See [`signing_service`].
@@ -113,7 +113,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
     }
     let Some(path) = &settings.accounts.password else {
         return Err(Stop::Usage(
-            "accounts.unlock: give the passwords in a file, as accounts.password (--password)".into(),
+            "accounts.unlock: name a file with the passwords in accounts.password (--password)".into(),
         ));
     };
     let mut passwords = Passwords::from_file("accounts.password", path)?;

@@ -108,7 +108,7 @@ fn the_shown_settings_include_the_modules_that_the_node_runs_now() {
 
     let (text, json) = (config(&[]), config(&["--json"]));
 
-    assert!(text.contains("runs now, whatever stands above") && text.contains("# net      "), "{text}");
+    assert!(text.contains("which may differ from the settings above") && text.contains("# net      "), "{text}");
     let running = serde_json::from_str::<Value>(&json).unwrap()["running"].clone();
     let net = running.as_array().unwrap().iter().find(|info| info["name"] == "net").unwrap().clone();
     assert_eq!(net["state"], "disabled");

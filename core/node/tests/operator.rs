@@ -231,7 +231,7 @@ fn a_wrong_genesis_names_its_file_and_a_refused_start_leaves_no_folder() {
         assert!(said.starts_with(&format!("tenon: genesis file {genesis}: ")), "{said}");
         assert!(said.ends_with(&format!("; `tenon genesis verify {genesis}` checks all of it")), "{said}");
     }
-    assert!(which.contains("which chain?"), "{which}");
+    assert!(which.contains("no chain is chosen"), "{which}");
     assert!(busy.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{busy}");
     assert!(!parent.path().join("a").exists());
 }
@@ -366,7 +366,7 @@ fn config_fails_where_a_start_would() {
         (&["--plugins", "/nowhere"], "tenon: plugin folder /nowhere: "),
         (&["--log.filter", "a=b=c"], "tenon: log.filter: "),
         (&["--network", "mainnet", "--http.proxies", "10.0.0.0/99"], "tenon: http.proxies: "),
-        (&["--datadir", empty], "tenon: which chain? "),
+        (&["--datadir", empty], "tenon: no chain is chosen, "),
         (&["--dev", "--mnemonic", "no words"], "tenon: dev.mnemonic, dev.mnemonic-file, dev.accounts: "),
         (&["--dev", "--profile", "native", "--chain-id", "7"], "tenon: dev.chain-id (flag --chain-id): "),
     ] {

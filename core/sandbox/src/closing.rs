@@ -161,7 +161,7 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
     // Not `F_SETOWN` and `F_SETSIG`: with them the kernel sends any signal to any process of the node's user.
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     allow(libc::SYS_fcntl, 1, &commands.map(|command| u64::from(command.unsigned_abs())));
-    // Its limits may be read only. A node that runs as root may raise them, and so could its child.
+    // The process may only read its limits. A node that runs as root can raise them, and so could its child.
     conditional.push((libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)]));
     // No shared memory, because the memory limit does not count it.
     conditional.push((libc::SYS_mmap, vec![(3, libc::MAP_TYPE as u64, u64::from(libc::MAP_PRIVATE.unsigned_abs()))]));

@@ -3,8 +3,9 @@
 //!
 //! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
 //!
-//! Invariants: no socket can be made or connected, so that what is open is all there is; no datagram goes to another
-//! address than its socket's; no program and no process can be started; no character reaches the input of a terminal.
+//! Invariants: no socket can be created or connected, so only the sockets that are already open exist; no datagram goes
+//! to another address than its socket's; no program and no process can be started; no character reaches the input of a
+//! terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -20,15 +21,15 @@ use crate::{
     system,
 };
 
-/// What a confined service keeps.
+/// The rights that a confined service keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// Files and folders that it reads.
     pub read: Vec<PathBuf>,
     /// Folders in which it makes, changes and removes files.
     pub write: Vec<PathBuf>,
-    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system says
-    /// about them. A HID device that is connected later has a node that no rule can name beforehand.
+    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system
+    /// says about them. A HID device that is connected later has a node that no rule can name beforehand.
     pub devices: bool,
 }
 
@@ -96,7 +97,7 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     let mut conditional: Vec<(i64, Vec<Condition>)> = vec![
         (libc::SYS_clone, vec![(0, thread, thread)]),
-        // To the address that the socket has, not to another.
+        // Only to the address to which the socket is connected.
         (libc::SYS_sendto, vec![(4, POINTER, 0)]),
         (libc::SYS_tgkill, vec![(0, NUMBER, own)]),
         (libc::SYS_kill, vec![(0, NUMBER, own)]),
@@ -106,7 +107,8 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     conditional.extend([0x5356_4d41, 15, 16].map(|option| (libc::SYS_prctl, vec![(0, NUMBER, option)])));
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     conditional.extend(commands.map(|command| (libc::SYS_fcntl, vec![(1, NUMBER, u64::from(command.unsigned_abs()))])));
-    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into one.
+    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into
+    // one.
     conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
     if devices {
         // Requests to HID devices and to USB devices: the second byte is their kind.
@@ -119,8 +121,8 @@ fn allowed(devices: bool) -> Result<Rules, String> {
     Ok(rules)
 }
 
-/// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and clients
-/// of its open listeners. Not among them: `socket`, `connect`, `bind`, `execve`, `fork`, `sendmsg`, `ptrace`,
+/// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and
+/// clients of its open listeners. Not among them: `socket`, `connect`, `bind`, `execve`, `fork`, `sendmsg`, `ptrace`,
 /// `io_uring_setup`, `mount`, `bpf`.
 const FILES: &[i64] = &[
     libc::SYS_openat,

@@ -87,22 +87,22 @@ pub(super) fn answer_newfstatat() -> io::Result<()> {
 }
 
 extern "C" fn on_refused_call(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel hands a handler with `SA_SIGINFO` the state of the thread that it interrupted.
+    // SAFETY: the kernel passes the state of the interrupted thread to a handler with `SA_SIGINFO`.
     let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_mut() }) else { return };
     let call = RefusedCall::of(context);
     let is_of_descriptor = call.number == libc::SYS_newfstatat
         && call.arguments[3] & libc::c_long::from(libc::AT_EMPTY_PATH) != 0
         && call.arguments[1] != 0
-        // SAFETY: the caller meant the kernel to read a text there. If nothing is mapped there, this process ends, and no
-        // other is harmed.
+        // SAFETY: the caller meant the kernel to read a text there. If nothing is mapped there, this process ends, and
+        // no other is harmed.
         && unsafe { *(call.arguments[1] as *const libc::c_char) } == 0;
     let answer = if is_of_descriptor {
-        // SAFETY: the place of the thread's error number, which the interrupted code must find as it was.
+        // SAFETY: returns the address of the thread's error number. It is restored below, for the interrupted code.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
         let before = unsafe { *errno };
-        // SAFETY: the arguments are those that the caller meant for the kernel, which checks them; both calls fill the same
-        // structure.
+        // SAFETY: the arguments are those that the caller meant for the kernel, which checks them; both calls fill the
+        // same structure.
         let outcome = unsafe { libc::syscall(libc::SYS_fstat, call.arguments[0], call.arguments[2]) };
         // SAFETY: as above.
         let error = unsafe { std::mem::replace(&mut *errno, before) };
@@ -161,7 +161,8 @@ impl RefusedCall {
     }
 }
 
-/// Where the registers are unknown, every such call is refused. The filter itself is refused there as well.
+/// On architectures whose registers are not known here, every such call is refused. Installing the filter fails there
+/// too.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 impl RefusedCall {
     fn of(_: &libc::ucontext_t) -> Self {
@@ -189,7 +190,7 @@ pub fn reaches_kernel(request: u32) -> io::Result<()> {
 /// Processor time that this process has used.
 pub fn processor_time() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: there is room for the answer, and zeroes are an answer too should the call fail.
+    // SAFETY: there is room for the answer, and an answer of zeroes is valid too if the call fails.
     let time = unsafe {
         libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, time.as_mut_ptr());
         time.assume_init()

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tenon_sandbox::{Gap, Kept, confine, reaches_kernel};
 
-/// Set, it makes the test `child` the confined process; says whether devices are on.
+/// If set, the test `child` becomes the confined process. The value says whether devices are on.
 const ORDER: &str = "TENON_TEST_CONFINED_WITH_DEVICES";
 
 /// What the confined process could do, by name.

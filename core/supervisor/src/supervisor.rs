@@ -68,8 +68,8 @@ impl Supervisor {
         })
     }
 
-    /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a virtual
-    /// clock determines their order. An actor that blocks stops everything else there.
+    /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a
+    /// virtual clock determines their order. An actor that blocks stops everything else there.
     pub fn without_threads() -> Self {
         Self { system: None, stop: StopFlag::default(), actors: Mutex::new(Vec::new()) }
     }
@@ -99,7 +99,7 @@ impl Supervisor {
                 is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
                 address
             }
-            // Waiting for its start here would be waiting for this very task.
+            // Waiting for its start here would deadlock: the actor runs on this very task.
             None => actix::Supervisor::start(move |context: &mut actix::Context<Guarded<A>>| {
                 context.set_mailbox_capacity(options.mailbox_capacity);
                 guarded

@@ -212,7 +212,7 @@ impl WalletHandle {
         if !is_begun.load(Ordering::Acquire) {
             return Err(DeviceError::DeadlineWhileWaiting);
         }
-        // The request has started, so its limits are now those of its prompts.
+        // The request has started, so from now on only the time limits of its prompts apply.
         answer.await.map_err(gone)?
     }
 

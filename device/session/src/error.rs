@@ -98,7 +98,7 @@ pub enum DeviceError {
     #[error("trezor: the device is in bootloader mode")]
     Bootloader,
     /// The device reports an unknown vendor.
-    #[error("trezor: the device has another vendor")]
+    #[error("trezor: the device reports an unknown vendor")]
     Vendor,
     /// The device is not the one with which the wallet was opened.
     #[error("trezor: another device is connected instead of the device of this wallet")]
@@ -128,7 +128,7 @@ pub enum DeviceError {
     #[error("trezor: the device does not answer")]
     AnswerTimeout,
     /// The device requested too many buttons.
-    #[error("trezor: the device asked for more than {max} buttons")]
+    #[error("trezor: the device requested more than {max} button presses")]
     TooManyButtons {
         /// Maximum number in one exchange.
         max: u32,

@@ -163,7 +163,7 @@ impl Hub {
                 Change::Arrived(_) => {}
             }
         }
-        // These include devices for which there was no free actor before.
+        // Includes devices for which there was no free actor before.
         for found in connected.devices().filter(|found| !found.is_bootloader) {
             if self.wallet(&url(found)).is_none() {
                 self.arrive(found.clone());

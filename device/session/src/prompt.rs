@@ -40,7 +40,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// The error that asks the next call to bring this answer.
+    /// The error that tells the caller to bring this answer with the next call.
     pub(crate) const fn needed(self) -> DeviceError {
         match self {
             Self::Pin(_) => DeviceError::PinNeeded,

@@ -109,8 +109,8 @@ impl Simulator {
         lock(&self.shared.observed).clone()
     }
 
-    /// What the device shows and a person types elsewhere: the keypad of a PIN, with the positions of the right one. `None` while
-    /// it shows nothing of the kind.
+    /// What the device shows and a person types elsewhere: the keypad of a PIN, with the positions of the right one.
+    /// `None` while it shows nothing of the kind.
     pub fn screens(&self) -> watch::Receiver<Option<String>> {
         self.shared.screen.subscribe()
     }

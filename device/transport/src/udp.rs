@@ -282,7 +282,7 @@ impl Link for UdpLink {
             loop {
                 let Ok(received) = timeout(PING_INTERVAL, receive(socket)).await else {
                     if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
-                        return Err(LinkError::lost("nothing answers any more"));
+                        return Err(LinkError::lost("the simulator no longer answers"));
                     }
                     unanswered.get_or_insert_with(Instant::now);
                     socket.send(PING).await.map_err(LinkError::lost)?;

@@ -88,7 +88,7 @@ impl Turn {
             };
             self.search.candidate = Some(address);
             let state = running.bus.call(GetAccount { address, block: BlockId::LATEST }, &CallContext::new()).await;
-            // Without a chain's state, or without balance and nonce, it is as good as unused.
+            // An account without balance and nonce counts as unused, and so does one whose state cannot be read.
             if !state.is_ok_and(|account| account.nonce > 0 || !account.whole_balance().is_zero()) {
                 return Ok(());
             }

@@ -1,5 +1,5 @@
-//! The [`Person`] for devices of a node. Nobody can be asked directly, so it publishes an event for each prompt, and a
-//! later call brings the answer.
+//! The [`Person`] for devices of a node. No person can be asked directly, so it publishes an event for each prompt, and
+//! a later call brings the answer.
 
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{WalletPrompt, WalletPrompted};

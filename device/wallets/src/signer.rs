@@ -59,7 +59,7 @@ impl Signer for DeviceSigner {
     }
 }
 
-/// A transaction as devices take it.
+/// A transaction in the form that devices accept.
 fn unsigned(transaction: &Transaction) -> Result<tenon_device_session::Transaction, Unsupported> {
     let fees = match &transaction.payload {
         TransactionPayload::Legacy { gas_price } => Fees::Legacy { gas_price: *gas_price },

@@ -1,4 +1,4 @@
-//! What can fail, by what the caller can do about it.
+//! Errors, grouped by what the caller can do about them.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 

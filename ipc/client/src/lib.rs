@@ -1,12 +1,12 @@
 //! A typed JSON-RPC client of a node's Unix socket, for the command line, tests, benches and other programs.
 //!
-//! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each namespace
-//! with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s asynchronous client,
-//! which [`Client`] dereferences to.
+//! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each
+//! namespace with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s
+//! asynchronous client, which [`Client`] dereferences to.
 //!
-//! Invariants: a message is never longer than the limit, and memory is not allocated for a length that was announced; this
-//! crate writes no parameter or answer to a log, which jsonrpsee does at its levels `debug` and `trace`. The crate knows no
-//! transport but the socket and nothing of the node's inside: its forms are those of the wire.
+//! Invariants: a message is never longer than the limit, and memory is not allocated for a length that was announced;
+//! this crate writes no parameter or answer to a log, which jsonrpsee does at its levels `debug` and `trace`. The crate
+//! knows no transport but the socket, and nothing of the node's internals: its types are those of the wire.
 //!
 //! The traits have the methods that the command line, tests and benches need, and the common ones of each namespace.
 //! Call any other method with [`jsonrpsee::core::client::ClientT::request`] and the types of your choice.

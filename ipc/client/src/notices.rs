@@ -1,5 +1,5 @@
-//! The node's messages about errors that jsonrpsee's client drops: why a subscription ended, and why a whole message was
-//! refused.
+//! The node's messages about errors that jsonrpsee's client drops: why a subscription ended, and why a whole message
+//! was refused.
 
 use std::{
     collections::VecDeque,

@@ -193,7 +193,7 @@ mod tests {
         String::from_utf8(receiver.next_line().await.unwrap()).unwrap()
     }
 
-    /// Runs the node's side beside the client's.
+    /// Runs the node's and the client's side concurrently.
     async fn beside<T>(node: impl Future<Output = io::Result<()>>, client: impl Future<Output = T>) -> T {
         let (written, received) = tokio::join!(node, client);
         written.unwrap();

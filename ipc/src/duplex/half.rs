@@ -80,7 +80,7 @@ pub(crate) async fn reads_no_more<T: RawStream>(stream: &T) {
     }
 }
 
-/// See the module.
+/// One direction of the stream; see the module.
 pub(crate) struct Half<'a, T>(pub(crate) &'a T);
 
 impl<T: RawStream> AsyncRead for Half<'_, T> {

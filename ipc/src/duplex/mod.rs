@@ -162,9 +162,9 @@ enum End {
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Serves the connection to its end. The future from `gone` returns when the other side no longer wants answers. A
-    /// new one is created each time and only while nothing is read, since it checks immediately only at its start, and
-    /// reading would show the same.
+    /// Serves the connection to its end. A future from `gone` returns when the other side no longer wants answers. It
+    /// is used only while nothing is read, because reading would show the same, and is created for each use, because
+    /// it checks immediately only at its start.
     pub(crate) async fn run<R, W, G>(mut self, mut reader: R, writer: W, gone: impl Fn() -> G) -> io::Result<()>
     where
         R: AsyncRead + Unpin,

@@ -124,7 +124,7 @@ impl<S: RpcService> Dispatcher<S> {
             deadline: caller.context.deadline(),
             is_late: false,
         };
-        // Calls that have been prepared and not started.
+        // Number of calls that have been prepared and not started.
         let mut prepared = 0_usize;
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
@@ -195,7 +195,7 @@ impl<S: RpcService> Dispatcher<S> {
         (batch.entries, batch.budget.memory, batch.turn)
     }
 
-    /// Passes the service the next successive calls of one method, and returns their number.
+    /// Passes the next successive calls of one method to the service, and returns their number.
     async fn prepare(&self, items: &[RawRequest], text: &str, method: &str, caller: &Caller) -> usize {
         let mut bytes = 0;
         let same = items.iter().map_while(|raw| match Request::look_at(raw, text) {

@@ -146,13 +146,13 @@ impl<S: RpcService> Dispatcher<S> {
         Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: TaskTurns::default() }
     }
 
-    /// The same, with this memory budget for messages, calls and answers.
+    /// Counts messages, calls and answers in this memory budget.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
-    /// The same, with tasks that share the threads with those of other dispatchers.
+    /// Schedules long tasks together with those of other dispatchers.
     #[must_use]
     pub(crate) fn with_turns(self, turns: TaskTurns) -> Self {
         Self { turns, ..self }

@@ -62,7 +62,7 @@ impl RawRequest {
         })
     }
 
-    /// The same for text that may not be UTF-8: the name's bytes.
+    /// The bytes of its method's name, for scanned text that need not be UTF-8.
     pub(crate) fn method_in_bytes<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let method = self.method?;
         if self.method_has_escapes {
@@ -266,7 +266,7 @@ impl Nesting {
     }
 }
 
-/// See the module. One scanner reads one message; use `Scanner::new` for the next.
+/// Scans one message; use [`Scanner::new`] for the next one.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     state: State,

@@ -1,6 +1,6 @@
 //! Bodies of answers: unchanged, or compressed with gzip while they are sent.
 //!
-//! Ours over flate2, in place of tower-http's `CompressionLayer`: that adds `Vary: accept-encoding`, which the
+//! Implemented here with flate2, because tower-http's `CompressionLayer` adds `Vary: accept-encoding`, which the
 //! reference does not send, and cannot hold the reservation of an answer until it is written.
 
 use std::{
@@ -24,9 +24,8 @@ const STORE_UP_TO: usize = 512;
 /// Bytes compressed at a time, so that a large answer does not delay the other connections.
 const STEP: usize = 64 << 10;
 
-/// Ordered pieces of an answer, passed to hyper together. If they were passed one by one, the pieces of an answer that
-/// fills hyper's buffer would each be a write of their own, the last one of two bytes, and each with a packet and a
-/// wake of the client.
+/// Ordered pieces of an answer, passed to hyper together. If they were passed one by one, each piece of an answer that
+/// fills hyper's buffer would cost a write, a packet and a wake of the client; the last piece has only two bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     bytes: [Bytes; 3],
@@ -98,7 +97,7 @@ impl AnswerBody {
         self.pieces.remaining()
     }
 
-    /// The same, compressed with gzip.
+    /// Compresses the body with gzip.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
             return Self::text(stored_gzip(&self.pieces.bytes.concat()));

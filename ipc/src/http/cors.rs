@@ -1,8 +1,8 @@
 //! Which web pages may read answers (`docs/spec/rpc-eth.md` 2.2), with the rules of rs/cors 1.7 that the
 //! reference uses: methods POST and GET, all request headers, ten minutes.
 //!
-//! Ours, in place of tower-http's `CorsLayer`: that answers every OPTIONS itself, sends the allowed methods and the age
-//! also for a refused origin, and writes `Vary` in one line. Clients see each of the three.
+//! Implemented here, because tower-http's `CorsLayer` answers every OPTIONS itself, sends the allowed methods and the
+//! maximum age even for a refused origin, and writes `Vary` in one line. Clients can see all three differences.
 
 use http::{HeaderMap, HeaderValue, Method, header};
 

@@ -1,6 +1,6 @@
 //! Host names under which browsers may reach this node: protection from DNS rebinding (`docs/spec/rpc-eth.md` 2.2).
 //!
-//! Ours: tower-http has no check of hosts.
+//! Implemented here, because tower-http has no check of hosts.
 
 use std::net::IpAddr;
 

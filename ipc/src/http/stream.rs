@@ -1,7 +1,7 @@
 //! A TCP connection with time limits.
 //!
-//! Ours, in place of tower-http's time-outs: those begin with a parsed request, so that an idle connection, a slow head
-//! and a client that does not read pass them.
+//! Implemented here, because tower-http's time-outs begin with a parsed request: they do not cover an idle connection,
+//! a slow head or a client that does not read.
 
 use std::{
     io,

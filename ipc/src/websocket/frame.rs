@@ -1,9 +1,9 @@
 //! WebSocket frames, the server's side (RFC 6455, 5). No extensions.
 //!
-//! Ours, in place of tokio-websockets 0.13, fastwebsockets 0.10 and tungstenite 0.28: each of them reserves the length
-//! that a frame announces before its bytes arrive, so that a header of 14 bytes takes as much memory as the largest
-//! message, outside the budget that all clients share. They also own the buffers that they read into, so that secrets
-//! in these cannot be wiped, and none can drop a message that has begun.
+//! Implemented here, because tokio-websockets 0.13, fastwebsockets 0.10 and tungstenite 0.28 all reserve the length
+//! that a frame announces before its bytes arrive: a header of 14 bytes takes as much memory as the largest message,
+//! outside the budget that all clients share. They also own the buffers that they read into, so secrets in them cannot
+//! be wiped, and none can drop a message that has begun.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 

@@ -1,7 +1,7 @@
 //! The upgrade of an HTTP request to a WebSocket (RFC 6455, 4.2).
 //!
-//! Ours, with the frames (see `frame.rs`): the refusals and their order are the reference's, and only the digest of the
-//! key would be a library's.
+//! Implemented here, like the frames (see `frame.rs`): the refusals and their order are the reference's, so a library
+//! could contribute only the digest of the key.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};

@@ -30,26 +30,21 @@ fn table() -> Table<Admin> {
         .read(
             "admin_nodeInfo",
             &[],
-            "This node: its name, chain and, while its network is on, how peers reach it.",
+            "The node's name and chain, and its address for peers while the network is on.",
             node_info,
         )
         .read("admin_peers", &[], "The connected peers.", list_peers)
         .slow_method(
             "admin_exportChain",
             &["file", "first", "last"],
-            "Writes blocks to a file of the node's machine.",
+            "Writes blocks to a file on the node's machine.",
             export_chain,
         )
-        .slow_method(
-            "admin_importChain",
-            &["file"],
-            "Inserts the blocks of a file of the node's machine.",
-            import_chain,
-        )
+        .slow_method("admin_importChain", &["file"], "Imports blocks from a file on the node's machine.", import_chain)
         .slow_method(
             "admin_makeCheckpoint",
             &[],
-            "Copies the database as it stands into a folder beside it, for a backup.",
+            "Copies the database into a folder of the data folder, for a backup.",
             make_checkpoint,
         )
         .method("admin_startRPC", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
@@ -57,43 +52,43 @@ fn table() -> Table<Admin> {
         .method(
             "admin_setExposure",
             &["frontEnd", "options"],
-            "Changes which namespaces and methods HTTP or WebSocket shows; without options as the settings have it.",
+            "Changes what HTTP or WebSocket exposes; without options, restores the settings.",
             set_exposure,
         )
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
         .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
         .read("admin_listModules", &[], "All modules and their states.", list_modules)
-        .read("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
-        .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
+        .read("admin_moduleInfo", &["name"], "All facts about one module.", module_info)
+        .method("admin_loadModule", &["nameOrPath", "options"], "Loads a module and enables it.", load_module)
         .method(
             "admin_enableModule",
             &["name", "options"],
-            "Starts a module, for as long as the options say.",
+            "Starts a module, for a limited time if the options set one.",
             enable_module,
         )
         .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)
-        .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
-        .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
+        .method("admin_replaceModule", &["name", "options"], "Replaces a module with another build.", replace_module)
+        .method("admin_unloadModule", &["name"], "Stops a module and removes it from the list.", unload_module)
         .method(
             "admin_reloadSettings",
             &[],
-            "Reads the settings again and takes over what needs no restart.",
+            "Reads the settings again and applies those that need no restart.",
             reload_settings,
         )
         .method(
             "admin_purgeModuleStorage",
             &["name"],
-            "Removes what a module has stored; not while it is enabled.",
+            "Removes a module's stored data; refused while the module is enabled.",
             purge_storage,
         )
         .method("admin_addPeer", &["url"], "Keeps a connection to a peer.", peers::add)
         .method("admin_removePeer", &["url"], "Ends the connection to a peer.", peers::remove)
-        .method("admin_addTrustedPeer", &["url"], "Lets a peer connect above the limit.", peers::trust)
-        .method("admin_removeTrustedPeer", &["url"], "Takes a peer's privilege away.", peers::distrust)
+        .method("admin_addTrustedPeer", &["url"], "Exempts a peer from the limits.", peers::trust)
+        .method("admin_removeTrustedPeer", &["url"], "Ends a peer's exemption from the limits.", peers::distrust)
         .method(
             "admin_peerEvents",
             &[],
-            "Subscribes to what becomes of peers, over WebSocket and the Unix socket.",
+            "Subscribes to peers that connect and disconnect; WebSocket and Unix socket only.",
             peers::events_once,
         )
         .results(results::RESULTS)

@@ -1,7 +1,7 @@
 //! Adds and removes peers, and reports their events (`docs/spec/rpc-node.md` 3.2, 3.5, `docs/spec/p2p.md` 23).
 //!
-//! URLs are passed to the node unchanged: the network owns their grammar. If the network is off, they are still
-//! checked, and the answer then says so; `peerEvents` accepts subscriptions and sends nothing.
+//! URLs are passed to the node unchanged: the network owns their grammar. If the network is off, URLs are still
+//! checked, and the answer then says that it is off; `peerEvents` accepts subscriptions and sends nothing.
 
 use serde::Serialize;
 use tenon_sdk::prelude::*;

@@ -82,7 +82,7 @@ async fn by_header_in(
     require_native(context, "getV2BlockByHeader").await?;
     let header = header.ok_or_else(nothing_given)?;
     let found = context.call(GetRound { header: RoundOf::Header(header.0) }).await?;
-    let found = found.ok_or_else(|| Failure::server("the node tells no round of this header"))?;
+    let found = found.ok_or_else(|| Failure::server("the node did not return the round of this header"))?;
     Ok(Info::of(&found, is_uncle).json(types))
 }
 

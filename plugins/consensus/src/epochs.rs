@@ -34,8 +34,8 @@ pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Ans
     Ok(json)
 }
 
-/// The same in the reference's form. An error is only an empty object, because the reference's error type has no
-/// members.
+/// The masternodes of a block's epoch in the reference's form. An error is only an empty object, because the
+/// reference's error type has no members.
 pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = match block.or_committed() {

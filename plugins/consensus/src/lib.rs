@@ -121,15 +121,20 @@ const HASH: [&str; 1] = ["hash"];
 fn table() -> Table<Consensus> {
     let table = Table::new("Consensus", "1.0")
         .capabilities(&[Capability::ReadChain])
-        .slow_read("Consensus_getSnapshot", &NUMBER, "Who may make blocks as of a block.", authorised::snapshot)
+        .slow_read("Consensus_getSnapshot", &NUMBER, "Authorised block producers as of a block.", authorised::snapshot)
         .slow_read(
             "Consensus_getSnapshotAtHash",
             &HASH,
-            "Who may make blocks as of a block.",
+            "Authorised block producers as of a block.",
             authorised::snapshot_at_hash,
         )
-        .slow_read("Consensus_getSigners", &NUMBER, "Addresses that may make blocks.", authorised::signers)
-        .slow_read("Consensus_getSignersAtHash", &HASH, "Addresses that may make blocks.", authorised::signers_at_hash)
+        .slow_read("Consensus_getSigners", &NUMBER, "Addresses of the authorised block producers.", authorised::signers)
+        .slow_read(
+            "Consensus_getSignersAtHash",
+            &HASH,
+            "Addresses of the authorised block producers.",
+            authorised::signers_at_hash,
+        )
         .read(
             "Consensus_getMasternodesByNumber",
             &NUMBER,
@@ -139,15 +144,15 @@ fn table() -> Table<Consensus> {
         .read(
             "Consensus_getLatestPoolStatus",
             &[],
-            "Votes and timeouts that wait at this node for others of their kind.",
+            "Votes and timeouts at this node that have no certificate yet.",
             pool::status,
         )
-        .read("Consensus_getV2BlockByNumber", &NUMBER, "Round and standing of a block.", blocks::by_number)
-        .read("Consensus_getV2BlockByHash", &HASH, "Round and standing of a block.", blocks::by_hash)
+        .read("Consensus_getV2BlockByNumber", &NUMBER, "Round and status of a block.", blocks::by_number)
+        .read("Consensus_getV2BlockByHash", &HASH, "Round and status of a block.", blocks::by_hash)
         .read(
             "Consensus_getV2BlockByHeader",
             &["header", "isUncle"],
-            "Round and standing of a header.",
+            "Round and status of a header.",
             blocks::by_header,
         )
         .read(
@@ -179,7 +184,7 @@ fn table() -> Table<Consensus> {
 
 /// Methods under the reference's names with other types. The other methods are the same under both names.
 fn with_reference_types(table: Table<Consensus>) -> Table<Consensus> {
-    const SAME: &str = "The same with the reference's types.";
+    const SAME: &str = "The same method with the reference's types.";
     table
         .slow_read("Consensus_XDPoS_getSnapshot", &NUMBER, SAME, authorised::snapshot_by_reference)
         .slow_read("Consensus_XDPoS_getSnapshotAtHash", &HASH, SAME, authorised::snapshot_at_hash_by_reference)

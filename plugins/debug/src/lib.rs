@@ -1,8 +1,8 @@
 //! The `debug` namespace: traces, raw encodings and the head.
 //!
 //! It owns the arguments of traces and the text forms of blocks; the node makes the traces, from typed options, and the
-//! SDK writes their typed results as JSON. Invariants: every trace is a slow method, so that the host limits how many run; `debug_setHead` needs
-//! [`Capability::Administer`].
+//! SDK writes their typed results as JSON. Invariants: every trace is a slow method, so that the host limits how many
+//! run; `debug_setHead` needs [`Capability::Administer`].
 //!
 //! Sources: `docs/spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
 
@@ -124,7 +124,12 @@ fn table() -> Table<Debug> {
 fn with_states(table: Table<Debug>) -> Table<Debug> {
     let range = ["blockHash", "txIndex", "contractAddress", "keyStart", "maxResult"];
     table
-        .slow_read("debug_storageRangeAt", &range, "Slots of a contract inside a block.", state::storage_range)
+        .slow_read(
+            "debug_storageRangeAt",
+            &range,
+            "Slots of a contract before a transaction of a block.",
+            state::storage_range,
+        )
         .slow_read("debug_dumpBlock", &["block"], "All accounts after a block.", state::dump_block)
         .slow_read(
             "debug_getModifiedAccountsByNumber",
@@ -144,27 +149,37 @@ fn with_states(table: Table<Debug>) -> Table<Debug> {
             "Accounts after a block, in the order of the state trie.",
             reexecution::account_range,
         )
-        .slow_read("debug_preimage", &["hash"], "What has this keccak256.", state::preimage)
+        .slow_read("debug_preimage", &["hash"], "The data with this keccak256 hash.", state::preimage)
         .read("debug_getBadBlocks", &[], "The newest blocks that were refused.", bad_blocks::list)
         .read("debug_dbGet", &["key"], "A record by the reference's key.", database::get)
-        .read("debug_chaindbProperty", &["property"], "A figure of the database.", database::property)
-        .slow_method("debug_chaindbCompact", &[], "Rewrites the database without what is gone.", database::compact)
+        .read("debug_chaindbProperty", &["property"], "A property of the database.", database::property)
+        .slow_method("debug_chaindbCompact", &[], "Rewrites the database without deleted records.", database::compact)
 }
 
 fn with_process(table: Table<Debug>) -> Table<Debug> {
     table
-        .read("debug_memStats", &[], "Memory of the node, under Go's names.", process::memory)
-        .read("debug_gcStats", &[], "Collections: there is no collector.", process::collections)
-        .read("debug_stacks", &[], "What the node's threads do.", process::stacks)
-        .method("debug_freeOSMemory", &[], "Without effect: memory is given back anyway.", process::free_memory)
+        .read("debug_memStats", &[], "Memory of the node, with Go's member names.", process::memory)
+        .read(
+            "debug_gcStats",
+            &[],
+            "Garbage collections: always zero, because there is no collector.",
+            process::collections,
+        )
+        .read("debug_stacks", &[], "States of the node's threads.", process::stacks)
+        .method(
+            "debug_freeOSMemory",
+            &[],
+            "Does nothing: unused memory is returned to the system automatically.",
+            process::free_memory,
+        )
         .method(
             "debug_setGCPercent",
             &["percent"],
             "Refused: there is no garbage collector.",
             process::set_collector_target,
         )
-        .method("debug_verbosity", &["level"], "How much is logged, 0 to 5.", process::set_verbosity)
-        .method("debug_vmodule", &["patterns"], "What logs more than the rest.", process::set_modules)
+        .method("debug_verbosity", &["level"], "Sets the log level, 0 to 5.", process::set_verbosity)
+        .method("debug_vmodule", &["patterns"], "Sets the log levels of parts of the program.", process::set_modules)
 }
 
 fn with_profiles(table: Table<Debug>) -> Table<Debug> {
@@ -172,19 +187,54 @@ fn with_profiles(table: Table<Debug>) -> Table<Debug> {
     const TIMED: [&str; 2] = ["file", "seconds"];
     // The timed methods only wait, so they must not occupy a place of the slow methods.
     table
-        .method("debug_startCPUProfile", &FILE, "Begins to sample what uses the processor.", profiles::start_cpu)
-        .slow_method("debug_stopCPUProfile", &[], "Ends that and writes the profile.", profiles::stop_cpu)
-        .method("debug_cpuProfile", &TIMED, "Samples what uses the processor for a time.", profiles::cpu)
-        .method("debug_startGoTrace", &FILE, "Begins to record spans of the node's threads.", profiles::start_spans)
-        .slow_method("debug_stopGoTrace", &[], "Ends that and writes trace events.", profiles::stop_spans)
-        .method("debug_goTrace", &TIMED, "Records spans for a time.", profiles::spans)
-        .slow_method("debug_writeMemProfile", &FILE, "Writes what holds memory.", profiles::write_heap)
-        .method("debug_blockProfile", &TIMED, "Samples waits for a time.", profiles::blocking)
-        .method("debug_mutexProfile", &TIMED, "Samples waits for locks for a time.", profiles::locks)
-        .slow_method("debug_writeBlockProfile", &FILE, "Writes what was waited for.", profiles::write_blocking)
-        .slow_method("debug_writeMutexProfile", &FILE, "Writes which locks were waited for.", profiles::write_locks)
-        .method("debug_setBlockProfileRate", &["rate"], "Samples waits, by time.", profiles::set_blocking_rate)
-        .method("debug_setMutexProfileFraction", &["rate"], "Samples waits for locks.", profiles::set_lock_fraction)
+        .method("debug_startCPUProfile", &FILE, "Starts a CPU profile.", profiles::start_cpu)
+        .slow_method("debug_stopCPUProfile", &[], "Ends the CPU profile and writes it.", profiles::stop_cpu)
+        .method("debug_cpuProfile", &TIMED, "Writes a CPU profile of the given number of seconds.", profiles::cpu)
+        .method("debug_startGoTrace", &FILE, "Starts to record spans of the node's threads.", profiles::start_spans)
+        .slow_method(
+            "debug_stopGoTrace",
+            &[],
+            "Ends the recording of spans and writes it as trace events.",
+            profiles::stop_spans,
+        )
+        .method("debug_goTrace", &TIMED, "Writes the spans of the given number of seconds.", profiles::spans)
+        .slow_method("debug_writeMemProfile", &FILE, "Writes a profile of allocated memory.", profiles::write_heap)
+        .method(
+            "debug_blockProfile",
+            &TIMED,
+            "Writes a profile of all waits of the given number of seconds.",
+            profiles::blocking,
+        )
+        .method(
+            "debug_mutexProfile",
+            &TIMED,
+            "Writes a profile of all waits for locks of the given number of seconds.",
+            profiles::locks,
+        )
+        .slow_method(
+            "debug_writeBlockProfile",
+            &FILE,
+            "Writes a profile of the sampled waits.",
+            profiles::write_blocking,
+        )
+        .slow_method(
+            "debug_writeMutexProfile",
+            &FILE,
+            "Writes a profile of the sampled waits for locks.",
+            profiles::write_locks,
+        )
+        .method(
+            "debug_setBlockProfileRate",
+            &["rate"],
+            "Samples one wait per `rate` nanoseconds of waiting.",
+            profiles::set_blocking_rate,
+        )
+        .method(
+            "debug_setMutexProfileFraction",
+            &["rate"],
+            "Samples one of `rate` waits for locks.",
+            profiles::set_lock_fraction,
+        )
 }
 
 fn with_traces(table: Table<Debug>) -> Table<Debug> {
@@ -194,7 +244,7 @@ fn with_traces(table: Table<Debug>) -> Table<Debug> {
         .slow_read(
             "debug_traceBlockFromFile",
             &["file", "options"],
-            "Replays a block given as RLP in a file of the folders for requests.",
+            "Replays a block given as RLP in a file; the file must be in a folder of `rpc.files`.",
             trace::block_from_file,
         )
         .slow_read("debug_traceBlockByHash", &["hash", "options"], "Replays a block.", trace::block_by_hash)
@@ -208,7 +258,7 @@ fn with_traces(table: Table<Debug>) -> Table<Debug> {
         .slow_read(
             "debug_executionWitness",
             &["block"],
-            "What executing a block reads: headers, code and trie nodes.",
+            "Headers, code and trie nodes that executing a block reads.",
             reexecution::execution_witness,
         )
         .slow_read("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)

@@ -1,5 +1,5 @@
-//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, reads their options, and
-//! writes their results.
+//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module selects their subject, reads their options,
+//! and writes their results.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -238,8 +238,8 @@ async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgum
 /// Maximum length of an answer, bytes; below the largest frame that crosses the plugin boundary.
 const MAX_ANSWER: usize = 240 << 20;
 
-/// Writes a trace; returns it with the memory that is counted for it. Between the pieces of a long one the memory for the
-/// next ones is counted, other calls go on, and the host ends the call if its caller has left or its time is over.
+/// Writes a trace; returns it with the memory that is counted for it. Between the pieces of a long one the memory for
+/// the next ones is counted, other calls go on, and the host ends the call if its caller has left or its time is over.
 ///
 /// # Errors
 /// The text is too long, or there is no memory for it.

@@ -52,8 +52,8 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
     })
 }
 
-/// The traces of a block, and whether there are none. In the reference's, the rest of the block is `null` after a
-/// transaction that cannot be traced.
+/// The traces of a block, and whether there are none. In the reference's form, the transactions after one that cannot be
+/// traced are `null`.
 fn until_failure(mut reply: TraceReply) -> (TraceText, bool) {
     let (mut untraced, mut is_empty) = (0, false);
     if let TraceResults::Block(traces) = &mut reply.results {

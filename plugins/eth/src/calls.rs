@@ -96,7 +96,8 @@ async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) ->
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
 }
 
-/// Gives a call without sender the node's first account, where the reference does so, if there is one.
+/// Makes the node's first account, if there is one, the sender of a call without sender, on chains where the reference
+/// does so.
 async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> Result<(), Failure> {
     let has_no_sender = arguments.from.is_none_or(|from| from.is_zero());
     if has_no_sender && crate::dialect(context).await?.calls_from_first_account {

@@ -142,8 +142,8 @@ impl Param for Criteria {
     }
 }
 
-/// Criteria of a filter or subscription, which are kept. For searches, storage refuses positions that no log has, with
-/// the reference's error.
+/// Criteria that a filter or subscription keeps, with at most four topic positions. In a search, `eth_getLogs` refuses
+/// more positions, with the reference's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LastingCriteria(pub(crate) Criteria);
 

@@ -2,8 +2,9 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// A value that is decoded when the method reads it. Errors of an earlier parameter on one profile only are found by
-/// the method itself, and must be reported first; and if a profile does not have a parameter, its value is ignored.
+/// A value that is decoded when the method reads it. The method itself finds those errors of an earlier parameter that
+/// exist on one profile only, and must report them first. On a profile that does not have the parameter, its value is
+/// ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferred<T> {
     value: Result<T, ArgumentError>,

@@ -1,7 +1,7 @@
 //! Differences of this namespace between families of chains: one table for each family.
 //!
-//! This is the only file of the plugin that asks for the family. All others read a field of [`Dialect`], which names what
-//! differs and can be set apart from the other fields.
+//! No other file of the plugin asks for the family. They read fields of [`Dialect`], each of which names one difference
+//! and can be set independently of the others.
 
 use tenon_sdk::prelude::*;
 
@@ -42,7 +42,7 @@ pub(crate) struct Dialect {
     pub(crate) zero_hash_is_none: bool,
     /// Code of errors about ranges of logs.
     pub(crate) range_error_code: FailureCode,
-    /// How a range of logs is answered that ends before it begins.
+    /// The answer to a range of logs that ends before it begins.
     pub(crate) reversed_range: ReversedRange,
     /// Error text of a range beyond the head.
     pub(crate) beyond_head: &'static str,
@@ -73,7 +73,7 @@ pub(crate) enum ScheduleForm {
     ByHeight,
 }
 
-/// How a range of logs is answered that ends before it begins.
+/// The answer to a range of logs that ends before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReversedRange {
     /// An error if both ends are numbers. Checked before the head is read, as in go-ethereum.

@@ -47,7 +47,7 @@ pub(crate) async fn uninstall_filter(context: EthContext, FilterId(id): FilterId
 }
 
 /// The changes since the last poll. The position moves only when the answer is complete, so a client that disconnects
-/// halfway loses nothing; of two concurrent polls, each change goes to one.
+/// halfway loses nothing. Each change is returned by only one of two concurrent polls.
 pub(crate) async fn get_filter_changes(context: EthContext, FilterId(id): FilterId) -> Answer {
     for _ in 0..MAX_RACES {
         let filter = context.filters.get(context.host().now(), &id, true)?;

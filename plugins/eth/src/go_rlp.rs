@@ -60,8 +60,8 @@ const WITH_DYNAMIC_FEE: [Field; 12] = [
     ("S", Kind::BigInt),
 ];
 
-/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; none if it takes them, or for other types of an Ethereum
-/// chain.
+/// Why Go's decoder refuses the bytes of a transaction of type 0, 1 or 2; `None` if it accepts them, and for other
+/// types on Ethereum chains.
 pub(crate) fn refusal(dialect: &Dialect, raw: &[u8]) -> Option<String> {
     let (list, name, fields): (_, _, &[Field]) = match raw {
         [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),

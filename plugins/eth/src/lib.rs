@@ -128,7 +128,7 @@ async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
 type StateBlock = Deferred<Option<BlockParam>>;
 
 /// The block of a state query. It may be omitted on the Ethereum profile. The reference requires it as argument number
-/// `position`, though it may be `null`, which names no block.
+/// `position`, but accepts `null`, which names no block.
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();
     if let Some(block) = block.at(position)? {

@@ -17,7 +17,7 @@ const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
 
 /// Logs and their answer up to this size are not counted, because the call itself already accounts for them.
 const UNCOUNTED_BYTES: usize = 64 << 10;
-/// More positions than a log can have topics.
+/// Maximum number of topic positions in a search: a log has no more topics.
 const MAX_TOPICS: usize = 4;
 
 pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer {
@@ -90,7 +90,7 @@ async fn block_range(context: &EthContext, hash: B256) -> Result<LogRange, Failu
     }
 }
 
-/// Resolves both ends to numbers; none if the range is empty without being an error.
+/// Resolves both ends to numbers; `None` if the range is empty without being an error.
 async fn numbers(
     context: &EthContext,
     dialect: &Dialect,

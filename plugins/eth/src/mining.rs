@@ -1,5 +1,5 @@
 //! The mining methods (`docs/spec/rpc-eth.md` 13). Mining corresponds to the module `sealing` here, which needs no
-//! proof of work: no work is handed out and nothing is hashed.
+//! proof of work: no work is given out and nothing is hashed.
 
 use tenon_sdk::prelude::*;
 
@@ -50,7 +50,7 @@ pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> 
     Err(Failure::server(NO_WORK))
 }
 
-/// No work was handed out, so none can be accepted.
+/// No work was given out, so none can be accepted.
 pub(crate) async fn submit_work(
     _context: EthContext,
     _nonce: B64,

@@ -25,7 +25,7 @@ const MAX_CLIENT_FILTERS: usize = 1_000;
 /// Format of the hand-over: its first byte. Raised when [`Filter`] or its content changes.
 const HANDOVER_VERSION: u8 = 2;
 
-/// The id of a filter, as written by its owner.
+/// The id of a filter, as its owner wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterId(pub(crate) String);
 

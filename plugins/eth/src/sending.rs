@@ -48,7 +48,7 @@ pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, t
         let left = end.saturating_sub(context.host().now());
         if left.is_zero() {
             let millis = wait.as_millis();
-            let message = format!("the transaction is in the pool, and no block had it within {millis} ms");
+            let message = format!("the transaction is in the pool, but no block included it within {millis} ms");
             return Err(Failure { code: NOT_IN_TIME, message, data: Some(format!("\"{hash}\"")) });
         }
         context.sleep(left.min(POLL)).await;

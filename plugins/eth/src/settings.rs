@@ -6,8 +6,8 @@ use tenon_sdk::prelude::*;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Settings {
-    /// Result of `eth_coinbase` and `eth_etherbase`. If absent, an error on the Ethereum profile and the default of the
-    /// reference's flag, `0x…abcd`, on native chains.
+    /// Result of `eth_coinbase` and `eth_etherbase`. If it is absent, these fail on the Ethereum profile, and return
+    /// the default of the reference's flag, `0x…abcd`, on native chains.
     pub(crate) etherbase: Option<Address>,
 }
 

@@ -34,18 +34,38 @@ fn with_chain(table: Table<Eth>) -> Table<Eth> {
         .read("eth_blockNumber", &[], "The height of the head.", chain::block_number)
         .read("eth_chainId", &[], "The chain id of EIP-155.", chain::chain_id)
         .read("eth_protocolVersion", &[], "The peer protocol's version.", chain::protocol_version)
-        .read("eth_syncing", &[], "Progress of catching up, or false.", chain::syncing)
+        .read("eth_syncing", &[], "Progress of synchronising, or false.", chain::syncing)
         .read("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
-        .read("eth_requestAccounts", &[], "The same, as wallets are asked for it.", chain::accounts)
-        .slow_read("eth_config", &[], "Which rules hold, and which follow (EIP-7910).", config::config)
-        .read("eth_capabilities", &[], "Of which blocks this node has what.", chain::capabilities)
+        .read(
+            "eth_requestAccounts",
+            &[],
+            "Addresses that this node can sign with, by the name that wallets use.",
+            chain::accounts,
+        )
+        .slow_read("eth_config", &[], "The current and the next rules of the chain (EIP-7910).", config::config)
+        .read(
+            "eth_capabilities",
+            &[],
+            "The range of blocks for which each kind of data is available.",
+            chain::capabilities,
+        )
         .read("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
         .read("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
         .read("eth_mining", &[], "Whether the node makes blocks.", mining::mining)
-        .read("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
-        .read("eth_getWork", &[], "Work for a miner.", mining::get_work)
-        .method("eth_submitHashrate", &["rate", "id"], "Reports hashes a second.", mining::submit_hashrate)
-        .method("eth_submitWork", &["nonce", "headerHash", "mixDigest"], "Hands in work.", mining::submit_work)
+        .read("eth_hashrate", &[], "Hashes per second: always zero.", mining::hashrate)
+        .read("eth_getWork", &[], "Always an error: this node gives no work to miners.", mining::get_work)
+        .method(
+            "eth_submitHashrate",
+            &["rate", "id"],
+            "Accepts a miner's hash rate, without effect.",
+            mining::submit_hashrate,
+        )
+        .method(
+            "eth_submitWork",
+            &["nonce", "headerHash", "mixDigest"],
+            "Submits a miner's work: never accepted.",
+            mining::submit_work,
+        )
 }
 
 fn with_state(table: Table<Eth>) -> Table<Eth> {
@@ -83,17 +103,17 @@ fn with_blocks(table: Table<Eth>) -> Table<Eth> {
         .read(
             "eth_getBlockTransactionCountByNumber",
             &["block"],
-            "How many transactions a block has.",
+            "Number of transactions in a block.",
             blocks::transaction_count_by_number,
         )
         .read(
             "eth_getBlockTransactionCountByHash",
             &["hash"],
-            "How many transactions a block has.",
+            "Number of transactions in a block.",
             blocks::transaction_count_by_hash,
         )
-        .read("eth_getUncleCountByBlockNumber", &["block"], "How many uncles a block has.", uncles::count_by_number)
-        .read("eth_getUncleCountByBlockHash", &["hash"], "How many uncles a block has.", uncles::count_by_hash)
+        .read("eth_getUncleCountByBlockNumber", &["block"], "Number of uncles of a block.", uncles::count_by_number)
+        .read("eth_getUncleCountByBlockHash", &["hash"], "Number of uncles of a block.", uncles::count_by_hash)
         .read(
             "eth_getUncleByBlockNumberAndIndex",
             &["block", "index"],
@@ -149,13 +169,13 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         .slow_read(
             "eth_call",
             &["transaction", "block", "stateOverrides", "blockOverrides"],
-            "What a call returns.",
+            "Runs a call without a transaction and returns its output.",
             calls::call_contract,
         )
         .slow_read(
             "eth_estimateGas",
             &["transaction", "block", "stateOverrides", "blockOverrides"],
-            "The least gas with which a call succeeds.",
+            "The smallest gas limit with which a call succeeds.",
             calls::estimate_gas,
         )
         .slow_read(
@@ -167,11 +187,11 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         .slow_read(
             "eth_simulateV1",
             &["simulation", "block"],
-            "What blocks of calls would do, one after another, without keeping them.",
+            "Simulates successive blocks of calls, without keeping them.",
             simulation::simulate,
         )
-        .read("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
-        .read("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)
+        .read("eth_gasPrice", &[], "Suggested gas price, wei per gas.", fees::gas_price)
+        .read("eth_maxPriorityFeePerGas", &[], "Suggested tip, wei per gas.", fees::max_priority_fee_per_gas)
         .read("eth_baseFee", &[], "Price of one gas in the next block, wei.", fees::base_fee)
         .read("eth_blobBaseFee", &[], "Price of one blob gas in the next block, wei.", fees::blob_base_fee)
         .slow_read(
@@ -189,14 +209,14 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
         .method(
             "eth_sendRawTransaction",
             &["transaction"],
-            "Hands a signed transaction to the pool.",
+            "Submits a signed transaction to the pool.",
             sending::send_raw_transaction,
         )
         .ahead("eth_sendRawTransactionAhead", sending::recover_senders_ahead)
         .method(
             "eth_sendRawTransactionSync",
             &["transaction", "timeout"],
-            "Hands a signed transaction to the pool and gives its receipt, if a block has it in time.",
+            "Submits a signed transaction to the pool and returns its receipt, if a block includes it in time.",
             sending::send_raw_transaction_sync,
         )
         .method(
@@ -238,7 +258,12 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
 fn with_native(table: Table<Eth>) -> Table<Eth> {
     table
         .read("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)
-        .read("eth_getOwnerByCoinbase", &["coinbase", "block"], "Who owns a masternode.", native::get_owner_by_coinbase)
+        .read(
+            "eth_getOwnerByCoinbase",
+            &["coinbase", "block"],
+            "The owner of a masternode.",
+            native::get_owner_by_coinbase,
+        )
         .slow_read("eth_getRewardByHash", &["hash"], "The rewards that a block paid.", native::get_reward_by_hash)
         .slow_read(
             "eth_getTransactionAndReceiptProof",
@@ -261,33 +286,33 @@ fn with_native(table: Table<Eth>) -> Table<Eth> {
         .slow_read(
             "eth_getBlockFinalityByNumber",
             &["block"],
-            "How many of the masternodes signed a block, percent.",
+            "Percentage of the masternodes that signed a block.",
             native::get_block_finality_by_number,
         )
         .slow_read(
             "eth_getBlockFinalityByHash",
             &["hash"],
-            "How many of the masternodes signed a block, percent.",
+            "Percentage of the masternodes that signed a block.",
             native::get_block_finality_by_hash,
         )
         .slow_read("eth_getCandidates", &["epoch"], "The candidates of an epoch.", native::get_candidates)
         .slow_read(
             "eth_getCandidateStatus",
             &["coinbase", "epoch"],
-            "What a candidate was in an epoch.",
+            "Status of a candidate in an epoch.",
             native::get_candidate_status,
         )
         .read(
             "eth_getTokenStats",
             &["epoch"],
-            "What was minted and burned up to an epoch, wei.",
+            "Amounts minted and burned up to an epoch, wei.",
             token_stats::get_token_stats,
         )
-        .slow_read("eth_getStakerROI", &[], "What staking returns in a year, percent.", native::get_staker_roi)
+        .slow_read("eth_getStakerROI", &[], "Yearly return of staking, percent.", native::get_staker_roi)
         .slow_read(
             "eth_getStakerROIMasternode",
             &["masternode"],
-            "What staking for a masternode returns in a year, percent.",
+            "Yearly return of staking for a masternode, percent.",
             native::get_staker_roi_masternode,
         )
 }
@@ -303,7 +328,7 @@ fn with_logs(table: Table<Eth>) -> Table<Eth> {
             "Installs a filter for pending transactions.",
             filters::new_pending_transaction_filter,
         )
-        .slow_method("eth_getFilterChanges", &["id"], "What happened since the last poll.", filters::get_filter_changes)
+        .slow_method("eth_getFilterChanges", &["id"], "Changes since the last poll.", filters::get_filter_changes)
         .slow_read("eth_getFilterLogs", &["id"], "All logs of a filter.", filters::get_filter_logs)
         .method("eth_uninstallFilter", &["id"], "Removes a filter.", filters::uninstall_filter)
 }

@@ -29,13 +29,13 @@ type MinerContext = Context<Miner>;
 fn table() -> Table<Miner> {
     Table::new("miner", "1.0")
         .capabilities(&[Capability::ReadNode, Capability::Administer])
-        .method("miner_start", &["threads"], "Starts making blocks; the number of threads is passed over.", start)
+        .method("miner_start", &["threads"], "Starts making blocks; the number of threads is ignored.", start)
         .method("miner_stop", &[], "Stops making blocks; transactions stay pending.", stop)
-        .method("miner_setEtherbase", &["etherbase"], "Chooses the account that fees go to.", set_etherbase)
-        .method("miner_setExtra", &["extra"], "Chooses the extra data of blocks, 32 bytes at most.", set_extra)
-        .method("miner_setGasLimit", &["gasLimit"], "Chooses the gas limit that blocks move towards.", set_gas_limit)
-        .method("miner_setGasPrice", &["gasPrice"], "Chooses the least tip that the pool takes.", set_gas_price)
-        .read("miner_getHashrate", &[], "Hashes a second: none are made.", hashrate)
+        .method("miner_setEtherbase", &["etherbase"], "Sets the account that receives fees.", set_etherbase)
+        .method("miner_setExtra", &["extra"], "Sets the extra data of blocks, 32 bytes at most.", set_extra)
+        .method("miner_setGasLimit", &["gasLimit"], "Sets the gas limit that blocks approach.", set_gas_limit)
+        .method("miner_setGasPrice", &["gasPrice"], "Sets the minimum tip that the pool accepts.", set_gas_price)
+        .read("miner_getHashrate", &[], "Hashes per second: always zero.", hashrate)
 }
 
 tenon_sdk::export!(Miner, table);
@@ -46,8 +46,8 @@ async fn start(context: MinerContext, _threads: Option<Number>) -> Result<bool, 
         SealingStart::NoEtherbase => "etherbase missing: etherbase must be explicitly specified",
         SealingStart::NoSigner => "signer missing: unknown account",
         SealingStart::NotHere => {
-            "this node makes no blocks of this chain: they come with `tenon import`, `tenon dev` makes its own, and of a \
-             native network only its one masternode does"
+            "this node makes no blocks of this chain: only `tenon dev`, and the one masternode of a native network, make \
+             blocks; `tenon import` adds existing ones"
         }
     };
     Err(Failure::server(refusal))

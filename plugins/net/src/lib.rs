@@ -19,7 +19,7 @@ fn table() -> Table<Net> {
         .capabilities(&[Capability::ReadChain, Capability::ReadNode])
         .read("net_version", &[], "The network's number as a decimal string.", version)
         .read("net_listening", &[], "Always true, as with the reference client.", listening)
-        .read("net_peerCount", &[], "How many peers are connected.", peer_count)
+        .read("net_peerCount", &[], "Number of connected peers.", peer_count)
 }
 
 tenon_sdk::export!(Net, table);

@@ -68,15 +68,15 @@ tenon_sdk::export!(Personal, table);
 fn with_accounts(table: Table<Personal>) -> Table<Personal> {
     table
         .read("personal_listAccounts", &[], "Addresses of all accounts, in the order of their wallets.", list_accounts)
-        .slow_method("personal_newAccount", &["password"], "Makes an account and keeps it in a key file.", new_account)
-        .slow_method("personal_importRawKey", &["key", "password"], "Keeps a key in a key file.", import_raw_key)
+        .slow_method("personal_newAccount", &["password"], "Creates an account in a new key file.", new_account)
+        .slow_method("personal_importRawKey", &["key", "password"], "Stores a key in a new key file.", import_raw_key)
         .slow_method(
             "personal_unlockAccount",
             &["address", "password", "seconds"],
-            "Lets an account sign without a password: for 300 seconds, for the given number, or with 0 until it is locked.",
+            "Lets an account sign without a password for 300 seconds or the given number; 0 means until it is locked.",
             unlock_account,
         )
-        .method("personal_lockAccount", &["address"], "Forgets the key of an account.", lock_account)
+        .method("personal_lockAccount", &["address"], "Removes the key of an account from memory.", lock_account)
 }
 
 fn with_wallets(table: Table<Personal>) -> Table<Personal> {
@@ -84,7 +84,7 @@ fn with_wallets(table: Table<Personal>) -> Table<Personal> {
         .read(
             "personal_listWallets",
             &["ignored", "alsoIgnored"],
-            "Wallets with their status and accounts. Takes no parameters: up to two texts are passed over.",
+            "Wallets with their status and accounts. Takes no parameters: up to two texts are ignored.",
             wallets::list,
         )
         .method("personal_openWallet", &["url", "passphrase"], "Opens a hardware wallet.", wallets::open)
@@ -94,14 +94,14 @@ fn with_wallets(table: Table<Personal>) -> Table<Personal> {
             "Derives an account of a hardware wallet.",
             wallets::derive,
         )
-        .method("personal_initializeWallet", &["url"], "Makes a secret in an empty smart card.", wallets::initialize)
+        .method("personal_initializeWallet", &["url"], "Creates a secret on an empty smart card.", wallets::initialize)
         .method("personal_unpair", &["url", "pin"], "Ends the pairing with a smart card.", wallets::unpair)
 }
 
 /// These may wait for confirmation on a device, so they must not occupy a place of the slow methods. Deriving keys from
 /// passwords has a limit of its own.
 fn with_sending(table: Table<Personal>) -> Table<Personal> {
-    const SENDS: &str = "Fills in, signs with the password, and sends a transaction; gives its hash.";
+    const SENDS: &str = "Fills in, signs with the password, and sends a transaction; returns its hash.";
     table
         .method("personal_sendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
         .method("personal_signAndSendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
@@ -117,7 +117,7 @@ fn with_sending(table: Table<Personal>) -> Table<Personal> {
             "Signs a message (EIP-191) with the password; without one the account must be unlocked.",
             sending::sign,
         )
-        .read("personal_ecRecover", &["message", "signature"], "Who signed a message (EIP-191).", sending::recover)
+        .read("personal_ecRecover", &["message", "signature"], "The signer of a message (EIP-191).", sending::recover)
 }
 
 async fn list_accounts(context: PersonalContext) -> Result<Vec<Address>, Failure> {

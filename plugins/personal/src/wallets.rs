@@ -88,5 +88,5 @@ pub(crate) async fn unpair(context: PersonalContext, url: String, pin: SecretTex
 }
 
 fn unexpected() -> Failure {
-    Failure::server("the wallet answered something else than it was asked")
+    Failure::server("the wallet returned an answer of the wrong kind")
 }

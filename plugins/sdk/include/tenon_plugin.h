@@ -58,8 +58,8 @@ typedef struct TenonReply {
 
 /* From a plugin, since minor number 4: its code panicked. The host counts the panic and sends the client -32000. */
 #define TENON_CODE_CRASHED INT32_MIN
-/* From the host, since minor number 4: what the plugin called panicked. Passed on with this code, the panic is not counted
- * as the plugin's own; the client receives -32000. */
+/* From the host, since minor number 4: the code that the plugin called panicked. If the plugin passes the failure on with
+ * this code, the panic is not counted as its own; the client receives -32000. */
 #define TENON_CODE_CALLEE_CRASHED (INT32_MIN + 1)
 
 #define TENON_POLL_PENDING 0 /* the waker will be woken */
@@ -99,9 +99,9 @@ typedef TenonFuture TenonStream;
 /* Flag of a method: it changes nothing that another call could observe. In a batch it runs concurrently with neighbouring
  * reads; a method without the flag keeps its place. */
 #define TENON_METHOD_ONLY_READS 1
-/* Flag of a method that clients cannot call. Its name is that of another method and "Ahead". Before the first of several
- * calls of that method in a batch, the host calls this one with one parameter, the list of their parameters. Its answer is
- * not read. */
+/* Flag of a method that clients cannot call. Its name is the name of another method plus "Ahead". When a batch holds
+ * several calls of that other method, the host first calls this one with a single parameter, the list of their parameters.
+ * Its answer is not read. */
 #define TENON_METHOD_AHEAD 2
 
 /* Flag of a method: its parameters contain passwords or keys. The host wipes their buffers and never shows them. */

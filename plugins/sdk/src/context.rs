@@ -14,7 +14,7 @@ use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
 
-/// Severity of a log line.
+/// Level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Something was lost or refused that should not have been.
@@ -226,8 +226,8 @@ impl<S> Context<S> {
     /// ```
     ///
     /// # Errors
-    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method needs, or
-    /// the host is older than this function.
+    /// The method's; `-32601` if there is no such method; `-32000` if this plugin was not granted what the method
+    /// needs, or the host is older than this function.
     pub async fn call_json(&self, method: &str, params: &str) -> Result<String, Failure> {
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,8 +28,7 @@ impl Step {
 }
 
 /// Reports how the canonical chain changed since the block that the plugin knows: first the whole history, then new
-/// blocks. Missed events lose nothing: an event only triggers the next request to the node, and the reply has all
-/// changes.
+/// blocks. A missed event loses nothing: events only trigger the next request to the node, whose reply has all changes.
 ///
 /// ```
 /// use tenon_sdk::{Follower, prelude::*, testing::{Chain, TestBlock}};

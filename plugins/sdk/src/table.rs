@@ -166,8 +166,8 @@ impl<S: Send + Sync + 'static> Table<S> {
     }
 
     /// Calls `function` with the parameters of many calls of `method` in a batch, before the first of them runs, so
-    /// that it can do their common work once. The calls must not depend on it. `name` is the method's name and `Ahead`;
-    /// clients cannot call it.
+    /// that it can do the work they share once. The calls must not depend on it. `name` is the method's name and
+    /// `Ahead`; clients cannot call it.
     #[must_use]
     pub fn ahead<A>(mut self, name: &'static str, function: impl MethodFunction<S, A, 1>) -> Self {
         debug_assert!(name.ends_with(AHEAD_SUFFIX), "{name} does not end with {AHEAD_SUFFIX}");

@@ -213,10 +213,10 @@ fn line_of(pooled: &PooledSummary) -> String {
 fn table() -> Table<TransactionPool> {
     Table::new("txpool", "1.0")
         .capabilities(&[Capability::ReadChain])
-        .read("txpool_status", &[], "How many transactions wait.", status)
-        .slow_read("txpool_content", &[], "What waits, by sender and nonce.", content)
-        .read("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
-        .slow_read("txpool_inspect", &[], "What waits, a line each.", inspect)
+        .read("txpool_status", &[], "Numbers of waiting transactions.", status)
+        .slow_read("txpool_content", &[], "Waiting transactions, by sender and nonce.", content)
+        .read("txpool_contentFrom", &["address"], "Waiting transactions of one sender, by nonce.", content_from)
+        .slow_read("txpool_inspect", &[], "Waiting transactions, one line of text each.", inspect)
         .results(&[
             ("txpool_status", schema::OBJECT),
             ("txpool_content", schema::OBJECT),

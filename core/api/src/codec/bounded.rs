@@ -29,7 +29,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
     }
 }
 
-/// The rest of the limits.
+/// What is left of the limits.
 #[derive(Clone, Copy)]
 struct Left<'c> {
     items: &'c Cell<usize>,
@@ -43,7 +43,7 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// Goes one level down.
+    /// Enters one more level of nesting.
     fn deeper<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
         let depth = depth.ok_or_else(|| E::custom(TOO_DEEP))?;

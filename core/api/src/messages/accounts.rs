@@ -63,22 +63,22 @@ request!(ListWallets => Vec<Wallet>, topic 0x0504, schema 2, Sign);
 pub struct Wallet {
     /// `<scheme>://<path>`.
     pub url: String,
-    /// Whether it signs, and what it waits for.
+    /// Whether it signs without a password, or its own status text.
     pub status: WalletStatus,
-    /// What it failed with last.
+    /// Its last error.
     pub failure: Option<String>,
     /// Its accounts.
     pub accounts: Vec<WalletAccount>,
 }
 
-/// Whether a wallet signs without a password, or how it stands in its own words.
+/// Whether a wallet signs without a password, or the status that it reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletStatus {
     /// It needs a password to sign.
     Locked,
     /// It signs without a password.
     Unlocked,
-    /// What a device or an external signer says of itself, fit to show.
+    /// Status text of a device or an external signer, safe to display.
     Told(String),
 }
 
@@ -193,8 +193,8 @@ pub struct SignTypedData {
     pub domain: B256,
     /// Hash of the message's structure; `None` if only the domain is signed.
     pub message: Option<B256>,
-    /// The data that the hashes are over, as JSON with the members of `eth_signTypedData_v4`: devices and external signers show
-    /// them. Key files sign the hashes alone.
+    /// The hashed data, as JSON with the members of `eth_signTypedData_v4`: devices and external signers show it. Key
+    /// files sign the hashes alone.
     pub data: Option<String>,
     /// Opens the key for this message alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
@@ -224,7 +224,7 @@ impl SignerAbilities {
 /// A wallet arrived or was dropped, or its key was unlocked or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletChanged {
-    /// What happened.
+    /// The change.
     pub change: WalletChange,
     /// URL of the wallet.
     pub url: String,

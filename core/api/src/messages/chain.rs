@@ -16,8 +16,8 @@ use crate::{
 pub struct GetHead;
 request!(GetHead => Arc<Head>, topic 0x0100, ReadChain);
 
-/// The height of the head only: beyond the plugin boundary [`GetHead`] costs as much as the rest of a call, because its
-/// answer is a whole header.
+/// Only the height of the head. For a plugin, [`GetHead`] costs as much as the rest of a call, because its answer is a
+/// whole header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetHeadNumber;
 request!(GetHeadNumber => BlockNumber, topic 0x010f, ReadChain);
@@ -253,8 +253,8 @@ pub enum ContractLevel {
     Osaka,
 }
 
-/// The range of blocks whose state is available (`eth_capabilities`). The node has blocks, transactions, receipts and logs of the
-/// whole chain.
+/// The range of blocks whose state is available (`eth_capabilities`). The node has blocks, transactions, receipts and
+/// logs of the whole chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAvailability;
 request!(GetAvailability => Availability, topic 0x0114, ReadChain);
@@ -358,7 +358,7 @@ pub struct TransactionProof {
     pub key: Bytes,
     /// RLP of the trie nodes from the root to the transaction; nodes embedded in their parent are left out.
     pub transaction_nodes: Vec<Bytes>,
-    /// The same for the receipt.
+    /// RLP of the trie nodes from the root to the receipt, likewise.
     pub receipt_nodes: Vec<Bytes>,
 }
 

@@ -35,7 +35,8 @@ request!(GetBlockSigners => BlockSigners, topic 0x0801, ReadChain);
 /// The signers of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockSigners {
-    /// In the order of the masternodes; `None` if no masternode signed the block that counts for it.
+    /// In the order of the masternodes. Most blocks are not signed themselves: for them, the signers of the next block
+    /// whose number is a multiple of 15 count. `None` if no masternode signed that block.
     pub signers: Option<Vec<Address>>,
     /// Signers in percent of masternodes, rounded down.
     pub finality: u64,
@@ -359,8 +360,8 @@ pub struct ConsensusParameters {
     pub switch_block: u64,
     /// Parameters by the round from which they apply, ascending.
     pub rounds: Vec<(u64, RoundParameters)>,
-    /// The round of the entry of `rounds` that this process applied last: that of the last epoch that began while it
-    /// ran, initially the first entry.
+    /// Round (the key in `rounds`) of the parameters that this process applied last: those of the last epoch that began
+    /// while it ran, initially those of the first entry.
     pub current: u64,
 }
 

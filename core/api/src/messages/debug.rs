@@ -180,7 +180,7 @@ pub struct GetIntermediateRoots {
 }
 request!(GetIntermediateRoots => Vec<B256>, topic 0x090b, CallEvm);
 
-/// What a block's execution reads (`debug_executionWitness`).
+/// The data that a block's execution reads (`debug_executionWitness`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetExecutionWitness {
     /// The block.
@@ -188,7 +188,7 @@ pub struct GetExecutionWitness {
 }
 request!(GetExecutionWitness => ExecutionWitness, topic 0x090c, CallEvm);
 
-/// What a block's execution reads: enough to execute the block without a database.
+/// The data that a block's execution reads: enough to execute the block without a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionWitness {
     /// The parent's header, and those of older blocks whose hashes are read. Descending by height, without gaps.
@@ -238,8 +238,8 @@ pub struct ReadRequestFile {
 }
 request!(ReadRequestFile => Bytes, topic 0x090e, Administer);
 
-/// Records what the node's process does, into files of the first folder for requests (setting `rpc.files`). The timed
-/// steps answer when the file is written, and stop when their caller leaves.
+/// Profiles the node's process, writing files into the first folder for requests (setting `rpc.files`). The timed steps
+/// answer when the file is written, and stop when their caller leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProfile {
     /// What is done.
@@ -269,12 +269,13 @@ pub enum ProfileStep {
         /// The file.
         file: String,
     },
-    /// Sets the nanoseconds of waiting for each sampled wait; 0 or less ends sampling (`debug_setBlockProfileRate`).
+    /// Samples one wait for each of this many nanoseconds of waiting; 0 or less ends sampling
+    /// (`debug_setBlockProfileRate`).
     SetBlockingRate {
         /// The rate.
         nanoseconds: i64,
     },
-    /// Writes what has been waited for (`debug_writeBlockProfile`).
+    /// Writes the sampled waits (`debug_writeBlockProfile`).
     WriteBlocking {
         /// The file.
         file: String,
@@ -286,13 +287,13 @@ pub enum ProfileStep {
         /// The time.
         seconds: u64,
     },
-    /// Sets how many lock waits there are for each sampled one; 0 ends sampling, less changes nothing
+    /// Samples one of this many waits for locks; 0 ends sampling, a negative number changes nothing
     /// (`debug_setMutexProfileFraction`).
     SetLockFraction {
         /// The fraction's denominator.
         fraction: i64,
     },
-    /// Writes which locks have been waited for (`debug_writeMutexProfile`).
+    /// Writes the sampled waits for locks (`debug_writeMutexProfile`).
     WriteLocks {
         /// The file.
         file: String,

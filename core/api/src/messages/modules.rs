@@ -68,7 +68,7 @@ pub struct ModuleInfo {
     pub state: ModuleState,
     /// Why it failed; `None` in the other states.
     pub reason: Option<String>,
-    /// What it needs: a plugin namespaces, an actor other actors.
+    /// What it needs: namespaces for a plugin, other actors for an actor.
     pub needs: Vec<String>,
     /// Enabled modules that need it.
     pub needed_by: Vec<String>,
@@ -76,7 +76,7 @@ pub struct ModuleInfo {
     pub faults: ModuleFaults,
     /// When it is disabled again, if it was enabled for a limited time, seconds after 1970.
     pub until: Option<u64>,
-    /// What only its kind has.
+    /// Details that depend on its kind.
     pub details: ModuleDetails,
 }
 
@@ -89,7 +89,7 @@ impl ModuleInfo {
         }
     }
 
-    /// What only a plugin has; `None` for an actor.
+    /// Details of a plugin; `None` for an actor.
     pub const fn plugin(&self) -> Option<&PluginDetails> {
         match &self.details {
             ModuleDetails::Plugin(details) => Some(details),
@@ -98,7 +98,7 @@ impl ModuleInfo {
     }
 }
 
-/// What only one kind of module has.
+/// Details of a module that depend on its kind.
 #[allow(clippy::large_enum_variant, reason = "a node has a few dozen modules, most of them plugins")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleDetails {
@@ -108,7 +108,7 @@ pub enum ModuleDetails {
     Actor(ActorDetails),
 }
 
-/// What only a plugin has.
+/// Details of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginDetails {
     /// The path of its library, as given.
@@ -134,7 +134,7 @@ pub struct PluginDetails {
     pub storage: Option<SpaceUsage>,
 }
 
-/// What is known of a plugin's library once it has been opened.
+/// Details of a plugin's library, once it has been opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryDetails {
     /// The namespace that it serves.
@@ -159,7 +159,7 @@ pub struct LibraryDetails {
     pub subscriptions: Vec<String>,
 }
 
-/// What only an actor has.
+/// Details of an actor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActorDetails {
     /// Its purpose, in one sentence.

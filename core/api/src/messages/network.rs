@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{event, request};
 use crate::{B256, BlockNumber, U256};
 
-/// This node as others find it; `None` while the network is off.
+/// This node's identity and addresses on the network; `None` while the network is off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetNetworkNode;
 request!(GetNetworkNode => Option<NetworkNode>, topic 0x0b00, ReadNode);
 
-/// This node as others find it.
+/// This node's identity and addresses on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkNode {
     /// Its public key, 128 hexadecimal digits.
@@ -21,7 +21,7 @@ pub struct NetworkNode {
     pub ip: String,
     /// Address and port that it listens on.
     pub listen_address: String,
-    /// UDP port of discovery; 0 without.
+    /// UDP port of discovery; 0 if discovery is off.
     pub discovery_port: u16,
     /// TCP port.
     pub listener_port: u16,
@@ -39,7 +39,7 @@ pub struct PeerInfo {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it speaks, as `eth/100`, by name and version.
+    /// Protocols that it speaks, such as `eth/100`, sorted by name and version.
     pub capabilities: Vec<String>,
     /// Address and port of this side.
     pub local_address: String,
@@ -83,8 +83,8 @@ pub enum PeerChange {
     Distrust,
 }
 
-/// Checks an enode URL and changes the status of its node. True means that the change is recorded; the connection may not
-/// exist yet.
+/// Checks an enode URL and changes the status of its node. True means that the change is recorded; the connection may
+/// not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePeer {
     /// The URL.

@@ -83,10 +83,10 @@ pub enum FrontEnd {
     WebSocket,
 }
 
-/// Starts a front-end that is not listening (`admin_startRPC`, `admin_startWS`). The defaults are narrow, whatever the
-/// settings say: `localhost`, port 8546, no web pages of other origins, `eth`, `net` and `web3`. The values are checked
-/// like settings; the settings still decide which namespaces need a token and which methods are refused. It listens
-/// until it is stopped.
+/// Starts a front-end that is not listening (`admin_startRPC`, `admin_startWS`). The defaults are restrictive and do
+/// not depend on the settings: `localhost`, port 8546, no web pages of other origins, `eth`, `net` and `web3`. The
+/// values are checked like settings; the settings still decide which namespaces need a token and which methods are
+/// refused. It listens until it is stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFrontEnd {
     /// The front-end.

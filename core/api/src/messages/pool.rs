@@ -81,13 +81,14 @@ pub struct PooledSummary {
     pub to: Option<Address>,
     /// Wei to move.
     pub value: U256,
-    /// Most gas that it may use.
+    /// Maximum gas that it may use.
     pub gas_limit: u64,
-    /// Most wei per gas that the sender pays: the gas price, or the fee cap.
+    /// Maximum wei per gas that the sender pays: the gas price, or the fee cap.
     pub max_fee_per_gas: U256,
     /// Bytes of call data or creation code.
     pub input_bytes: u64,
-    /// Addresses and storage keys of the access list, versioned hashes of blobs, and each delegation as four.
+    /// Number of list items: addresses and storage keys of the access list, versioned hashes of blobs, and four for
+    /// each delegation.
     pub list_items: u64,
 }
 

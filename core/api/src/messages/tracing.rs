@@ -76,7 +76,7 @@ pub enum Tracer {
     Erc7562(Erc7562Options),
     /// Gas for the growth of the state.
     StateGas,
-    /// Contracts that execute this instruction, given by its name; those that are created, without one.
+    /// Contracts that execute the named instruction; without a name, contracts that are created.
     Contracts {
         /// The instruction's name.
         instruction: Option<String>,
@@ -94,8 +94,8 @@ pub enum Tracer {
         /// The JSON text of its configuration. Only the script interprets it.
         config: String,
     },
-    /// A tracer that the node does not have. Each traced transaction fails with the text: some families report an unusable
-    /// tracer only for a transaction.
+    /// A tracer that the node does not have. Each traced transaction fails with this text, because some chain families
+    /// report an unusable tracer only per transaction.
     Unusable {
         /// The error's text.
         reason: String,
@@ -169,7 +169,7 @@ pub struct Erc7562Options {
     pub with_logs: bool,
 }
 
-/// A tracer that can run beside others.
+/// A tracer that can run together with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MuxedTracer {
     /// [`Tracer::Calls`].

@@ -10,8 +10,8 @@ pub const EMPTY_CODE_HASH: B256 = b256!("c5d2460186f7233c927e7db2dcc703c0e500b65
 /// The root of an empty trie.
 pub const EMPTY_ROOT_HASH: B256 = b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
 
-/// A balance at its full width, wei. Those of native chains have no upper limit (`docs/spec/chain.md` 8.1); this holds the
-/// sum of 2^64 accounts of 2^256 wei, more than any chain has.
+/// A balance at its full width, wei. Those of native chains have no upper limit (`docs/spec/chain.md` 8.1); this holds
+/// the sum of 2^64 accounts of 2^256 wei, more than any chain has.
 pub type WholeBalance = Uint<320, 5>;
 
 /// An account as the state trie holds it.
@@ -64,7 +64,7 @@ impl Account {
     }
 }
 
-/// The balance with these low 256 bits and this much above them.
+/// The balance with these low and high parts.
 pub fn join_balance(low: U256, high: u64) -> WholeBalance {
     let [first, second, third, fourth] = *low.as_limbs();
     WholeBalance::from_limbs([first, second, third, fourth, high])

@@ -134,7 +134,7 @@ pub struct Transaction {
     pub chain_id: Option<u64>,
     /// The sender's nonce.
     pub nonce: u64,
-    /// Most gas that it may use.
+    /// Maximum gas that it may use.
     pub gas_limit: u64,
     /// Receiver; `None` creates a contract.
     pub to: Option<Address>,

@@ -1,4 +1,4 @@
-//! The encoding of balances in messages: of up to 256 bits as any such number, higher ones in 40 bytes.
+//! The encoding of balances in messages: up to 256 bits like any `U256`, higher ones in 40 bytes.
 
 use std::fmt::{self, Formatter};
 

@@ -33,7 +33,7 @@ use crate::{
 
 /// How long a client waits without a place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
-/// Longest pause between two checks by a waiting job whether its client still has no place.
+/// Maximum interval between two checks by a waiting job of whether its client still has no place.
 const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
 
 /// How often a parked job checks whether its caller is still there.
@@ -169,7 +169,7 @@ impl FairQueue {
                 // Its receiver finds the channel closed.
                 drop(displaced);
                 let _leaves = LeavesQueue { inner: &self.inner, job, share };
-                // A job that waits has asked for it.
+                // Set, because `waiter` was called for the waiting job.
                 let Some(receiver) = granted else { return Err(NoPlace::Displaced) };
                 let began = waits::wait_began();
                 let place = self.wait(share, receiver, deadline).await;
@@ -216,7 +216,7 @@ impl Drop for LeavesQueue<'_> {
     }
 }
 
-/// A place of this file where something waits.
+/// The wait place for a line of this file.
 const fn wait_place(function: &'static str, subject: &'static str, line: u32) -> WaitPlace {
     WaitPlace { function, subject, file: file!(), line }
 }

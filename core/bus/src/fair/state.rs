@@ -17,7 +17,7 @@ const QUANTUM: Duration = Duration::from_millis(5);
 /// Idle clients whose used time is remembered, besides those that run or wait.
 const MAX_IDLE_CLIENTS: usize = 1_024;
 
-/// Clients that keep their place in the table while no client has a job: the next job of one allocates nothing.
+/// Number of clients that stay in the table while no client has a job, so that their next job allocates nothing.
 const MAX_RESTING_CLIENTS: usize = 16;
 
 /// A job from its arrival to its end.
@@ -89,7 +89,7 @@ impl<W, P> Client<W, P> {
     }
 }
 
-/// The job that gets a place.
+/// The job that was given a place.
 pub(super) enum Granted<W, P> {
     /// A waiting job begins.
     Begins(JobId, Share, W),
@@ -97,7 +97,7 @@ pub(super) enum Granted<W, P> {
     GoesOn(P),
 }
 
-/// Why a job may not be queued.
+/// Why a job cannot be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The queue is full, and no other client has more jobs in it.
@@ -159,7 +159,7 @@ impl<W, P> State<W, P> {
     /// Adds a job. `waiter` is called only if the job has to wait.
     pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
         self.account(now);
-        // Waiting jobs beside a free place belong to clients that may have no more places.
+        // If jobs wait although a place is free, their clients already have their maximum number of places.
         let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
         let client = self.client(share.client);
         let (running, waits) = (client.running, client.waiting);
@@ -180,7 +180,7 @@ impl<W, P> State<W, P> {
         Arrival::Waits { displaced }
     }
 
-    /// Why a client with `waits` waiting jobs may not queue another.
+    /// Why a client with `waits` waiting jobs cannot queue another.
     fn refusal(&self, is_full: bool, waits: usize) -> Option<Refusal> {
         let most = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
         if is_full && most() <= waits + 1 {
@@ -236,10 +236,10 @@ impl<W, P> State<W, P> {
         Some(Granted::Begins(job, share, waiter))
     }
 
-    /// The next job: of the clients that may have another place the one that has used least, and of its plugins
-    /// likewise; between equals the job that has waited longest.
+    /// The next job. Of the clients that may have another place, the one that has used the least time is next, and of
+    /// its plugins likewise. Ties go to the job that has waited longest.
     ///
-    /// Scans all clients: they are no more than waiting jobs, and a queued job costs far more than the scan.
+    /// Scans all clients: there are no more clients than waiting jobs, and a queued job costs far more than the scan.
     fn next_share(&self) -> Option<Share> {
         if self.is_empty() {
             return None;
@@ -252,7 +252,7 @@ impl<W, P> State<W, P> {
         Some(Share { client: *name, plugin: *plugin })
     }
 
-    /// A job of a client that is known runs.
+    /// Starts a job of a client that is in the table.
     fn begin(&mut self, job: JobId, share: Share, now: Instant) {
         let Some(client) = self.clients.get_mut(&share.client) else { return };
         client.flow(share.plugin).running += 1;

@@ -105,7 +105,8 @@ impl Library {
 /// `table` points to a plugin's static table of at least the size that it states.
 unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest, HostError> {
     let own_path = || path.to_owned();
-    // SAFETY: these stand at the beginning in every version. Field by field, because the rest may be missing.
+    // SAFETY: these fields are at the beginning of the table in every version. They are read one by one, because the
+    // rest of the table may be missing.
     let (magic, major, minor, needs_minor, size) =
         unsafe { ((*table).magic, (*table).abi_major, (*table).abi_minor, (*table).needs_minor, (*table).size) };
     if magic != PLUGIN_MAGIC {
@@ -122,7 +123,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
     if size < needed {
         return Err(HostError::TableSize { path: own_path(), plugin: size, host: needed });
     }
-    // SAFETY: long enough, as it says.
+    // SAFETY: the table has the length that it states, which was found sufficient.
     let table = &unsafe { own_copy(table) };
     let sends_frames = table.schema_hash != [0; 32];
     if sends_frames && table.schema_hash != schema_hash().0 {
@@ -132,7 +133,7 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
             host: hex::encode(schema_hash()),
         });
     }
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let manifest = unsafe { read_manifest(path, table, sends_frames)? };
     manifest.check().map_err(|what| HostError::Manifest { path: own_path(), what })?;
     Ok(manifest)
@@ -141,10 +142,11 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
 /// Copies a table that may be shorter than this ABI's. Missing functions are null.
 ///
 /// # Safety
-/// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or more.
+/// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or
+/// more.
 unsafe fn own_copy(table: *const TenonPlugin) -> TenonPlugin {
     let mut copy = MaybeUninit::<TenonPlugin>::zeroed();
-    // SAFETY: `size` stands at the beginning in every version.
+    // SAFETY: `size` is at the beginning of the table in every version.
     let has_all = unsafe { (*table).size } >= size_of::<TenonPlugin>();
     let known = if has_all { size_of::<TenonPlugin>() } else { SIZE_OF_MINOR_0 };
     // SAFETY: both are at least that long. Fields that minor number 0 lacks may be null by their type, and are zeroed.

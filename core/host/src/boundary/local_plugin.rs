@@ -94,7 +94,7 @@ impl LocalInstance {
         // A plugin's panic hook or a context that it kept may use the table after `stop`, so the table is never freed.
         let services = Services::begin(library.number(), backend);
         let mut state = ptr::null_mut();
-        // SAFETY: by the ABI; the slices are lent, the table stays.
+        // SAFETY: by the ABI; the slices are lent for the call, and the table is never freed.
         let outcome = unsafe {
             let start = library.table().start;
             reply_into_result(start(services.table(), slice(settings.as_bytes()), slice(handover), &mut state))
@@ -114,7 +114,7 @@ impl LocalInstance {
     /// No call, no stream is left, and no function of this instance is used after.
     unsafe fn stop(&self) {
         let stop = self.library.table().stop;
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { stop(self.state) };
         self.services.end(self.library.number());
     }
@@ -144,7 +144,7 @@ impl PluginInstance for LocalInstance {
         let token = Box::new(caller.context.clone());
         let context = self.context(&token, caller.exposure.as_text());
         let subscribe = self.library.table().subscribe;
-        // SAFETY: as in `call`; the token is kept beside the stream and dropped after it.
+        // SAFETY: as in `call`; the token is kept together with the stream and dropped after it.
         let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
         PluginItems::Local(LocalStream { stream, _token: token })
     }

@@ -1,8 +1,8 @@
 //! The host's side of the C boundary: opening libraries, reading their tables, calling their functions, and
 //! the services that they call. All of the host's `unsafe` is here.
 //!
-//! Invariants: a library stays mapped as long as anything that came out of it lives (in a node: for ever, which costs
-//! under 1 MB and removes a class of crashes); an instance is stopped once, after its last call and stream.
+//! Invariants: a library stays mapped as long as anything that came out of it lives (in a node: forever, which costs
+//! less than 1 MB and removes a class of crashes); an instance is stopped once, after its last call and stream.
 
 mod cycle;
 mod library;

@@ -77,7 +77,7 @@ pub trait Backend: Send + Sync + 'static {
 /// instance, and the next instance of the same library reuses the rest: there are as many of these as instances of a
 /// library ever ran at a time.
 pub(super) struct Services {
-    /// None between two instances: then every request is refused.
+    /// `None` between two instances: every request is refused then.
     backend: ArcSwapOption<Box<dyn Backend>>,
     table: OnceLock<Table>,
 }
@@ -115,7 +115,7 @@ impl Services {
         }
     }
 
-    /// Runs `work` with the backend. None after the end.
+    /// Runs `work` with the backend. `None` after the end.
     pub(super) fn with<T>(&self, work: impl FnOnce(&dyn Backend) -> T) -> Option<T> {
         let backend = self.backend.load();
         backend.as_ref().map(|backend| work(&***backend))
@@ -153,7 +153,7 @@ pub struct BusBackend {
     id: PluginId,
     bus: Bus,
     granted: Vec<Capability>,
-    /// Calls methods of other namespaces for it; none where there are no others.
+    /// Calls methods of other namespaces for it; `None` where there are no others.
     json_calls: Option<JsonCalls>,
     /// Whether its messages have this node's schema.
     sends_frames: bool,
@@ -178,12 +178,12 @@ impl BusBackend {
         Self { plugin, id, bus, granted, json_calls, sends_frames, is_stopped, space, memory, kept, events_end }
     }
 
-    /// The same, with memory counted in this budget.
+    /// Counts memory in this budget.
     pub fn drawing_on(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
     }
 
-    /// The same, with calls of methods through this router.
+    /// Allows calls of methods of other namespaces, through this router.
     pub fn calling_through(self, router: WeakRouter) -> Self {
         let granted = self.granted.iter().copied().collect();
         let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));
@@ -202,8 +202,8 @@ impl BusBackend {
         Ok(())
     }
 
-    /// Checks that the plugins that called a method of this one may send to this topic, too. Records in this plugin's own
-    /// storage are its own matter.
+    /// Checks that the plugins that called a method of this one may send to this topic, too. Access to this plugin's
+    /// own storage does not depend on its callers.
     fn check_callers(entry: &SchemaEntry, context: Option<&CallContext>) -> Result<(), Failure> {
         let Some(context) = context else { return Ok(()) };
         if entry.capability == Capability::Storage || context.origin().grants.contains(entry.capability) {
@@ -284,7 +284,8 @@ impl Backend for BusBackend {
             if length < LARGE_REPLY {
                 return answer;
             }
-            // Until the plugin has read it. What it makes of it is bounded by the number of long polls.
+            // Held until the plugin has read the reply. The number of long polls bounds the memory of what it makes
+            // from it.
             let _memory = budget.client(context.origin().client).reserve(MemoryUse::Calls, length)?;
             context.announce_large_reply();
             tokio::task::yield_now().await;
@@ -382,7 +383,7 @@ impl Backend for BusBackend {
 }
 
 /// # Safety
-/// `state` is that of a table that [`Services::table`] made, whose place stays for ever.
+/// `state` is that of a table that [`Services::table`] made, which is never freed.
 unsafe fn services(state: *const c_void) -> &'static Services {
     // SAFETY: `table` takes a static reference.
     unsafe { &*state.cast::<Services>() }

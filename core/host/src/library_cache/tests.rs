@@ -9,7 +9,7 @@ use std::{
 
 use super::*;
 
-/// The smallest file that passes for a library of this machine, with a name inside.
+/// The smallest file that is accepted as a library for this machine, with a name inside.
 fn library(name: &str) -> Vec<u8> {
     let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let mut bytes = vec![0; 64];

@@ -174,7 +174,7 @@ impl Backend for UpstreamBackend {
             );
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
-        // On the plugin's own account if it says so, whatever call is being served.
+        // Without a context the plugin calls on its own account, even while it serves a call.
         let call = context.map_or(0, |_| self.watch.current());
         self.request(Kind::JsonCall, |out| {
             out.extend_from_slice(&call.to_le_bytes());

@@ -15,10 +15,11 @@ use crate::{
 
 /// Maximum number of concurrent bus requests and event subscriptions of a plugin.
 const MAX_BUS_REQUESTS: usize = 1024;
-/// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least a byte, and some thirty
-/// once it is decoded: so this bounds items too. No message contains itself, so that none nests deeper than its type.
+/// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least one byte, and about thirty
+/// once it is decoded, so this bounds the items too. No message type is recursive, so none nests deeper than its type.
 const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
-/// The same with batches of records, whose items storage counts before it accepts them.
+/// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
+/// counts the records before it accepts them.
 const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
 /// A running bus request of the plugin.
 pub(super) struct BusRequest {

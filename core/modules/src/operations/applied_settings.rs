@@ -19,7 +19,7 @@ pub struct AppliedPlan {
 impl ModuleRegister {
     /// Applies changes since the settings were last read: new plugins are loaded, removed ones unloaded, enabled and
     /// disabled ones change, and those with other settings or libraries are replaced. An operator's run-time choice
-    /// stays as long as the settings say the same as before. RunningPlugin calls in the module of the namespace `asked_by`
+    /// stays as long as the settings say the same as before. Running calls in the module of the namespace `asked_by`
     /// are not waited for.
     pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));

@@ -151,7 +151,7 @@ impl ModuleRegister {
     }
 }
 
-/// The state that an instance hands over. If the export fails, it is replaced without.
+/// The state that an instance hands over. If the export fails, the instance is replaced without its state.
 async fn export(running: &Arc<RunningPlugin>) -> Vec<u8> {
     let exporting = Arc::clone(running);
     let exported = blocking(move || Ok(exporting.instance.export_state())).await;

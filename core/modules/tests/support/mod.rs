@@ -1,4 +1,4 @@
-//! Where the tests' shared libraries come from.
+//! The tests' shared libraries, and a host for them.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
@@ -18,7 +18,7 @@ use tenon_bus::{Bus, CallContext};
 use tenon_host::PluginFolder;
 use tenon_modules::{ModuleOptions, ModuleRegister};
 
-/// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo leaves beside the test program.
+/// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo puts next to the test program.
 pub(crate) fn rust_plugin(crate_name: &str) -> PathBuf {
     let library = libraries().join(format!("lib{}.so", crate_name.replace('-', "_")));
     assert!(library.exists(), "{} is a dev-dependency of tenon-modules and so was built", library.display());
@@ -50,7 +50,7 @@ pub(crate) fn c_library(library: &Path, source: &str, flags: &[&str]) -> PathBuf
     library
 }
 
-/// Compiles a plugin in C++ to a file in this folder; `None` where there is no compiler of it.
+/// Compiles a plugin in C++ to a file in this folder; `None` if there is no C++ compiler.
 pub(crate) fn cpp_plugin(folder: &Path, source: &str) -> Option<PathBuf> {
     let library = folder.join("libplugin_in_cpp.so");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -63,7 +63,7 @@ pub(crate) fn cpp_plugin(folder: &Path, source: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-/// A host over a bus, with a folder that goes away with it.
+/// A host over a bus, with a folder that is removed with it.
 pub(crate) struct TestModules {
     pub(crate) modules: Arc<ModuleRegister>,
     pub(crate) bus: Bus,
@@ -87,7 +87,7 @@ impl TestModules {
     fn in_folder(folder: TempDir, change: impl FnOnce(&mut ModuleOptions)) -> Self {
         let mut options = ModuleOptions::new(folder.path().join("cache"));
         options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
-        // What a test loads is its own, unless it is about others.
+        // Trusts every library that a test loads; tests about trust change this.
         options.vouches_for_all = true;
         change(&mut options);
         let bus = Bus::new();
@@ -108,12 +108,12 @@ impl TestModules {
     }
 }
 
-/// What only a plugin has.
+/// The details of a plugin.
 pub(crate) fn plugin_of(info: &ModuleInfo) -> &PluginDetails {
     info.plugin().expect("it is a plugin")
 }
 
-/// What is known of a plugin's library.
+/// The details of a plugin's library.
 pub(crate) fn library_of(info: &ModuleInfo) -> &LibraryDetails {
     plugin_of(info).library.as_ref().expect("it has been opened")
 }

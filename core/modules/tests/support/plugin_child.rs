@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// With `without-landlock` or `without-seccomp` as its first argument it is on a kernel that has not got it.
+/// With `without-landlock` or `without-seccomp` as its first argument, it behaves as on a kernel without that feature.
 fn main() -> io::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("without-landlock") => refuse(&[libc::SYS_landlock_create_ruleset], libc::EOPNOTSUPP)?,

@@ -2,12 +2,12 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Rows with their cells under each other, two spaces apart. Lines have no spaces at their end.
+/// Formats rows as columns, two spaces apart, without trailing spaces.
 pub(super) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     shown(table(rows))
 }
 
-/// The same for a name and its numbers: every cell but the first of a row is at the right of its column.
+/// Formats rows of a name and its numbers as columns: all columns but the first are right-aligned.
 pub(super) fn numbers_of_names<const N: usize>(rows: &[[String; N]]) -> String {
     let mut table = table(rows);
     for column in table.column_iter_mut().skip(1) {

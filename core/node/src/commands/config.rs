@@ -111,7 +111,8 @@ fn running_modules(resolved: &Resolved) -> Option<Vec<Module>> {
 fn as_comment(resolved: &Resolved, modules: &[Module]) -> String {
     let settings = &resolved.settings;
     let socket = settings.in_data_folder(&settings.ipc.path);
-    let mut text = format!("\n# What the node at {} runs now, whatever stands above:\n", socket.display());
+    let mut text =
+        format!("\n# Modules of the running node at {}, which may differ from the settings above:\n", socket.display());
     for line in module::table(modules).lines() {
         text.push_str(format!("# {line}").trim_end());
         text.push('\n');

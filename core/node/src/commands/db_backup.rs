@@ -106,8 +106,8 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
 
 /// Has the node that has the folder open make the copy in `place`, a folder of the same data folder.
 ///
-/// The copy is removed after use, so its place is never taken from the answer: another program may listen on the socket,
-/// and a node in a container has other paths.
+/// The copy is removed after use, so its place is never taken from the answer: another program may listen on the
+/// socket, and a node in a container has other paths.
 fn ask_the_node(socket: &Path, place: &Path) -> Result<(), Stop> {
     let node = NodeClient::connect(socket)?;
     // A copy that was left would be taken for the new one.

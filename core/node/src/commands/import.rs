@@ -123,8 +123,8 @@ fn explain(importer: &Importer, reference: Option<&Reference>) -> Result<(), Sto
     super::print(text.as_bytes())
 }
 
-/// The results of the block that failed, compared with the reference, and what could not be compared. `None` if no block
-/// failed in execution.
+/// The results of the block that failed, compared with the reference, and what could not be compared. `None` if no
+/// block failed in execution.
 fn explanation(importer: &Importer, reference: &Reference) -> Option<(Result<Explanation, ImportError>, String)> {
     let address = match reference {
         Reference::File(block) => return importer.explain_failure(block).map(|explained| (explained, String::new())),

@@ -65,7 +65,7 @@ pub(crate) struct Parts {
     pub(crate) limits: HealthSettings,
     /// The peer-to-peer network, running or not.
     pub(crate) network: Option<Arc<Network>>,
-    /// Whether the settings ask for it.
+    /// Whether the settings enable the network.
     pub(crate) has_network: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Writes snapshots in one file: a tar archive in which each part is a gzip member of its own, with the list at the end.
-//! So an unfinished file can be truncated after any part and continued. Other tools see an ordinary `.tar.gz`.
+//! Writes snapshots in one file: a tar archive in which each part is a gzip member of its own, with the list at the
+//! end. So an unfinished file can be truncated after any part and continued. Other tools see an ordinary `.tar.gz`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};

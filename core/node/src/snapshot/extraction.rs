@@ -15,7 +15,8 @@ use crate::backup::{self, GENESIS, MANIFEST, MAX_FILES, Manifest, Source, failed
 use crate::bounded_file;
 use crate::exit::Stop;
 
-/// Maximum bytes of an archive's content per byte of the file, and in addition to that. Tables are already compressed.
+/// An archive's content may have this many bytes per byte of the file, plus [`FREE_EXPANSION`]. Tables are already
+/// compressed.
 const MAX_EXPANSION: u64 = 64;
 const FREE_EXPANSION: u64 = 64 << 20;
 /// Maximum sizes of the list and of the genesis file: those of [`bounded_file`].
@@ -33,7 +34,7 @@ type Part<'a> = tar::Entry<'a, Content>;
 /// # Errors
 /// As [`super::verify`].
 pub(super) fn take(source: Source<'_>, place: &Path, demands: &Demands<'_>) -> Result<ListedParts, Stop> {
-    // The list may name so many; it is a part too.
+    // The list may name `MAX_FILES` parts, and is itself a part.
     Archive { source, demands, most_parts: MAX_FILES + 1 }.take(place)
 }
 
@@ -76,8 +77,8 @@ impl Archive<'_> {
     fn extract(&self, place: &Path) -> Result<Extracted, Stop> {
         let mut archive = self.open()?;
         let (mut extracted, mut buffer) = (Extracted::default(), vec![0; 1 << 20]);
-        // Raw, because names in headers of their own (GNU's and POSIX's) are read into memory at any length. A snapshot
-        // has none.
+        // Raw entries, because the others read long names, which GNU and POSIX put into separate headers, into memory
+        // at any length. A snapshot has no such names.
         for part in archive.entries().map_err(self.unreadable())?.raw(true) {
             if (self.demands.is_interrupted)() {
                 return Err(interrupted());

@@ -156,7 +156,7 @@ pub(super) fn transfer(
         let (from, to) = (source.path.join(&file.path), place.join(name));
         let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
         if way == Way::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
-            // The source is compared too: a modified snapshot is refused, whatever was copied before.
+            // The source is compared too: a modified snapshot is refused even if a correct part was copied before.
             backup::compare_file(source, file, None)?;
             continue;
         }

@@ -18,8 +18,8 @@ pub(super) fn is_archive(path: &Path) -> bool {
     path.to_str().is_some_and(|name| ARCHIVE_NAMES.iter().any(|end| name.ends_with(end)))
 }
 
-/// Refuses the name of a new snapshot that looks like that of an archive of a kind that is not written: it would become
-/// a folder.
+/// Refuses a name that looks like an archive of a kind that is not written: the new snapshot would become a folder of
+/// that name.
 ///
 /// # Errors
 /// [`Stop::Usage`] with the accepted names.

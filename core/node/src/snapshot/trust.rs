@@ -105,7 +105,7 @@ impl Trust {
 impl fmt::Display for Trust {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hash(hash) => write!(formatter, "the hash {hash} of the head, which you gave"),
+            Self::Hash(hash) => write!(formatter, "the hash {hash} of the head, which the operator gave"),
             Self::Certificate { certified, hash, signatures, masternodes, epoch_switch, epoch_switch_hash } => write!(
                 formatter,
                 "the {masternodes} masternodes that block {epoch_switch} {epoch_switch_hash} of the snapshot lists: \

@@ -2,7 +2,7 @@
 //!
 //! It owns the log's files and their hash chain ([`AuditLog`]), the entries ([`Step`]), the state that entries imply
 //! for later requests ([`Memory`]: windows of rules, and the nonces and rounds of earlier signatures), the verification
-//! of a log ([`verify`]) and the signed checkpoint beside it.
+//! of a log ([`verify`]) and the signed checkpoint next to it.
 //!
 //! What must always hold: a line is on disk before [`AuditLog::append`] returns, so that a caller that waits for it
 //! never releases a signature without its line. Guards and windows are derived from the log alone, also after a

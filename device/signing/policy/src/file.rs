@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::{Kind, parse_amount};
 
-/// An address. One in mixed case must have the checksum of EIP-55: a digit that was mistyped would otherwise change who is paid.
+/// An address. One in mixed case must have the checksum of EIP-55: a digit that was mistyped would otherwise change who
+/// is paid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenAddress(pub(crate) Address);
 
@@ -72,7 +73,8 @@ pub(crate) struct RuleEntry {
     pub(crate) chains: Option<Choice<u64>>,
     /// For transactions: addresses, `any`, or `creation`.
     pub(crate) recipients: Option<Choice<WrittenAddress>>,
-    /// For transactions: `none` (no data), `any`, or functions such as `erc20.transfer` and selectors such as `0xa9059cbb`.
+    /// For transactions: `none` (no data), `any`, or functions such as `erc20.transfer` and selectors such as
+    /// `0xa9059cbb`.
     pub(crate) functions: Option<Choice<String>>,
     #[serde(default)]
     pub(crate) arguments: Vec<ArgumentEntry>,

@@ -81,7 +81,7 @@ struct Index {
 }
 
 impl Policy {
-    /// Reads a policy file and the interface files beside it.
+    /// Reads a policy file and the interface files next to it.
     ///
     /// # Errors
     /// [`PolicyError`]: a file can't be read or is too long, or an error of [`Policy::parse`].
@@ -150,7 +150,7 @@ impl Policy {
         &self.interfaces
     }
 
-    /// Names of clients that a rule has, and that `is_known` does not know, each with its rule.
+    /// Names of clients in rules that `is_known` does not know, each with its rule.
     pub fn unknown_clients(&self, is_known: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
         let mut unknown = Vec::new();
         for rule in &self.rules {

@@ -201,7 +201,7 @@ fn around_payroll() -> Vec<(&'static str, Request, Mismatch)> {
     ]
 }
 
-/// The same for a rule about a token.
+/// Requests that differ in a single respect from one that a token rule allows, each with the condition that it fails.
 fn around_tokens() -> Vec<(&'static str, Request, Mismatch)> {
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut asked = transfer(FRIEND, 1_000);

@@ -45,7 +45,7 @@ pub enum ApproveError {
     #[error("request {0} is not waiting for approval: it was answered, it expired, or its client disconnected")]
     NotWaiting(u64),
     /// The approval is for another hash.
-    #[error("request {number} has another hash, {hash}: look at it again")]
+    #[error("request {number} has another hash, {hash}: look at the request again")]
     OtherHash {
         /// The request.
         number: u64,

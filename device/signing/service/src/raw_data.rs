@@ -67,7 +67,8 @@ fn unsigned_transaction(bytes: &[u8]) -> Option<Subject> {
     (hash == keccak256(bytes)).then(|| Subject::Transaction { transaction: Box::new(transaction), hash })
 }
 
-/// Whether bytes have the outer form of a transaction to sign: a list of the length of a legacy one, or a type and a list.
+/// Whether bytes have the outer form of a transaction to sign: a list of the length of a legacy one, or a type and a
+/// list.
 fn looks_like_transaction(bytes: &[u8]) -> bool {
     match bytes.first() {
         Some(0x01..=0x04) => is_list(&bytes[1..]),

@@ -186,7 +186,8 @@ struct Inner {
     rate: Rate,
     /// Schedules the parsing of typed data.
     turns: Turns,
-    /// A client has one request at a time at the log, so that many requests of one do not stand in front of others'.
+    /// Each client has at most one request at a time at the log, so that the requests of one client do not delay those
+    /// of others.
     at_log: ClientTurns,
     /// The requests that need a device, including those that first wait for people.
     at_devices: Arc<Shares>,
@@ -281,7 +282,7 @@ impl Service {
         self.reload().await
     }
 
-    /// Counts a request of a client. Called before any expensive work, so that rejected requests count too.
+    /// Counts a request of a client. Must be called before any expensive work, so that rejected requests count too.
     ///
     /// # Errors
     /// [`ServiceError::TooMany`].
@@ -334,7 +335,7 @@ impl Service {
         let done = tokio::task::spawn_blocking(move || work(&mut log)).await;
         let done = done.unwrap_or(Err(ServiceError::Stopping));
         match &done {
-            // Told once: every later request fails with it.
+            // Not logged again: after the first failure, every request fails with this error.
             Err(ServiceError::Log(AuditError::Broken)) => {}
             Err(ServiceError::Log(error)) => {
                 tracing::error!(%error, "nothing is signed without the log: restart the service")
@@ -428,7 +429,8 @@ impl Service {
     ) -> Result<Signed, ServiceError> {
         let number = asked.number;
         let signer = signer.map_err(ServiceError::Denied)?;
-        // Reserved before the approval is asked for, so that a request is not approved and then refused for lack of a place.
+        // Reserved before the approval is asked for, so that a request is not approved and then refused for lack of a
+        // place.
         let _place: Option<Share> = match signer.has_key_in_memory() {
             true => None,
             false => match self.inner.at_devices.take(&asked.request.client) {

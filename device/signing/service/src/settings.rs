@@ -213,8 +213,8 @@ impl Settings {
         Duration::from_secs(self.approval_seconds)
     }
 
-    /// Files besides settings and policy whose content decides who may ask or what is approved: the approving program and
-    /// certificates.
+    /// Files besides settings and policy whose content decides who may ask or what is approved: the approving program
+    /// and certificates.
     pub(crate) fn files_that_decide(&self) -> impl Iterator<Item = &Path> {
         let program = self.program.iter().filter_map(|program| program.command.first()).map(Path::new);
         let http = self.http.iter().flat_map(|http| [&http.certificate, &http.key, &http.authority]).flatten();

@@ -372,7 +372,7 @@ async fn validators_sign_once_per_round_and_only_for_their_chain() {
     assert_eq!(setup.signatures(), 4);
 }
 
-/// What a masternode is paid for is a transaction; its key signs no other.
+/// Masternodes are paid for signing transactions; their keys sign no other transactions.
 #[tokio::test]
 async fn validators_sign_transactions_that_state_a_block_and_no_others() {
     let setup = setup("");

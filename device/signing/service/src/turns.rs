@@ -13,7 +13,7 @@ use crate::{ServiceError, shares::Shares};
 /// Maximum number of tasks that run at the same time.
 const MAX_RUNNING: usize = 2;
 
-/// One permit per client, so that a client's requests wait for one another and not in front of those of others.
+/// One permit per client: a client's requests wait for one another, and do not delay those of other clients.
 ///
 /// Only names from the settings occur, so the map stays small.
 #[derive(Debug, Default)]

@@ -26,7 +26,7 @@ const SIGN_TIME: Duration = Duration::from_secs(3);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the log repeats that the service does not answer.
 const REMIND_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum number of signatures asked for at a time. A round needs three: seal, vote, signing transaction.
+/// Maximum number of signatures that are requested at a time. A round needs three: seal, vote, signing transaction.
 const MAX_ASKED: usize = 16;
 /// Half the order of secp256k1: the highest s of a signature in its canonical form.
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
@@ -37,7 +37,7 @@ const MAX_ANSWERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 #[derive(Clone)]
 enum Answer {
     Signature([u8; 65]),
-    /// It refuses, or answers wrongly: it is not asked for this digest again.
+    /// It refused, or its answer was invalid: it is not asked for this digest again.
     Refused(String),
 }
 
@@ -46,7 +46,7 @@ enum Standing {
     /// It has not answered since the start.
     Unknown,
     Answers,
-    /// It does not. A task asks it again and again.
+    /// It does not answer. A task asks it repeatedly.
     Away(String),
 }
 
@@ -62,21 +62,21 @@ struct Inner {
     account: Address,
     chain_id: u64,
     runtime: Handle,
-    /// Locked for a look-up or a change only; nothing awaits under it.
+    /// Locked for single look-ups and changes; nothing awaits under it.
     state: Mutex<State>,
 }
 
-/// A masternode's key in a signing service, behind the port of the voting.
+/// A masternode's key in a signing service, in the form that the voting uses ([`BlockSigner`]).
 ///
-/// Nothing waits for the service: a signature is asked for in a task, and fetched once it has arrived. While the service
-/// does not answer nothing is signed; the log says so, and says when it is back.
+/// No caller waits for the service: a task requests a signature, and a later call returns it. While the service does
+/// not answer, nothing is signed; the log reports this, and reports when the service answers again.
 #[derive(Clone)]
 pub struct ServiceMasternode {
     inner: Arc<Inner>,
 }
 
 impl ServiceMasternode {
-    /// The key of an account of the service, for a chain. Asks for the account at once, in a task of the current
+    /// The key of an account of the service, for a chain. Starts to ask for the account in a task of the current
     /// runtime; the service may start later.
     ///
     /// # Panics
@@ -138,7 +138,7 @@ impl Inner {
         CannotSign { address: self.account, reason, is_pending }
     }
 
-    /// Tells the voting, without the lock.
+    /// Notifies the voting, without holding the lock.
     fn tell_ready(&self) {
         let ready = self.state.lock().ready.clone();
         if let Some(ready) = ready {
@@ -146,7 +146,8 @@ impl Inner {
         }
     }
 
-    /// Notes that the service does not answer. Returns whether it did before: only then no task is probing it.
+    /// Records that the service does not answer. Returns whether it answered before, in which case no task is probing
+    /// it yet.
     fn note_away(&self, reason: String) -> bool {
         let state = &mut *self.state.lock();
         if !matches!(state.standing, Standing::Away(_)) {
@@ -199,7 +200,7 @@ impl Request {
     }
 }
 
-/// Asks for a signature, checks it, and tells the voting.
+/// Requests a signature, checks it, and notifies the voting.
 async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
     let asked = tokio::time::timeout(SIGN_TIME, inner.endpoint.call(request.method, &request.params)).await;
     let late = || {

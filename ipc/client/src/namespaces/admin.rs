@@ -74,15 +74,15 @@ pub trait Admin {
     #[method(name = "unloadModule")]
     async fn unload_module(&self, name: &str) -> RpcResult<ModuleReport>;
 
-    /// Removes what a module has stored. Refused while it is enabled.
+    /// Removes a module's stored data. Refused while it is enabled.
     #[method(name = "purgeModuleStorage")]
     async fn purge_module_storage(&self, name: &str) -> RpcResult<SpaceUsage>;
 
-    /// Reads the settings again and applies what needs no restart.
+    /// Reads the settings again and applies those that need no restart.
     #[method(name = "reloadSettings")]
     async fn reload_settings(&self) -> RpcResult<SettingsReport>;
 
-    /// Copies the database as it is into a folder beside it; returns the folder.
+    /// Copies the database into a folder of the data folder; returns the copy's path.
     #[method(name = "makeCheckpoint")]
     async fn make_checkpoint(&self) -> RpcResult<String>;
 }
@@ -102,8 +102,8 @@ pub trait AdminSubscriptions: SubscriptionClientT {
 
 impl<T: SubscriptionClientT> AdminSubscriptions for T {}
 
-/// A module. Members that do not apply to its kind are empty or zero. Name, kind and state are required, so that a short
-/// answer is no long list in memory; other members may be missing in the answer of another version.
+/// A module. Members that do not apply to its kind are empty or zero. Name, kind and state are required, so that a
+/// short answer cannot decode to a long list in memory; other members may be missing in the answer of another version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Module {
@@ -147,7 +147,7 @@ pub struct Module {
     /// Capabilities that it was granted.
     #[serde(default)]
     pub granted: Vec<Capability>,
-    /// What it needs: a plugin namespaces, an actor other actors.
+    /// What it needs: namespaces for a plugin, other actors for an actor.
     #[serde(default)]
     pub needs: Vec<String>,
     /// Enabled modules that need it.

@@ -31,15 +31,15 @@ pub trait Consensus {
     #[method(name = "getMasternodesByNumber")]
     async fn masternodes_by_number(&self, block: BlockNumberOrTag) -> RpcResult<EpochMasternodes>;
 
-    /// Votes and timeouts that wait at the node.
+    /// Votes and timeouts at the node that have no certificate yet.
     #[method(name = "getLatestPoolStatus")]
     async fn voting_pool(&self) -> RpcResult<VotingPool>;
 
-    /// Round and standing of a block.
+    /// Round and status of a block.
     #[method(name = "getV2BlockByNumber")]
     async fn v2_block_by_number(&self, block: BlockNumberOrTag) -> RpcResult<V2Block>;
 
-    /// Round and standing of a block.
+    /// Round and status of a block.
     #[method(name = "getV2BlockByHash")]
     async fn v2_block_by_hash(&self, hash: B256) -> RpcResult<V2Block>;
 
@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub recents: Option<BTreeMap<u64, Address>>,
     /// Votes in headers.
     pub votes: Vec<HeaderVote>,
-    /// Counts of these votes by the address that they are about.
+    /// Counts of these votes by the address voted on.
     pub tally: Option<BTreeMap<Address, HeaderTally>>,
 }
 
@@ -84,16 +84,16 @@ pub struct HeaderVote {
     pub signer: Address,
     /// Height of the header.
     pub block: u64,
-    /// The address that it is about.
+    /// The address voted on.
     pub address: Address,
-    /// Whether it is to add the address, not to remove it.
+    /// True for a vote to add the address, false for one to remove it.
     pub authorize: bool,
 }
 
-/// Count of votes about an address.
+/// Count of votes on an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderTally {
-    /// Whether they are to add the address.
+    /// True for votes to add the address, false for votes to remove it.
     pub authorize: bool,
     /// Number of votes.
     pub votes: u64,
@@ -123,7 +123,7 @@ pub struct EpochMasternodes {
     pub error: String,
 }
 
-/// Round and standing of a block. Everything is zero or empty if there is an error.
+/// Round and status of a block. Everything is zero or empty if there is an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct V2Block {
@@ -148,7 +148,7 @@ pub struct V2Block {
     pub error: String,
 }
 
-/// Votes and timeouts that wait at a node for others of their kind, by what they are about.
+/// Votes and timeouts at a node that have no certificate yet, grouped by block or round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VotingPool {
     /// Timeouts, by `round:gapNumber`.

@@ -8,7 +8,7 @@ use alloy_rpc_types_trace::{
 };
 use jsonrpsee::proc_macros::rpc;
 
-/// What developers and operators look into.
+/// Traces, encodings and changes of blocks.
 #[rpc(client, namespace = "debug")]
 pub trait Debug {
     /// Replays a transaction with a tracer.

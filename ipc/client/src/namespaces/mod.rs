@@ -43,7 +43,7 @@ mod digits {
         U256::from_str_radix(text.get(), 10).map_err(|error| D::Error::custom(format!("{text}: {error}")))
     }
 
-    /// The same, where -1 means that there is no number.
+    /// Such numbers, where -1 means that there is none.
     pub(super) mod optional {
         use super::*;
 

@@ -66,7 +66,7 @@ pub struct AccountInfo {
     pub storage_hash: B256,
 }
 
-/// Standing of a candidate.
+/// Status of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CandidateStatus {
     /// It is a masternode of the epoch.
@@ -101,7 +101,7 @@ pub struct Candidate {
     /// Its stake, wei; `None` for a masternode that is no candidate.
     #[serde(with = "super::digits::optional")]
     pub capacity: Option<U256>,
-    /// Its standing.
+    /// Its status.
     pub status: CandidateStatus,
 }
 
@@ -113,7 +113,7 @@ pub struct CandidateInfo {
     pub capacity: Option<U256>,
     /// The epoch.
     pub epoch: u64,
-    /// Its standing.
+    /// Its status.
     pub status: CandidateStatus,
     /// Whether the node knows the epoch.
     pub success: bool,

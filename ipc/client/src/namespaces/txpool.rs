@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// The transaction pool.
 #[rpc(client, namespace = "txpool")]
 pub trait Txpool {
-    /// Numbers of transactions.
+    /// Counts of transactions.
     #[method(name = "status")]
     async fn pool_status(&self) -> RpcResult<PoolStatus>;
 
@@ -27,7 +27,7 @@ pub trait Txpool {
     async fn pool_summary(&self) -> RpcResult<PoolSummary>;
 }
 
-/// Numbers of transactions.
+/// Counts of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolStatus {
     /// Those that can be executed next.

@@ -86,10 +86,10 @@ fn table() -> Table<Erc20Index> {
         .capabilities(&[Capability::ReadChain, Capability::Storage])
         .lasting_subscriptions()
         .background(follow::follow)
-        .read("token_balanceOf", &["token", "holder"], "What an account holds of a token.", methods::balance_of)
-        .read("token_holders", &["token", "page"], "Who holds a token, the largest first.", methods::holders)
-        .read("token_transfers", &["token", "page"], "Transfers of a token, the newest first.", methods::transfers)
-        .read("token_status", &[], "How far the index is, and how full.", methods::status)
+        .read("token_balanceOf", &["token", "holder"], "Balance of an account in a token.", methods::balance_of)
+        .read("token_holders", &["token", "page"], "Holders of a token, largest balance first.", methods::holders)
+        .read("token_transfers", &["token", "page"], "Transfers of a token, newest first.", methods::transfers)
+        .read("token_status", &[], "Progress and size of the index.", methods::status)
         .subscription("transfers", methods::subscribe)
 }
 

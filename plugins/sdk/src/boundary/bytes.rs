@@ -103,7 +103,7 @@ pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
 /// # Safety
 /// The buffers follow the rules of [`TenonBuffer`] and have no other user.
 pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
     if reply.code == 0 {
         return Ok(body);

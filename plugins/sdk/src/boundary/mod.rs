@@ -23,19 +23,19 @@ use tenon_api::{Failure, FailureCode};
 /// Which side of the boundary this copy of the SDK is on: every plugin has a copy of its own, and the host one.
 static SIDE: AtomicU8 = AtomicU8::new(HOST);
 
-/// The host's own copy: it started no plugin of its own.
+/// This copy is the host's: no plugin was started through it.
 const HOST: u8 = 0;
-/// In a plugin, whose host tells panics by their code.
+/// In a plugin whose host recognises panics by their code.
 const PLUGIN: u8 = 1;
-/// In a plugin, whose host is older and expects a JSON-RPC code.
+/// In a plugin whose host is older and expects a JSON-RPC code.
 const PLUGIN_OF_OLDER_HOST: u8 = 2;
 
-/// Remembers that this copy is in a plugin. `tells_panics`: whether the host knows the codes of panics.
+/// Records that this copy is in a plugin. `tells_panics` says whether the host knows the codes of panics.
 pub(crate) fn be_plugin(tells_panics: bool) {
     SIDE.store(if tells_panics { PLUGIN } else { PLUGIN_OF_OLDER_HOST }, Ordering::Relaxed);
 }
 
-/// The error for a panic on this side, marked with whose it was (`docs/spec/rpc-eth.md` 3.3).
+/// The error for a panic on this side; its code says whose code panicked (`docs/spec/rpc-eth.md` 3.3).
 pub fn crashed() -> Failure {
     Failure::crashed(match SIDE.load(Ordering::Relaxed) {
         PLUGIN => FailureCode::CRASHED,

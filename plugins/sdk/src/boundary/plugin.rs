@@ -226,7 +226,7 @@ unsafe impl Send for HostTable {}
 // SAFETY: as above.
 unsafe impl Sync for HostTable {}
 
-/// The host's minor number since which it tells panics by their code.
+/// The minor number from which on a host recognises panics by their code.
 const TELLS_PANICS: u16 = 4;
 
 /// Target of the panic hook: the host of the instance that started last.

@@ -287,7 +287,7 @@ pub fn write_header(profile: Profile, header: &SealedHeader) -> JsonWriter {
     json
 }
 
-/// The same of a header whose chain is not known: its seal shows the family.
+/// The header object that `newHeads` announces, for a header whose chain is not known: its seal shows the family.
 pub fn write_header_by_seal(header: &SealedHeader) -> JsonWriter {
     write_header(profile_of(header), header)
 }

@@ -1,4 +1,5 @@
-//! Which members the shapes have by family of chains: one table a family, and the only file of the shapes that asks for it.
+//! The members of the shapes by family of chains, one table per family. No other file of the shapes asks for the
+//! family.
 
 use tenon_api::{Header, messages::Profile};
 
@@ -15,7 +16,7 @@ pub(super) struct FamilyMembers {
     pub(super) has_block_timestamp: bool,
     /// Whether a protected transaction of type 0 has its chain id.
     pub(super) legacy_has_chain_id: bool,
-    /// Whether the signature of a typed transaction has `yParity` beside `v`.
+    /// Whether the signature of a typed transaction has `yParity` in addition to `v`.
     pub(super) has_y_parity: bool,
 }
 

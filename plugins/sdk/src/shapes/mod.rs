@@ -1,13 +1,14 @@
 //! The JSON forms of chain data that several namespaces return (headers, blocks, transactions, receipts, logs) and of
 //! the objects that several namespaces accept (calls and state overrides).
 //!
-//! This module owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
-//! On the Ethereum profile the forms are those of go-ethereum and the public suite (`docs/spec/conformance.md` 3.2), on
-//! the native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here sends requests to the node or
-//! builds a tree of values: members are written once, in order, into one buffer.
+//! This module owns the difference between the two profiles: [`Profile`] selects members here and nowhere else. On the
+//! Ethereum profile the forms are those of go-ethereum and the public suite (`docs/spec/conformance.md` 3.2), on the
+//! native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here sends requests to the node or builds
+//! a tree of values: members are written once, in order, into one buffer.
 //!
-//! `alloy-rpc-types-eth` is not used: its members have another order than go-ethereum's. Of 22 blocks, transactions, receipts
-//! and logs of the public suite, read and written by version 2.5.0, none that contained anything was equal byte for byte.
+//! `alloy-rpc-types-eth` is not used: its members have another order than go-ethereum's. Of 22 blocks, transactions,
+//! receipts and logs of the public suite, read and written by version 2.5.0, none that contained anything was equal
+//! byte for byte.
 //!
 //! [`Profile`]: tenon_api::messages::Profile
 

@@ -249,7 +249,7 @@ impl FakeHost {
                 return output;
             }
         }
-        panic!("the future waits for something that the fake host does not give");
+        panic!("the future waits for something that the fake host does not provide");
     }
 
     /// The log so far.

@@ -42,7 +42,7 @@ impl Signature {
 /// `-32000` if the bytes are not a canonical transaction.
 pub fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
     let signature = Signature::read(&signed.raw)
-        .ok_or_else(|| Failure::server("the signed transaction is in no form that this node knows"))?;
+        .ok_or_else(|| Failure::server("the signed transaction has a form that this node does not know"))?;
     Ok(answer(request, &signed.raw, signature, signed.hash))
 }
 

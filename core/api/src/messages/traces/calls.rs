@@ -9,7 +9,7 @@ use crate::WholeBalance;
 /// A call or creation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFrame {
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     pub depth: u32,
     /// What it is.
     pub kind: FrameKind,
@@ -18,7 +18,8 @@ pub struct CallFrame {
     /// The contract called or created, or the receiver of a destroyed contract's balance. `None` if nothing was
     /// created.
     pub to: Option<Address>,
-    /// Wei; `None` for calls without a value of their own. Beyond 256 bits only what a destruction moves.
+    /// Wei; `None` for calls without a value of their own. Only the balance that a destruction moves can exceed 256
+    /// bits.
     pub value: Option<WholeBalance>,
     /// Gas of the call.
     pub gas: u64,

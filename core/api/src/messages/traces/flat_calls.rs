@@ -1,4 +1,4 @@
-//! Calls as a list, as Parity has it.
+//! Calls as a list, in Parity's form.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,8 @@ pub struct FlatCall {
     pub output: Option<FlatOutput>,
     /// Number of its inner calls.
     pub inner_calls: u64,
-    /// The trace address: its index among the calls of its caller, after those of the calls around it, outermost first.
+    /// The trace address: the index of each enclosing call among the calls of its caller, outermost first, then the
+    /// call's own.
     pub place: Vec<u64>,
     /// The transaction.
     pub transaction_hash: Option<B256>,
@@ -70,7 +71,7 @@ pub enum FlatAction {
     },
 }
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlatOutput {
     /// Of a call.

@@ -17,10 +17,10 @@ pub struct LegacyCalls {
     pub time: Duration,
 }
 
-/// A call. What the tracer does not learn is `None`.
+/// A call. Values that the tracer cannot determine are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegacyCallFrame {
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     pub depth: u32,
     /// What it is.
     pub kind: Option<FrameKind>,

@@ -22,7 +22,7 @@ pub use legacy_calls::{LegacyCallFrame, LegacyCalls};
 pub use steps::{MalformedSteps, StepReader, StepRecorder, TraceStep, TraceSteps, Words};
 pub use validation::{AccessedSlots, ContractSize, ValidationFrame};
 
-/// Whose tracers a chain has, with their options, results, errors and the way in which a block is replayed.
+/// Whose tracers a chain has. It determines their options, results and errors, and how a block is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TracerDialect {
     /// go-ethereum's.
@@ -34,7 +34,7 @@ pub enum TracerDialect {
 /// The results of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceReply {
-    /// Whose form the results have as JSON.
+    /// Determines the JSON form of the results.
     pub dialect: TracerDialect,
     /// The results.
     pub results: TraceResults,
@@ -83,7 +83,7 @@ pub enum TraceResult {
     InstructionCount(u64),
     /// Sequences of instructions, by their names joined with `-`, and how often each ran.
     Sequences(Vec<(String, u64)>),
-    /// The tree of calls, with what the validation of a user operation may not do (ERC-7562).
+    /// The tree of calls, with the facts that ERC-7562 restricts in the validation of a user operation.
     Validation(Vec<ValidationFrame>),
     /// Gas by kind.
     StateGas(StateGas),
@@ -122,9 +122,9 @@ pub struct SelectorCount {
 /// Gas of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateGas {
-    /// All of it, after refunds.
+    /// All gas used, after refunds.
     pub gas_used: u64,
-    /// The same by kind.
+    /// Gas by kind.
     pub by_kind: GasByKind,
 }
 
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::codec;
 
-    /// Results of many items that are as short as possible in a frame: decoded they take the most memory for its
+    /// Results whose items are as short as possible in a frame, so that decoding them takes the most memory for its
     /// length.
     fn densest(items: usize) -> Vec<TraceResult> {
         let call = CallFrame {

@@ -48,7 +48,7 @@ pub struct TraceStep<'a> {
 /// A list of words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words<'a> {
-    /// Those left, each a length and its bytes.
+    /// The remaining words, each as a length and its bytes.
     encoded: &'a [u8],
 }
 
@@ -74,14 +74,15 @@ mod part {
     pub(super) const STORAGE: u8 = 6;
 }
 
-/// Length of a step's cost. It is fixed because the cost is known last, and is written into its place then.
+/// Length of a step's cost. It is fixed because the cost is known only at the end of the step, and is then written into
+/// the space reserved for it.
 const COST_BYTES: usize = size_of::<u64>();
 
 /// Records steps. Each begins before its instruction and ends after it, with its parts recorded in between.
 #[derive(Debug, Default)]
 pub struct StepRecorder {
     records: Vec<u8>,
-    /// Where the step begins that has not ended.
+    /// Start of the step that has not ended.
     open: Option<usize>,
 }
 
@@ -179,7 +180,8 @@ impl StepRecorder {
         self.records.extend_from_slice(bytes);
     }
 
-    /// A list of words: its length in bytes in a fixed place, because it is known last.
+    /// A list of words after its length in bytes. The length has a fixed size, because it is known only after the words
+    /// are written.
     fn words<'w>(&mut self, part: u8, words: impl Iterator<Item = &'w U256>) {
         self.records.push(part);
         let start = self.records.len();

@@ -1,4 +1,4 @@
-//! The tree of calls with what the validation of a user operation may not do (ERC-7562).
+//! The tree of calls with the facts that ERC-7562 restricts in the validation of a user operation.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::{ENCODED_HASH, FrameKind, TracedLog, length_of, length_of_bytes};
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValidationFrame {
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     pub depth: u32,
     /// What it is.
     pub kind: FrameKind,

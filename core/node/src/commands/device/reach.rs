@@ -86,7 +86,7 @@ pub(super) async fn choose(matches: &ArgMatches) -> Result<(Arc<dyn Transport>, 
     match (count, wanted) {
         (1, _) => found.pop().ok_or_else(|| Stop::failure("no device is connected")),
         (0, Some(wanted)) => Err(Stop::failure(format!("unknown wallet: no device is connected as {wanted}"))),
-        (0, None) => Err(Stop::failure("no device is connected; `tenon device simulate` gives one to try")),
+        (0, None) => Err(Stop::failure("no device is connected; `tenon device simulate` starts a simulated one")),
         (_, _) => {
             let urls: Vec<String> = found.iter().map(|(_, found)| url(&found.path)).collect();
             Err(Stop::Usage(format!("several devices are connected, choose one with --device: {}", urls.join(", "))))

@@ -1,4 +1,4 @@
-//! What a block that failed is compared with (`tenon import --explain`): a file, or another node.
+//! The results with which a failed block is compared (`tenon import --explain`): from a file, or from another node.
 
 use std::collections::BTreeSet;
 use std::io;

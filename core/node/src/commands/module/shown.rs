@@ -273,7 +273,7 @@ pub(super) fn report(report: &ModuleReport) -> String {
         add("drain", milliseconds(report.drain_micros));
     }
     if !report.dependants.is_empty() {
-        add("told", report.dependants.join(", "));
+        add("dependants", report.dependants.join(", "));
     }
     add("took", milliseconds(report.total_micros));
     lines

@@ -135,7 +135,7 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     match client.answer(client.reload_policy())? == hash {
         true => print(format!("policy {hash}\n").as_bytes()),
         false => Err(Stop::Failure(format!(
-            "{} was replaced, but the service has another policy: are these its settings?",
+            "{} was replaced, but the service still has another policy: check that these are its settings",
             settings.policy.display()
         ))),
     }

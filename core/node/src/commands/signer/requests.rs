@@ -170,7 +170,7 @@ fn approve(client: &NodeClient, number: u64, hash: Option<&str>) -> Result<(), S
 fn is_confirmed() -> Result<bool, Stop> {
     if !std::io::stdin().is_terminal() {
         return Err(Stop::Usage(
-            "there is no terminal to ask at: look at the request with `show`, then give its --hash".to_owned(),
+            "there is no terminal for a prompt: look at the request with `show`, then give its --hash".to_owned(),
         ));
     }
     log_output::say("Type yes to approve.");

@@ -120,7 +120,7 @@ pub(super) fn options(json: &str) -> Result<TraceOptions, Failure> {
     Ok(TraceOptions { tracer, timeout })
 }
 
-/// A member that switches something on decides; without it, its opposite does.
+/// `enable…` takes precedence over `disable…`, which counts only if `enable…` is absent.
 fn struct_log(members: &StepMembers) -> StructLogOptions {
     let is_on = |on: Option<bool>, off: Option<bool>| on.or_else(|| off.map(|is_off| !is_off)).unwrap_or(false);
     StructLogOptions {

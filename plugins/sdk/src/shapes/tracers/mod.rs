@@ -1,8 +1,8 @@
 //! The options object of a trace: JSON of a client in, the typed options of the bus out.
 //!
 //! Each family of chains has tracers of its own, and reads the object in its own way: on the Ethereum profile like
-//! go-ethereum, on the native profile like the reference (`docs/spec/rpc-node.md` 4.2). The two tables of names and their
-//! words are here; what a tracer records is decided by the node.
+//! go-ethereum, on the native profile like the reference (`docs/spec/rpc-node.md` 4.2). The two tables of names, with
+//! their error texts, are here; the node decides what a tracer records.
 
 mod durations;
 mod ethereum;
@@ -26,7 +26,7 @@ pub fn trace_options(json: &str, profile: Profile) -> Result<TraceOptions, Failu
     }
 }
 
-/// Returns whether an unknown tracer is a name rather than a script: one word that is no value of the language.
+/// Returns whether an unknown tracer is a name rather than a script: a single word that is not a JavaScript value.
 fn is_name(source: &str) -> bool {
     const VALUES: [&str; 7] = ["null", "undefined", "true", "false", "NaN", "Infinity", "this"];
     let is_word = source.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'));

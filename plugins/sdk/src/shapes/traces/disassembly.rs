@@ -1,5 +1,5 @@
-//! `evmdisTracer`: instructions with what they left on the stack; a call contains those of its frame. Numbers and bytes have
-//! the form of the reference's script engine.
+//! `evmdisTracer`: instructions with what they left on the stack; a call contains those of its frame. Numbers and bytes
+//! have the form of the reference's script engine.
 
 use tenon_api::{
     Bytes, U256,

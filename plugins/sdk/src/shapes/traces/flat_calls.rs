@@ -1,4 +1,4 @@
-//! `flatCallTracer`: calls as a list, as Parity has it.
+//! `flatCallTracer`: calls as a list, in Parity's form.
 
 use std::vec;
 

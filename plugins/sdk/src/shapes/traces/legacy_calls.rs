@@ -1,4 +1,4 @@
-//! `callTracerLegacy`: calls nested in their callers, without what the tracer did not learn.
+//! `callTracerLegacy`: calls nested in their callers; members that the tracer could not determine are omitted.
 
 use std::time::Duration;
 

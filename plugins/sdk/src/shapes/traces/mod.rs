@@ -124,7 +124,7 @@ impl TraceText {
         self.json.capacity()
     }
 
-    /// The text, complete after [`Self::write_some`] said so.
+    /// The text. It is complete once [`Self::write_some`] has returned true.
     pub fn finish(self) -> JsonWriter {
         self.json
     }
@@ -308,7 +308,7 @@ const fn tracer_name(result: &TraceResult) -> &'static str {
         TraceResult::StateGas(_) => "stateGasTracer",
         TraceResult::Mux(_) => "muxTracer",
         TraceResult::Validation(_) => "erc7562Tracer",
-        // Tracers that cannot run beside others.
+        // Tracers that cannot run together with others.
         TraceResult::Script(_)
         | TraceResult::StructLog(_)
         | TraceResult::LegacyCalls(_)

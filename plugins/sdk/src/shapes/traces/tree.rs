@@ -11,7 +11,7 @@ pub(super) trait TreeFrame {
     /// What the JSON of all calls depends on.
     type Form;
 
-    /// Number of calls around it.
+    /// Number of enclosing calls.
     fn depth(&self) -> u32;
 
     /// Opens the object, and writes the first members.
@@ -74,7 +74,7 @@ impl<F: TreeFrame> TreeText<F> {
                 continue;
             }
             let depth = self.frames.peek().map(TreeFrame::depth);
-            // Open calls that are not around the next one end before it.
+            // Open calls that do not enclose the next one end before it.
             if let Some(caller) = self.open.pop_if(|caller| depth.is_none_or(|depth| caller.depth() >= depth)) {
                 json.end_list();
                 self.current = Some(Current::new(caller, LogsPlace::AfterCalls));

@@ -1,4 +1,5 @@
-//! `erc7562Tracer`: calls nested in their callers, with what the validation of a user operation may not do.
+//! `erc7562Tracer`: calls nested in their callers, with the facts that ERC-7562 restricts in the validation of a user
+//! operation.
 
 use tenon_api::{
     B256,
