@@ -25,7 +25,7 @@ use tokio::{
 use crate::service::ClientId;
 
 /// Interval of a listener's checks for idle connections.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// Below this number no connection is closed for another, unless the settings allow fewer.
 pub(crate) const FEW_CONNECTIONS: usize = 16;
 
@@ -130,10 +130,10 @@ impl Connections {
         self.open.remove(&id);
     }
 
-    /// Makes a place for a connection from an address. There are at most `most` places.
-    pub(crate) fn admit(&mut self, address: ClientId, most: usize) -> Admission {
+    /// Makes a place for a connection from an address. There are at most `max` places.
+    pub(crate) fn admit(&mut self, address: ClientId, max: usize) -> Admission {
         self.reap();
-        if self.open.len() < most {
+        if self.open.len() < max {
             return Admission::Free;
         }
         let Some((id, holder)) = self.choose_to_give_way(address) else { return Admission::Refused };
@@ -158,7 +158,7 @@ impl Connections {
 
     /// Checks which connections have been active since the last check. The interval of these calls is the precision of
     /// the idle times.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check(&mut self) {
         let now = Instant::now();
         for open in self.open.values_mut() {
             let turns = open.activity.turns();
@@ -170,17 +170,17 @@ impl Connections {
 
     /// Scans all connections, which takes microseconds, and only when there is no place left.
     fn choose_to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
-        self.look();
+        self.check();
         let mut held = HashMap::<ClientId, usize>::new();
         for open in self.open.values() {
             *held.entry(open.address).or_default() += 1;
         }
-        let (own, most) = (held.get(&newcomer).copied().unwrap_or_default(), held.values().copied().max()?);
-        let holds_most = |address: ClientId| held.get(&address) == Some(&most);
+        let (own, max) = (held.get(&newcomer).copied().unwrap_or_default(), held.values().copied().max()?);
+        let holds_most = |address: ClientId| held.get(&address) == Some(&max);
         let of_holder = || self.open.iter().filter(|(_, open)| holds_most(open.address));
         let idle = of_holder().filter(|(_, open)| open.activity.is_disposable()).min_by_key(|(_, open)| open.since);
         let other = || {
-            let others = of_holder().filter(|(_, open)| open.address != newcomer && most > own + 1);
+            let others = of_holder().filter(|(_, open)| open.address != newcomer && max > own + 1);
             others.min_by_key(|(_, open)| open.since)
         };
         idle.or_else(other).map(|(id, open)| (*id, open.address))
@@ -273,7 +273,7 @@ mod tests {
         let held = [(); 3].map(|()| add(&mut connections, 1));
         for used in [1, 0, 2] {
             held[used].acts();
-            connections.look();
+            connections.check();
         }
 
         for longest_idle in [1, 0, 2] {

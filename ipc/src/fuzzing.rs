@@ -24,9 +24,9 @@ pub struct WebSocketEvent {
     pub length: usize,
 }
 
-/// Feeds bytes to a WebSocket decoder, `piece` bytes at a time. `most` is its maximum message length.
-pub fn websocket(bytes: &[u8], piece: usize, most: usize) -> Vec<WebSocketEvent> {
-    let mut decoder = Decoder::new(most);
+/// Feeds bytes to a WebSocket decoder, `piece` bytes at a time. `max` is its maximum message length.
+pub fn websocket(bytes: &[u8], piece: usize, max: usize) -> Vec<WebSocketEvent> {
+    let mut decoder = Decoder::new(max);
     let mut buffer = BytesMut::new();
     let mut events = Vec::new();
     for piece in bytes.chunks(piece.max(1)) {

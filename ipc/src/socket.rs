@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    connections::{Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY, Reads},
+    connections::{Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS, Reads},
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
@@ -116,16 +116,16 @@ impl<S: RpcService> SocketServer<S> {
     /// Serves until `stopping`, then waits for the connections to end.
     pub(crate) async fn run(self, stopping: CancellationToken) {
         let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = tokio::time::interval(CHECK_PERIOD);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let open = connections.len();
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(()) = connections.ended() => continue,
                 () = log_when_due(&mut refusals, "socket", open) => continue,
-                _ = looks.tick(), if open >= FEW_CONNECTIONS => {
-                    connections.look();
+                _ = checks.tick(), if open >= FEW_CONNECTIONS => {
+                    connections.check();
                     continue;
                 }
                 () = stopping.cancelled() => break,
@@ -208,13 +208,13 @@ async fn serve<S: RpcService>(
 struct Values<S> {
     dispatcher: Dispatcher<S>,
     scanner: Scanner,
-    most: usize,
+    max: usize,
 }
 
 impl<S: RpcService> Values<S> {
-    fn new(dispatcher: Dispatcher<S>, most: usize) -> Self {
+    fn new(dispatcher: Dispatcher<S>, max: usize) -> Self {
         let scanner = dispatcher.scanner();
-        Self { dispatcher, scanner, most }
+        Self { dispatcher, scanner, max }
     }
 }
 
@@ -235,8 +235,8 @@ impl<S: RpcService> Framing for Values<S> {
                 let reply = Reply::stray_failure(&failures::syntax(error.0));
                 Incoming::Finish { reply: Some(reply), goodbye: None }
             }
-            Progress::More if buffer.len() > self.most => {
-                let reply = Reply::stray_failure(&failures::message_too_large(self.most));
+            Progress::More if buffer.len() > self.max => {
+                let reply = Reply::stray_failure(&failures::message_too_large(self.max));
                 Incoming::Finish { reply: Some(reply), goodbye: None }
             }
             Progress::More => {

@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn a_request_with_too_many_items_is_refused_and_one_at_the_limit_is_not() {
-        let most = vec![Some(7_u8); bounded::MAX_ITEMS];
-        let frame = encode(&most).unwrap();
-        assert_eq!(decode_request::<Vec<Option<u8>>>(&frame), Ok(most.clone()));
+        let max = vec![Some(7_u8); bounded::MAX_ITEMS];
+        let frame = encode(&max).unwrap();
+        assert_eq!(decode_request::<Vec<Option<u8>>>(&frame), Ok(max.clone()));
 
         // In two lists, each within the limit.
-        let halves = (most, vec![Some(7_u8)]);
+        let halves = (max, vec![Some(7_u8)]);
         let refused = decode_request::<(Vec<Option<u8>>, Vec<Option<u8>>)>(&encode(&halves).unwrap()).unwrap_err();
 
         assert!(refused.to_string().contains("more than 262144 values in one request"), "{refused}");

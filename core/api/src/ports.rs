@@ -212,12 +212,12 @@ pub trait ChainReader: Send + Sync {
     /// # Errors
     /// [`StoreError::Pruned`], [`StoreError::UnknownBlock`].
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError>;
-    /// Every slot of an account that has or had a value, in no particular order; `None` if there are more than `most`.
+    /// Every slot of an account that has or had a value, in no particular order; `None` if there are more than `max`.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`]; also if the store keeps no list of slots.
-    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
-        let _ = (address, most);
+    fn slots_of(&self, address: Address, max: usize) -> Result<Option<Vec<B256>>, StoreError> {
+        let _ = (address, max);
         Err(StoreError::Engine("this store does not list slots".to_owned()))
     }
     /// The state after a block that is not canonical; `None` if it is not stored (any more). Parts of it may have been

@@ -47,7 +47,7 @@ pub enum SpaceError {
     #[error(
         "storage of module {space} is full: it would have {} records with {} bytes, but at most {} with {} bytes are \
          allowed; raise storage-records or storage in [plugins.{space}.limits]",
-        usage.records, usage.bytes, usage.most_records, usage.most_bytes
+        usage.records, usage.bytes, usage.max_records, usage.max_bytes
     )]
     Full {
         /// Name of the space.
@@ -56,7 +56,7 @@ pub enum SpaceError {
         usage: SpaceUsage,
     },
     /// A key, value, batch or request is too large or too small.
-    #[error("storage of module {space}: {what} has {found} {unit}, at most {most} are allowed")]
+    #[error("storage of module {space}: {what} has {found} {unit}, at most {max} are allowed")]
     Size {
         /// Name of the space.
         space: String,
@@ -67,7 +67,7 @@ pub enum SpaceError {
         /// Its unit.
         unit: &'static str,
         /// The limit.
-        most: usize,
+        max: usize,
     },
     /// The database failed.
     #[error(transparent)]

@@ -629,7 +629,7 @@ fn module_info() -> ModuleInfo {
             log_lines: Some(5),
         },
         warnings: vec!["memory is not bounded".to_owned()],
-        storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
+        storage: Some(SpaceUsage { records: 11, bytes: 12, max_records: 13, max_bytes: 14 }),
     });
     ModuleInfo {
         name: "eth".to_owned(),
@@ -731,7 +731,7 @@ fn module_frames(frames: &mut Frames) {
 
 fn space_frames(frames: &mut Frames) {
     let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-    let usage = SpaceUsage { records: 1, bytes: 2, most_records: 3, most_bytes: 4 };
+    let usage = SpaceUsage { records: 1, bytes: 2, max_records: 3, max_bytes: 4 };
     frames.request(GetRecords { keys: vec![bytes("a"), bytes("b")] }, vec![Some(bytes("value")), None]);
     let scan = ScanRecords { from: bytes("a"), to: Some(bytes("b")), is_descending: true, limit: 5 };
     frames.request(scan, RecordPage { records: vec![(bytes("a"), bytes("value"))], has_more: true });

@@ -51,7 +51,7 @@ struct RunningJob {
 }
 
 /// How long a job runs before it checks again whether to give way.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
+const CHECK_PERIOD: Duration = Duration::from_micros(500);
 /// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
 /// caches, and makes the kernel prefer every thread that wakes up: with a yield every half millisecond, a trace of one
 /// millisecond took an eighth longer.
@@ -115,7 +115,7 @@ impl RunningJob {
 
     fn is_due(&self, now: Instant) -> bool {
         let accounted = Duration::from_nanos(self.accounted.load(Ordering::Relaxed));
-        now.saturating_duration_since(self.began) >= accounted + LOOK_EVERY
+        now.saturating_duration_since(self.began) >= accounted + CHECK_PERIOD
     }
 }
 

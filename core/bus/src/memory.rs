@@ -302,9 +302,9 @@ impl ClientMemory {
         Reservation { account: Arc::clone(&self.account), kind, bytes }
     }
 
-    /// Takes one of the client's `most` subscriptions; `None` if all are taken.
-    pub fn take_subscription(&self, most: usize) -> Option<SubscriptionPlace> {
-        let grown = |taken: usize| (taken < most).then_some(taken + 1);
+    /// Takes one of the client's `max` subscriptions; `None` if all are taken.
+    pub fn take_subscription(&self, max: usize) -> Option<SubscriptionPlace> {
+        let grown = |taken: usize| (taken < max).then_some(taken + 1);
         let subscriptions = &self.account.subscriptions;
         subscriptions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).ok()?;
         Some(SubscriptionPlace { account: Arc::clone(&self.account) })

@@ -56,15 +56,15 @@ pub(crate) enum Entry {
 pub struct Gate {
     state: AtomicU64,
     /// Maximum number of calls inside; 0 means no limit.
-    most_calls: u64,
+    max_calls: u64,
     /// Notified when a call leaves a held or closed gate, and when the gate is released.
     changed: Notify,
 }
 
 impl Gate {
     /// Creates a gate with a maximum number of concurrent calls.
-    pub(crate) fn for_calls(most: Option<u32>) -> Self {
-        Self { most_calls: most.map_or(0, |most| u64::from(most.max(1))), ..Self::default() }
+    pub(crate) fn for_calls(max: Option<u32>) -> Self {
+        Self { max_calls: max.map_or(0, |max| u64::from(max.max(1))), ..Self::default() }
     }
 
     /// Counts an entry, if the gate is open.
@@ -72,7 +72,7 @@ impl Gate {
         // Acquire/release on one word: closing sees every earlier entry, and every later entry sees the closing.
         let before = self.state.fetch_add(kind.one(), Ordering::AcqRel);
         if before & (CLOSED | HELD) == 0 {
-            let is_full = self.most_calls != 0 && kind != Kind::Stream && calls_in(before) >= self.most_calls;
+            let is_full = self.max_calls != 0 && kind != Kind::Stream && calls_in(before) >= self.max_calls;
             if !is_full {
                 return Entry::Inside;
             }

@@ -36,7 +36,7 @@ pub struct PluginStart<'a> {
     /// Its name in the host, which may differ from the one in its manifest. Budgets and log lines use it.
     pub name: &'a str,
     /// Time limit, if less than the plugin's own.
-    pub most: Duration,
+    pub timeout: Duration,
     /// Its granted capabilities.
     pub granted: Vec<Capability>,
     /// The bus.

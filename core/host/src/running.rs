@@ -122,8 +122,8 @@ impl RunningPlugin {
     /// The error for a call beyond the limit.
     pub(crate) fn refuse(&self) -> Failure {
         self.faults.note_refused();
-        let most = self.limits.calls.unwrap_or_default();
-        Failure::limit(format!("plugin {} has the maximum number of calls ({most}); try again later", self.name))
+        let max = self.limits.calls.unwrap_or_default();
+        Failure::limit(format!("plugin {} has the maximum number of calls ({max}); try again later", self.name))
     }
 
     /// Counts the failure of a call if it is the plugin's fault. Logs the first, second, fourth, eighth and so on call

@@ -28,7 +28,7 @@ use crate::{
 const MAX_BACKLOG: usize = 4096;
 
 /// Time limit for a last attempt to take the lock after the grace period.
-const LAST_LOOK: Duration = Duration::from_millis(100);
+const LAST_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Item = Result<OwnedBytes, Failure>;
 
@@ -78,7 +78,7 @@ struct Parts {
     overlap: VecDeque<OwnedBytes>,
     /// During the takeover the reader must not poll `current`: it wakes the task that polled it last, and both wait.
     is_collected: bool,
-    is_notice_told: bool,
+    is_notice_sent: bool,
     reader: Option<Waker>,
 }
 
@@ -107,7 +107,7 @@ impl Slot {
         self.set_noting(true, deadline).await?;
         let opened = self.open_noted(plugin, deadline).await;
         if opened.is_err() {
-            self.set_noting(false, Instant::now() + LAST_LOOK).await?;
+            self.set_noting(false, Instant::now() + LAST_CHECK_TIMEOUT).await?;
         }
         opened
     }
@@ -185,7 +185,7 @@ impl Slot {
             return;
         }
         // The lock is held only briefly now: the reader does not poll the plugin.
-        if let Some(mut parts) = self.lock_until(Instant::now() + LAST_LOOK).await {
+        if let Some(mut parts) = self.lock_until(Instant::now() + LAST_CHECK_TIMEOUT).await {
             parts.is_collected = false;
             let current = if parts.has_next { parts.current.take() } else { None };
             parts.promote();
@@ -201,12 +201,12 @@ impl Slot {
     fn poll_next(&self, task: &mut TaskContext<'_>) -> Poll<Option<Result<JsonBytes, Failure>>> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let polled = match self.notice.get() {
-            Some(notice) => parts.tell(notice),
+            Some(notice) => parts.send_notice(notice),
             None => parts.poll(task, &self.request.namespace),
         };
         let polled = match (polled, self.notice.get()) {
             // Closed while the plugin was being polled.
-            (Poll::Pending, Some(notice)) => parts.tell(notice),
+            (Poll::Pending, Some(notice)) => parts.send_notice(notice),
             (polled, _) => polled,
         };
         if polled.is_pending() {
@@ -276,8 +276,8 @@ fn accepted(item: Option<Item>) -> Result<(), Failure> {
 }
 
 impl Parts {
-    fn tell(&mut self, notice: &Failure) -> Poll<Option<Result<JsonBytes, Failure>>> {
-        let is_first = !std::mem::replace(&mut self.is_notice_told, true);
+    fn send_notice(&mut self, notice: &Failure) -> Poll<Option<Result<JsonBytes, Failure>>> {
+        let is_first = !std::mem::replace(&mut self.is_notice_sent, true);
         Poll::Ready(is_first.then(|| Err(notice.clone())))
     }
 
@@ -349,7 +349,7 @@ impl Parts {
             Err(failure) => Err(failure),
         };
         if item.is_err() {
-            *self = Self { is_notice_told: self.is_notice_told, reader: self.reader.take(), ..Self::default() };
+            *self = Self { is_notice_sent: self.is_notice_sent, reader: self.reader.take(), ..Self::default() };
         }
         Poll::Ready(Some(item))
     }

@@ -70,13 +70,13 @@ impl BuiltIns {
             Err(reason) => return Err(failed(&path, "cannot open the list of built-in plugins", reason)),
         };
         let untrusted = |reason: String| HostError::Untrusted { path: path.clone(), reason };
-        let cannot_look = |reason| failed(&path, "cannot inspect the list of built-in plugins", reason);
-        let facts = file.metadata().map_err(cannot_look)?;
+        let cannot_inspect = |reason| failed(&path, "cannot inspect the list of built-in plugins", reason);
+        let facts = file.metadata().map_err(cannot_inspect)?;
         if !facts.is_file() {
             return Err(untrusted("it is not a regular file".to_owned()));
         }
         check_owner(Ownership::of(&facts), "it").map_err(untrusted)?;
-        let folder_facts = fs::metadata(folder).map_err(cannot_look)?;
+        let folder_facts = fs::metadata(folder).map_err(cannot_inspect)?;
         check_owner(Ownership::of(&folder_facts), "its folder").map_err(untrusted)?;
         let mut text = String::new();
         let read = file.take(MAX_LIST + 1).read_to_string(&mut text);

@@ -29,9 +29,9 @@ use crate::{
 };
 
 /// Interval of the checks for calls that take too long, and for a silent process.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_PERIOD: Duration = Duration::from_millis(100);
 /// Interval of the checks for free memory while nothing is read from a process.
-const MEMORY_LOOK: Duration = Duration::from_millis(10);
+const MEMORY_CHECK_PERIOD: Duration = Duration::from_millis(10);
 /// Receive buffers up to this size are not counted in the budget.
 const UNCOUNTED_BUFFER: usize = 256 * 1024;
 /// Items up to this size are not counted: their subscription already accounts for them.
@@ -379,7 +379,7 @@ impl Link {
             if held.is_ok() {
                 return;
             }
-            tokio::time::sleep(MEMORY_LOOK).await;
+            tokio::time::sleep(MEMORY_CHECK_PERIOD).await;
         }
     }
 
@@ -491,11 +491,11 @@ impl Link {
 
     /// Ends calls that take too long, and the process if it is silent while requests wait for it.
     async fn watch_limits(&self) -> Ending {
-        let mut look = tokio::time::interval(LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut check = tokio::time::interval(CHECK_PERIOD);
+        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut asked: Option<(u64, Instant)> = None;
         loop {
-            look.tick().await;
+            check.tick().await;
             self.end_late_calls();
             if self.slots().taken.is_empty() {
                 asked = None;

@@ -111,11 +111,11 @@ impl Outgoing {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits until at most `most` bytes are waiting.
-    pub(crate) async fn waits_no_more_than(&self, most: usize) {
+    /// Waits until at most `max` bytes are waiting.
+    pub(crate) async fn waits_no_more_than(&self, max: usize) {
         loop {
             let taken = self.taken.notified();
-            if self.waiting() <= most {
+            if self.waiting() <= max {
                 return;
             }
             taken.await;
@@ -149,23 +149,23 @@ impl Outgoing {
         self.filled.notify_one();
     }
 
-    /// Appends a small frame unless more than `most` bytes wait. Returns whether it did.
-    pub(crate) fn try_push(&self, most: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
-        self.try_push_counted((most, 0), kind, id, fill).is_ok()
+    /// Appends a small frame unless more than `max` bytes wait. Returns whether it did.
+    pub(crate) fn try_push(&self, max: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.try_push_counted((max, 0), kind, id, fill).is_ok()
     }
 
-    /// Appends a frame of about `length` bytes, unless more than `most` bytes wait or the memory budget has no room for
+    /// Appends a frame of about `length` bytes, unless more than `max` bytes wait or the memory budget has no room for
     /// it.
     pub(crate) fn try_push_counted(
         &self,
-        (most, length): (usize, usize),
+        (max, length): (usize, usize),
         kind: Kind,
         id: u64,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), NotSent> {
         let mut buffer = self.buffer();
         let waiting = self.waiting();
-        if waiting > most {
+        if waiting > max {
             return Err(NotSent::Backlog);
         }
         if let Some(memory) = &self.memory {

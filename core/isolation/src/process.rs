@@ -142,18 +142,18 @@ pub(crate) struct Greeting {
     pub(crate) warnings: String,
 }
 
-/// Starts a process that maps a library, within [`OPEN_TIME`] and `most`.
+/// Starts a process that maps a library, within [`OPEN_TIME`] and `timeout`.
 pub(crate) fn open(
     library: &CheckedLibrary,
     options: &IsolationOptions,
-    most: Duration,
+    timeout: Duration,
 ) -> Result<(Process, Greeting), ProcessError> {
     let mut process = Process::spawn(&library.path, options).map_err(|reason| {
         let program = options.program.clone();
         ProcessError::Spawn { program, reason }
     })?;
     process.open(library, options, LoadCycles::default())?;
-    let greeting = process.wait_for(OPEN_TIME.min(most), |frame| {
+    let greeting = process.wait_for(OPEN_TIME.min(timeout), |frame| {
         let mut fields = frame.fields();
         match frame.kind {
             Kind::Manifest => {

@@ -42,16 +42,16 @@ const EXPORT_TIME: Duration = Duration::from_secs(10);
 /// A process is killed if it answers nothing for this many times the processor time of a call, plus a second.
 const SILENCE_FACTOR: u32 = 4;
 
-/// Maps a library in a child. Blocks for at most `most`.
+/// Maps a library in a child. Blocks for at most `timeout`.
 ///
 /// # Errors
 /// The child's refusal of the library, or why the child could not be started.
 pub fn open(
     library: &CheckedLibrary,
     options: &IsolationOptions,
-    most: Duration,
+    timeout: Duration,
 ) -> Result<Box<dyn OpenedPlugin>, IsolationError> {
-    let (process, greeting) = process::open(library, options, most).map_err(|error| match error {
+    let (process, greeting) = process::open(library, options, timeout).map_err(|error| match error {
         ProcessError::Refused(text) => IsolationError::Refused(text),
         other => IsolationError::Process { path: library.path.clone(), reason: other.to_string() },
     })?;
@@ -79,7 +79,7 @@ impl OpenedPlugin for ProcessPlugin {
     fn start(mut self: Box<Self>, start: PluginStart<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
-        let PluginStart { name, most, granted, bus, router, space, memory, settings, handover, .. } = start;
+        let PluginStart { name, timeout, granted, bus, router, space, memory, settings, handover, .. } = start;
         for warning in &self.warnings {
             tracing::warn!(plugin = name, "{warning}");
         }
@@ -101,7 +101,7 @@ impl OpenedPlugin for ProcessPlugin {
             journal: Arc::new(Journal::new(log_lines)),
             frames,
         };
-        let early = spec.start(&mut self.process, handover, most)?;
+        let early = spec.start(&mut self.process, handover, timeout)?;
         let link = spec.link();
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::Serving(Arc::clone(&link))),
@@ -135,10 +135,10 @@ struct Spec {
 }
 
 impl Spec {
-    fn start(&self, process: &mut Process, handover: &[u8], most: Duration) -> Result<Vec<Early>, Failure> {
+    fn start(&self, process: &mut Process, handover: &[u8], timeout: Duration) -> Result<Vec<Early>, Failure> {
         let log = |level, line: &str| self.journal.write(&*self.backend, level, line);
         process
-            .start(&self.settings, handover, self.options.start_time.min(most), log)
+            .start(&self.settings, handover, self.options.start_time.min(timeout), log)
             .map_err(|error| Failure::server(error.to_string()))?
     }
 

@@ -31,7 +31,7 @@ const MAX_DATA: usize = 256 * 1024;
 
 /// Declares the kinds with their numbers, which are never reused, and the maximum body length of each in bytes.
 macro_rules! kinds {
-    ($($(#[$meta:meta])* $name:ident = $number:literal, most $most:expr;)*) => {
+    ($($(#[$meta:meta])* $name:ident = $number:literal, max $max:expr;)*) => {
         /// The kind of a frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -43,8 +43,8 @@ macro_rules! kinds {
             }
 
             /// The maximum length of its body, in bytes.
-            pub(crate) const fn most(self) -> usize {
-                match self { $(Self::$name => $most,)* }
+            pub(crate) const fn max(self) -> usize {
+                match self { $(Self::$name => $max,)* }
             }
         }
     };
@@ -53,59 +53,59 @@ macro_rules! kinds {
 kinds! {
     /// Host: limits, the library to map, the number of load cycles if it is not to serve, and the methods to call in
     /// them.
-    Open = 0x01, most 64 * 1024;
+    Open = 0x01, max 64 * 1024;
     /// Host: settings and hand-over.
-    Start = 0x02, most MAX_FRAME;
+    Start = 0x02, max MAX_FRAME;
     /// Host: a call of a method.
-    Call = 0x03, most MAX_FRAME;
+    Call = 0x03, max MAX_FRAME;
     /// Host: cancels a call or subscription. It still receives its last frame.
-    Cancel = 0x04, most 0;
+    Cancel = 0x04, max 0;
     /// Host: opens a subscription.
-    Subscribe = 0x05, most MAX_FRAME;
+    Subscribe = 0x05, max MAX_FRAME;
     /// Host: grants this many more items of a subscription.
-    Credit = 0x06, most 4;
+    Credit = 0x06, max 4;
     /// Host: requests the state for the next version.
-    ExportState = 0x07, most 0;
+    ExportState = 0x07, max 0;
     /// Host: requests an orderly end.
-    Stop = 0x08, most 0;
+    Stop = 0x08, max 0;
     /// Host: answers `BusCall` and `JsonCall`.
-    BusReply = 0x09, most MAX_FRAME;
+    BusReply = 0x09, max MAX_FRAME;
     /// Host: an event of `BusSubscribe`.
-    BusItem = 0x0a, most MAX_FRAME;
+    BusItem = 0x0a, max MAX_FRAME;
     /// Host: the end of a `BusSubscribe`; no event follows.
-    BusEnd = 0x0b, most 0;
+    BusEnd = 0x0b, max 0;
     /// Host: checks whether the process still responds.
-    Ping = 0x0c, most 0;
+    Ping = 0x0c, max 0;
     /// Child: the library's manifest and the gaps of the sandbox.
-    Manifest = 0x81, most 8 * 1024 * 1024;
+    Manifest = 0x81, max 8 * 1024 * 1024;
     /// Child: the library was refused.
-    Refused = 0x82, most 64 * 1024;
+    Refused = 0x82, max 64 * 1024;
     /// Child: answers `Start`.
-    Started = 0x83, most 1024 * 1024;
+    Started = 0x83, max 1024 * 1024;
     /// Child: answers `Call` and `ExportState`, exactly once.
-    Reply = 0x84, most MAX_FRAME;
+    Reply = 0x84, max MAX_FRAME;
     /// Child: an item of a subscription.
-    Item = 0x85, most MAX_ITEM;
+    Item = 0x85, max MAX_ITEM;
     /// Child: the end of a subscription, exactly once.
-    End = 0x86, most 0;
+    End = 0x86, max 0;
     /// Child: a bus request, with the call or subscription for which it is made, 0 for none.
-    BusCall = 0x87, most MAX_QUESTION + 24;
+    BusCall = 0x87, max MAX_QUESTION + 24;
     /// Child: subscribes to an event topic.
-    BusSubscribe = 0x88, most 8;
+    BusSubscribe = 0x88, max 8;
     /// Child: no longer waits for a `BusCall`, `JsonCall` or `BusSubscribe`.
-    BusCancel = 0x89, most 0;
+    BusCancel = 0x89, max 0;
     /// Child: grants this many more events.
-    BusCredit = 0x8a, most 4;
+    BusCredit = 0x8a, max 4;
     /// Child: a call of a method by name, with the call or subscription for which it is made, 0 for none.
-    JsonCall = 0x8f, most MAX_METHOD + MAX_PARAMS + 24;
+    JsonCall = 0x8f, max MAX_METHOD + MAX_PARAMS + 24;
     /// Child: a line for the log.
-    Log = 0x8b, most MAX_LINE;
+    Log = 0x8b, max MAX_LINE;
     /// Child: answers `Ping`.
-    Pong = 0x8c, most 0;
+    Pong = 0x8c, max 0;
     /// Child: the load cycle with this number begins; 0: the leftovers of all of them.
-    Lived = 0x8e, most 40;
+    Lived = 0x8e, max 40;
     /// Child: this call or subscription used up its processor time; the process is about to end.
-    Overrun = 0x8d, most 0;
+    Overrun = 0x8d, max 0;
 }
 
 /// A frame that violates the protocol.
@@ -115,7 +115,7 @@ pub(crate) enum WireError {
     TooLong(usize),
     #[error("it announced a message of {0} bytes, which is too short")]
     TooShort(usize),
-    #[error("it announced a {0:?} message of {1} bytes; at most {most} are allowed", most = .0.most())]
+    #[error("it announced a {0:?} message of {1} bytes; at most {max} are allowed", max = .0.max())]
     TooLongForKind(Kind, usize),
     #[error("it sent a message of the unknown kind {0:#04x}")]
     UnknownKind(u8),
@@ -243,7 +243,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends a reply as the body of a frame of this kind. A reply that is too long is replaced by a failure that says so.
 pub(crate) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
-    let largest = kind.most().saturating_sub(64);
+    let largest = kind.max().saturating_sub(64);
     match result {
         Ok(body) if body.len() <= largest => {
             out.extend_from_slice(&[0; 8]);
@@ -337,7 +337,7 @@ impl FrameBuffer {
         // Its kind is checked as soon as it arrives: nothing is collected beyond that kind's maximum.
         let Some(&number) = rest.first() else { return Ok(None) };
         let kind = Kind::from_number(number).ok_or(WireError::UnknownKind(number))?;
-        if length - HEAD > kind.most() {
+        if length - HEAD > kind.max() {
             return Err(WireError::TooLongForKind(kind, length - HEAD));
         }
         let Some(frame) = rest.get(1..length) else { return Ok(None) };

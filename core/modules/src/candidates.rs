@@ -124,12 +124,12 @@ impl ModuleRegister {
         Ok(self.libraries.take_by(&plan.path, folders, steps)?)
     }
 
-    /// Opens a checked library. Blocks; waits at most `most` for a process.
+    /// Opens a checked library. Blocks; waits at most `timeout` for a process.
     pub(crate) fn open_checked(
         &self,
         judged: CheckedCandidate,
         plan: &PluginPlan,
-        most: Duration,
+        timeout: Duration,
     ) -> Result<Candidate, ModuleError> {
         let CheckedCandidate { library, isolation, trust } = judged;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
@@ -141,7 +141,7 @@ impl ModuleRegister {
             (Isolation::Process, Some(options)) => {
                 let needs_sandbox = trust == Trust::Foreign && !plan.may_run_unsandboxed;
                 let options = IsolationOptions { needs_sandbox, ..plan.limits.apply_to(options) };
-                isolation::open(&library, &options, most)?
+                isolation::open(&library, &options, timeout)?
             }
             (Isolation::Process, None) => {
                 return Err(ModuleError::NoProcesses { path: library.path });
@@ -223,13 +223,13 @@ impl ModuleRegister {
         }
     }
 
-    /// Starts an instance without routing to it. Blocks; waits at most `most` for a process.
+    /// Starts an instance without routing to it. Blocks; waits at most `timeout` for a process.
     pub(crate) fn begin(
         &self,
         plan: &PluginPlan,
         candidate: Candidate,
         handover: &[u8],
-        most: Duration,
+        timeout: Duration,
     ) -> Result<(Build, Arc<RunningPlugin>), ModuleError> {
         let Candidate { build, opened } = candidate;
         let granted = self.grants(plan, &build.manifest, build.trust);
@@ -249,7 +249,7 @@ impl ModuleRegister {
         }
         let start = PluginStart {
             name: &plan.name,
-            most,
+            timeout,
             granted,
             bus: self.bus.clone(),
             router: self.router.downgrade(),
@@ -269,14 +269,14 @@ impl ModuleRegister {
         Ok((build, running))
     }
 
-    /// Starts a plugin and routes its namespace to it. Blocks; waits at most `most` for a process.
-    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, most: Duration) -> Result<(), ModuleError> {
+    /// Starts a plugin and routes its namespace to it. Blocks; waits at most `timeout` for a process.
+    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, timeout: Duration) -> Result<(), ModuleError> {
         {
             let modules = self.modules();
             modules.check_namespace(&plan.name, &candidate.build)?;
             modules.check_needs(&plan.name, &candidate.build.manifest)?;
         }
-        let (build, running) = self.begin(plan, candidate, &[], most)?;
+        let (build, running) = self.begin(plan, candidate, &[], timeout)?;
         self.put(plan, build, State::Enabled(running));
         Ok(())
     }

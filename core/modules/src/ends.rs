@@ -21,7 +21,7 @@ pub(crate) fn now() -> u64 {
 /// The end of a module that is enabled for this many seconds from now.
 pub(crate) fn end_after(seconds: u64) -> Result<u64, ModuleError> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
-        return Err(ModuleError::BadTime { most: MAX_SECONDS });
+        return Err(ModuleError::BadTime { max: MAX_SECONDS });
     }
     Ok(now() + seconds)
 }

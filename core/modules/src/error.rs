@@ -22,10 +22,10 @@ pub enum ModuleError {
         path: PathBuf,
     },
     /// A module was to be enabled for a duration out of range.
-    #[error("a module can be enabled for 1 to {most} seconds")]
+    #[error("a module can be enabled for 1 to {max} seconds")]
     BadTime {
         /// Maximum duration, in seconds.
-        most: u64,
+        max: u64,
     },
     /// A build that is neither built in nor vouched for would replace one that is.
     #[error("module {name}: {}: this build (SHA-256 {hash}) is neither built in nor vouched for, and the module is not a \

@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn work_runs_concurrently_within_a_limit_and_results_come_in_order() {
-        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (running, highest) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = |number: usize| {
-            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            highest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(20));
             running.fetch_sub(1, Ordering::SeqCst);
             number * 2
@@ -245,7 +245,7 @@ mod tests {
         let outcomes = side_by_side((0..40).collect(), &work);
 
         assert_eq!(outcomes, (0..40).map(|number| number * 2).collect::<Vec<_>>());
-        assert!((2..=MAX_AT_ONCE).contains(&most.load(Ordering::SeqCst)));
+        assert!((2..=MAX_AT_ONCE).contains(&highest.load(Ordering::SeqCst)));
         assert!(side_by_side(Vec::new(), &work).is_empty());
     }
 }

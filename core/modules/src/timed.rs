@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{ModuleError, ModuleRegister, ends::now, plugin_module::State};
 
 /// Interval between reads of the wall clock, which can be set; also the delay before a refused end is tried again.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_PERIOD: Duration = Duration::from_secs(60);
 
 impl ModuleRegister {
     /// Disables modules when their time is over. Runs until it is dropped.
@@ -23,9 +23,9 @@ impl ModuleRegister {
                     if self.end_due().await {
                         continue;
                     }
-                    LOOK
+                    CHECK_PERIOD
                 }
-                Some(end) => Duration::from_secs(end.saturating_sub(now())).min(LOOK),
+                Some(end) => Duration::from_secs(end.saturating_sub(now())).min(CHECK_PERIOD),
                 None => Duration::MAX,
             };
             let _ = tokio::time::timeout(wait, self.ends_changed.notified()).await;

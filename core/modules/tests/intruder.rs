@@ -147,11 +147,11 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
     let router = test.modules.router();
 
     let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[2000]").await });
-    let (mut most, mut counted) = (0, 0);
+    let (mut max, mut counted) = (0, 0);
     let asked = loop {
         let held = test.modules.held_for_processes();
         counted = counted.max(frames());
-        most = most.max(held.iter().map(|(_, bytes)| *bytes).sum());
+        max = max.max(held.iter().map(|(_, bytes)| *bytes).sum());
         tokio::select! {
             asked = &mut deaf => break asked.expect("it does not panic").expect("it answers"),
             () = tokio::time::sleep(Duration::from_millis(1)) => {}
@@ -161,8 +161,8 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
     let asked: u64 = asked.parse().expect("a number");
     assert!(asked >= 1000, "it asked {asked} times");
     // The waiting bytes may exceed the bound by the one answer that reached it.
-    assert!(most > 0 && most <= PAUSE + 200_000, "{most} bytes were held");
-    assert!(counted > most / 2, "{counted} bytes of frames were counted in the budget, {most} were held");
+    assert!(max > 0 && max <= PAUSE + 200_000, "{max} bytes were held");
+    assert!(counted > max / 2, "{counted} bytes of frames were counted in the budget, {max} were held");
     // The plugin has read the answers, so their memory is released.
     while frames() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -181,9 +181,9 @@ async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
     let router = test.modules.router();
 
     let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[500]").await });
-    let mut most = 0;
+    let mut max = 0;
     loop {
-        most = most.max(memory.usage().held[MemoryUse::PluginFrames as usize]);
+        max = max.max(memory.usage().held[MemoryUse::PluginFrames as usize]);
         tokio::select! {
             asked = &mut deaf => break drop(asked.expect("it does not panic").expect("it answers")),
             () = tokio::time::sleep(Duration::from_millis(1)) => {}
@@ -191,7 +191,7 @@ async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
     }
 
     // The node stops reading from it once half of its share is waiting for it.
-    assert!(most > SHARE / 4 && most <= SHARE, "{most} bytes were held");
+    assert!(max > SHARE / 4 && max <= SHARE, "{max} bytes were held");
     serves_again(&test.modules.router(), "intruder_endings").await;
 }
 

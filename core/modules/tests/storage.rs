@@ -182,7 +182,7 @@ async fn each_plugin_has_its_own_bounds() {
     let usage = ask(&router, "keeper_usage", "[]").await;
 
     assert!(full.starts_with("storage of module mine is full: it would have 2 records"), "{full}");
-    assert!(usage.contains("\"mostRecords\":1") && usage.contains("\"mostBytes\":7"), "{usage}");
+    assert!(usage.contains("\"maxRecords\":1") && usage.contains("\"maxBytes\":7"), "{usage}");
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn operators_see_what_a_module_stores_and_what_it_may_store() {
     let info = test.modules.info("mine").unwrap();
 
     assert!(records >= 1 && bytes >= 6, "{records} records, {bytes} bytes");
-    assert_eq!(plugin_of(&info).storage, Some(SpaceUsage { records, bytes, most_records: 100, most_bytes: 1_000 }));
+    assert_eq!(plugin_of(&info).storage, Some(SpaceUsage { records, bytes, max_records: 100, max_bytes: 1_000 }));
     let list = test.modules.list();
     assert_eq!(
         list.iter().map(|info| plugin_of(info).storage.is_some()).collect::<Vec<_>>(),

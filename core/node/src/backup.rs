@@ -439,15 +439,15 @@ pub(crate) fn compare_file(source: Source<'_>, file: &FileRecord, target: Option
 }
 
 /// Reads a regular file, and copies it to another if one is given; returns its length and hash. The copy is synced to
-/// disk. Stops reading once the file is longer than `most`.
-pub(crate) fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
-    let read = copy_unsynced(from, to, most)?;
+/// disk. Stops reading once the file is longer than `max`.
+pub(crate) fn copy(from: &Path, to: Option<&Path>, max: u64) -> Result<(u64, B256), Stop> {
+    let read = copy_unsynced(from, to, max)?;
     to.map_or(Ok(()), sync)?;
     Ok(read)
 }
 
-fn copy_unsynced(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
-    let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
+fn copy_unsynced(from: &Path, to: Option<&Path>, max: u64) -> Result<(u64, B256), Stop> {
+    let mut source = bounded_file::regular(from).map_err(failed(from))?.take(max.saturating_add(1));
     let mut target = match to {
         None => None,
         Some(path) => {

@@ -102,19 +102,19 @@ pub(crate) fn secret_text(path: &Path) -> io::Result<Zeroizing<String>> {
     Ok(text)
 }
 
-fn too_large(most: u64) -> io::Error {
-    io::Error::other(format!("the file is larger than the limit of {most} bytes"))
+fn too_large(max: u64) -> io::Error {
+    io::Error::other(format!("the file is larger than the limit of {max} bytes"))
 }
 
-fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    read_from(File::open(path)?, most)
+fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    read_from(File::open(path)?, max)
 }
 
-fn read_from(file: File, most: u64) -> io::Result<Vec<u8>> {
+fn read_from(file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    file.take(most + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > most {
-        return Err(too_large(most));
+    file.take(max + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > max {
+        return Err(too_large(max));
     }
     Ok(content)
 }

@@ -239,7 +239,7 @@ fn read_whole(
     caller: &CallContext,
 ) -> Result<tenon_api::Bytes, Failure> {
     let (path, mut source) = folders.to_read(&request.name)?;
-    let most = request.limit.min(MAX_REQUEST_FILE);
+    let max = request.limit.min(MAX_REQUEST_FILE);
     let mut content = Vec::new();
     loop {
         if caller.should_stop() {
@@ -248,8 +248,8 @@ fn read_whole(
         let read = source.by_ref().take(READ_AT_A_TIME).read_to_end(&mut content);
         let read =
             read.map_err(|error| Failure::server(format!("could not read file: {}: {error}", path.display())))?;
-        if content.len() as u64 > most {
-            return Err(Failure::limit(format!("{}: longer than {most} bytes", path.display())));
+        if content.len() as u64 > max {
+            return Err(Failure::limit(format!("{}: longer than {max} bytes", path.display())));
         }
         if read == 0 {
             return Ok(content.into());

@@ -21,7 +21,7 @@ use crate::front_ends;
 use crate::live_settings::{LiveSettings, now};
 
 /// Waiting time for a closing front-end before the report calls it draining: idle connections close sooner.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
 /// The name of a front-end's module.
 const fn module_name(front_end: FrontEnd) -> &'static str {
@@ -162,7 +162,7 @@ impl FrontEnds {
             }
         };
         // Longer calls continue in the background: the request to stop may be one of them.
-        let _ = tokio::time::timeout(LOOK, gone).await;
+        let _ = tokio::time::timeout(CHECK_PERIOD, gone).await;
     }
 
     fn open_connections(&self, front_end: FrontEnd) -> u64 {

@@ -220,7 +220,7 @@ impl Node {
         front_ends.open_fixed().await?;
         plugins.start_actors(ActorStage::AfterPlugins).await.map_err(refusal_of_modules)?;
         // So that the first answer of `/health` includes failed modules.
-        Arc::clone(&health).look_now(&bus).await;
+        Arc::clone(&health).check_now(&bus).await;
         endpoints.announce()?;
         Ok(Self {
             grace: settings.node.grace,
@@ -365,7 +365,7 @@ fn start_chain(
     };
     let scripts = ScriptOptions {
         memory: settings.rpc.script_memory.0,
-        most: usize::try_from(settings.rpc.scripts).unwrap_or(usize::MAX),
+        max: usize::try_from(settings.rpc.scripts).unwrap_or(usize::MAX),
         ..ScriptOptions::default()
     };
     let resources = CallResources { limits, memory: memory.clone(), scripts };

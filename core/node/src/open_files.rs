@@ -38,8 +38,8 @@ fn raised() -> Option<u64> {
 /// [`Stop::Failure`] if the system allows fewer.
 pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
     match raised() {
-        Some(most) if most < wanted => Err(Stop::Failure(format!(
-            "this process may have {most} files open, but needs {wanted} with these settings; raise the limit \
+        Some(max) if max < wanted => Err(Stop::Failure(format!(
+            "this process may have {max} files open, but needs {wanted} with these settings; raise the limit \
              (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         ))),
         _ => Ok(()),
@@ -52,7 +52,7 @@ pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
 /// # Errors
 /// [`Stop::Failure`] if it is too low for a node.
 pub(crate) fn share_out(settings: &mut Settings) -> Result<(), Stop> {
-    raised().map_or(Ok(()), |most| share_out_of(most, settings))
+    raised().map_or(Ok(()), |max| share_out_of(max, settings))
 }
 
 /// Connections of peers, two each, and handshakes, if the settings enable the network.
@@ -61,25 +61,25 @@ fn peers(settings: &Settings) -> u64 {
     if peers.enabled { 2 * u64::from(peers.maxpeers) + u64::from(peers.maxpendpeers.max(50)) } else { 0 }
 }
 
-fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
+fn share_out_of(max: u64, settings: &mut Settings) -> Result<(), Stop> {
     let http = u64::from(settings.http.connections) * u64::from(settings.http.enabled);
     let websocket = u64::from(settings.ws.connections) * u64::from(settings.ws.enabled);
     let socket = u64::from(settings.ipc.connections) * u64::from(!settings.ipc.disabled);
     let (tables, connections) = (u64::from(settings.database.open_files), http + websocket + socket);
     let own = OWN + peers(settings);
     let wanted = own + tables + connections;
-    if wanted <= most {
+    if wanted <= max {
         return Ok(());
     }
     let least = MIN_FILES + peers(settings);
-    if most < least {
+    if max < least {
         return Err(Stop::Failure(format!(
-            "this process may have {most} files open, but a node needs at least {least}, and {wanted} with these \
+            "this process may have {max} files open, but a node needs at least {least}, and {wanted} with these \
              settings; raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }
-    let tables = tables.min(most.saturating_sub(own) / TABLES);
-    let left = most.saturating_sub(own + tables);
+    let tables = tables.min(max.saturating_sub(own) / TABLES);
+    let left = max.saturating_sub(own + tables);
     // Rounded down, so that together they never exceed the rest.
     let share = |count: u32| u32::try_from(u64::from(count) * left / connections.max(1)).unwrap_or(count).min(count);
     settings.database.open_files = u32::try_from(tables).unwrap_or(settings.database.open_files);
@@ -87,7 +87,7 @@ fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
     settings.ws.connections = share(settings.ws.connections);
     settings.ipc.connections = share(settings.ipc.connections);
     tracing::warn!(
-        files = most,
+        files = max,
         wanted,
         tables,
         http = settings.http.connections,
@@ -122,16 +122,16 @@ mod tests {
 
     #[test]
     fn a_low_limit_is_shared_out_and_never_exceeded() {
-        for most in [MIN_FILES, 300, 1_024, 2_000] {
+        for max in [MIN_FILES, 300, 1_024, 2_000] {
             let mut settings = Settings::default();
-            assert!(total(&settings) > most);
+            assert!(total(&settings) > max);
 
-            share_out_of(most, &mut settings).unwrap();
+            share_out_of(max, &mut settings).unwrap();
 
-            assert!(total(&settings) <= most, "{most}: {settings:?}");
+            assert!(total(&settings) <= max, "{max}: {settings:?}");
             let shares = [settings.http.connections, settings.ws.connections, settings.ipc.connections];
-            assert!(shares.iter().all(|share| *share >= 20), "{most}: {shares:?}");
-            assert!(settings.database.open_files >= 36, "{most}");
+            assert!(shares.iter().all(|share| *share >= 20), "{max}: {shares:?}");
+            assert!(settings.database.open_files >= 36, "{max}");
         }
     }
 

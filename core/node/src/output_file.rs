@@ -16,7 +16,7 @@ use crate::own_paths::{self, OwnPaths};
 /// Names of the program's own standard output.
 const STANDARD_OUTPUT: &[&str] = &["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 /// Interval of the checks whether a pipe has a reader.
-const LOOK_PERIOD: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
 /// Destination of output.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub(crate) fn open_stream(path: &Path, is_interrupted: &dyn Fn() -> bool) -> Res
             Err(_) if is_interrupted() => {
                 return Err(Stop::Interrupted(format!("{}: interrupted while waiting for a reader", path.display())));
             }
-            Err(_) => std::thread::sleep(LOOK_PERIOD),
+            Err(_) => std::thread::sleep(CHECK_PERIOD),
         }
     };
     // A regular file may have taken the path in the meantime: it must not be overwritten.

@@ -126,7 +126,7 @@ const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
 pub(crate) fn differences(
     running: &Settings,
     wanted: &Settings,
-    is_looked_at: impl Fn(&str) -> bool,
+    is_included: impl Fn(&str) -> bool,
 ) -> Vec<ChangedSetting> {
     let text = |settings: &Settings, key: &str| {
         settings.show(key).filter(|value| *value != Value::Absent).map(|value| value.to_string())
@@ -135,7 +135,7 @@ pub(crate) fn differences(
         let (running, wanted) = (text(running, key), text(wanted, key));
         (running != wanted).then(|| ChangedSetting { key: key.to_owned(), running, wanted })
     };
-    all_settings().iter().filter(|row| is_looked_at(row.key)).filter_map(|row| of_key(row.key)).collect()
+    all_settings().iter().filter(|row| is_included(row.key)).filter_map(|row| of_key(row.key)).collect()
 }
 
 #[cfg(test)]

@@ -164,7 +164,7 @@ impl ActorSwitch for AccountsActor {
             let (directory, service) = (self.directory.clone(), self.service.clone());
             if let Some(service) = &service {
                 // Its accounts are listed from the start, if it is reachable.
-                service.look().await;
+                service.scan().await;
             }
             let following = async move {
                 match service {

@@ -202,7 +202,7 @@ fn the_index_equals_a_plain_scan(isolation: &str) {
     assert_eq!((info["isolation"].as_str(), info["process"].is_null()), (Some(isolation), isolation == "in-process"));
     let number = |key: &str| info["storage"][key].as_u64().unwrap();
     assert!(number("records") > 0 && number("bytes") > number("records"), "{info}");
-    assert_eq!(number("mostBytes"), 1 << 30, "{info}");
+    assert_eq!(number("maxBytes"), 1 << 30, "{info}");
     if let Some(process) = info["process"].as_u64() {
         assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
         indexed.transfer(owner, &others[2], 5);

@@ -112,14 +112,14 @@ impl Hub {
 
     /// Lists devices twice a second, and sends a heartbeat to open, idle wallets. Never returns.
     pub async fn follow(&self) {
-        let mut looks = interval(LIST_INTERVAL);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(LIST_INTERVAL);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Heartbeats run concurrently, so that a slow device delays neither the listing nor other devices.
         let (mut asking, mut asked) = (FuturesUnordered::new(), BTreeSet::new());
         loop {
             tokio::select! {
-                _ = looks.tick() => {
-                    self.look().await;
+                _ = checks.tick() => {
+                    self.scan().await;
                     for (url, handle) in self.wallets() {
                         if handle.is_open() && !handle.is_busy() && asked.insert(url.clone()) {
                             asking.push(send_heartbeat(url, handle));
@@ -135,7 +135,7 @@ impl Hub {
 
     /// Lists devices once. A device with a running request is left as it is, because it may be unable to respond to the
     /// listing.
-    pub async fn look(&self) {
+    pub async fn scan(&self) {
         let mut connected = self.connected.lock().await;
         let mut busy = self.busy();
         let listed = join_all(self.transports.iter().map(|transport| transport.list())).await;

@@ -71,12 +71,12 @@ async fn reports_arrivals_and_departures_within_a_second() {
 async fn another_serial_number_at_a_path_is_another_wallet() {
     let simulator = Arc::new(Simulator::start(settings(Model::One)));
     let hub = hub(std::slice::from_ref(&simulator));
-    hub.look().await;
+    hub.scan().await;
     open(&hub.wallet("trezor://device-0").unwrap()).await;
     let mut events = hub.events();
 
     simulator.swap_device_id().await;
-    hub.look().await;
+    hub.scan().await;
 
     let url = || "trezor://device-0".to_owned();
     assert_eq!(events.recv().await, Ok(HubEvent::Departed { url: url() }));
@@ -124,7 +124,7 @@ async fn a_busy_device_departs_only_after_its_request() {
     let asking = SimulatorSettings { approval: Approval::Asked, ..settings(Model::One) };
     let simulator = Arc::new(Simulator::start(asking));
     let hub = hub(std::slice::from_ref(&simulator));
-    hub.look().await;
+    hub.scan().await;
     let handle = hub.wallet("trezor://device-0").unwrap();
     open(&handle).await;
     let shown = handle.derive(DerivationPath::account(0), false, true, Box::new(NoPerson), soon());
@@ -136,13 +136,13 @@ async fn a_busy_device_departs_only_after_its_request() {
     }
 
     simulator.swap_device_id().await;
-    hub.look().await;
+    hub.scan().await;
     assert_eq!(urls(&hub), ["trezor://device-0"]);
     assert!(hub.wallet("trezor://device-0").unwrap().has_account(ACCOUNT), "it is the same wallet");
     simulator.decide(false).await;
     assert!(shown.await.is_err());
     idle(&handle).await;
-    hub.look().await;
+    hub.scan().await;
 
     assert_eq!(urls(&hub), ["trezor://device-0"]);
     assert!(!hub.wallet("trezor://device-0").unwrap().has_account(ACCOUNT), "it is another device's wallet");
@@ -153,12 +153,12 @@ async fn uses_a_bounded_number_of_devices() {
     let simulators: Vec<_> = (0..10).map(|_| Arc::new(Simulator::start(settings(Model::T)))).collect();
     let hub = hub(&simulators);
 
-    hub.look().await;
+    hub.scan().await;
 
     assert_eq!(hub.wallets().len(), 8);
     assert!(hub.wallet("trezor://device-9").is_none());
     simulators[0].unplug();
-    hub.look().await;
+    hub.scan().await;
     assert!(hub.wallet("trezor://device-0").is_none() && hub.wallet("trezor://device-8").is_some());
     let closed = hub.wallet("trezor://device-3").unwrap();
     let path = DerivationPath::account(0);
@@ -169,7 +169,7 @@ async fn uses_a_bounded_number_of_devices() {
 async fn the_first_wallet_with_an_account_is_listed_first() {
     let simulators = [Arc::new(Simulator::start(settings(Model::T))), Arc::new(Simulator::start(settings(Model::T)))];
     let hub = hub(&simulators);
-    hub.look().await;
+    hub.scan().await;
     let claimants = || hub.with_account(ACCOUNT).into_iter().map(|(url, _)| url).collect::<Vec<_>>();
     assert_eq!(claimants(), [""; 0]);
 
@@ -186,6 +186,6 @@ async fn the_first_wallet_with_an_account_is_listed_first() {
 
     assert_eq!(claimants(), ["trezor://device-1", "trezor://device-0"]);
     simulators[1].unplug();
-    hub.look().await;
+    hub.scan().await;
     assert_eq!(claimants(), ["trezor://device-0"]);
 }

@@ -387,13 +387,13 @@ impl Device {
         wire: Wire,
         id: u16,
         body: &[u8],
-        most: usize,
+        max: usize,
         change_first: impl FnOnce(&mut [u8; PACKET_LENGTH]),
     ) {
         // Never happens: the length of every response fits into four bytes.
         let Ok(packets) = Packets::new(id, body) else { return };
         let mut change_first = Some(change_first);
-        for packet in packets.take(most) {
+        for packet in packets.take(max) {
             let mut packet = *packet.as_bytes();
             if let Some(change) = change_first.take() {
                 change(&mut packet);

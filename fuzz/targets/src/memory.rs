@@ -30,10 +30,10 @@ impl Bound {
         PEAK.reset_peak_usage();
         check(input);
         let taken = PEAK.peak_usage().saturating_sub(before);
-        let most = self.at(input.len());
+        let max = self.at(input.len());
         assert!(
-            taken <= most,
-            "an input of {} bytes took {taken} bytes of memory, at most {most} are allowed",
+            taken <= max,
+            "an input of {} bytes took {taken} bytes of memory, at most {max} are allowed",
             input.len()
         );
     }

@@ -200,9 +200,9 @@ fn unpacked(path: &Path) -> Box<dyn Read> {
 }
 
 /// The first bytes of a file of the checkout, unpacked.
-fn start_of(path: &str, most: u64) -> Vec<u8> {
+fn start_of(path: &str, max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    unpacked(&root().join(path)).take(most).read_to_end(&mut bytes).expect("readable test data");
+    unpacked(&root().join(path)).take(max).read_to_end(&mut bytes).expect("readable test data");
     bytes
 }
 
@@ -303,10 +303,10 @@ fn ethereum_blocks() -> Vec<Vec<u8>> {
 }
 
 /// The first blocks of a chain file.
-fn chain(path: &str, most: usize) -> Vec<Vec<u8>> {
+fn chain(path: &str, max: usize) -> Vec<Vec<u8>> {
     let mut stream = BlockStream::new(unpacked(&root().join(path)));
     let mut blocks = Vec::new();
-    while blocks.len() < most
+    while blocks.len() < max
         && let Some(block) = stream.next_encoded().expect("recorded chains can be read")
     {
         blocks.push(block.to_vec());

@@ -141,14 +141,14 @@ fn a_damaged_chain_file_names_its_block_and_offset_within_its_memory_bound() {
     let mut dice = Dice(seed);
     for name in ["execution-apis/chain.rlp.gz", "native/chains/v1switch.rlp.gz"] {
         let (bytes, starts) = chain(name);
-        let (ending, mut most) = read(&bytes, &starts);
+        let (ending, mut max) = read(&bytes, &starts);
         assert_eq!(ending, Ending::Decodes);
         let mut endings = BTreeMap::<Ending, usize>::new();
         for _ in 0..variants / 2 {
             let variant = damaged(&bytes, &mut dice);
             let (ending, taken) = read(&variant, untouched(&bytes, &variant, &starts));
             *endings.entry(ending).or_default() += 1;
-            most = most.max(taken);
+            max = max.max(taken);
         }
         assert!(endings.len() == 3, "every ending should have been met: {endings:?}");
         Figure {
@@ -156,7 +156,7 @@ fn a_damaged_chain_file_names_its_block_and_offset_within_its_memory_bound() {
             what: &format!("the reader of chain files, {name}"),
             count: (variants / 2) as u64,
             figure: &format!(
-                "{} blocks, {} bytes: {endings:?}; panics 0; block and byte named in all; {most} bytes of memory",
+                "{} blocks, {} bytes: {endings:?}; panics 0; block and byte named in all; {max} bytes of memory",
                 starts.len(),
                 bytes.len()
             ),

@@ -14,7 +14,7 @@ use tokio::{
 
 /// Polling interval of a blocked connection for its client's end. There is no event to wait for: a closed stream counts
 /// as ready, but so does one with unread bytes.
-const LOOK_AGAIN: Duration = Duration::from_millis(25);
+const CHECK_PERIOD: Duration = Duration::from_millis(25);
 
 /// Common operations of tokio's TCP and Unix streams.
 pub(crate) trait RawStream: Send + Sync {
@@ -68,7 +68,7 @@ raw_stream!(UnixStream);
 /// Returns once the other side has closed its sending direction, even if its last bytes are unread.
 pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::READABLE).await, Ok(ready) if !ready.is_read_closed()) {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(CHECK_PERIOD).await;
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
 /// its sending side may still wait for answers, one that has died does not.
 pub(crate) async fn reads_no_more<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::WRITABLE).await, Ok(ready) if !ready.is_write_closed()) {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(CHECK_PERIOD).await;
     }
 }
 

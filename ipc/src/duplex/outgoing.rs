@@ -28,7 +28,7 @@ const MEMORY_STEP: usize = 64 << 10;
 ///
 /// Answers are always accepted, because a connection whose queue is full starts no further call
 /// ([`Outgoing::has_room`]). Notifications are queued whether or not the client reads: one that finds the queue full
-/// ends the connection, so that a subscriber that never reads costs at most `most` bytes. The queue also counts as full
+/// ends the connection, so that a subscriber that never reads costs at most `max` bytes. The queue also counts as full
 /// while the client has no memory left for it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
@@ -44,7 +44,7 @@ pub(crate) struct Outgoing {
     /// so that no push is missed.
     is_writer_asleep: AtomicBool,
     encode: Encode,
-    most: usize,
+    max: usize,
     drained: Notify,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Overflow;
 
 impl Outgoing {
     /// Creates an empty queue for a connection of this client.
-    pub(crate) fn new(encode: Encode, most: usize, client: ClientMemory) -> Self {
+    pub(crate) fn new(encode: Encode, max: usize, client: ClientMemory) -> Self {
         let memory = Memory { client, reservation: None };
         let queue = Queue { pieces: VecDeque::new(), has_overflowed: false, memory, writer: None };
         Self {
@@ -116,7 +116,7 @@ impl Outgoing {
             is_awaited: AtomicBool::new(false),
             is_writer_asleep: AtomicBool::new(false),
             encode,
-            most,
+            max,
             drained: Notify::new(),
         }
     }
@@ -158,7 +158,7 @@ impl Outgoing {
     pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
         let mut queue = self.lock();
         let length = self.length().saturating_add(bytes);
-        let has_room = length <= self.most && (length <= queue.memory.held() || queue.memory.grow(length).is_ok());
+        let has_room = length <= self.max && (length <= queue.memory.held() || queue.memory.grow(length).is_ok());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
         drop(queue);
         if has_room {
@@ -171,7 +171,7 @@ impl Outgoing {
     /// Queues a notification.
     pub(crate) fn push_notification(&self, reply: Reply) -> Result<(), Overflow> {
         self.push(|queue| {
-            queue.has_overflowed |= self.length() + reply.len() > self.most;
+            queue.has_overflowed |= self.length() + reply.len() > self.max;
             if queue.has_overflowed {
                 return Err(Overflow);
             }
@@ -220,7 +220,7 @@ impl Outgoing {
 
     /// Maximum queued bytes at which another call may begin.
     fn bound(&self) -> usize {
-        self.most.min(self.held.load(Ordering::Relaxed).saturating_add(1))
+        self.max.min(self.held.load(Ordering::Relaxed).saturating_add(1))
     }
 
     fn length(&self) -> usize {

@@ -120,7 +120,7 @@ impl<S: RpcService> Dispatcher<S> {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
             turn,
-            budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes, memory },
+            budget: Budget { left: self.limits.batch_response_bytes, max: self.limits.batch_response_bytes, memory },
             deadline: caller.context.deadline(),
             is_late: false,
         };
@@ -129,7 +129,7 @@ impl<S: RpcService> Dispatcher<S> {
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
         for (place, raw) in message.items.iter().enumerate() {
-            let (id, method, params) = match Request::look_at(raw, text) {
+            let (id, method, params) = match Request::inspect(raw, text) {
                 Request::Ignored => continue,
                 Request::Invalid { id } => {
                     let outcome = Some(Outcome::Failed(failures::invalid_request()));
@@ -198,7 +198,7 @@ impl<S: RpcService> Dispatcher<S> {
     /// Passes the next successive calls of one method to the service, and returns their number.
     async fn prepare(&self, items: &[RawRequest], text: &str, method: &str, caller: &Caller) -> usize {
         let mut bytes = 0;
-        let same = items.iter().map_while(|raw| match Request::look_at(raw, text) {
+        let same = items.iter().map_while(|raw| match Request::inspect(raw, text) {
             Request::Call { method: other, params, .. } if other == method => params,
             _ => None,
         });
@@ -224,7 +224,7 @@ impl<S: RpcService> Dispatcher<S> {
 /// Remaining bytes of a batch's answer.
 struct Budget {
     left: usize,
-    most: usize,
+    max: usize,
     memory: BatchMemory,
 }
 
@@ -281,7 +281,7 @@ impl Budget {
     }
 
     fn refusal<S: RpcService>(&self) -> Outcome<S> {
-        Outcome::Failed(failures::batch_response_too_large(self.most))
+        Outcome::Failed(failures::batch_response_too_large(self.max))
     }
 
     fn charge<S: RpcService>(&mut self, outcome: Outcome<S>) -> Outcome<S> {

@@ -50,28 +50,28 @@ pub(crate) fn subscription_not_found() -> Failure {
     Failure::server("subscription not found")
 }
 
-pub(crate) fn too_many_subscriptions(most: usize) -> Failure {
-    Failure::limit(format!("too many subscriptions: at most {most} on a connection"))
+pub(crate) fn too_many_subscriptions(max: usize) -> Failure {
+    Failure::limit(format!("too many subscriptions: at most {max} on a connection"))
 }
 
-pub(crate) fn too_many_subscriptions_of_client(most: usize) -> Failure {
-    Failure::limit(format!("too many subscriptions: at most {most} of a client"))
+pub(crate) fn too_many_subscriptions_of_client(max: usize) -> Failure {
+    Failure::limit(format!("too many subscriptions: at most {max} of a client"))
 }
 
 pub(crate) fn handler_crashed() -> Failure {
     Failure::server("method handler crashed")
 }
 
-pub(crate) fn batch_too_large(count: usize, most: usize) -> Failure {
-    Failure::limit(format!("batch too large: {count} requests, at most {most}"))
+pub(crate) fn batch_too_large(count: usize, max: usize) -> Failure {
+    Failure::limit(format!("batch too large: {count} requests, at most {max}"))
 }
 
-pub(crate) fn response_too_large(length: usize, most: usize) -> Failure {
-    failure(RESPONSE_TOO_LARGE, format!("response too large: {length} bytes, at most {most}"))
+pub(crate) fn response_too_large(length: usize, max: usize) -> Failure {
+    failure(RESPONSE_TOO_LARGE, format!("response too large: {length} bytes, at most {max}"))
 }
 
-pub(crate) fn batch_response_too_large(most: usize) -> Failure {
-    failure(RESPONSE_TOO_LARGE, format!("response too large: batch beyond {most} bytes"))
+pub(crate) fn batch_response_too_large(max: usize) -> Failure {
+    failure(RESPONSE_TOO_LARGE, format!("response too large: batch beyond {max} bytes"))
 }
 
 pub(crate) fn timed_out() -> Failure {
@@ -79,6 +79,6 @@ pub(crate) fn timed_out() -> Failure {
     Failure::limit("request timed out")
 }
 
-pub(crate) fn message_too_large(most: usize) -> Failure {
-    Failure::limit(format!("message too large: at most {most} bytes"))
+pub(crate) fn message_too_large(max: usize) -> Failure {
+    Failure::limit(format!("message too large: at most {max} bytes"))
 }

@@ -282,7 +282,7 @@ impl<S: RpcService> Dispatcher<S> {
         if message.is_batch {
             return Box::pin(self.answer_batch(&text, message, caller, subscriptions)).await;
         }
-        let (id, call) = match Request::look_at(&message.single, &text) {
+        let (id, call) = match Request::inspect(&message.single, &text) {
             Request::Ignored => return Answer::only(None),
             Request::Invalid { id } => return Answer::only(Some(failed(id, &failures::invalid_request()))),
             Request::Call { id, method, params } => {
@@ -467,7 +467,7 @@ impl<S: RpcService> Dispatcher<S> {
             Err(refused) => return Outcome::Failed(refused.into()),
         };
         let Some(id) = subscriptions.reserve() else {
-            return Outcome::Failed(failures::too_many_subscriptions(subscriptions.most()));
+            return Outcome::Failed(failures::too_many_subscriptions(subscriptions.max()));
         };
         // Releases the place if the caller leaves before the subscription is open.
         let mut place = Place { subscriptions, id: Some(&id) };
@@ -508,7 +508,7 @@ impl Drop for Place<'_> {
 
 impl<'a> Request<'a> {
     /// Classifies a request (`docs/spec/rpc-eth.md` 3.1).
-    fn look_at(raw: &RawRequest, text: &'a str) -> Self {
+    fn inspect(raw: &RawRequest, text: &'a str) -> Self {
         if !raw.is_object {
             return Self::Invalid { id: "null" };
         }

@@ -13,13 +13,13 @@ use tokio::task::AbortHandle;
 pub(crate) struct Subscriptions {
     /// `None` while the subscription's answer is still being sent.
     open: Mutex<HashMap<String, Option<AbortHandle>>>,
-    most: usize,
+    max: usize,
 }
 
 impl Subscriptions {
-    /// Creates a list of at most `most` subscriptions.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { open: Mutex::default(), most }
+    /// Creates a list of at most `max` subscriptions.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { open: Mutex::default(), max }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Option<AbortHandle>>> {
@@ -27,15 +27,15 @@ impl Subscriptions {
     }
 
     /// Maximum number of subscriptions of the connection.
-    pub(crate) const fn most(&self) -> usize {
-        self.most
+    pub(crate) const fn max(&self) -> usize {
+        self.max
     }
 
     /// A new id: `0x` and up to 32 random hex digits. `None` if the connection has its maximum number.
     pub(crate) fn reserve(&self) -> Option<String> {
         let id = format!("{:#x}", rand::random::<u128>());
         let mut open = self.lock();
-        if open.len() >= self.most {
+        if open.len() >= self.max {
             return None;
         }
         open.insert(id.clone(), None);

@@ -26,7 +26,7 @@ use super::poll_once;
 /// Working time of a task before other tasks have their turn.
 const SLICE: Duration = Duration::from_micros(250);
 /// Maximum number of small entries between two clock reads: a read costs as much as part of an entry.
-const MAX_ENTRIES_A_LOOK: u32 = 8;
+const MAX_ENTRIES_PER_CHECK: u32 = 8;
 /// Parameters or results of this many bytes cause a clock read: they take as long as several entries.
 const LARGE: usize = 64 << 10;
 /// A message of this many bytes takes about a millisecond to scan and decode.
@@ -64,7 +64,7 @@ impl TaskTurns {
 
     /// The turn of a connection, which takes a place only after it has worked for a slice.
     pub(crate) fn at_rest(&self, client: ClientId) -> TaskTurn {
-        TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 1, looked: 0 }
+        TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 1, checked: 0 }
     }
 
     fn places(&self, client: ClientId, runtime: &Handle) -> Arc<Semaphore> {
@@ -90,7 +90,7 @@ pub(crate) struct TaskTurn {
     /// Entries before the next clock read. Initially the first entry, because it may take long.
     entries: u32,
     /// Entries of this slice up to the next clock read.
-    looked: u32,
+    checked: u32,
 }
 
 impl TaskTurn {
@@ -106,11 +106,11 @@ impl TaskTurn {
         let elapsed = now.saturating_duration_since(*self.began.get_or_insert(now));
         if elapsed < SLICE {
             // Reads the clock again within the slice, even if the entries are expensive.
-            let looked = self.looked.max(1);
+            let checked = self.checked.max(1);
             let (left, elapsed) = (u64::from((SLICE - elapsed).subsec_nanos()), u64::from(elapsed.subsec_nanos()));
-            let affordable = left * u64::from(looked) / elapsed.max(1);
-            self.entries = u32::try_from(affordable).unwrap_or(u32::MAX).clamp(1, MAX_ENTRIES_A_LOOK);
-            self.looked = looked.saturating_add(self.entries);
+            let affordable = left * u64::from(checked) / elapsed.max(1);
+            self.entries = u32::try_from(affordable).unwrap_or(u32::MAX).clamp(1, MAX_ENTRIES_PER_CHECK);
+            self.checked = checked.saturating_add(self.entries);
             return false;
         }
         Handle::try_current().is_ok()
@@ -126,7 +126,7 @@ impl TaskTurn {
 
     /// Releases the place, because the task waits next. The next slice begins with the next work.
     pub(crate) fn rest(&mut self) {
-        (self.held, self.began, self.entries, self.looked) = (None, None, 1, 0);
+        (self.held, self.began, self.entries, self.checked) = (None, None, 1, 0);
     }
 
     /// Waits for another future, and releases the place if that takes any time.
@@ -256,7 +256,7 @@ mod tests {
         let mut cheap = TaskTurns::default().begin(ClientId::from_number(1)).await;
         cheap.began = Some(Instant::now() + SLICE);
         assert!(!cheap.is_over(0));
-        assert_eq!(cheap.entries, MAX_ENTRIES_A_LOOK);
+        assert_eq!(cheap.entries, MAX_ENTRIES_PER_CHECK);
     }
 
     #[tokio::test]

@@ -25,7 +25,7 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    connections::{Activity, Admission, Connections, CountedReader, FEW_CONNECTIONS, LOOK_EVERY},
+    connections::{Activity, Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS},
     duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
     polled_when_woken::PolledWhenWoken,
@@ -65,16 +65,16 @@ impl<S: RpcService> HttpServer<S> {
     /// Serves until it is closed, then waits for the connections to end.
     pub(crate) async fn run(self) {
         let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = tokio::time::interval(CHECK_PERIOD);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let open = connections.len();
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(()) = connections.ended() => continue,
                 () = log_when_due(&mut refusals, "TCP", open) => continue,
-                _ = looks.tick(), if open >= FEW_CONNECTIONS => {
-                    connections.look();
+                _ = checks.tick(), if open >= FEW_CONNECTIONS => {
+                    connections.check();
                     continue;
                 }
                 () = self.closing.cancelled() => break,

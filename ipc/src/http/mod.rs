@@ -379,11 +379,11 @@ enum BodyError {
     TooMuch(OutOfMemory),
 }
 
-/// The body, cut at `most` bytes. `take` reserves memory for it as the body arrives; nothing is reserved for the
+/// The body, cut at `max` bytes. `take` reserves memory for it as the body arrives; nothing is reserved for the
 /// announced length.
 async fn read_body(
     body: &mut Incoming,
-    most: usize,
+    max: usize,
     buffers: &UsedBuffers,
     take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
 ) -> Result<MessageText, BodyError> {
@@ -396,14 +396,14 @@ async fn read_body(
     let Some(first) = next_piece(body).await? else {
         return Ok(MessageText { bytes: Bytes::new(), memory: None });
     };
-    if first.len() >= most || body.is_end_stream() {
+    if first.len() >= max || body.is_end_stream() {
         hold(first.len()).map_err(BodyError::TooMuch)?;
-        return Ok(MessageText { bytes: first.slice(..first.len().min(most)), memory });
+        return Ok(MessageText { bytes: first.slice(..first.len().min(max)), memory });
     }
     let mut whole = BytesMut::from(&first[..]);
     let mut last = first;
     while let Some(piece) = next_piece(body).await? {
-        let room = most - whole.len();
+        let room = max - whole.len();
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
             let larger = (2 * whole.capacity()).max(whole.len() + added);
@@ -435,10 +435,10 @@ fn grow(whole: &mut BytesMut, capacity: usize) {
     std::mem::replace(whole, larger).as_mut().zeroize();
 }
 
-/// Reads and discards the rest of a body in the background, up to `most` bytes.
-fn throw_away(mut body: Incoming, most: usize) {
+/// Reads and discards the rest of a body in the background, up to `max` bytes.
+fn throw_away(mut body: Incoming, max: usize) {
     tokio::spawn(tokio::time::timeout(LINGER, async move {
-        let mut left = most;
+        let mut left = max;
         while let (1.., Ok(Some(piece))) = (left, next_piece(&mut body).await) {
             left = left.saturating_sub(piece.len());
         }

@@ -38,9 +38,9 @@ impl FromStr for Network {
         let failed = || NetworkError { text: text.to_owned() };
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().map_err(|_| failed())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| failed())?;
-        if bits > most {
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(max), str::parse).map_err(|_| failed())?;
+        if bits > max {
             return Err(failed());
         }
         Ok(Self { address, bits })

@@ -84,7 +84,7 @@ impl TimedStream {
 
     /// Clears the head's time limit once the head is complete. Bytes that arrive while a request is answered are its
     /// body, which has the request's time limit.
-    fn look_at_turns(&mut self) {
+    fn check_turns(&mut self) {
         let turns = self.conversation.turns();
         if turns != self.turns {
             self.turns = turns;
@@ -138,7 +138,7 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.look_at_turns();
+        self.check_turns();
         // hyper passes a new buffer if a part of the last one is waiting.
         self.conversation.used_buffers.wipe();
         let before = buffer.filled().len();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     /// Polls once for bytes, of which there are none.
-    async fn look(stream: &mut TimedStream) -> Poll<io::Result<()>> {
+    async fn check(stream: &mut TimedStream) -> Poll<io::Result<()>> {
         let mut room = [0; 16];
         poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut room)))).await
     }
@@ -230,15 +230,15 @@ mod tests {
         stream.read_exact(&mut [0; 4]).await.unwrap();
 
         let turn = conversation.turn();
-        assert!(look(&mut stream).await.is_pending());
+        assert!(check(&mut stream).await.is_pending());
         assert!(stream.head.is_none());
         tokio::time::sleep(SHORT * 3).await;
-        assert!(look(&mut stream).await.is_pending());
+        assert!(check(&mut stream).await.is_pending());
 
         drop(turn);
-        assert!(look(&mut stream).await.is_pending(), "silence begins with the end of the answer");
+        assert!(check(&mut stream).await.is_pending(), "silence begins with the end of the answer");
         tokio::time::sleep(SHORT * 3).await;
-        assert!(matches!(look(&mut stream).await, Poll::Ready(Err(_))));
+        assert!(matches!(check(&mut stream).await, Poll::Ready(Err(_))));
     }
 
     #[tokio::test]
@@ -249,9 +249,9 @@ mod tests {
         client.write_all(b"he").await.unwrap();
         stream.read_exact(&mut [0; 2]).await.unwrap();
 
-        assert!(look(&mut stream).await.is_pending());
+        assert!(check(&mut stream).await.is_pending());
         tokio::time::sleep(SHORT * 3).await;
 
-        assert!(matches!(look(&mut stream).await, Poll::Ready(Err(_))));
+        assert!(matches!(check(&mut stream).await, Poll::Ready(Err(_))));
     }
 }

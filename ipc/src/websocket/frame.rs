@@ -62,7 +62,7 @@ pub(crate) enum Decoded {
 /// Joins frames into messages. Memory grows with received bytes, never with the announced length.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    most: usize,
+    max: usize,
     /// Fragments so far; `None` outside a fragmented message.
     fragments: Option<BytesMut>,
     /// Bytes of the current frame to discard as they arrive.
@@ -80,9 +80,9 @@ struct Header {
 }
 
 impl Decoder {
-    /// Creates a decoder that refuses messages beyond `most` bytes.
-    pub(crate) const fn new(most: usize) -> Self {
-        Self { most, fragments: None, skipped: 0, is_dropping: false }
+    /// Creates a decoder that refuses messages beyond `max` bytes.
+    pub(crate) const fn new(max: usize) -> Self {
+        Self { max, fragments: None, skipped: 0, is_dropping: false }
     }
 
     /// Bytes of kept fragments.
@@ -161,7 +161,7 @@ impl Decoder {
             _ => return Err(CloseCode::PROTOCOL),
         }
         let before = self.fragments.as_ref().map_or(0, BytesMut::len);
-        if header.length > self.most.saturating_sub(before) { Err(CloseCode::TOO_BIG) } else { Ok(()) }
+        if header.length > self.max.saturating_sub(before) { Err(CloseCode::TOO_BIG) } else { Ok(()) }
     }
 
     fn join(&mut self, is_final: bool, payload: BytesMut) -> Option<BytesMut> {
@@ -283,9 +283,9 @@ mod tests {
         frame
     }
 
-    fn decode_all(most: usize, bytes: &[u8]) -> Vec<Decoded> {
+    fn decode_all(max: usize, bytes: &[u8]) -> Vec<Decoded> {
         let mut buffer = BytesMut::from(bytes);
-        let mut decoder = Decoder::new(most);
+        let mut decoder = Decoder::new(max);
         let mut all = Vec::new();
         loop {
             match decoder.next(&mut buffer) {

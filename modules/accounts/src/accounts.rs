@@ -61,7 +61,7 @@ impl Accounts {
     /// [`AccountsError::InvalidMnemonic`], [`AccountsError::TooManyAccounts`] beyond [`MAX_ACCOUNTS`].
     pub fn from_mnemonic(phrase: &str, count: u32, chain_id: u64) -> Result<Self, AccountsError> {
         if count > MAX_ACCOUNTS {
-            return Err(AccountsError::TooManyAccounts { wanted: count, most: MAX_ACCOUNTS });
+            return Err(AccountsError::TooManyAccounts { wanted: count, max: MAX_ACCOUNTS });
         }
         Ok(Self::from_keys(derivation::keys(phrase, 0, count)?, chain_id))
     }
@@ -233,7 +233,7 @@ mod tests {
     fn refuses_more_accounts_than_the_limit() {
         let error = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
 
-        assert!(matches!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 }));
+        assert!(matches!(error, AccountsError::TooManyAccounts { wanted: 1001, max: 1000 }));
     }
 
     #[test]

@@ -15,12 +15,12 @@ pub enum AccountsError {
     )]
     InvalidMnemonic,
     /// More accounts were requested than are derived.
-    #[error("{wanted} accounts are too many; at most {most} are allowed")]
+    #[error("{wanted} accounts are too many; at most {max} are allowed")]
     TooManyAccounts {
         /// Number requested.
         wanted: u32,
         /// Maximum.
-        most: u32,
+        max: u32,
     },
     /// A derived number is not a valid secret key; the probability is one in 2^127.
     #[error("account {index} of this mnemonic has no valid key")]

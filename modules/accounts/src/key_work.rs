@@ -17,7 +17,7 @@ const PLACES: usize = 2;
 /// Maximum number of waiting derivations; one client may have at most half of them.
 const QUEUE: usize = 64;
 /// How often a waiting derivation checks whether its caller has gone.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 /// The lowest thread priority.
 const LOWEST_PRIORITY: i32 = 19;
 
@@ -88,7 +88,7 @@ impl Gate {
             if context.is_cancelled() {
                 return Err(BusError::TimedOut);
             }
-            free = self.changed.wait_timeout(free, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            free = self.changed.wait_timeout(free, CHECK_PERIOD).unwrap_or_else(PoisonError::into_inner).0;
         }
         free.places -= 1;
         free.memory -= memory;
@@ -130,12 +130,12 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn concurrency_is_bounded_by_places_and_memory() {
         let work = KeyWork::new(100);
-        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (running, max) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let job = |memory| {
-            let (work, running, most) = (work.clone(), Arc::clone(&running), Arc::clone(&most));
+            let (work, running, max) = (work.clone(), Arc::clone(&running), Arc::clone(&max));
             async move {
                 let counted = move || {
-                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    max.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     thread::sleep(Duration::from_millis(60));
                     running.fetch_sub(1, Ordering::SeqCst);
                 };
@@ -147,14 +147,14 @@ mod tests {
         for task in small {
             task.await.unwrap().unwrap();
         }
-        let of_small = most.swap(0, Ordering::SeqCst);
+        let of_small = max.swap(0, Ordering::SeqCst);
         let large: Vec<_> = (0..3).map(|_| tokio::spawn(job(80))).collect();
         for task in large {
             task.await.unwrap().unwrap();
         }
 
         assert!(of_small <= PLACES, "{of_small}");
-        assert_eq!(most.load(Ordering::SeqCst), 1);
+        assert_eq!(max.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

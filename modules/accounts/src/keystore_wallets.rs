@@ -70,13 +70,13 @@ impl KeystoreWallets {
             looked: Mutex::default(),
         };
         wallets.options.folder.remove_abandoned();
-        wallets.look();
+        wallets.scan();
         wallets
     }
 
     /// Scans the folder and publishes changes.
-    pub(crate) fn look(&self) {
-        match self.list.look() {
+    pub(crate) fn scan(&self) {
+        match self.list.scan() {
             Ok(changes) => self.publish_changes(&changes),
             Err(error) => {
                 tracing::warn!(%error, folder = %self.options.folder.path().display(), "key files can't be listed")
@@ -123,7 +123,7 @@ impl KeystoreWallets {
                         (before, glances) = (changed, 0);
                         let wallets = Arc::clone(&self);
                         // An error means that the process is ending.
-                        let _ = tokio::task::spawn_blocking(move || wallets.look()).await;
+                        let _ = tokio::task::spawn_blocking(move || wallets.scan()).await;
                     }
                 }
             }
@@ -200,7 +200,7 @@ impl KeystoreWallets {
         let folder = self.options.folder.clone();
         let memory = folder.memory_of_new_file();
         let stored = self.work.run(context, memory, move || job(&folder)).await??;
-        self.look();
+        self.scan();
         Ok(stored.address)
     }
 
@@ -234,8 +234,8 @@ impl KeystoreWallets {
 
     /// The single file of an account. The folder is scanned again before an account is reported unknown.
     fn file_of(&self, address: Address) -> Result<PathBuf, AccountsError> {
-        if !self.list.listed().has(address) && self.may_look_again() {
-            self.look();
+        if !self.list.listed().has(address) && self.may_scan_again() {
+            self.scan();
         }
         let listed = self.list.listed();
         let paths: Vec<_> = listed.keys().iter().filter(|key| key.address == address).map(|key| &key.path).collect();
@@ -246,7 +246,7 @@ impl KeystoreWallets {
         }
     }
 
-    fn may_look_again(&self) -> bool {
+    fn may_scan_again(&self) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let is_due = looked.is_none_or(|before| now.saturating_duration_since(before) >= RESCAN_AFTER);

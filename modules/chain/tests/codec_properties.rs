@@ -28,8 +28,8 @@ fn address() -> impl Strategy<Value = Address> {
     any::<[u8; 20]>().prop_map(Address::new)
 }
 
-fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
-    vec(any::<u8>(), 0..most).prop_map(Bytes::from)
+fn bytes(max: usize) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..max).prop_map(Bytes::from)
 }
 
 /// Integers of every length, zero included.

@@ -16,7 +16,7 @@ const STACK_LIMIT: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StackBounds {
     pub(crate) least: usize,
-    pub(crate) most: usize,
+    pub(crate) max: usize,
 }
 
 impl StackBounds {
@@ -24,7 +24,7 @@ impl StackBounds {
     pub(crate) fn of(opcode: u8) -> Option<Self> {
         let code = OpCode::new(opcode)?;
         let (inputs, outputs) = (usize::from(code.inputs()), usize::from(code.outputs()));
-        Some(Self { least: inputs, most: STACK_LIMIT + inputs - outputs })
+        Some(Self { least: inputs, max: STACK_LIMIT + inputs - outputs })
     }
 
     /// The reference's text for a stack of `length` values that is too short.
@@ -34,7 +34,7 @@ impl StackBounds {
 
     /// The reference's text for a stack of `length` values that is too long.
     pub(crate) fn overflow_text(self, length: usize) -> String {
-        format!("stack limit reached {length} ({})", self.most)
+        format!("stack limit reached {length} ({})", self.max)
     }
 }
 
@@ -93,8 +93,8 @@ mod tests {
     fn stack_bounds_equal_the_references() {
         let cases =
             [(0x50, 1, 1025, "POP"), (0x60, 0, 1023, "PUSH1"), (0x80, 1, 1023, "DUP1"), (0x91, 3, 1024, "SWAP2")];
-        for (opcode, least, most, name) in cases {
-            assert_eq!(StackBounds::of(opcode), Some(StackBounds { least, most }), "{name}");
+        for (opcode, least, max, name) in cases {
+            assert_eq!(StackBounds::of(opcode), Some(StackBounds { least, max }), "{name}");
         }
         assert_eq!(StackBounds::of(0x0c), None);
     }

@@ -41,14 +41,14 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         Self { shards, shard_bytes: bytes / SHARDS, hasher: RandomState::default() }
     }
 
-    /// Returns `look(value)` and marks the value as the most recently used.
-    pub(crate) fn look<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
-        self.shard(key)?.lock().entries.get(key).map(|(value, _)| look(value))
+    /// Returns `read(value)` and marks the value as the most recently used.
+    pub(crate) fn read<T>(&self, key: &K, read: impl FnOnce(&V) -> T) -> Option<T> {
+        self.shard(key)?.lock().entries.get(key).map(|(value, _)| read(value))
     }
 
-    /// Returns `look(value)` and leaves the order of use as it is.
-    pub(crate) fn peek<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
-        self.shard(key)?.lock().entries.peek(key).map(|(value, _)| look(value))
+    /// Returns `read(value)` and leaves the order of use as it is.
+    pub(crate) fn peek<T>(&self, key: &K, read: impl FnOnce(&V) -> T) -> Option<T> {
+        self.shard(key)?.lock().entries.peek(key).map(|(value, _)| read(value))
     }
 
     /// Inserts a value that takes `bytes` of memory in addition to its own size. A value larger than a shard is not
@@ -112,22 +112,22 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
 impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
     /// Returns the value and marks it as the most recently used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.look(key, V::clone)
+        self.read(key, V::clone)
     }
 }
 
 impl<K: Hash + Eq, V> Shard<K, V> {
-    fn insert(&mut self, key: K, value: V, bytes: usize, most: usize) {
+    fn insert(&mut self, key: K, value: V, bytes: usize, max: usize) {
         // Includes the entry's links and its table slot, otherwise many tiny values would exceed the limit.
         let weight = bytes + size_of::<K>() + size_of::<V>() + 72;
-        if weight > most {
+        if weight > max {
             return;
         }
         if let Some((_, replaced)) = self.entries.put(key, (value, weight)) {
             self.bytes -= replaced;
         }
         self.bytes += weight;
-        while self.bytes > most {
+        while self.bytes > max {
             let Some((_, (_, evicted))) = self.entries.pop_lru() else { break };
             self.bytes -= evicted;
         }

@@ -91,8 +91,8 @@ impl ChainReader for Store {
         Ok(Arc::new(StateAt::new(&self.shared, number)?))
     }
 
-    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
-        listing::slots(&self.shared, address, most)
+    fn slots_of(&self, address: Address, max: usize) -> Result<Option<Vec<B256>>, StoreError> {
+        listing::slots(&self.shared, address, max)
     }
 
     fn state_of_branch(&self, block: &SealedHeader) -> Result<Option<Arc<dyn StateReader>>, StoreError> {

@@ -69,8 +69,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-fn too_large(space: &str, what: &'static str, found: usize, unit: &'static str, most: usize) -> SpaceError {
-    SpaceError::Size { space: space.to_owned(), what, found, unit, most }
+fn too_large(space: &str, what: &'static str, found: usize, unit: &'static str, max: usize) -> SpaceError {
+    SpaceError::Size { space: space.to_owned(), what, found, unit, max }
 }
 
 /// Records and bytes of a space.
@@ -182,7 +182,7 @@ impl PluginSpaces for Store {
             }
         }
         // Changes that only shrink the space are accepted, so that it can be reduced after its limits were lowered.
-        let is_over = |now: u64, before: u64, most: u64| now > most && now > before;
+        let is_over = |now: u64, before: u64, max: u64| now > max && now > before;
         if is_over(usage.records, before.records, limits.records) || is_over(usage.bytes, before.bytes, limits.bytes) {
             return Err(SpaceError::Full {
                 space: space.to_owned(),
@@ -218,8 +218,8 @@ fn record_in<'a>(cursor: &'a Cursor<'_>, from: &[u8]) -> Option<(&'a [u8], &'a [
 }
 
 fn check_sizes(space: &str, commit: &CommitRecords) -> Result<(), SpaceError> {
-    let check = |what, found, unit, most| match found > most {
-        true => Err(too_large(space, what, found, unit, most)),
+    let check = |what, found, unit, max| match found > max {
+        true => Err(too_large(space, what, found, unit, max)),
         false => Ok(()),
     };
     check("a batch", commit.changes.len(), "changes", SpaceLimits::CHANGES)?;

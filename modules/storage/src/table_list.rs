@@ -153,11 +153,11 @@ fn problem_of(folder: &Path, known: Known) -> Option<TableListProblem> {
 fn update(hasher: &mut Keccak256, file: &mut File, mut left: u64) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-        let part = piece.get_mut(..most).unwrap_or_default();
+        let max = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        let part = piece.get_mut(..max).unwrap_or_default();
         file.read_exact(part)?;
         hasher.update(part);
-        left -= most as u64;
+        left -= max as u64;
     }
     Ok(())
 }

@@ -402,9 +402,9 @@ fn parameters_have_the_member_names_of_the_document_or_the_reference() {
         }))
     });
 
-    let entry = |most: u64| {
+    let entry = |max: u64| {
         format!(
-            r#"{{"maxMasternodes":{most},"switchRound":0,"minePeriod":2,"timeoutSyncThreshold":3,"timeoutPeriod":30,
+            r#"{{"maxMasternodes":{max},"switchRound":0,"minePeriod":2,"timeoutSyncThreshold":3,"timeoutPeriod":30,
             "certificateThreshold":0.667,"expTimeoutConfig":{{"base":1,"maxExponent":0}}}}"#
         )
     };

@@ -250,10 +250,10 @@ fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str
     Ok(bytes)
 }
 
-fn bound(count: usize, most: usize, what: &str) -> Result<(), ArgumentError> {
-    match count < most {
+fn bound(count: usize, max: usize, what: &str) -> Result<(), ArgumentError> {
+    match count < max {
         true => Ok(()),
-        false => Err(invalid(format!("more than {most} {what}"))),
+        false => Err(invalid(format!("more than {max} {what}"))),
     }
 }
 

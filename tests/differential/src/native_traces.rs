@@ -150,8 +150,8 @@ fn is_gas_of_frame(transaction: &Transaction, receipt: &Receipt, call: &CallFram
     let before = transaction.gas_limit - call.gas;
     let used = before + call.gas_used;
     let paid = receipt.gas_used;
-    let most_refunded = if call.error.is_none() { used / 2 } else { 0 };
-    assert!(paid <= used && paid >= used - most_refunded, "{place} paid {paid} for {used} of its frame");
+    let max_refunded = if call.error.is_none() { used / 2 } else { 0 };
+    assert!(paid <= used && paid >= used - max_refunded, "{place} paid {paid} for {used} of its frame");
 }
 
 fn of_receipt(log: &tenon_api::Log) -> Logged {

@@ -7,10 +7,10 @@ use tenon_api::BlockNumber;
 use tenon_differential_tests::{Dice, Memory, compare, native_traces, recorded::RecordedChain};
 
 /// Grows a node block by block, recording answers at some heights; then compares other paths.
-fn both_ways(genesis: &str, chain: &str, most: usize) {
+fn both_ways(genesis: &str, chain: &str, max: usize) {
     let mut dice = Dice::thrown();
     let mut recorded = RecordedChain::read(genesis, chain);
-    recorded.blocks.truncate(most);
+    recorded.blocks.truncate(max);
     let (blocks, length) = (&recorded.blocks, recorded.blocks.len() as u64);
     let addresses = RecordedChain::addresses(blocks);
 

@@ -224,8 +224,8 @@ impl Model {
                 }
             }
         }
-        let most = network.rules(round).max_masternodes;
-        let masternodes = candidates.into_iter().filter(|who| !penalties.contains(who)).take(most).collect();
+        let max = network.rules(round).max_masternodes;
+        let masternodes = candidates.into_iter().filter(|who| !penalties.contains(who)).take(max).collect();
         Epoch { number, masternodes, penalties, partners: Vec::new() }
     }
 

@@ -223,11 +223,11 @@ impl ChainReader for MemoryChain {
         Ok(Arc::new(MemoryState { tables: Arc::clone(&self.tables), state }))
     }
 
-    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+    fn slots_of(&self, address: Address, max: usize) -> Result<Option<Vec<B256>>, StoreError> {
         let tables = self.tables.read();
         let accounts = tables.states.iter().filter_map(|state| state.get(&address));
         let slots: std::collections::BTreeSet<B256> = accounts.flat_map(|account| account.1.keys().copied()).collect();
-        Ok((slots.len() <= most).then(|| slots.into_iter().collect()))
+        Ok((slots.len() <= max).then(|| slots.into_iter().collect()))
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {

@@ -98,9 +98,9 @@ pub struct SpaceUsage {
     /// Bytes of all keys and values; the space on disk differs.
     pub bytes: u64,
     /// Maximum number of records.
-    pub most_records: u64,
+    pub max_records: u64,
     /// Maximum number of bytes.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
 }
 
 /// Removes all records of a module. Refused while it is enabled.
@@ -114,6 +114,6 @@ request!(PurgeSpace => SpaceUsage, topic 0x0784, Administer);
 impl SpaceUsage {
     /// A usage with these limits.
     pub const fn of(records: u64, bytes: u64, limits: SpaceLimits) -> Self {
-        Self { records, bytes, most_records: limits.records, most_bytes: limits.bytes }
+        Self { records, bytes, max_records: limits.records, max_bytes: limits.bytes }
     }
 }

@@ -37,7 +37,7 @@ const LEND_AFTER: Duration = Duration::from_millis(40);
 const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
 
 /// How often a parked job checks whether its caller is still there.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
 /// The client of a job, and the plugin through which it comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -385,7 +385,7 @@ impl Parked {
     fn wait(&self, is_unwanted: impl Fn() -> bool) -> bool {
         let mut goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner);
         while !*goes_on && !is_unwanted() {
-            let waited = self.changed.wait_timeout(goes_on, LOOK_EVERY);
+            let waited = self.changed.wait_timeout(goes_on, CHECK_PERIOD);
             goes_on = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *goes_on

@@ -182,8 +182,8 @@ impl<W, P> State<W, P> {
 
     /// Why a client with `waits` waiting jobs cannot queue another.
     fn refusal(&self, is_full: bool, waits: usize) -> Option<Refusal> {
-        let most = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
-        if is_full && most() <= waits + 1 {
+        let busiest = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
+        if is_full && busiest() <= waits + 1 {
             return Some(Refusal::QueueFull);
         }
         (waits >= self.limits.client_queue).then_some(Refusal::ClientFull)
@@ -191,10 +191,10 @@ impl<W, P> State<W, P> {
 
     /// Removes the youngest waiting job of the client that has the most.
     fn displace(&mut self) -> Option<W> {
-        let most = self.clients.values_mut().max_by_key(|client| client.waiting)?;
+        let busiest = self.clients.values_mut().max_by_key(|client| client.waiting)?;
         let youngest = |flow: &&mut Flow<W, P>| flow.waiting.back().map_or(0, |(job, _)| *job);
-        let (_, waiter) = most.flows.values_mut().max_by_key(youngest)?.waiting.pop_back()?;
-        most.waiting -= 1;
+        let (_, waiter) = busiest.flows.values_mut().max_by_key(youngest)?.waiting.pop_back()?;
+        busiest.waiting -= 1;
         self.waiting -= 1;
         Some(waiter)
     }

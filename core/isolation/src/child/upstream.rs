@@ -66,8 +66,8 @@ impl Upstream {
 
     /// Reports to the node why the library is refused.
     pub(crate) fn refuse(&self, reason: &str) {
-        let most = reason.floor_char_boundary(Kind::Refused.most());
-        self.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes().get(..most).unwrap_or_default()));
+        let max = reason.floor_char_boundary(Kind::Refused.max());
+        self.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes().get(..max).unwrap_or_default()));
         self.write_now();
     }
 

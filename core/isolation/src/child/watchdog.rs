@@ -15,7 +15,7 @@ use super::upstream::Upstream;
 use crate::wire::Kind;
 
 /// Interval of the watchdog's checks.
-const LOOK: Duration = Duration::from_millis(25);
+const CHECK_PERIOD: Duration = Duration::from_millis(25);
 /// A stretch without processor time (a blocking wait) may last this many times the limit.
 const WAITING_FACTOR: u32 = 3;
 
@@ -47,10 +47,10 @@ impl Watch {
 /// Starts the watchdog. `limit` is the processor time of one stretch.
 pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration) -> std::io::Result<()> {
     let parent = std::os::unix::process::parent_id();
-    let look = move || {
+    let check = move || {
         let mut stretch = (0, Duration::ZERO, Instant::now());
         loop {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_PERIOD);
             if std::os::unix::process::parent_id() != parent {
                 leave(0);
             }
@@ -70,6 +70,6 @@ pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration)
             }
         }
     };
-    thread::Builder::new().name("watchdog".to_owned()).spawn(look)?;
+    thread::Builder::new().name("watchdog".to_owned()).spawn(check)?;
     Ok(())
 }

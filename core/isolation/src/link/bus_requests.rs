@@ -35,8 +35,8 @@ impl Link {
         // deadline.
         let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
         let question = fields.rest();
-        let most = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
-        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
+        let max = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
+        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > max;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
             return Ok(());

@@ -151,7 +151,7 @@ fn print_stored_key(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), 
 
 fn listed(folder: &KeyFolder) -> Result<Vec<ListedKey>, Stop> {
     let list = KeyList::new(folder.path().to_owned());
-    list.look().map_err(|error| Stop::Failure(format!("{}: {error}", folder.path().display())))?;
+    list.scan().map_err(|error| Stop::Failure(format!("{}: {error}", folder.path().display())))?;
     Ok(list.listed().keys().to_vec())
 }
 

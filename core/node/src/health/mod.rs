@@ -29,7 +29,7 @@ use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersRe
 /// Interval of the slow checks.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Maximum age of a check's result. An older one means that the disk or the engine did not respond.
-const MAX_LOOK_AGE: Duration = Duration::from_secs(30);
+const MAX_CHECK_AGE: Duration = Duration::from_secs(30);
 /// Maximum number of missing blocks, as time, before a head counts as old: rounds may fail, and clocks differ.
 const MISSING_BLOCKS: u32 = 30;
 /// Heads younger than this are never old, whatever the block interval.
@@ -209,7 +209,7 @@ impl Health {
         let writes = self.parts.database.writes();
         let memory = self.parts.limits.database_errors;
         let has_standing_error = seen.last_error.is_some_and(|at| at.elapsed() < memory);
-        let background = seen.background.as_ref().ok().filter(|_| seen.at.elapsed() < MAX_LOOK_AGE);
+        let background = seen.background.as_ref().ok().filter(|_| seen.at.elapsed() < MAX_CHECK_AGE);
         let state = match background {
             _ if writes.failure.is_some() => State::WritesFail,
             None => State::Unknown,
@@ -238,7 +238,7 @@ impl Health {
         let (mut said, mut was_syncing) = (Vec::new(), self.sync_status().is_some());
         loop {
             ticks.tick().await;
-            if !Arc::clone(&self).look_now(&bus).await {
+            if !Arc::clone(&self).check_now(&bus).await {
                 continue;
             }
             said = self.say_changes(said);
@@ -251,11 +251,11 @@ impl Health {
     }
 
     /// Runs the slow checks; returns whether they completed.
-    pub(crate) async fn look_now(self: Arc<Self>, bus: &Bus) -> bool {
+    pub(crate) async fn check_now(self: Arc<Self>, bus: &Bus) -> bool {
         let (failed, peers) = failed_modules_and_peers(bus).await;
         // A disk that hangs blocks only this thread, and the next check.
         let looking = tokio::task::spawn_blocking(move || {
-            self.look(failed, peers);
+            self.check(failed, peers);
             service_manager::alive(&self.status_line());
         });
         looking.await.is_ok()
@@ -269,7 +269,7 @@ impl Health {
         if bad.is_empty() { format!("head {head}") } else { format!("head {head}; not healthy: {}", bad.join(", ")) }
     }
 
-    fn look(&self, failed: FailedModules, peers: u64) {
+    fn check(&self, failed: FailedModules, peers: u64) {
         let database = &self.parts.database;
         if database.writes().failure.is_some() {
             // The database itself records the outcome.

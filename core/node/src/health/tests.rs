@@ -130,7 +130,7 @@ fn background_errors_count_for_a_while_after_the_last_one() {
 
     for node in [&node, &other] {
         node.database.errors.store(2, Ordering::Relaxed);
-        node.health.look(FailedModules::default(), 0);
+        node.health.check(FailedModules::default(), 0);
     }
 
     assert_eq!(bad(&node.health), [("database", "backgroundErrors".to_owned())]);
@@ -145,7 +145,7 @@ fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
     node.database.is_stopped.store(true, Ordering::Relaxed);
 
     let named = |name: &str| vec![name.to_owned()];
-    node.health.look(FailedModules { parts: named("pool"), built_in: named("eth"), others: named("mine") }, 2);
+    node.health.check(FailedModules { parts: named("pool"), built_in: named("eth"), others: named("mine") }, 2);
 
     let expected =
         [("peers", "few"), ("database", "writesStopped"), ("disk", "low"), ("actors", "failed"), ("plugins", "failed")];
@@ -162,7 +162,7 @@ fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
 fn a_failed_third_party_plugin_is_listed_and_does_not_make_the_node_unhealthy() {
     let node = fixture(Pace::OnDemand, without_disk());
 
-    node.health.look(FailedModules { others: vec!["mine".to_owned()], ..FailedModules::default() }, 0);
+    node.health.check(FailedModules { others: vec!["mine".to_owned()], ..FailedModules::default() }, 0);
 
     assert!(node.health.report().is_healthy());
     assert_eq!(node.health.report().member("plugins")["othersFailed"], json!(["mine"]));

@@ -35,14 +35,14 @@ type Part<'a> = tar::Entry<'a, Content>;
 /// As [`super::verify`].
 pub(super) fn take(source: Source<'_>, place: &Path, demands: &Demands<'_>) -> Result<ListedParts, Stop> {
     // The list may name `MAX_FILES` parts, and is itself a part.
-    Archive { source, demands, most_parts: MAX_FILES + 1 }.take(place)
+    Archive { source, demands, max_parts: MAX_FILES + 1 }.take(place)
 }
 
 /// A snapshot in one file.
 struct Archive<'a> {
     source: Source<'a>,
     demands: &'a Demands<'a>,
-    most_parts: usize,
+    max_parts: usize,
 }
 
 /// What was read of an archive.
@@ -68,9 +68,9 @@ impl Archive<'_> {
         let path = self.source.path;
         let file = bounded_file::regular(path).map_err(failed(path))?;
         let length = file.metadata().map_err(failed(path))?.len();
-        let most = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
+        let max = length.saturating_mul(MAX_EXPANSION).saturating_add(FREE_EXPANSION);
         let members = GzipMembers::new(BufReader::with_capacity(1 << 20, file));
-        Ok(tar::Archive::new(members.take(most)))
+        Ok(tar::Archive::new(members.take(max)))
     }
 
     /// Reads the whole archive.
@@ -103,8 +103,8 @@ impl Archive<'_> {
         if extracted.parts.contains_key(&path) {
             return Err(self.damaged(&path, "occurs twice"));
         }
-        if extracted.parts.len() == self.most_parts {
-            return Err(self.source.refused(format_args!("it has more than {} parts", self.most_parts)));
+        if extracted.parts.len() == self.max_parts {
+            return Err(self.source.refused(format_args!("it has more than {} parts", self.max_parts)));
         }
         let mut part = Hashed::new(part);
         match backup::database_file(&path) {
@@ -145,11 +145,11 @@ impl Archive<'_> {
     }
 
     /// Reads a part into memory.
-    fn text(&self, path: &str, part: &mut impl Read, most: u64) -> Result<Vec<u8>, Stop> {
+    fn text(&self, path: &str, part: &mut impl Read, max: u64) -> Result<Vec<u8>, Stop> {
         let mut text = Vec::new();
-        part.take(most + 1).read_to_end(&mut text).map_err(self.unreadable())?;
-        if text.len() as u64 > most {
-            return Err(self.damaged(path, &format!("is larger than the limit of {most} bytes")));
+        part.take(max + 1).read_to_end(&mut text).map_err(self.unreadable())?;
+        if text.len() as u64 > max {
+            return Err(self.damaged(path, &format!("is larger than the limit of {max} bytes")));
         }
         Ok(text)
     }
@@ -291,10 +291,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.tar.gz");
         fs::write(&file, compressed(&packed(&parts()))).unwrap();
-        let outcome = |most_parts| {
+        let outcome = |max_parts| {
             let place = tempfile::tempdir().unwrap();
             let source = Source::snapshot(&file);
-            Archive { source, demands: &DEMANDS, most_parts }.take(place.path()).map(drop)
+            Archive { source, demands: &DEMANDS, max_parts }.take(place.path()).map(drop)
         };
 
         assert!(outcome(3).is_ok());

@@ -20,7 +20,7 @@ pub struct AmountError(String);
 /// `U256::MAX`.
 pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
     let error = || AmountError(text.chars().take(80).collect());
-    let (number, (unit, most_decimals)) = match text.trim().split_once(' ') {
+    let (number, (unit, max_decimals)) = match text.trim().split_once(' ') {
         None => (text.trim(), UNITS[0]),
         Some((number, unit)) => {
             let named = UNITS.iter().find(|(name, _)| *name == unit.trim());
@@ -32,7 +32,7 @@ pub fn parse_amount(text: &str) -> Result<U256, AmountError> {
         && number.starts_with(|first: char| first.is_ascii_digit())
         && !number.ends_with('.');
     // `parse_units` silently drops decimals finer than a wei.
-    if !is_number || decimals.len() > most_decimals {
+    if !is_number || decimals.len() > max_decimals {
         return Err(error());
     }
     match parse_units(number, unit) {

@@ -303,16 +303,16 @@ fn add_to_hash(hasher: &mut Sha256, text: &str) {
     hasher.update(text);
 }
 
-/// Reads a file of at most `most` bytes.
-fn read_bounded(path: &Path, most: usize) -> Result<String, PolicyError> {
+/// Reads a file of at most `max` bytes.
+fn read_bounded(path: &Path, max: usize) -> Result<String, PolicyError> {
     use std::io::Read as _;
     let error = |reason: String| PolicyError::Unreadable { path: path.to_owned(), reason };
     let file = std::fs::File::open(path).map_err(|reason| error(reason.to_string()))?;
     let mut text = String::new();
-    let mut bounded = file.take(most as u64 + 1);
+    let mut bounded = file.take(max as u64 + 1);
     bounded.read_to_string(&mut text).map_err(|reason| error(reason.to_string()))?;
-    match text.len() > most {
-        true => Err(error(format!("it is longer than {most} bytes"))),
+    match text.len() > max {
+        true => Err(error(format!("it is longer than {max} bytes"))),
         false => Ok(text),
     }
 }

@@ -81,8 +81,8 @@ impl Inner {
         for (ip, _) in self.unproved.values() {
             *counts.entry(*ip).or_default() += 1;
         }
-        let most = counts.values().copied().max().unwrap_or_default();
-        let oldest = self.unproved.iter().find(|(_, (ip, _))| counts.get(ip) == Some(&most)).map(|(number, _)| *number);
+        let max = counts.values().copied().max().unwrap_or_default();
+        let oldest = self.unproved.iter().find(|(_, (ip, _))| counts.get(ip) == Some(&max)).map(|(number, _)| *number);
         if let Some((_, Some(task))) = oldest.and_then(|number| self.unproved.remove(&number)) {
             task.abort();
         }

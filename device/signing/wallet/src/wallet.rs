@@ -50,13 +50,13 @@ impl ServiceWallet {
     /// Refreshes the accounts periodically. Never returns.
     pub async fn follow(self) {
         loop {
-            self.look().await;
+            self.scan().await;
             tokio::time::sleep(REFRESH_INTERVAL).await;
         }
     }
 
     /// Refreshes the accounts once.
-    pub async fn look(&self) {
+    pub async fn scan(&self) {
         let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.ask()).await;
         let before = self.known.load_full();
         let now = match asked {

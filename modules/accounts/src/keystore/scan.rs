@@ -121,7 +121,7 @@ impl KeyList {
     ///
     /// # Errors
     /// The operating system's error for the folder. A single unreadable file is skipped.
-    pub fn look(&self) -> io::Result<KeyChanges> {
+    pub fn scan(&self) -> io::Result<KeyChanges> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = found_files(&self.folder, &known)?;
         let changes = changes(&known, &found);

@@ -345,12 +345,12 @@ fn listing_skips_other_files() {
     rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
     let list = KeyList::new(folder.path().to_owned());
 
-    let changes = list.look().unwrap();
+    let changes = list.scan().unwrap();
 
     let only = [ListedKey { address: ADDRESS, path: stored.path.clone() }];
     assert_eq!(list.listed().keys(), only);
     assert_eq!(changes.arrived, only);
-    assert!(list.look().unwrap().is_empty());
+    assert!(list.scan().unwrap().is_empty());
     assert!(folder.read(&path("link")).is_err());
     assert!(folder.read(&path("pipe")).unwrap_err().to_string().ends_with("it is not a regular file"));
 }
@@ -360,19 +360,19 @@ fn changes_of_a_folder_are_reported_once() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = folder(temporary.path(), FileNames::Plain);
     let list = KeyList::new(folder.path().to_owned());
-    assert!(list.look().unwrap().is_empty(), "the folder does not exist yet");
+    assert!(list.scan().unwrap().is_empty(), "the folder does not exist yet");
     let one = folder.store(&key(SECRET), b"").unwrap();
     let two = folder.path().join("second");
     fs::copy(&one.path, &two).unwrap();
-    list.look().unwrap();
+    list.scan().unwrap();
     assert_eq!(list.listed().keys().len(), 2, "two files of one address are both listed");
 
     folder.change_password(&one.path, b"", b"new").unwrap();
-    let rewritten = list.look().unwrap();
+    let rewritten = list.scan().unwrap();
     fs::write(&two, "{\"address\":\"f39fd6e51aad88f6f4ce6ab8827279cfffb92266\"}").unwrap();
-    let exchanged = list.look().unwrap();
+    let exchanged = list.scan().unwrap();
     fs::remove_dir_all(folder.path()).unwrap();
-    let gone = list.look().unwrap();
+    let gone = list.scan().unwrap();
 
     let listed = |path: &Path, address| ListedKey { address, path: path.to_owned() };
     assert_eq!(rewritten.rewritten, [listed(&one.path, ADDRESS)]);

@@ -266,8 +266,8 @@ impl NativeConsensus {
             if exponent >= MAX_EXPONENT_BOUND {
                 return Err(NativeConfigError::Exponent { exponent });
             }
-            let most = base.powi(i32::from(exponent));
-            if most.is_nan() || most >= f64::from(2_u32).powi(32) {
+            let max = base.powi(i32::from(exponent));
+            if max.is_nan() || max >= f64::from(2_u32).powi(32) {
                 return Err(NativeConfigError::Growth { base, exponent });
             }
         }

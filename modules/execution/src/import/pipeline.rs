@@ -245,8 +245,8 @@ impl Turn<'_> {
 
     /// Whether the turn ends after this many blocks.
     fn is_over(&self, blocks: usize) -> bool {
-        let most_blocks = if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS };
-        blocks >= most_blocks || self.group_size > 1 && self.groups_sent >= TURN_GROUPS
+        let max_blocks = if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS };
+        blocks >= max_blocks || self.group_size > 1 && self.groups_sent >= TURN_GROUPS
     }
 
     fn add(&mut self, executed: WaitingBlock, passed: ImportedBlock) {

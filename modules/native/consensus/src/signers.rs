@@ -76,8 +76,8 @@ impl Default for SignerCache {
 }
 
 impl SignerCache {
-    fn remembering(most: usize) -> Self {
-        Self { remembered: Mutex::new(LruCache::new(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))) }
+    fn remembering(max: usize) -> Self {
+        Self { remembered: Mutex::new(LruCache::new(NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN))) }
     }
 
     /// The signer under v1's rule: any S.

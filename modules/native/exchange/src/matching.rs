@@ -127,11 +127,11 @@ impl Market<'_, '_> {
     fn trade_at(&mut self, book: B256, price: Wide, mut left: Wide, taker: &Order, side: Side) -> Step<Wide> {
         while !left.is_zero() {
             let Some((maker, amount)) = self.trading.first_order(book, side.opposite(), price)? else { break };
-            let most = left.min(amount);
-            match step!(self.match_with(taker, &maker, side, most)) {
+            let max = left.min(amount);
+            match step!(self.match_with(taker, &maker, side, max)) {
                 Matched::TooSmall { quantity, rejects_maker } => {
                     // The side that limits the trade is rejected; both if both are exhausted.
-                    let is_whole = quantity == most;
+                    let is_whole = quantity == max;
                     if (is_whole && left >= amount) || (!is_whole && rejects_maker) {
                         step!(self.trading.cancel(book, &maker));
                     }
@@ -169,7 +169,7 @@ impl Market<'_, '_> {
     }
 
     /// Steps 1 to 4 with one maker.
-    fn match_with(&mut self, taker: &Order, maker: &Order, side: Side, most: Wide) -> Step<Matched> {
+    fn match_with(&mut self, taker: &Order, maker: &Order, side: Side, max: Wide) -> Step<Matched> {
         let rejected = |rejects_maker| Ok(Ok(Matched::Traded { quantity: Wide::ZERO, rejects_maker }));
         let coins = step!(self.worth_of(maker.quote));
         let Some(base_unit) = self.ledger.unit(maker.base)? else { return Ok(Err("decimals of the base token")) };
@@ -191,7 +191,7 @@ impl Market<'_, '_> {
         };
         let taker_balance = self.ledger.holding(taker_pays, taker.user)?;
         let maker_balance = self.ledger.holding(maker_pays, maker.user)?;
-        let tradable = terms.tradable(most, taker_balance, maker_balance);
+        let tradable = terms.tradable(max, taker_balance, maker_balance);
         let (quantity, rejects_maker) = (tradable.quantity, tradable.rejects_maker);
         if quantity.is_zero() {
             return rejected(rejects_maker);

@@ -32,7 +32,7 @@ pub(super) struct NativeBlock {
     sponsorship: Sponsorship,
     /// Whether the exchange's step was executed or deliberately skipped, so that the block's transactions need no check
     /// by the exchange.
-    needs_no_judgement: bool,
+    needs_no_exchange_check: bool,
     /// Changes of that step to the trading state.
     trading: Option<TrieUpdate>,
 }
@@ -47,7 +47,7 @@ impl NativeBlock {
         evm: &mut AnyEvm<'_>,
     ) -> Result<Self, ExecutionError> {
         let (native, header, author) = (&**settings, block.header, block.author);
-        let (needs_no_judgement, trading) = open_exchange(spec, native, block, evm)?;
+        let (needs_no_exchange_check, trading) = open_exchange(spec, native, block, evm)?;
         let state = &mut evm.context().journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
         if header.number == native.heights.tip_signing {
@@ -64,7 +64,7 @@ impl NativeBlock {
             author,
             owner,
             sponsorship,
-            needs_no_judgement,
+            needs_no_exchange_check,
             trading,
         })
     }
@@ -113,7 +113,7 @@ impl FamilyBlock for NativeBlock {
         let state = &mut evm.context().journaled_state.database;
         self.refresh_owner(state).map_err(|StateError(error)| error)?;
         self.check_denylist(transaction, sender)?;
-        if !self.needs_no_judgement {
+        if !self.needs_no_exchange_check {
             exchange::check_transaction(&self.settings, self.number, self.author, transaction, sender)?;
         }
         if Interception::of(transaction, &self.settings.heights, self.number).is_some() {

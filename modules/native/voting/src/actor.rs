@@ -529,7 +529,7 @@ impl VotingActor {
         if self.planned.is_some_and(|time| now < time) {
             return;
         }
-        match self.proposer.look(&self.ports, &*key, state, now) {
+        match self.proposer.next_step(&self.ports, &*key, state, now) {
             Ok(Turn::Nothing) => {}
             Ok(Turn::Wait(wait)) => {
                 self.planned = Some(now + wait);

@@ -75,8 +75,8 @@ impl Early {
     }
 }
 
-fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
-    if queue.len() >= most {
+fn push<T>(queue: &mut VecDeque<T>, item: T, max: usize) {
+    if queue.len() >= max {
         queue.pop_front();
     }
     queue.push_back(item);

@@ -37,7 +37,7 @@ impl Proposer {
     ///
     /// # Errors
     /// [`V2Error`] if the round's list cannot be determined.
-    pub(crate) fn look(
+    pub(crate) fn next_step(
         &mut self,
         ports: &VotingPorts,
         key: &dyn BlockSigner,

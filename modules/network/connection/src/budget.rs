@@ -60,7 +60,7 @@ impl ReceiveBudget {
 
     /// The account of a new connection.
     pub(crate) fn account(&self) -> Account {
-        Account(Arc::new(Books { shared: Arc::clone(&self.0), held: Mutex::default() }))
+        Account(Arc::new(AccountState { shared: Arc::clone(&self.0), held: Mutex::default() }))
     }
 }
 
@@ -73,14 +73,14 @@ impl Shared {
 
 /// The bytes of one connection.
 #[derive(Clone)]
-pub(crate) struct Account(Arc<Books>);
+pub(crate) struct Account(Arc<AccountState>);
 
-struct Books {
+struct AccountState {
     shared: Arc<Shared>,
     held: Mutex<usize>,
 }
 
-impl Books {
+impl AccountState {
     fn change(&self, added: usize, removed: usize) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let after = (*held + added).saturating_sub(removed);
@@ -96,7 +96,7 @@ impl Books {
     }
 }
 
-impl Drop for Books {
+impl Drop for AccountState {
     fn drop(&mut self) {
         let held = *self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.change(0, held);

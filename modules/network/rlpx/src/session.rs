@@ -319,11 +319,11 @@ impl Session {
         }
     }
 
-    fn disconnect(&mut self, told: DisconnectReason, reason: CloseReason) {
+    fn disconnect(&mut self, sent_reason: DisconnectReason, reason: CloseReason) {
         if self.is_closed() {
             return;
         }
-        self.write(code::DISCONNECT, &told.encode());
+        self.write(code::DISCONNECT, &sent_reason.encode());
         self.close(reason);
     }
 
@@ -354,15 +354,15 @@ impl Session {
 
     /// Ends the session after an error. Sends a Disconnect if the peer can expect one (`docs/spec/p2p.md` 8.1, 21).
     fn close_after(&mut self, reason: CloseReason) {
-        let told = match reason {
+        let sent_reason = match reason {
             CloseReason::Hello(HelloError::ZeroId) => Some(DisconnectReason::INVALID_IDENTITY),
             CloseReason::Hello(HelloError::OtherId) => Some(DisconnectReason::UNEXPECTED_IDENTITY),
             CloseReason::NoCommonCapability => Some(DisconnectReason::USELESS_PEER),
             CloseReason::Remote(theirs) => Some(theirs),
             _ => None,
         };
-        match told {
-            Some(told) => self.disconnect(told, reason),
+        match sent_reason {
+            Some(sent_reason) => self.disconnect(sent_reason, reason),
             None => self.close(reason),
         }
     }

@@ -278,7 +278,7 @@ impl NetworkActor {
 
     fn show_progress(&mut self, clock: Clock) {
         let progress = self.sync.progress();
-        self.log.look(progress, self.chain.head().number, self.switchboard.speaking(), clock.now);
+        self.log.update(progress, self.chain.head().number, self.switchboard.speaking(), clock.now);
         if progress != self.progress {
             self.progress = progress;
             self.parts.board.show_progress(progress);
@@ -313,9 +313,9 @@ impl NetworkActor {
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let pool = Arc::clone(&self.parts.pool);
         system::spawn_blocking(&self.parts.runtime, move || {
-            let told = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
+            let items = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
             // If the mailbox is full, the peer receives later transactions only.
-            drop(mailbox.try_send(Input::Introduced(node, told)));
+            drop(mailbox.try_send(Input::Introduced(node, items)));
         });
     }
 
@@ -491,13 +491,13 @@ impl NetworkActor {
             }
             Input::Broadcast { message, is_repeated } => self.broadcast(&message, is_repeated),
             Input::Announce(block, total_difficulty) => self.sync.relay(block, total_difficulty),
-            Input::Pending(told) => {
-                for (node, messages) in self.gossip.tell_all(&told) {
+            Input::Pending(items) => {
+                for (node, messages) in self.gossip.messages_for_all(&items) {
                     messages.into_iter().for_each(|message| self.send_first(&node, message));
                 }
             }
-            Input::Introduced(node, told) => {
-                let messages = self.gossip.tell(&node, &told);
+            Input::Introduced(node, items) => {
+                let messages = self.gossip.messages_for(&node, &items);
                 messages.into_iter().for_each(|message| self.send_first(&node, message));
             }
             Input::Fault { connection, fault } => self.switchboard.fault(connection, fault, clock),
@@ -528,8 +528,8 @@ impl NetworkActor {
             }
             Input::Change { enode, change, answer } => {
                 let changed = self.switchboard.change(&enode, change, clock);
-                let told = changed.map_err(|problem| Failure::server(format!("invalid enode: {problem}")));
-                let _ = answer.send(told);
+                let items = changed.map_err(|problem| Failure::server(format!("invalid enode: {problem}")));
+                let _ = answer.send(items);
             }
             Input::Tick => {
                 if let Some(discovery) = &mut self.discovery {

@@ -149,9 +149,9 @@ impl ConnectionLimiter {
     fn displaceable(&self, own: usize, now: Duration) -> Option<u64> {
         let of = |pending: &Pending| self.addresses.get(&pending.subject).map_or(0, |address| address.pending);
         // `find` returns the oldest, because handshakes are sorted by start.
-        let most = self.pending.values().map(of).max()?;
-        let (handshake, pending) = self.pending.iter().find(|(_, pending)| of(pending) == most)?;
-        (most > own + 1 || now.saturating_sub(pending.began) >= USUAL_HANDSHAKE).then_some(*handshake)
+        let max = self.pending.values().map(of).max()?;
+        let (handshake, pending) = self.pending.iter().find(|(_, pending)| of(pending) == max)?;
+        (max > own + 1 || now.saturating_sub(pending.began) >= USUAL_HANDSHAKE).then_some(*handshake)
     }
 
     /// An admitted handshake has ended. Does nothing for one that was displaced.

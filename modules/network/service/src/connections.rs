@@ -479,8 +479,8 @@ impl Talk<'_> {
                 return Ok(());
             }
             Step::Serve(question) => return self.serve(question).await,
-            Step::End(Ended { told, reason, fault }) => {
-                self.command(Command::Refuse(told)).await;
+            Step::End(Ended { sent_reason, reason, fault }) => {
+                self.command(Command::Refuse(sent_reason)).await;
                 return Err(EndReason { reason, fault });
             }
             Step::Established(status) => Input::Established { connection, status },

@@ -73,7 +73,7 @@ pub(crate) enum Delivery {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     /// The reason in Disconnect.
-    pub(crate) told: DisconnectReason,
+    pub(crate) sent_reason: DisconnectReason,
     /// The reason for the log and for subscribers.
     pub(crate) reason: String,
     /// The peer's fault, if it is one.
@@ -186,7 +186,11 @@ fn end(fault: &SessionFault) -> Step {
         SessionFault::StatusTimeout => Some(Fault::NoAnswer),
         SessionFault::NoStatus { .. } | SessionFault::SecondStatus | SessionFault::Message(_) => Some(Fault::Malformed),
     };
-    Step::End(Ended { told: DisconnectReason(fault.disconnect_reason()), reason: fault.to_string(), fault: blame })
+    Step::End(Ended {
+        sent_reason: DisconnectReason(fault.disconnect_reason()),
+        reason: fault.to_string(),
+        fault: blame,
+    })
 }
 
 #[cfg(test)]
@@ -222,11 +226,11 @@ mod tests {
         assert_eq!(conversation.wakes_at(), Some(Duration::from_secs(5)));
         assert_eq!(conversation.tick(Duration::from_secs(4)), None);
         let Some(Step::End(ended)) = conversation.tick(Duration::from_secs(5)) else { panic!("it ends") };
-        assert_eq!((ended.told, ended.fault), (DisconnectReason::READ_TIMEOUT, Some(Fault::NoAnswer)));
+        assert_eq!((ended.sent_reason, ended.fault), (DisconnectReason::READ_TIMEOUT, Some(Fault::NoAnswer)));
 
         let steps = conversation.receive(0, &status(51).encode(), CLOSED);
         let [Step::End(ended)] = &steps[..] else { panic!("{steps:?}") };
-        assert_eq!((ended.told, ended.fault), (DisconnectReason::SUBPROTOCOL_ERROR, None));
+        assert_eq!((ended.sent_reason, ended.fault), (DisconnectReason::SUBPROTOCOL_ERROR, None));
     }
 
     #[test]

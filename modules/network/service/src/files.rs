@@ -47,7 +47,7 @@ impl NetworkFolder {
     }
 }
 
-fn read(path: &Path, most: usize) -> Option<String> {
+fn read(path: &Path, max: usize) -> Option<String> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -57,7 +57,7 @@ fn read(path: &Path, most: usize) -> Option<String> {
         }
     };
     let mut text = String::new();
-    match file.take(most as u64).read_to_string(&mut text) {
+    match file.take(max as u64).read_to_string(&mut text) {
         Ok(_) => Some(text),
         Err(error) => {
             tracing::warn!(file = %path.display(), %error, "not read");

@@ -28,7 +28,7 @@ pub(crate) struct Importing {
 struct Reports {
     last: Mutex<Option<B256>>,
     /// Whether the actor has been notified of it.
-    is_told: AtomicBool,
+    is_notified: AtomicBool,
     is_cancelled: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Importing {
 
     /// The last inserted block.
     pub(crate) fn last(&self) -> Option<B256> {
-        self.reports.is_told.store(false, Ordering::Release);
+        self.reports.is_notified.store(false, Ordering::Release);
         self.reports.last.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -77,8 +77,8 @@ struct Observer {
 impl BatchObserver for Observer {
     fn passed(&mut self, _number: BlockNumber, hash: B256) {
         *self.reports.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(hash);
-        if !self.reports.is_told.swap(true, Ordering::AcqRel) && self.mailbox.try_send(Input::Imported).is_err() {
-            self.reports.is_told.store(false, Ordering::Release);
+        if !self.reports.is_notified.swap(true, Ordering::AcqRel) && self.mailbox.try_send(Input::Imported).is_err() {
+            self.reports.is_notified.store(false, Ordering::Release);
         }
     }
 

@@ -287,7 +287,7 @@ impl Network {
 
 impl Network {
     /// Sends to the actor, if it is running. If its mailbox is full, the message is lost.
-    fn tell(&self, input: Input) {
+    fn send(&self, input: Input) {
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
         if let Some(mailbox) = mailbox
             && let Err(reason) = mailbox.try_send(input)
@@ -299,15 +299,15 @@ impl Network {
 
 impl RoundNetwork for Network {
     fn broadcast(&self, message: RoundMessage) {
-        self.tell(Input::Broadcast { message, is_repeated: false });
+        self.send(Input::Broadcast { message, is_repeated: false });
     }
 
     fn repeat(&self, message: RoundMessage) {
-        self.tell(Input::Broadcast { message, is_repeated: true });
+        self.send(Input::Broadcast { message, is_repeated: true });
     }
 
     fn announce(&self, block: Arc<Block>, total_difficulty: U256) {
-        self.tell(Input::Announce(block, total_difficulty));
+        self.send(Input::Announce(block, total_difficulty));
     }
 }
 
@@ -466,9 +466,9 @@ mod tests {
     }
 
     /// The number of attempts until `first_free` gave up or succeeded, and whether it succeeded.
-    async fn attempts(most: usize, protocol: &'static str, free_after: usize) -> (usize, bool) {
+    async fn attempts(max: usize, protocol: &'static str, free_after: usize) -> (usize, bool) {
         let made = Cell::new(0);
-        let outcome = first_free(most, || {
+        let outcome = first_free(max, || {
             made.set(made.get() + 1);
             std::future::ready(if made.get() > free_after { Ok(()) } else { Err(in_use(protocol)) })
         });

@@ -19,14 +19,14 @@ struct Line {
 pub(crate) struct ProgressLog {
     last: Option<Line>,
     /// Whether a line of the running cycle was written. If so, the end of the cycle is logged as well.
-    is_told: bool,
+    is_logged: bool,
 }
 
 impl ProgressLog {
     /// Writes a line if one is due. `head` is the height of the stored chain.
-    pub(crate) fn look(&mut self, progress: Option<Progress>, head: u64, peers: usize, now: Duration) {
+    pub(crate) fn update(&mut self, progress: Option<Progress>, head: u64, peers: usize, now: Duration) {
         let Some(progress) = progress else {
-            if std::mem::take(&mut self.is_told) {
+            if std::mem::take(&mut self.is_logged) {
                 tracing::info!(head, peers, "imported blocks from peers");
             }
             self.last = None;
@@ -54,7 +54,7 @@ impl ProgressLog {
             "importing blocks from peers"
         );
         self.last = Some(Line { at: now, head });
-        self.is_told = true;
+        self.is_logged = true;
     }
 
     /// When the next line is due.
@@ -93,13 +93,13 @@ mod tests {
     fn a_line_comes_every_eight_seconds_of_a_cycle_only() {
         let mut log = ProgressLog::default();
         let progress = Some(Progress { starting: 0, highest: 100 });
-        log.look(progress, 0, 1, Duration::from_secs(1));
+        log.update(progress, 0, 1, Duration::from_secs(1));
         assert_eq!(log.wakes_at(), Some(Duration::from_secs(9)));
-        log.look(progress, 10, 1, Duration::from_secs(8));
-        assert!(!log.is_told);
-        log.look(progress, 20, 1, Duration::from_secs(9));
-        assert!(log.is_told && log.wakes_at() == Some(Duration::from_secs(17)));
-        log.look(None, 100, 1, Duration::from_secs(10));
-        assert!(!log.is_told && log.wakes_at().is_none());
+        log.update(progress, 10, 1, Duration::from_secs(8));
+        assert!(!log.is_logged);
+        log.update(progress, 20, 1, Duration::from_secs(9));
+        assert!(log.is_logged && log.wakes_at() == Some(Duration::from_secs(17)));
+        log.update(None, 100, 1, Duration::from_secs(10));
+        assert!(!log.is_logged && log.wakes_at().is_none());
     }
 }

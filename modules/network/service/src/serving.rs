@@ -50,17 +50,17 @@ pub(crate) fn answer(chain: &dyn ChainReader, question: &Question) -> (Kind, Vec
 struct Items {
     encoded: Vec<Vec<u8>>,
     bytes: usize,
-    most: usize,
+    max: usize,
 }
 
 impl Items {
-    fn new(most: usize) -> Self {
-        Self { encoded: Vec::new(), bytes: 0, most }
+    fn new(max: usize) -> Self {
+        Self { encoded: Vec::new(), bytes: 0, max }
     }
 
     /// Whether another item is added. The last one may exceed the byte limit.
     fn has_room(&self) -> bool {
-        self.encoded.len() < self.most && self.bytes < SOFT_ANSWER_BYTES
+        self.encoded.len() < self.max && self.bytes < SOFT_ANSWER_BYTES
     }
 
     fn add(&mut self, item: Vec<u8>) {
@@ -86,7 +86,7 @@ fn each(
 }
 
 fn headers(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
-    items.most = items.most.min(usize::try_from(request.amount).unwrap_or(usize::MAX));
+    items.max = items.max.min(usize::try_from(request.amount).unwrap_or(usize::MAX));
     let mut next = match request.origin {
         HeaderOrigin::Hash(hash) => chain.header(hash)?,
         HeaderOrigin::Number(number) => canonical(chain, number)?,

@@ -22,7 +22,7 @@ const PACK_BYTES: usize = 102_400;
 /// Maximum number of remembered transactions of a peer.
 const MAX_KNOWN: usize = 32_768;
 /// Maximum number of transactions that are announced together.
-const MAX_TOLD: usize = 1024;
+const MAX_GOSSIP: usize = 1024;
 
 /// A transaction for peers, encoded as an item of a list.
 #[derive(Clone, Debug)]
@@ -65,25 +65,25 @@ impl TransactionGossip {
     }
 
     /// For each peer, the messages with the transactions that it does not know.
-    pub(crate) fn tell_all(&mut self, told: &[GossipItem]) -> Vec<(NodeId, Vec<Outgoing>)> {
-        self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, told))).collect()
+    pub(crate) fn messages_for_all(&mut self, transactions: &[GossipItem]) -> Vec<(NodeId, Vec<Outgoing>)> {
+        self.known.iter_mut().map(|(peer, known)| (*peer, packs(known, transactions))).collect()
     }
 
     /// The messages with the transactions that one peer does not know.
-    pub(crate) fn tell(&mut self, peer: &NodeId, told: &[GossipItem]) -> Vec<Outgoing> {
-        self.known.get_mut(peer).map_or_else(Vec::new, |known| packs(known, told))
+    pub(crate) fn messages_for(&mut self, peer: &NodeId, transactions: &[GossipItem]) -> Vec<Outgoing> {
+        self.known.get_mut(peer).map_or_else(Vec::new, |known| packs(known, transactions))
     }
 }
 
 /// Messages of at least 102,400 bytes each, except the last.
-fn packs(known: &mut BoundedSet<B256>, told: &[GossipItem]) -> Vec<Outgoing> {
+fn packs(known: &mut BoundedSet<B256>, transactions: &[GossipItem]) -> Vec<Outgoing> {
     let mut packs = Vec::new();
     let (mut items, mut bytes) = (Vec::new(), 0);
     let mut close = |items: &mut Vec<&[u8]>| {
         let payload = Arc::new(encode_list(std::mem::take(items)));
         packs.push(Outgoing { kind: Kind::Transactions, payload });
     };
-    for transaction in told {
+    for transaction in transactions {
         if !known.insert(transaction.hash) {
             continue;
         }
@@ -110,19 +110,19 @@ pub(crate) fn offer(pool: &dyn PeerTransactions, transactions: &[Arc<Transaction
 pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailbox: Mailbox<Input>) {
     let mut pending = bus.subscribe::<TransactionPending>();
     while let Some(delivery) = pending.next().await {
-        let mut told: Vec<RecoveredTransaction> = Vec::new();
+        let mut transactions: Vec<RecoveredTransaction> = Vec::new();
         let mut next = Some(delivery);
         while let Some(delivery) = next {
             match delivery {
-                Delivery::Event(event) => told.push(event.transaction.clone()),
+                Delivery::Event(event) => transactions.push(event.transaction.clone()),
                 // Missed transactions are in the pool.
-                Delivery::Missed(_) => told.extend(pool.pending()),
+                Delivery::Missed(_) => transactions.extend(pool.pending()),
             }
-            next = if told.len() < MAX_TOLD { pending.next().now_or_never().flatten() } else { None };
+            next = if transactions.len() < MAX_GOSSIP { pending.next().now_or_never().flatten() } else { None };
         }
-        let told = told.iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
+        let items = transactions.iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
         // A busy actor does not announce them; peers receive them from other nodes.
-        drop(mailbox.try_send(Input::Pending(told)));
+        drop(mailbox.try_send(Input::Pending(items)));
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailb
 mod tests {
     use super::*;
 
-    fn told(number: u8, bytes: usize) -> GossipItem {
+    fn item(number: u8, bytes: usize) -> GossipItem {
         GossipItem { hash: B256::repeat_byte(number), item: Arc::new(vec![0; bytes]) }
     }
 
@@ -142,16 +142,16 @@ mod tests {
         gossip.joined(second);
         assert!(gossip.known.get_mut(&second).unwrap().insert(B256::repeat_byte(1)));
 
-        let news = [told(1, 60_000), told(2, 60_000), told(3, 10)];
+        let news = [item(1, 60_000), item(2, 60_000), item(3, 10)];
         let count = |peer: NodeId, all: &[(NodeId, Vec<Outgoing>)]| {
             all.iter()
                 .find(|(id, _)| *id == peer)
                 .map(|(_, packs)| packs.iter().map(|pack| pack.payload.len()).collect())
         };
-        let all = gossip.tell_all(&news);
+        let all = gossip.messages_for_all(&news);
         assert_eq!(count(first, &all), Some(vec![120_004, 11]));
         assert_eq!(count(second, &all), Some(vec![60_013]));
-        assert!(gossip.tell_all(&news).iter().all(|(_, packs)| packs.is_empty()));
-        assert!(gossip.tell(&NodeId([3; 64]), &news).is_empty(), "not a peer");
+        assert!(gossip.messages_for_all(&news).iter().all(|(_, packs)| packs.is_empty()));
+        assert!(gossip.messages_for(&NodeId([3; 64]), &news).is_empty(), "not a peer");
     }
 }

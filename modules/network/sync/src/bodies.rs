@@ -80,13 +80,13 @@ impl BlockQueue {
         }));
     }
 
-    /// Returns the blocks whose bodies to request from a peer, at most `most`: the first ones that were not requested
+    /// Returns the blocks whose bodies to request from a peer, at most `max`: the first ones that were not requested
     /// yet. If the first missing body has been requested from another peer for longer than `patience`, that peer's
     /// outstanding bodies are requested again.
     pub(crate) fn assign(
         &mut self,
         peer: NodeId,
-        most: usize,
+        max: usize,
         now: Duration,
         patience: Duration,
         is_usable: impl Fn(&SealedHeader) -> bool,
@@ -102,7 +102,7 @@ impl BlockQueue {
         }
         let mut hashes = Vec::new();
         for slot in &mut self.slots {
-            if hashes.len() >= most {
+            if hashes.len() >= max {
                 break;
             }
             let is_wanted = match slot.body {

@@ -8,13 +8,13 @@ use std::hash::Hash;
 pub struct BoundedSet<T> {
     items: HashSet<T>,
     order: VecDeque<T>,
-    most: usize,
+    max: usize,
 }
 
 impl<T: Copy + Eq + Hash> BoundedSet<T> {
-    /// An empty set for at most `most` items.
-    pub fn new(most: usize) -> Self {
-        Self { items: HashSet::new(), order: VecDeque::new(), most }
+    /// An empty set for at most `max` items.
+    pub fn new(max: usize) -> Self {
+        Self { items: HashSet::new(), order: VecDeque::new(), max }
     }
 
     /// Adds an item; false if the set contains it.
@@ -23,7 +23,7 @@ impl<T: Copy + Eq + Hash> BoundedSet<T> {
             return false;
         }
         self.order.push_back(item);
-        if self.order.len() > self.most
+        if self.order.len() > self.max
             && let Some(oldest) = self.order.pop_front()
         {
             self.items.remove(&oldest);

@@ -146,7 +146,7 @@ struct World {
     wrong: Option<B256>,
     relayed: Vec<(B256, Vec<NodeId>)>,
     /// Maximum number of blocks that were handed over and not yet imported.
-    most_importing: usize,
+    max_importing: usize,
 }
 
 fn node(index: u8) -> NodeId {
@@ -168,7 +168,7 @@ impl World {
             importing: Vec::new(),
             wrong: None,
             relayed: Vec::new(),
-            most_importing: 0,
+            max_importing: 0,
         };
         for (index, (manner, chain)) in peers.iter().enumerate() {
             let id = node(u8::try_from(index + 1).expect("few peers"));
@@ -215,7 +215,7 @@ impl World {
 
     fn import(&mut self, block: Block) {
         self.importing.push(block);
-        self.most_importing = self.most_importing.max(self.importing.len());
+        self.max_importing = self.max_importing.max(self.importing.len());
         if self.importing.len() == 1 {
             self.later(1, Arrival::Imported);
         }
@@ -325,7 +325,7 @@ fn a_long_chain_comes_from_one_peer_in_bounded_pieces() {
     let mut world = World::new(&own, &[(PeerBehaviour::Honest, theirs.clone())]);
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
     assert!(world.sync.is_synced() && world.faults.is_empty(), "{:?}", world.faults);
-    assert!(world.most_importing <= 2_048, "{}", world.most_importing);
+    assert!(world.max_importing <= 2_048, "{}", world.max_importing);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tenon_javascript::{Dialect, Event, StepFacts};
 
 const COUNT: &str =
     "{count: 0, step: function(log, db) { this.count++; }, fault: function() {}, result: function() {}}";
-const LOOK: &str = "{a: {}, step: function(log, db) { var op = log.op.toString(); this.a[op] = (this.a[op] || 0) + log.getCost(); \
+const CHECK_PERIOD: &str = "{a: {}, step: function(log, db) { var op = log.op.toString(); this.a[op] = (this.a[op] || 0) + log.getCost(); \
     if (op == 'SLOAD') log.stack.peek(0); }, fault: function() {}, result: function() {}}";
 const STATE: &str = "{step: function(log, db) { db.getNonce(log.contract.getAddress()); }, fault: function() {}, result: function() {}}";
 
@@ -38,7 +38,7 @@ fn shown(criterion: &mut Criterion) {
     let host = host();
     let call = events().into_iter().next().unwrap();
     let mut group = criterion.benchmark_group("steps");
-    for (name, source) in [("count", COUNT), ("look", LOOK), ("state", STATE)] {
+    for (name, source) in [("count", COUNT), ("look", CHECK_PERIOD), ("state", STATE)] {
         for size in [1, 16, 256, 4096] {
             group.throughput(Throughput::Elements(size as u64));
             let mut script = start(&host, source, Dialect::Ethereum, Duration::from_secs(3600)).unwrap();

@@ -22,19 +22,19 @@ pub(crate) struct Link {
     /// Received bytes of the next message.
     arrived: Vec<u8>,
     /// Maximum size of a received message in bytes.
-    most: usize,
+    max: usize,
     /// Maximum time of one wait for a message; after that the receiver checks its caller.
     look: Option<Duration>,
 }
 
 impl Link {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self { socket, arrived: Vec::new(), most: MAX_MESSAGE, look: None }
+        Self { socket, arrived: Vec::new(), max: MAX_MESSAGE, look: None }
     }
 
     /// Sets the maximum size of received messages.
-    pub(crate) fn limit(&mut self, most: u64) {
-        self.most = usize::try_from(most).unwrap_or(usize::MAX);
+    pub(crate) fn limit(&mut self, max: u64) {
+        self.max = usize::try_from(max).unwrap_or(usize::MAX);
     }
 
     /// Makes [`Link::receive`] return `ErrorKind::WouldBlock` after this interval, even while bytes of a message keep
@@ -88,7 +88,7 @@ impl Link {
     fn complete(&self) -> io::Result<Option<usize>> {
         let Some(length) = self.arrived.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
-        if length > self.most {
+        if length > self.max {
             return Err(io::Error::new(ErrorKind::InvalidData, "a message is too long"));
         }
         Ok((self.arrived.len() >= 4 + length).then_some(length))

@@ -28,7 +28,7 @@ use crate::{
 /// Memory of a process in addition to its script's heap, bytes: the program, messages, mirrors of EVM memory.
 pub(crate) const OVERHEAD: u64 = 64 << 20;
 /// Interval at which a waiting node checks whether its caller has disconnected.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// Time after the deadline in which the process can report the timeout itself, before it is killed.
 const GRACE: Duration = Duration::from_millis(250);
 /// Maximum wait for a process to accept a message.
@@ -55,7 +55,7 @@ pub struct ScriptOptions {
     /// Heap of a script, bytes.
     pub memory: u64,
     /// Maximum number of concurrent scripts.
-    pub most: usize,
+    pub max: usize,
     /// Whether to refuse scripts if the kernel does not support the whole sandbox.
     pub needs_sandbox: bool,
 }
@@ -65,7 +65,7 @@ impl Default for ScriptOptions {
     fn default() -> Self {
         // Not the path of the program, where a newer build may be by now.
         let program = Program::Child(PathBuf::from("/proc/self/exe"), vec!["script-child".to_owned()]);
-        Self { program, memory: 32 << 20, most: 4, needs_sandbox: true }
+        Self { program, memory: 32 << 20, max: 4, needs_sandbox: true }
     }
 }
 
@@ -100,13 +100,13 @@ impl ScriptHost {
     }
 
     fn permit(&self) -> Result<Permit, ScriptError> {
-        let most = self.options.most;
-        if most == 0 {
+        let max = self.options.max;
+        if max == 0 {
             return Err(ScriptError::SwitchedOff);
         }
-        let more = |running: usize| (running < most).then_some(running + 1);
+        let more = |running: usize| (running < max).then_some(running + 1);
         let taken = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map(|_| Permit(Arc::clone(&self.running))).map_err(|_| ScriptError::TooMany { most })
+        taken.map(|_| Permit(Arc::clone(&self.running))).map_err(|_| ScriptError::TooMany { max })
     }
 }
 
@@ -149,7 +149,7 @@ impl Process {
         };
         let mut link = Link::new(socket);
         link.limit(host.options.memory);
-        link.look_every(LOOK).map_err(failed)?;
+        link.look_every(CHECK_PERIOD).map_err(failed)?;
         Ok(Self { link, child, _permit: permit })
     }
 }
@@ -216,7 +216,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// Returns an error if the script must end now.
-    fn look(&self) -> Result<(), ScriptError> {
+    fn check(&self) -> Result<(), ScriptError> {
         // Read before `should_stop`, which may block: a reply can arrive meanwhile.
         let now = Instant::now();
         if (self.should_stop)() {
@@ -375,7 +375,7 @@ impl Script {
             let reply = match link.receive::<Reply>() {
                 Ok(reply) => reply,
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    self.waiting.look()?;
+                    self.waiting.check()?;
                     looked = Instant::now();
                     continue;
                 }
@@ -383,8 +383,8 @@ impl Script {
             };
             let Reply::Query { question, address, slot } = reply else { return Ok(reply) };
             // A script that keeps asking leaves no pause for this check.
-            if looked.elapsed() >= LOOK {
-                self.waiting.look()?;
+            if looked.elapsed() >= CHECK_PERIOD {
+                self.waiting.check()?;
                 looked = Instant::now();
             }
             let answer = answer(question, address, slot, state);

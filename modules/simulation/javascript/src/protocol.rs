@@ -214,10 +214,10 @@ pub enum ScriptError {
     #[error("tracers written in JavaScript are switched off on this node")]
     SwitchedOff,
     /// All processes for scripts are in use.
-    #[error("{most} scripts are running, which is the limit of this node; try again later")]
+    #[error("{max} scripts are running, which is the limit of this node; try again later")]
     TooMany {
         /// The limit.
-        most: usize,
+        max: usize,
     },
     /// There is no memory for another script.
     #[error("there is no memory left for a script, which needs {bytes} bytes; try again later")]

@@ -135,19 +135,19 @@ fn a_caller_that_leaves_ends_its_script() {
 
 #[test]
 fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
-    let host = host_with(ScriptOptions { most: 2, ..ScriptOptions::default() });
+    let host = host_with(ScriptOptions { max: 2, ..ScriptOptions::default() });
     let source = "{fault: function() {}, result: function() { return 1; }}";
     let begin = || start(&host, source, Dialect::Native, Duration::from_secs(60));
     let (first, second) = (begin().unwrap(), begin().unwrap());
 
-    assert_eq!(begin().err(), Some(ScriptError::TooMany { most: 2 }));
+    assert_eq!(begin().err(), Some(ScriptError::TooMany { max: 2 }));
     drop(first);
     let mut third = begin().unwrap();
     third.handle(events(), &mut OneAccount).unwrap();
     assert_eq!(third.finish(run(), &mut OneAccount).as_deref(), Ok("1"));
     drop((second, third));
     assert_eq!(host.running(), 0);
-    let off = host_with(ScriptOptions { most: 0, ..ScriptOptions::default() });
+    let off = host_with(ScriptOptions { max: 0, ..ScriptOptions::default() });
     assert_eq!(start(&off, source, Dialect::Native, Duration::from_secs(60)).err(), Some(ScriptError::SwitchedOff));
 }
 

@@ -131,8 +131,8 @@ impl Fees {
         history.base_fee_per_gas.push(U256::from(header.base_fee_per_gas.unwrap_or_default()));
         history.gas_used_ratio.push(ratio(header.gas_used, header.gas_limit));
         history.base_fee_per_blob_gas.push(self.spec.blob_base_fee(header).unwrap_or_default());
-        let most = self.spec.blob_parameters(header.timestamp).map_or(0, |blobs| blobs.max_gas());
-        history.blob_gas_used_ratio.push(ratio(header.blob_gas_used.unwrap_or_default(), most));
+        let max = self.spec.blob_parameters(header.timestamp).map_or(0, |blobs| blobs.max_gas());
+        history.blob_gas_used_ratio.push(ratio(header.blob_gas_used.unwrap_or_default(), max));
     }
 
     /// Adds the fees of the block after the last, which may not exist yet.
@@ -174,8 +174,8 @@ fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "gas stays far below 2^53")]
-fn ratio(used: u64, most: u64) -> f64 {
-    if most == 0 { 0.0 } else { used as f64 / most as f64 }
+fn ratio(used: u64, max: u64) -> f64 {
+    if max == 0 { 0.0 } else { used as f64 / max as f64 }
 }
 
 /// The tips at the percentiles, weighted by gas.

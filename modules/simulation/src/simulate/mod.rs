@@ -118,8 +118,8 @@ impl<'a> Simulation<'a> {
     fn count(&mut self, bytes: u64) -> Result<(), Failure> {
         self.answer_bytes = self.answer_bytes.saturating_add(bytes);
         if self.answer_bytes > self.calls.limits.trace_answer_bytes {
-            let most = self.calls.limits.trace_answer_bytes;
-            return Err(failures::limit(format!("the answer is longer than {most} bytes; simulate fewer calls")));
+            let max = self.calls.limits.trace_answer_bytes;
+            return Err(failures::limit(format!("the answer is longer than {max} bytes; simulate fewer calls")));
         }
         if self.memory.hold(self.answer_bytes.saturating_add(self.state.weight())) {
             return Ok(());

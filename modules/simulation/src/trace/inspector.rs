@@ -80,10 +80,10 @@ impl EthereumTracer {
 
 impl TraceInspector {
     /// Traces the next transaction with go-ethereum's tracer.
-    pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, most_steps: u64) -> Result<(), Failure> {
+    pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, max_steps: u64) -> Result<(), Failure> {
         let inner = options.inspector()?;
         let struct_log = matches!(inner, DebugInspector::Default(..)).then_some(&options.geth.config);
-        self.recording.restart(struct_log, most_steps);
+        self.recording.restart(struct_log, max_steps);
         let tracer = EthereumTracer { inner, failures: FrameFailures::default(), destruction: None };
         (self.tracer, self.is_stopped) = (ActiveTracer::Ethereum(tracer), false);
         Ok(())

@@ -160,7 +160,7 @@ impl Growth {
 pub(super) struct Recording {
     steps: u64,
     bytes: u64,
-    most_steps: u64,
+    max_steps: u64,
     share: TraceShare,
     /// The step lists of the open calls, and the list of all calls.
     open_calls: Vec<Growth>,
@@ -193,11 +193,11 @@ impl StructLogOptions {
 
 impl Recording {
     /// An empty recording; `struct_log` are the options of a struct logger, `None` for other tracers.
-    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64, memory: &TraceMemory) -> Self {
+    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, max_steps: u64, memory: &TraceMemory) -> Self {
         Self {
             steps: 0,
             bytes: 0,
-            most_steps,
+            max_steps,
             share: TraceShare::new(memory),
             open_calls: Vec::new(),
             calls: Growth::default(),
@@ -207,8 +207,8 @@ impl Recording {
     }
 
     /// An empty recording again, after the previous one was dropped.
-    pub(super) fn restart(&mut self, struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64) {
-        (self.steps, self.bytes, self.most_steps) = (0, 0, most_steps);
+    pub(super) fn restart(&mut self, struct_log: Option<&GethDefaultTracingOptions>, max_steps: u64) {
+        (self.steps, self.bytes, self.max_steps) = (0, 0, max_steps);
         self.share.release_most();
         self.open_calls.clear();
         self.calls = Growth::default();
@@ -240,7 +240,7 @@ impl Recording {
             self.bytes += allocated(interpreter.return_data.0.len() as u64);
         }
         let (added, freed) = self.open_calls.last_mut().map_or((1, 0), Growth::push);
-        self.grow(added, freed, STEP_BYTES) && self.steps <= self.most_steps
+        self.grow(added, freed, STEP_BYTES) && self.steps <= self.max_steps
     }
 
     /// Counts a list that is reallocated: meanwhile it takes both sizes.

@@ -356,9 +356,9 @@ pub(super) fn block_not_found(id: BlockId) -> Failure {
 
 /// Checks the size of the results of a request.
 pub(super) fn check_size(length: usize, limits: &CallLimits) -> Result<(), Failure> {
-    let most = limits.trace_answer_bytes;
-    if length as u64 > most {
-        return Err(Failure::limit(format!("the trace records more than {most} bytes")));
+    let max = limits.trace_answer_bytes;
+    if length as u64 > max {
+        return Err(Failure::limit(format!("the trace records more than {max} bytes")));
     }
     Ok(())
 }

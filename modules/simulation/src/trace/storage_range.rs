@@ -18,7 +18,7 @@ use crate::call::Calls;
 const MAX_SLOTS: usize = 2_000_000;
 
 /// Checks for cancellation once per this many slots.
-const LOOK_EVERY: usize = 1024;
+const CHECK_PERIOD: usize = 1024;
 
 impl Calls {
     /// `debug_storageRangeAt`.
@@ -76,7 +76,7 @@ impl Calls {
         }
         let mut keys = BTreeMap::new();
         for (count, slot) in slots.into_iter().enumerate() {
-            if count % LOOK_EVERY == 0 && caller.should_stop() {
+            if count % CHECK_PERIOD == 0 && caller.should_stop() {
                 return Err(request_timed_out());
             }
             let value = state.read_slot(contract, slot)?;

@@ -29,7 +29,7 @@ const ITEM_BYTES: usize = 128;
 struct Reads {
     inner: Mutex<ReadsInner>,
     /// Maximum length of all code and nodes, bytes.
-    most: usize,
+    max: usize,
 }
 
 struct ReadsInner {
@@ -50,12 +50,12 @@ struct ReadsInner {
 
 impl ReadsInner {
     /// Counts an item of this length.
-    fn count(&mut self, bytes: usize, most: usize) -> Result<(), StoreError> {
+    fn count(&mut self, bytes: usize, max: usize) -> Result<(), StoreError> {
         self.bytes = self.bytes.saturating_add(bytes);
         self.items = self.items.saturating_add(1);
         let held = self.bytes.saturating_add(self.items.saturating_mul(ITEM_BYTES));
-        let reason = if self.bytes > most {
-            format!("the witness is longer than {most} bytes")
+        let reason = if self.bytes > max {
+            format!("the witness is longer than {max} bytes")
         } else if self.memory.hold(held as u64) {
             return Ok(());
         } else {
@@ -77,7 +77,7 @@ impl StateReader for WatchedState {
         {
             let reads = &mut *self.reads.inner.lock();
             if !reads.accounts.contains_key(&address) {
-                reads.count(0, self.reads.most)?;
+                reads.count(0, self.reads.max)?;
                 reads.accounts.insert(address, BTreeSet::new());
             }
         }
@@ -88,7 +88,7 @@ impl StateReader for WatchedState {
         {
             let reads = &mut *self.reads.inner.lock();
             if reads.accounts.entry(address).or_default().insert(slot) {
-                reads.count(0, self.reads.most)?;
+                reads.count(0, self.reads.max)?;
             }
         }
         self.state.storage(address, slot)
@@ -99,7 +99,7 @@ impl StateReader for WatchedState {
         if let Some(code) = code.as_ref().filter(|_| code_hash != EMPTY_CODE_HASH) {
             let reads = &mut *self.reads.inner.lock();
             if !reads.codes.contains_key(&code_hash) {
-                reads.count(code.len(), self.reads.most)?;
+                reads.count(code.len(), self.reads.max)?;
                 reads.codes.insert(code_hash, code.clone());
             }
         }
@@ -127,7 +127,7 @@ impl TrieReader for WatchedNodes {
         if let Some(node) = &node {
             let reads = &mut *self.reads.inner.lock();
             if !reads.nodes.contains_key(&hash) {
-                reads.count(node.len(), self.reads.most)?;
+                reads.count(node.len(), self.reads.max)?;
                 reads.nodes.insert(hash, node.clone());
             }
         }
@@ -181,7 +181,7 @@ impl Calls {
 
     fn no_reads_yet(&self, caller: &CallContext) -> Reads {
         // In the answer, a byte takes two digits.
-        let most = usize::try_from(self.limits.trace_answer_bytes / 2).unwrap_or(usize::MAX);
+        let max = usize::try_from(self.limits.trace_answer_bytes / 2).unwrap_or(usize::MAX);
         let inner = ReadsInner {
             accounts: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl Calls {
             refused: None,
             memory: TraceShare::new(&self.recording_memory.of(caller.origin())),
         };
-        Reads { inner: Mutex::new(inner), most }
+        Reads { inner: Mutex::new(inner), max }
     }
 
     /// The parent, and its ancestors down to a height, descending as in go-ethereum.

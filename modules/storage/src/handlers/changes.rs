@@ -38,8 +38,8 @@ impl Answers {
                 return Ok((removed, header.number));
             }
             if removed.len() as u64 >= self.limits.chain_changes {
-                let most = self.limits.chain_changes;
-                return Err(Failure::limit(format!("block is more than {most} blocks off the canonical chain")).into());
+                let max = self.limits.chain_changes;
+                return Err(Failure::limit(format!("block is more than {max} blocks off the canonical chain")).into());
             }
             removed.push((BlockNumber(header.number), hash));
             hash = header.parent_hash;

@@ -96,9 +96,9 @@ impl Answers {
 
     /// The nonzero slots of an account.
     fn slots_with_values(&self, address: Address, state: &dyn StateReader) -> Result<Vec<(B256, U256)>, ReadError> {
-        let most = self.limits.dump_records;
-        let slots = listing::slots(&self.store.shared, address, most)?.ok_or_else(|| {
-            Failure::limit(format!("account {address:x} has more than {most} slots: its state is too large to dump"))
+        let max = self.limits.dump_records;
+        let slots = listing::slots(&self.store.shared, address, max)?.ok_or_else(|| {
+            Failure::limit(format!("account {address:x} has more than {max} slots: its state is too large to dump"))
         })?;
         let values = slots.into_iter().map(|slot| Ok((slot, state.storage(address, slot)?)));
         let slots = values.filter(|slot| !matches!(slot, Ok((_, value)) if value.is_zero()));
@@ -112,12 +112,12 @@ impl Answers {
     ) -> Result<AccountRange, Failure> {
         again_after_reorganisation(|| {
             let (header, state) = self.canonical_state_of(request.block)?;
-            let most = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
-            let mut found = self.first_by_hash(&*state, &request.start, most.saturating_add(1), context)?;
+            let max = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
+            let mut found = self.first_by_hash(&*state, &request.start, max.saturating_add(1), context)?;
             let mut range = AccountRange { root: header.state_root, ..AccountRange::default() };
             let mut taken = 0;
             while let Some((hash, address)) = found.pop_first() {
-                let is_full = range.accounts.len() == most || taken > self.limits.dump_records;
+                let is_full = range.accounts.len() == max || taken > self.limits.dump_records;
                 if is_full {
                     range.next = Some(hash);
                     break;
@@ -152,9 +152,9 @@ impl Answers {
             }
             let addresses = listing::addresses(&self.store.shared, begin, ADDRESSES_AT_A_TIME)?;
             hashed += addresses.len();
-            let most = self.limits.preimage_keys;
-            if hashed > most {
-                let text = format!("the database has more than {most} accounts, which are too many to sort by hash");
+            let max = self.limits.preimage_keys;
+            if hashed > max {
+                let text = format!("the database has more than {max} accounts, which are too many to sort by hash");
                 return Err(Failure::limit(text).into());
             }
             for address in &addresses {
@@ -183,14 +183,14 @@ impl Answers {
             let (older, newer) = (self.store.state_at(request.from)?, self.store.state_at(request.to)?);
             let span = request.to.0.saturating_sub(request.from.0);
             if span > self.limits.chain_changes {
-                let most = self.limits.chain_changes;
-                return Err(Failure::limit(format!("the blocks are more than {most} apart")).into());
+                let max = self.limits.chain_changes;
+                return Err(Failure::limit(format!("the blocks are more than {max} apart")).into());
             }
             let blocks = (request.from.0.saturating_add(1), request.to.0);
-            let most = self.limits.dump_records;
+            let max = self.limits.dump_records;
             let is_cancelled = || context.should_stop();
-            let changed = listing::changed_accounts(&self.store.shared, blocks, most, &is_cancelled)?
-                .ok_or_else(|| Failure::limit(format!("the blocks changed more than {most} accounts")))?;
+            let changed = listing::changed_accounts(&self.store.shared, blocks, max, &is_cancelled)?
+                .ok_or_else(|| Failure::limit(format!("the blocks changed more than {max} accounts")))?;
             let mut modified = Vec::new();
             for address in changed {
                 let after = newer.account(address)?;
@@ -205,8 +205,8 @@ impl Answers {
 
     pub(super) fn preimage(&self, request: &GetPreimage, context: &CallContext) -> Result<Option<Bytes>, Failure> {
         let is_cancelled = || context.should_stop();
-        let most = self.limits.preimage_keys;
-        listing::preimage(&self.store.shared, request.hash, most, &is_cancelled)
+        let max = self.limits.preimage_keys;
+        listing::preimage(&self.store.shared, request.hash, max, &is_cancelled)
             .map_err(|error| Failure::from(ReadError::from(error)))
     }
 

@@ -91,9 +91,9 @@ impl Answers {
                 None => return self.logs_of_branch(hash, &request.filter),
             },
         };
-        let most = self.limits.log_blocks;
-        if to.saturating_sub(from) >= most {
-            return Err(Failure::limit(format!("log query spans more than {most} blocks; narrow the range")));
+        let max = self.limits.log_blocks;
+        if to.saturating_sub(from) >= max {
+            return Err(Failure::limit(format!("log query spans more than {max} blocks; narrow the range")));
         }
         let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: is_over };
         let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
@@ -106,15 +106,15 @@ impl Answers {
         Ok(logs)
     }
 
-    /// The logs, if all blocks that may contain some are in memory with their receipts and have at most `most` logs
+    /// The logs, if all blocks that may contain some are in memory with their receipts and have at most `max` logs
     /// together. `None` on any problem, such as a concurrent reorganisation: the search then repeats the work or
     /// reports the error.
-    fn cached_logs(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
-        self.store.shared.generations.together(|| self.cached_logs_once(request, most))
+    fn cached_logs(&self, request: &GetLogs, max: usize) -> Option<Vec<LocatedLog>> {
+        self.store.shared.generations.together(|| self.cached_logs_once(request, max))
     }
 
-    fn cached_logs_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
-        let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: most };
+    fn cached_logs_once(&self, request: &GetLogs, max: usize) -> Option<Vec<LocatedLog>> {
+        let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: max };
         let is_whole = match request.range {
             LogRange::Block(hash) => found.add_block(hash),
             LogRange::Numbers { from, to } => {

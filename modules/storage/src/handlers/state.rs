@@ -34,9 +34,9 @@ impl Answers {
     }
 
     pub(super) fn proof(&self, request: &GetProof, context: &CallContext) -> Result<AccountProof, Failure> {
-        let (wanted, most) = (request.slots.len(), self.limits.proof_slots);
-        if wanted > most {
-            return Err(Failure::limit(format!("too many storage keys requested (max {most}, got {wanted})")));
+        let (wanted, max) = (request.slots.len(), self.limits.proof_slots);
+        if wanted > max {
+            return Err(Failure::limit(format!("too many storage keys requested (max {max}, got {wanted})")));
         }
         again_after_reorganisation(|| {
             let (header, state) = self.state_of(request.block)?;

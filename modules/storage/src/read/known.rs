@@ -86,7 +86,7 @@ pub(crate) struct KnownValues<K, T>(BoundedCache<K, Known<T>>);
 impl<K: Hash + Eq, T: Copy + Default + PartialEq> KnownValues<K, T> {
     /// Looks up a key at a height.
     pub(crate) fn at(&self, key: &K, number: u64) -> Answer<T> {
-        self.0.look(key, |known| known.at(number)).unwrap_or(Answer::Unknown)
+        self.0.read(key, |known| known.at(number)).unwrap_or(Answer::Unknown)
     }
 
     /// Caches the result of a read that began at `moment`, unless there was a write since.

@@ -9,7 +9,7 @@ use super::shared::{Shared, corrupt, cursor_status};
 use crate::format::{columns::Column, keys, records};
 
 /// Checks for cancellation once per this many records.
-const LOOK_EVERY: usize = 1024;
+const CHECK_PERIOD: usize = 1024;
 
 /// Why a scan ended without result.
 #[derive(Debug)]
@@ -26,11 +26,11 @@ impl From<StoreError> for ListingError {
     }
 }
 
-/// Addresses that have or had an account, ascending from `from`; at most `most`.
-pub(crate) fn addresses(shared: &Shared, from: Address, most: usize) -> Result<Vec<Address>, StoreError> {
+/// Addresses that have or had an account, ascending from `from`; at most `max`.
+pub(crate) fn addresses(shared: &Shared, from: Address, max: usize) -> Result<Vec<Address>, StoreError> {
     let mut found = Vec::new();
     let mut cursor = shared.database.range_cursor(Column::AccountLatest, from.as_slice(), None)?;
-    while let Some((key, _)) = cursor.item().filter(|_| found.len() < most) {
+    while let Some((key, _)) = cursor.item().filter(|_| found.len() < max) {
         let address = <[u8; 20]>::try_from(key).map_err(|_| corrupt("a key of an account"))?;
         found.push(Address::from(address));
         cursor.next();
@@ -39,13 +39,13 @@ pub(crate) fn addresses(shared: &Shared, from: Address, most: usize) -> Result<V
     Ok(found)
 }
 
-/// Every slot of an account that has or had a value, ascending; `None` if there are more than `most`.
-pub(crate) fn slots(shared: &Shared, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+/// Every slot of an account that has or had a value, ascending; `None` if there are more than `max`.
+pub(crate) fn slots(shared: &Shared, address: Address, max: usize) -> Result<Option<Vec<B256>>, StoreError> {
     let mut found = Vec::new();
     let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
     cursor.seek(address);
     while let Some((key, _)) = cursor.item() {
-        if found.len() == most {
+        if found.len() == max {
             return Ok(None);
         }
         let slot = key.strip_prefix(address.as_slice()).and_then(|slot| B256::try_from(slot).ok());
@@ -56,11 +56,11 @@ pub(crate) fn slots(shared: &Shared, address: Address, most: usize) -> Result<Op
     Ok(Some(found))
 }
 
-/// Accounts changed by the canonical blocks `from..=to`; `None` if there are more than `most`.
+/// Accounts changed by the canonical blocks `from..=to`; `None` if there are more than `max`.
 pub(crate) fn changed_accounts(
     shared: &Shared,
     (from, to): (u64, u64),
-    most: usize,
+    max: usize,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<BTreeSet<Address>>, ListingError> {
     let mut changed = BTreeSet::new();
@@ -71,7 +71,7 @@ pub(crate) fn changed_accounts(
         let missing = || corrupt(format!("changes of block {number}"));
         let record = shared.database.get(Column::Changes, &keys::number(number))?.ok_or_else(missing)?;
         changed.extend(records::decode_changes(&record).ok_or_else(missing)?.accounts);
-        if changed.len() > most {
+        if changed.len() > max {
             return Ok(None);
         }
     }
@@ -79,11 +79,11 @@ pub(crate) fn changed_accounts(
 }
 
 /// The code, address or slot with this keccak256 hash. There is no index: after codes, the keys of accounts and slots
-/// are hashed until one matches, at most `most`.
+/// are hashed until one matches, at most `max`.
 pub(crate) fn preimage(
     shared: &Shared,
     hash: B256,
-    most: usize,
+    max: usize,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Option<Bytes>, ListingError> {
     if let Some(code) = shared.database.get(Column::Codes, hash.as_slice())? {
@@ -93,11 +93,11 @@ pub(crate) fn preimage(
     for (column, skipped) in [(Column::AccountLatest, 0), (Column::SlotLatest, keys::ACCOUNT_KEY_LENGTH)] {
         let mut cursor = shared.database.range_cursor(column, &[], None)?;
         while let Some((key, _)) = cursor.item() {
-            if hashed == most {
+            if hashed == max {
                 return Ok(None);
             }
             hashed += 1;
-            if hashed % LOOK_EVERY == 0 && is_cancelled() {
+            if hashed % CHECK_PERIOD == 0 && is_cancelled() {
                 return Err(ListingError::Cancelled);
             }
             let candidate = key.get(skipped..).unwrap_or_default();

@@ -22,7 +22,7 @@ use crate::{
 const CURSORS_PER_CRITERION: usize = 256;
 
 /// Logs of one block between two checks for cancellation: a block may have tens of thousands.
-const LOOK_EVERY: usize = 64;
+const CHECK_PERIOD: usize = 64;
 
 /// A request for logs.
 pub(crate) struct LogSearch<'a> {
@@ -31,7 +31,7 @@ pub(crate) struct LogSearch<'a> {
     pub(crate) filter: &'a LogFilter,
     /// The search ends once more were found.
     pub(crate) limit: usize,
-    /// Called at every block and every [`LOOK_EVERY`] logs of one; true ends the search.
+    /// Called at every block and every [`CHECK_PERIOD`] logs of one; true ends the search.
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
 
@@ -157,8 +157,8 @@ impl Found<'_> {
     /// Returns whether to stop before this block, or inside one with many logs.
     fn is_done(&self, number: u64) -> bool {
         let is_same_block = self.block.is_some_and(|(last, ..)| last == number);
-        let looks = !is_same_block || self.logs.len().is_multiple_of(LOOK_EVERY);
-        self.logs.len() > self.search.limit || (looks && (self.search.is_cancelled)())
+        let checks = !is_same_block || self.logs.len().is_multiple_of(CHECK_PERIOD);
+        self.logs.len() > self.search.limit || (checks && (self.search.is_cancelled)())
     }
 
     /// Adds a log if it passes the filter and the limit is not reached.

@@ -32,7 +32,7 @@ const KEY_BYTES: usize = 160;
 /// Approximate memory of a computed node in addition to its RLP, bytes.
 const NODE_BYTES: usize = 128;
 /// Number of keys read between two checks of the caller's deadline.
-const KEYS_PER_LOOK: usize = 256;
+const KEYS_PER_CHECK: usize = 256;
 /// Maximum number of bases that are tried: more than one only if nodes of the nearest base are missing.
 const MAX_BASES: usize = 4;
 
@@ -244,7 +244,7 @@ impl Span {
     fn trie_of_accounts(&self, shared: &Shared, caller: &dyn Allowance) -> Result<Vec<TrieNodeWrite>, TrieError> {
         let mut changes = BTreeMap::new();
         for (count, (owner, (address, _))) in self.accounts.iter().enumerate() {
-            if count.is_multiple_of(KEYS_PER_LOOK) && caller.should_stop() {
+            if count.is_multiple_of(KEYS_PER_CHECK) && caller.should_stop() {
                 return Err(StoreError::Stopped.into());
             }
             let account = value_at(shared, ACCOUNTS, address.as_slice(), self.number, records::decode_account)?;
@@ -272,7 +272,7 @@ impl Span {
         }
         let mut changes = BTreeMap::new();
         for (count, slot) in slots.iter().enumerate() {
-            if count.is_multiple_of(KEYS_PER_LOOK) && caller.should_stop() {
+            if count.is_multiple_of(KEYS_PER_CHECK) && caller.should_stop() {
                 return Err(StoreError::Stopped.into());
             }
             let value = value_at(shared, SLOTS, &keys::slot(*address, *slot), self.number, records::decode_slot)?;

@@ -42,7 +42,7 @@ impl Outline {
 impl Shared {
     /// The number of transactions in a block; `None` if there is no such block.
     pub(crate) fn transaction_count(&self, number: u64, hash: B256) -> Result<Option<u64>, StoreError> {
-        if let Some(count) = self.blocks.look(&hash, |block| block.transactions.len() as u64) {
+        if let Some(count) = self.blocks.read(&hash, |block| block.transactions.len() as u64) {
             return Ok(Some(count));
         }
         self.with_body(number, hash, |body| Some(body.count() as u64))
@@ -59,7 +59,7 @@ impl Shared {
             let (transaction, sender) = (block.transactions.get(position)?, block.senders.get(position)?);
             Some(RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender })
         };
-        if let Some(found) = self.blocks.look(&hash, of_block) {
+        if let Some(found) = self.blocks.read(&hash, of_block) {
             return Ok(found);
         }
         let found = self.with_body(number, hash, |body| {
@@ -79,7 +79,7 @@ impl Shared {
         if let Some(outline) = self.outlines.get(&hash) {
             return Ok(Some(outline));
         }
-        let outline = match self.blocks.look(&hash, |block| Outline::of_block(block)) {
+        let outline = match self.blocks.read(&hash, |block| Outline::of_block(block)) {
             Some(outline) => Some(outline),
             None => self.read_outline(number, hash)?,
         };

@@ -256,11 +256,11 @@ async fn searches_without_a_common_block_check_their_limit_at_every_leap_and_go_
         maker.add(vec![change(1, number, &[])], &[vec![other]]);
     }
     let filter = LogFilter { addresses: vec![address(1)], topics: vec![vec![word(5)]] };
-    let search = |most: u64| {
+    let search = |max: u64| {
         let asked = Cell::new(0_u64);
         let is_over = || {
             asked.set(asked.get() + 1);
-            asked.get() > most
+            asked.get() > max
         };
         let found = maker.store.logs(BlockNumber(0), BlockNumber(200), &filter, 10, &is_over).unwrap();
         (found.len(), asked.get())

@@ -175,7 +175,7 @@ fn look(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256
 }
 
 /// Reads the state of the head, like a request for `latest`.
-fn look_at_state(store: &Store, heads: &[(B256, u64, usize); 2]) {
+fn check_state(store: &Store, heads: &[(B256, u64, usize); 2]) {
     let balance = loop {
         let head = store.head();
         let read = store.state_at(head.number()).and_then(|state: Arc<dyn StateReader>| {
@@ -205,14 +205,14 @@ fn readers_see_the_old_chain_or_the_new_one() {
     let mut on_both = new.iter().map(|commit| commit.block.transactions[0].hash);
     let shared_transaction = on_both.find(|hash| shared.contains(hash)).unwrap();
     let is_over = AtomicBool::new(false);
-    let looks = [const { AtomicU64::new(0) }; 2];
+    let checks = [const { AtomicU64::new(0) }; 2];
 
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    looks[look(&store, &heads, shared_transaction)].fetch_add(1, Ordering::Relaxed);
-                    look_at_state(&store, &heads);
+                    checks[look(&store, &heads, shared_transaction)].fetch_add(1, Ordering::Relaxed);
+                    check_state(&store, &heads);
                 }
             });
         }
@@ -223,6 +223,6 @@ fn readers_see_the_old_chain_or_the_new_one() {
         is_over.store(true, Ordering::Relaxed);
     });
 
-    assert!(looks.iter().all(|looks| looks.load(Ordering::Relaxed) > 0), "{looks:?}");
+    assert!(checks.iter().all(|checks| checks.load(Ordering::Relaxed) > 0), "{checks:?}");
     assert_whole(&store);
 }

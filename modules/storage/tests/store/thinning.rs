@@ -371,10 +371,10 @@ fn an_older_archive_is_thinned_at_once_stoppable_and_then_gives_the_same_proofs(
     let mut rounds = 0;
     loop {
         let store = thinning(folder.path(), Mode::Archive);
-        let (mut left, looks) = (0, std::cell::Cell::new(0));
+        let (mut left, checks) = (0, std::cell::Cell::new(0));
         let is_cancelled = || {
-            looks.set(looks.get() + 1);
-            looks.get() > 20
+            checks.set(checks.get() + 1);
+            checks.get() > 20
         };
         store.thin(&mut |done, all| left = all - done, &is_cancelled).unwrap();
         rounds += 1;

@@ -402,7 +402,7 @@ fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
         insert(&mut state, entry(sender, transfer(nonce, price, price), 1, LOCAL), account(0, PLENTY)).unwrap();
     }
     let begun = Instant::now();
-    let mut look = |base_fee: u64, now| {
+    let mut check = |base_fee: u64, now| {
         let prices = BlockPrices { base_fee: U256::from(base_fee), ..BlockPrices::default() };
         let mut changes = Changes::default();
         state.resync(PoolHead { prices, ..state.head() }, &[], now, &mut changes);
@@ -411,13 +411,13 @@ fn transactions_too_cheap_for_any_block_expire_with_those_behind_them() {
         (state.status().pending, state.status().queued)
     };
 
-    assert_eq!(look(10, begun), (4, 0));
-    assert_eq!(look(10, begun + LIFETIME), (4, 0));
+    assert_eq!(check(10, begun), (4, 0));
+    assert_eq!(check(10, begun + LIFETIME), (4, 0));
     // It was payable in between, so its time restarts.
-    assert_eq!(look(9, begun + LIFETIME), (4, 0));
-    assert_eq!(look(10, begun + LIFETIME * 2), (4, 0));
-    assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));
-    assert_eq!(look(10, begun + LIFETIME * 3 + Duration::from_secs(1)), (2, 0));
+    assert_eq!(check(9, begun + LIFETIME), (4, 0));
+    assert_eq!(check(10, begun + LIFETIME * 2), (4, 0));
+    assert_eq!(check(10, begun + LIFETIME * 3), (4, 0));
+    assert_eq!(check(10, begun + LIFETIME * 3 + Duration::from_secs(1)), (2, 0));
 }
 
 /// Costs that a contract no longer covers fall to the sender; the transaction leaves the pool when the sender cannot

@@ -178,7 +178,7 @@ fn random_chains_with_reorganisations_crashes_and_replacements_give_the_index_of
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         ((mixed ^ (mixed >> 27)) >> 8) % bound
     };
-    let chain = Chain::new().most_logs(6);
+    let chain = Chain::new().max_logs(6);
     let mut index = start(&chain);
     for round in 0..120 {
         let mut blocks = Vec::new();

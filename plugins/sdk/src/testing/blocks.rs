@@ -157,13 +157,13 @@ pub(super) struct Blocks {
     pub(super) made: HashMap<B256, Made>,
     pub(super) canonical: Vec<Made>,
     /// Maximum number of logs in one answer.
-    pub(super) most_logs: usize,
+    pub(super) max_logs: usize,
 }
 
 impl Blocks {
     /// A chain with an empty genesis block.
     pub(super) fn new() -> Self {
-        let mut blocks = Self { made: HashMap::new(), canonical: Vec::new(), most_logs: 20_000 };
+        let mut blocks = Self { made: HashMap::new(), canonical: Vec::new(), max_logs: 20_000 };
         let genesis = blocks.make(TestBlock::new());
         blocks.made.insert(genesis.block.hash(), genesis.clone());
         blocks.canonical.push(genesis);
@@ -210,8 +210,8 @@ impl Blocks {
             }
         };
         let found: Vec<_> = blocks.into_iter().flat_map(|made| made.logs(filter)).collect();
-        if found.len() > self.most_logs {
-            return Err(Failure::limit(format!("query returned more than {} results", self.most_logs)));
+        if found.len() > self.max_logs {
+            return Err(Failure::limit(format!("query returned more than {} results", self.max_logs)));
         }
         Ok(found)
     }

@@ -183,8 +183,8 @@ impl Chain {
 
     /// Maximum number of logs in one answer. Default: 20 000, as in the node.
     #[must_use]
-    pub fn most_logs(self, most: usize) -> Self {
-        lock(&self.blocks).most_logs = most;
+    pub fn max_logs(self, max: usize) -> Self {
+        lock(&self.blocks).max_logs = max;
         self
     }
 

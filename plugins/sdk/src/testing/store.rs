@@ -40,8 +40,8 @@ impl Space {
             return Ok(CommitOutcome { is_applied: false, usage: self.usage() });
         }
         if commit.changes.len() > SpaceLimits::CHANGES {
-            let (what, found, unit, most) = ("a batch", commit.changes.len(), "changes", SpaceLimits::CHANGES);
-            return Err(SpaceError::Size { space: "test".to_owned(), what, found, unit, most });
+            let (what, found, unit, max) = ("a batch", commit.changes.len(), "changes", SpaceLimits::CHANGES);
+            return Err(SpaceError::Size { space: "test".to_owned(), what, found, unit, max });
         }
         let (before, used) = (self.records.clone(), self.usage());
         for change in commit.changes {
@@ -54,9 +54,8 @@ impl Space {
             }
         }
         let usage = self.usage();
-        let is_over = |now: u64, before: u64, most: u64| now > most && now > before;
-        if is_over(usage.records, used.records, usage.most_records)
-            || is_over(usage.bytes, used.bytes, usage.most_bytes)
+        let is_over = |now: u64, before: u64, max: u64| now > max && now > before;
+        if is_over(usage.records, used.records, usage.max_records) || is_over(usage.bytes, used.bytes, usage.max_bytes)
         {
             self.records = before;
             return Err(SpaceError::Full { space: "test".to_owned(), usage });

@@ -193,8 +193,8 @@ fn limits(limits: &ModuleLimits) -> String {
 
 /// A module's storage use and its limit, in one line.
 fn storage(usage: &SpaceUsage) -> String {
-    let (bytes, most_bytes) = (HumanBytes(usage.bytes), HumanBytes(usage.most_bytes));
-    format!("{bytes} of {most_bytes}, {} of {} records", usage.records, usage.most_records)
+    let (bytes, max_bytes) = (HumanBytes(usage.bytes), HumanBytes(usage.max_bytes));
+    format!("{bytes} of {max_bytes}, {} of {} records", usage.records, usage.max_records)
 }
 
 pub(super) fn facts(module: &Module) -> String {
@@ -370,7 +370,7 @@ mine: it fell over
     #[test]
     fn shows_the_storage_and_the_faults_of_a_module() {
         let mine = module(json!({ "name": "mine", "state": "enabled",
-            "storage": { "records": 3, "bytes": 1_600_000, "mostRecords": 4_000_000, "mostBytes": 1_u64 << 30 },
+            "storage": { "records": 3, "bytes": 1_600_000, "maxRecords": 4_000_000, "maxBytes": 1_u64 << 30 },
             "faults": { "restarts": 0, "failedCalls": 5, "panics": 4, "refusedCalls": 0, "omittedLines": 0 } }));
 
         let text = facts(&mine);

@@ -36,7 +36,7 @@ pub(crate) async fn answer(
         service.count(client)?;
     }
     let arguments = Arguments::new(params)?;
-    arguments.at_most(most_arguments(method))?;
+    arguments.at_most(max_arguments(method))?;
     match method {
         "eth_accounts" | "account_list" => return to_json(&service.accounts()),
         "account_version" => return to_json(&ACCOUNT_VERSION),
@@ -72,7 +72,7 @@ async fn ask_in_turn(service: &Service, client: &str, method: &str, params: Opti
 }
 
 /// Maximum number of arguments of a known method.
-fn most_arguments(method: &str) -> usize {
+fn max_arguments(method: &str) -> usize {
     match method {
         "eth_accounts" | "account_list" | "account_version" | "rpc_discover" => 0,
         "eth_signTransaction" | "account_signTransaction" => 1,

@@ -147,7 +147,7 @@ fn interruptible(
 #[cold]
 fn fits(context: &mut BlockContext, more: usize) -> bool {
     let Some(memory) = context.journaled_state.database.memory() else { return true };
-    match memory.look(context, more) {
+    match memory.check(context, more) {
         Ok(()) => true,
         Err(refused) => {
             context.chain.refuse_memory(refused);

@@ -37,7 +37,7 @@ const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
 const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
 /// With n accounts, slots are summed only once per n / this number of checks, so that a sum costs about as much as the
 /// checks between two sums.
-const ACCOUNTS_A_LOOK: usize = 64;
+const ACCOUNTS_PER_CHECK: usize = 64;
 
 /// The memory of one run. Clones share it.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ struct Inner {
 struct Walk {
     reservation: Option<Reservation>,
     /// Checks since the slots of storage and transient storage were last summed.
-    looks: usize,
+    checks: usize,
     /// Bytes of these slots at that time.
     slots: usize,
     /// Number of counted logs, and their bytes.
@@ -108,7 +108,7 @@ impl RunMemory {
     ///
     /// # Errors
     /// The client's share is exhausted.
-    pub(crate) fn look(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
+    pub(crate) fn check(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
         let run = self.walk().bytes_of(context).saturating_add(more);
         self.inner.run.store(run, Ordering::Relaxed);
         self.grow(run.saturating_add(self.inner.state.load(Ordering::Relaxed)))
@@ -155,11 +155,11 @@ impl Walk {
     /// when reverted, they leave the journal, but not their table. Transient storage has a table for each account.
     fn add_slots(&mut self, context: &BlockContext) {
         let journal = &context.journaled_state.inner;
-        self.looks += 1;
-        if self.looks * ACCOUNTS_A_LOOK < journal.state.len() + journal.transient_storage.len() {
+        self.checks += 1;
+        if self.checks * ACCOUNTS_PER_CHECK < journal.state.len() + journal.transient_storage.len() {
             return;
         }
-        self.looks = 0;
+        self.checks = 0;
         let slots: usize = journal.state.values().map(|account| account.storage.capacity()).sum();
         let transient: usize = journal.transient_storage.values().map(|slots| slots.capacity()).sum();
         self.slots = (slots * SLOT_BYTES + transient * TRANSIENT_SLOT_BYTES) * GROWTH_FACTOR;
@@ -220,7 +220,7 @@ mod tests {
             let mut walk = Walk::default();
 
             // A check may omit slots, in proportion to the number of accounts.
-            let bytes = (0..=accounts as usize / ACCOUNTS_A_LOOK).map(|_| walk.bytes_of(&context)).max().unwrap();
+            let bytes = (0..=accounts as usize / ACCOUNTS_PER_CHECK).map(|_| walk.bytes_of(&context)).max().unwrap();
             assert!(bytes > in_tables, "{accounts} accounts: {bytes} bytes of {in_tables}");
         }
     }

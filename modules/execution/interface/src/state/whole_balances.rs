@@ -174,11 +174,11 @@ impl WholeBalances {
         self.show_something(heir, state);
     }
 
-    /// Sets the EVM's part of a balance to `most`, or to the whole balance if that is less.
-    fn cut(&mut self, address: Address, most: U256, state: &mut EvmState) {
+    /// Sets the EVM's part of a balance to `max`, or to the whole balance if that is less.
+    fn cut(&mut self, address: Address, max: U256, state: &mut EvmState) {
         let Some(account) = state.get_mut(&address) else { return };
         let (before, whole) = (account.info.balance, self.whole(address, account.info.balance));
-        let (seen, _) = split_balance(whole.min(widen(most)));
+        let (seen, _) = split_balance(whole.min(widen(max)));
         account.info.balance = seen;
         self.change(address, whole - widen(seen), before.wrapping_sub(seen));
     }

@@ -32,19 +32,19 @@ impl Queries {
         if candidates.is_empty() || masternodes.is_empty() {
             return Ok(CandidateList { candidates: standings(&candidates, &[], &[]), ..unknown });
         }
-        let most = self.most_masternodes(&header)?;
-        if candidates.len() > most {
+        let max = self.max_masternodes(&header)?;
+        if candidates.len() > max {
             go_sort::sort_by_stake_descending(&mut candidates, |(_, stake)| *stake);
         }
-        let slashed = if masternodes.len() < most {
-            slashed(&candidates, &self.penalised(&header)?, masternodes.len(), most)
+        let slashed = if masternodes.len() < max {
+            slashed(&candidates, &self.penalised(&header)?, masternodes.len(), max)
         } else {
             Vec::new()
         };
         Ok(CandidateList { epoch: number, is_known: true, candidates: standings(&candidates, &masternodes, &slashed) })
     }
 
-    fn most_masternodes(&self, header: &SealedHeader) -> Result<usize, Failure> {
+    fn max_masternodes(&self, header: &SealedHeader) -> Result<usize, Failure> {
         let consensus = self.engine.consensus();
         if self.engine.is_v2(header.number) {
             let round = round_of(consensus, header).map_err(failure)?;
@@ -74,7 +74,7 @@ pub(super) fn slashed(
     candidates: &[(Address, U256)],
     penalised: &[Address],
     masternodes: usize,
-    most: usize,
+    max: usize,
 ) -> Vec<Address> {
     let mut slashed = Vec::new();
     let mut total = masternodes;
@@ -82,7 +82,7 @@ pub(super) fn slashed(
         for _ in penalised.iter().filter(|penalised| *penalised == candidate) {
             slashed.push(*candidate);
             total += 1;
-            if total >= most {
+            if total >= max {
                 return slashed;
             }
         }

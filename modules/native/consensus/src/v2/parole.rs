@@ -83,8 +83,8 @@ impl V2Engine {
         hashes: &[B256],
         chain: &dyn ChainReader,
     ) -> Result<HashMap<Address, u64>, V2Error> {
-        let most = usize::try_from(self.consensus().epoch).unwrap_or(usize::MAX);
-        let window: Vec<_> = (0..number).rev().zip(hashes).take(most).collect();
+        let max = usize::try_from(self.consensus().epoch).unwrap_or(usize::MAX);
+        let window: Vec<_> = (0..number).rev().zip(hashes).take(max).collect();
         let (mut signable, mut signed) = (HashSet::new(), HashMap::new());
         for (number, hash) in window.into_iter().rev() {
             if number.is_multiple_of(MERGE_SIGN_RANGE) {

@@ -42,9 +42,9 @@ impl V2Engine {
         } else {
             self.penalties_after(parent, &candidates, chain)?
         };
-        let most = self.consensus().at_round(round).max_masternodes;
+        let max = self.consensus().at_round(round).max_masternodes;
         let masternodes =
-            candidates.iter().filter(|candidate| !penalties.contains(candidate)).take(most).copied().collect();
+            candidates.iter().filter(|candidate| !penalties.contains(candidate)).take(max).copied().collect();
         Ok(Some(EpochLists { masternodes, penalties }))
     }
 

@@ -49,7 +49,7 @@ impl Leader {
     /// The parent of the block that a proposer makes in this state.
     fn parent(&self, proposer: &mut Proposer, state: &VotingState) -> Option<SealedHeader> {
         let now = Duration::from_secs(1_700_000_000);
-        match proposer.look(&self.ports(), &self.key, state, now).unwrap() {
+        match proposer.next_step(&self.ports(), &self.key, state, now).unwrap() {
             Turn::Propose(parent, _) => Some((*parent).clone()),
             Turn::Nothing => None,
             Turn::Wait(wait) => panic!("due in {wait:?}"),

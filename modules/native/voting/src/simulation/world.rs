@@ -24,7 +24,7 @@ use crate::actor::Input;
 /// Unix time at which a world begins, milliseconds.
 const BEGIN: u64 = 1_700_000_000_000;
 /// Range of the duration of the faults, milliseconds.
-const ROUGH: std::ops::Range<u64> = 18_000..36_000;
+const FAULTY_TIME: std::ops::Range<u64> = 18_000..36_000;
 /// Time after the last fault until all nodes run and are connected, milliseconds.
 const MENDING: u64 = 1_500;
 /// Maximum time until progress after that, milliseconds.
@@ -75,7 +75,7 @@ pub(super) struct World {
     /// This many nodes, from the first on, are dishonest.
     pub(super) liars: usize,
     pub(super) now: u64,
-    rough_until: u64,
+    faulty_until: u64,
     made: u64,
     agenda: Agenda,
     pub(super) links: Links,
@@ -143,9 +143,9 @@ impl World {
             keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
         nodes.iter_mut().for_each(|node| node.signs_late = random.random_bool(0.3));
         let (loss, slowest) = (random.random_range(0.0..0.03), random.random_range(20..900));
-        let rough_until = random.random_range(ROUGH);
+        let faulty_until = random.random_range(FAULTY_TIME);
         let mut world =
-            Self { loss, slowest, rough_until, ..Self::of(network, nodes, liars, Links::all(count), random) };
+            Self { loss, slowest, faulty_until, ..Self::of(network, nodes, liars, Links::all(count), random) };
         world.plan();
         world
     }
@@ -161,7 +161,7 @@ impl World {
         let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
         let observer = Observer::new(honest, Arc::clone(&network.signers));
         Self {
-            rough_until: 0,
+            faulty_until: 0,
             loss: 0.0,
             slowest: 0,
             random,
@@ -207,7 +207,7 @@ impl World {
 
     /// Schedules the faults.
     fn plan(&mut self) {
-        let (count, end) = (self.nodes.len(), self.rough_until);
+        let (count, end) = (self.nodes.len(), self.faulty_until);
         for who in 0..count {
             let time = self.random.random_range(0..3_000);
             self.at(time, who, Event::Starts);
@@ -248,7 +248,7 @@ impl World {
     }
 
     pub(super) fn is_calm(&self) -> bool {
-        self.now >= self.rough_until
+        self.now >= self.faulty_until
     }
 
     pub(super) fn is_liar(&self, who: usize) -> bool {
@@ -260,12 +260,12 @@ impl World {
             return;
         }
         self.nodes[who].life += 1;
-        self.look_at_commits(who);
+        self.check_commits(who);
         for peer in self.peers_of(who) {
             self.cut(who, peer);
         }
         let down = if self.is_calm() { 100..500 } else { 100..9_000 };
-        let back = (self.now + self.random.random_range(down)).min(self.rough_until.max(self.now) + 500);
+        let back = (self.now + self.random.random_range(down)).min(self.faulty_until.max(self.now) + 500);
         self.at(back, who, Event::Starts);
     }
 
@@ -449,7 +449,7 @@ impl World {
             }
             actions.into_iter().for_each(|action| self.follow(who, action));
             said.into_iter().for_each(|said| self.carry(who, said));
-            self.look_at_commits(who);
+            self.check_commits(who);
             if is_dying {
                 self.dying = None;
                 self.die(who);
@@ -553,7 +553,7 @@ impl World {
         self.broadcast(who, &spoken, is_for_all);
     }
 
-    fn look_at_commits(&mut self, who: usize) {
+    fn check_commits(&mut self, who: usize) {
         let committed = self.nodes[who].state().and_then(|state| state.committed).map(|block| block.hash);
         if !self.is_liar(who) && committed.is_some() && committed != self.nodes[who].committed {
             self.nodes[who].committed = committed;
@@ -588,7 +588,7 @@ impl World {
     /// Runs the world: first with faults, then without, when the honest nodes must commit a block made after the
     /// faults.
     pub(super) fn run(mut self) -> Outcome {
-        while self.step(self.rough_until) {}
+        while self.step(self.faulty_until) {}
         self.dying = None;
         self.network.has_faults.store(false, Ordering::Relaxed);
         for who in 0..self.nodes.len() {
@@ -599,7 +599,7 @@ impl World {
                 self.at(self.now + 800, who, Event::Connects(peer));
             }
         }
-        while self.step(self.rough_until + MENDING) {}
+        while self.step(self.faulty_until + MENDING) {}
         let begun = self.highest_round();
         let end = self.now + MAX_PROGRESS_TIME;
         while !self.has_committed_after(begun) {

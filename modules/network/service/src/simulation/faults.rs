@@ -11,7 +11,7 @@ use super::world::World;
 /// Number of nodes.
 const NODES: usize = 4;
 /// Duration of the faults.
-const ROUGH: Duration = Duration::from_secs(150);
+const FAULTY_TIME: Duration = Duration::from_secs(150);
 /// Time between two faults, milliseconds.
 const PAUSES: std::ops::Range<u64> = 500..6_000;
 /// Duration of a fault, milliseconds: shorter and longer than the time limits of a session.
@@ -98,7 +98,7 @@ pub(super) struct Outcome {
 }
 
 /// Nodes that fail in random ways.
-pub(super) struct Rough {
+pub(super) struct FaultyNetwork {
     world: World,
     active: Vec<(Fault, Duration)>,
     /// The time since which a node receives nothing from another, by the pair of [`Fault::silent`].
@@ -107,7 +107,7 @@ pub(super) struct Rough {
     round: u64,
 }
 
-impl Rough {
+impl FaultyNetwork {
     /// The seed decides whether nodes find each other by discovery, or know each other's addresses.
     pub(super) fn new(seed: u64) -> Self {
         let world = World::new(seed, NODES, |nodes, random| {
@@ -130,7 +130,7 @@ impl Rough {
     /// Runs to the end.
     pub(super) fn run(mut self) -> Outcome {
         let mut next = self.pause();
-        while self.world.now() < ROUGH {
+        while self.world.now() < FAULTY_TIME {
             self.world.step();
             let now = self.world.now();
             if now >= next {

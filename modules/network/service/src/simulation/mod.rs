@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use faults::{Outcome, Rough};
+use faults::{FaultyNetwork, Outcome};
 use node::Node;
 use strangers::SlowReader;
 use world::{STEP, World};
@@ -88,7 +88,7 @@ fn for_each_seed(run: impl Fn(u64) + Sync) {
 fn nodes_notice_every_fault_and_are_connected_once_the_faults_have_ended() {
     let sums = Mutex::new((0, 0, Duration::ZERO));
     for_each_seed(|seed| {
-        let outcome = Rough::new(seed).run();
+        let outcome = FaultyNetwork::new(seed).run();
         let mut sums = sums.lock().unwrap();
         *sums = (sums.0 + outcome.faults, sums.1 + outcome.ends, sums.2.max(outcome.repair));
     });
@@ -98,7 +98,7 @@ fn nodes_notice_every_fault_and_are_connected_once_the_faults_have_ended() {
 
 /// Compares every segment, datagram and log line of two runs of a seed.
 fn assert_repeats(seed: u64) -> Outcome {
-    let [first, second] = [(); 2].map(|()| Rough::new(seed).run());
+    let [first, second] = [(); 2].map(|()| FaultyNetwork::new(seed).run());
     let lines = || first.transcript.iter().zip(&second.transcript);
     if let Some(place) = lines().position(|(one, other)| one != other) {
         let (one, other) = (&first.transcript[place], &second.transcript[place]);

@@ -205,7 +205,7 @@ impl KeptStep {
         if length < bounds.least {
             return Some(bounds.underflow_text(length));
         }
-        (length > bounds.most).then(|| bounds.overflow_text(length))
+        (length > bounds.max).then(|| bounds.overflow_text(length))
     }
 
     /// The error text of an instruction that ran and failed.
@@ -323,8 +323,8 @@ impl KeptStep {
             base = base.saturating_add(9_000);
         }
         let available = left.wrapping_sub(base);
-        let most = available - available / 64;
-        let handed_over = u64::try_from(self.top[0]).map_or(most, |asked| asked.min(most));
+        let max = available - available / 64;
+        let handed_over = u64::try_from(self.top[0]).map_or(max, |asked| asked.min(max));
         Ok(base.checked_add(handed_over).and_then(|gas| gas.checked_add(cold)))
     }
 }

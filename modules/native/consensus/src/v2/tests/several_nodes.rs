@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Duration of the disturbances, and total duration, milliseconds.
-const ROUGH: u64 = 90_000;
+const FAULTY_TIME: u64 = 90_000;
 const END: u64 = 210_000;
 /// Time of the partition.
 const SPLIT: std::ops::Range<u64> = 30_000..45_000;
@@ -135,7 +135,7 @@ impl World {
         }
         for _ in 0..4 {
             let (time, who) =
-                (world.random.random_range(0..ROUGH - 20_000), world.random.random_range(0..world.nodes.len()));
+                (world.random.random_range(0..FAULTY_TIME - 20_000), world.random.random_range(0..world.nodes.len()));
             world.at(time, who, Event::IsKilled);
         }
         world
@@ -166,13 +166,13 @@ impl World {
     fn send(&mut self, from: usize, message: &Message, to: impl Fn(usize) -> bool) {
         for peer in (0..self.nodes.len()).filter(|peer| *peer != from && to(*peer)).collect::<Vec<_>>() {
             let is_split = SPLIT.contains(&self.now) && peer % 2 != from % 2;
-            if is_split || self.now < ROUGH && self.random.random_bool(0.15) {
+            if is_split || self.now < FAULTY_TIME && self.random.random_bool(0.15) {
                 self.lost += 1;
                 continue;
             }
             let copies = if self.random.random_bool(0.05) { 2 } else { 1 };
             for _ in 0..copies {
-                let slowest = if self.now < ROUGH { 1_500 } else { 150 };
+                let slowest = if self.now < FAULTY_TIME { 1_500 } else { 150 };
                 let time = self.now + self.random.random_range(10..slowest);
                 self.at(time, peer, Event::Arrives(message.clone()));
             }
@@ -454,7 +454,7 @@ fn play(count: u64, liars: usize) {
     for seed in seeds {
         println!("TENON_SEED={seed}");
         let mut world = World::new(seed, count, liars);
-        world.run(ROUGH);
+        world.run(FAULTY_TIME);
         let (rough, rounds) = (world.lowest_commit(), world.nodes[liars].kept.round);
         world.run(END);
 
