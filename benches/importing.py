@@ -76,7 +76,7 @@ def load(arguments, folder):
 
 
 def heavy(arguments, folder):
-    """By number of accounts in the state: the import, and its steps alone."""
+    """The import and its separate steps, by number of accounts in the state."""
     results = {}
     for accounts in arguments.accounts:
         say(f"heavy chain over {accounts:,} accounts")
@@ -118,8 +118,8 @@ def items(data):
 
 
 def import_by_reference(binary, source, folder):
-    """A new node of the reference client that imports files of 30 blocks; only the calls are timed. Its bytes a block are
-    what its stopped archive has grown by."""
+    """A new node of the reference client that imports files of 30 blocks; only the calls are timed. Bytes per block are the
+    growth of its archive, measured after it has stopped."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="reference-", dir=folder))
     try:
         files = files_of_blocks(home / "blocks", source[1])
@@ -141,7 +141,7 @@ def import_by_reference(binary, source, folder):
 
 
 def folder_bytes(folder):
-    """Length of all files below a folder. Files may go meanwhile."""
+    """Length of all files below a folder. Files may be removed meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
@@ -164,7 +164,7 @@ def files_of_blocks(home, chain):
 @contextlib.contextmanager
 def reference_node(binary, home, genesis, namespaces, *arguments, core=None):
     """A node of the reference client over the data folder `home`, which gets the genesis if it is new: its process and
-    its HTTP port. Interrupted at the end."""
+    its HTTP port. It is interrupted at the end."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([binary, "--datadir", str(home), "init", str(genesis)], check=True, **quiet)
     chain_id = json.loads(genesis.read_text())["config"]["chainId"]

@@ -18,7 +18,7 @@ import servers
 
 SAMPLES = 60
 TARGET_BLOCKS = 1_000_000
-# Limits that are reached within minutes: MiB of cached records, and open table files. Metrics show the parts of memory.
+# Small limits that are reached within minutes: MiB of cached records, and open table files. Metrics show the parts of memory.
 SETTINGS = ("--cache", "64", "--database.openfiles", "32", "--metrics", "--metrics.port", "0")
 # What is checked: its name, and the allowed rise after the warm-up: a part of the mean, and a minimum. Allocators keep
 # and release memory in steps of some megabytes.
@@ -55,7 +55,7 @@ class Sender(threading.Thread):
                     number += 1
                     transactions.append({"from": accounts[position % len(accounts)], "to": f"0x{number:040x}", "value": "0x1", "gas": "0x5208"})
                 rpc_table.send_all(self.server, transactions)
-                # As fast as blocks are made, not faster: a full pool refuses.
+                # As fast as blocks are made, but not faster: a full pool would refuse transactions.
                 while int(self.server.call("txpool_status")["pending"], 16) > 200 and not self.stopped.is_set():
                     time.sleep(0.005)
         except BaseException as error:
