@@ -129,7 +129,7 @@ def by_reference(folder, made):
 def report(found):
     made, asked = found["made"], found["asked"]
     lines = [f"mainnet-like chain: {made['blocks']:,} blocks, {made['transactions'] / max(made['blocks'], 1):.1f} transactions each", ""]
-    lines += ["| import | seconds | blocks/s | peak MB | bytes a block | epoch switch ms | of the reference |", "|---|--:|--:|--:|--:|--:|--:|"]
+    lines += ["| import | seconds | blocks/s | peak MB | bytes per block | epoch switch ms | rate ÷ reference |", "|---|--:|--:|--:|--:|--:|--:|"]
     reference = found["reference"]
     tenth = ("sampled, a tenth of the accounts", found["tenth"])
     for name, run in (("all certificates", found["all"]), ("sampled", found["sampled"]), tenth, ("reference", reference)):
@@ -156,12 +156,12 @@ def targets(found):
     """Rows of the table of targets. Targets of proofs are for the ages of the full run."""
     reference, asked = found["reference"], found["asked"]
     ratio = lambda kind: reference["seconds"] / found[kind]["seconds"] if reference else None
-    yield Target("import of the mainnet-like chain, of the reference's", ratio("all"), 3, 5)
+    yield Target("import of the mainnet-like chain ÷ reference", ratio("all"), 3, 5)
     yield Target("the same, sampled certificates", ratio("sampled"), 8, 15)
     bytes_of = found["all"]["bytes_a_block"] / reference["bytes_a_block"] if reference else None
-    yield Target("archive bytes a block, of the reference's archive", bytes_of, 1 / 3, 1 / 6, is_less_better=True)
+    yield Target("archive bytes per block ÷ reference's archive", bytes_of, 1 / 3, 1 / 6, is_less_better=True)
     growth = found["sampled"]["bytes_a_block"] / found["tenth"]["bytes_a_block"]
-    yield Target("archive bytes a block over ten times the state, of its own", growth, 1.1, 1.05, is_less_better=True)
+    yield Target("archive bytes per block with ten times the state ÷ without", growth, 1.1, 1.05, is_less_better=True)
     name = f"balance {asked['balance_age']:,} blocks back, of one at the head"
     yield Target(name, asked["balance_ratio"], 2, 1.3, is_less_better=True)
     bounds = {1_000: (0.2, 0.05), 15_000: (2, 0.5)}

@@ -190,24 +190,24 @@ def targets(found):
     voted, received, distant, busy = (found.get(part) for part in ("votes", "frames", "distant", "memory"))
     served, beside, live, full = (found.get(part) for part in ("serving", "reference", "live", "full"))
     less = {"is_less_better": True}
-    yield Target("sync of `load` from a node of this program, of file import", synced and synced["file"] / synced["sync"], 0.85, 0.95)
-    yield Target("sync of `load` from the reference, of the reference's", beside and beside["reference"] / beside["tenon"], 3, 4)
-    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying, of file import", distant and distant["file"] / distant["sync"], 0.6, 0.8)
-    yield Target("frames in, of cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
+    yield Target("sync of `load` from a node of this program ÷ import of the file", synced and synced["file"] / synced["sync"], 0.85, 0.95)
+    yield Target("sync of `load` from the reference ÷ its own sync", beside and beside["reference"] / beside["tenon"], 3, 4)
+    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying ÷ import of the file", distant and distant["file"] / distant["sync"], 0.6, 0.8)
+    yield Target("received frames ÷ cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
     ratio = served and min(kind["ratio"] for kind in served.values())
-    yield Target("192 headers or 128 bodies served, of the reference's rate", ratio, 2, 4)
-    yield Target("block in to written to 24 peers, votes heard before, p99 ms", live and percentile(live["relayed"], 99), 10, 4, **less)
-    yield Target("block in to own vote out, empty block, p99 ms", live and percentile(live["voted"], 99), 25, 12, **less)
-    yield Target("due to own block out, empty, p99 ms", made and percentile(made, 99), 25, 12, **less)
-    yield Target("due to own block out, full, p99 ms", full and percentile(full, 99), 120, 60, **less)
-    yield Target("votes verified a core, a second", voted and voted["verified_a_core"], 12_000, 18_000)
-    yield Target("duplicate votes dropped a second", voted and voted["dropped_a_core"], 200_000, 500_000)
+    yield Target("192 headers or 128 bodies served ÷ reference", ratio, 2, 4)
+    yield Target("received block to relay to 24 peers, votes received before, p99 ms", live and percentile(live["relayed"], 99), 10, 4, **less)
+    yield Target("received empty block to own vote, p99 ms", live and percentile(live["voted"], 99), 25, 12, **less)
+    yield Target("due time to own block, empty, p99 ms", made and percentile(made, 99), 25, 12, **less)
+    yield Target("due time to own block, full, p99 ms", full and percentile(full, 99), 120, 60, **less)
+    yield Target("votes verified per core and second", voted and voted["verified_a_core"], 12_000, 18_000)
+    yield Target("duplicate votes dropped per second", voted and voted["dropped_a_core"], 200_000, 500_000)
     held = busy["busy"] - busy["alone"] if busy and busy["peers"] == BUSY_PEERS else None
     yield Target("memory of 50 busy peers, MiB", held, 128, 64, **less)
     cost = idles["with_peers"] - idles["alone"] if idles and idles["peers"] == IDLE_PEERS else None
-    yield Target("processor for 25 idle peers, % of a core", cost, 2, 1, **less)
+    yield Target("processor time for 25 idle peers, % of a core", cost, 2, 1, **less)
     later = synced and synced["rpc_syncing"] is not None
-    yield Target("RPC p99 while syncing beyond quiet, ms", synced["rpc_syncing"] - synced["rpc_quiet"] if later else None, 5, 2, **less)
+    yield Target("RPC p99 while syncing, minus idle, ms", synced["rpc_syncing"] - synced["rpc_quiet"] if later else None, 5, 2, **less)
 
 
 def arguments(given=None):

@@ -63,7 +63,7 @@ def main():
             return None if soak.report(samples) else 1
         figures, targets = measure(arguments, folder)
     report_targets(targets)
-    print("Memory and open files over an hour of full load have a run and a verdict of their own: make soak")
+    print("Memory and open files under an hour of full load are checked separately: make soak")
     write(arguments.json, figures)
 
 

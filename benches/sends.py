@@ -84,7 +84,7 @@ def sends(server, address, seconds):
 
 
 def report(rates):
-    print("\n| Sends a second, 64 clients, one account, without nonce | " + " | ".join(f"round {number + 1}" for number in range(len(rates["Tenon"]))) + " |")
+    print("\n| Sends per second, 64 clients, one account, without nonce | " + " | ".join(f"round {number + 1}" for number in range(len(rates["Tenon"]))) + " |")
     print("|---|" + "--:|" * len(rates["Tenon"]))
     for name, found in rates.items():
         print(f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in found)} |")
@@ -102,7 +102,7 @@ def main():
         rates = measure(arguments, pathlib.Path(folder))
     report(rates)
     middle = {name: sorted(found)[len(found) // 2] for name, found in rates.items()}
-    report_targets([Target("sends a second of the reference's", middle["Tenon"] / middle["reference"], LEAST, AIM)])
+    report_targets([Target("sends per second ÷ reference", middle["Tenon"] / middle["reference"], LEAST, AIM)])
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def report(samples):
     judged = samples[len(samples) // 3 :]
     answers = sum(sample["answers"] for sample in samples)
     print(f"\nsoak: {samples[-1]['seconds']:,.0f} s, {samples[-1]['blocks']:,} blocks, {answers:,} answers; the first third is warm-up")
-    print("\n| | at the beginning | mean after the warm-up | largest | climbed after the warm-up | may climb | |")
+    print("\n| | start | mean after the warm-up | maximum | rise after the warm-up | limit | |")
     print("|---|--:|--:|--:|--:|--:|---|")
     is_flat = True
     for key, (name, part, least) in FLAT.items():
@@ -148,11 +148,11 @@ def report(samples):
         largest = max(sample[key] for sample in samples)
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
     rows = open_files.judge(judged)
-    print("\n| After the warm-up | found | may be | largest | |")
+    print("\n| After the warm-up | found | limit | maximum | |")
     print("|---|--:|--:|--:|---|")
     for row in rows:
         verdict = "good" if row["is_good"] else "**leaks**"
         print(f"| {row['name']} | {row['found']:.0f} | {row['bound']:.0f} | {row['largest']} | {verdict} |")
     is_good = is_flat and all(row["is_good"] for row in rows)
-    print(f"\nsoak: {'nothing climbs and nothing leaks' if is_good else 'FAILED, see the rows in bold'}")
+    print(f"\nsoak: {'nothing rises and nothing leaks' if is_good else 'FAILED, see the rows in bold'}")
     return is_good

@@ -335,10 +335,10 @@ def targets(results):
         cells = results.get(rival, {})
         for name in dict.fromkeys(name for name, _, _ in cells):
             ours, theirs = cells[name, CONNECTIONS, "Tenon"], cells[name, CONNECTIONS, rival]
-            yield Target(f"{name} of {rival}", rpc_table.ratio(cells, name, CONNECTIONS, "Tenon", rival), least, least)
+            yield Target(f"{name} ÷ {rival}", rpc_table.ratio(cells, name, CONNECTIONS, "Tenon", rival), least, least)
             has_both = ours and theirs and ours["p99_micros"] and theirs["p99_micros"]
             late = ours["p99_micros"] / theirs["p99_micros"] if has_both else None
-            yield Target(f"{name}: p99 of {rival}'s", late, 1.0, 1.0, is_less_better=True)
+            yield Target(f"{name}: p99 ÷ {rival}", late, 1.0, 1.0, is_less_better=True)
 
 
 def measure(options, folder):
