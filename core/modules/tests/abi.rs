@@ -1,5 +1,5 @@
-//! The promise of the boundary: what was built once, by whatever compiler and with whatever options, keeps loading; what
-//! does not match is refused with both numbers.
+//! The guarantees of the ABI: a plugin that was built once, with any compiler and options, keeps loading; a plugin whose
+//! numbers do not match is refused with both numbers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ use tenon_host::{Caller, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::PluginPlan;
 
-/// Builds the plugin that has its own copy of the definitions.
+/// Builds the plugin that has its own copy of the ABI's definitions.
 fn bare_plugin(folder: &Path, flags: &[&str]) -> PathBuf {
     let library = folder.join("libbare.so");
     let mut compile = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
@@ -98,7 +98,7 @@ async fn a_plugin_whose_panics_abort_ends_its_own_process_only() {
     while process_of(&test, "bare").is_none() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    // Its number is known an instant before it serves.
+    // The process number is known an instant before the plugin serves.
     while ask(&router, "bare_echo", "[2]").await != "[2]" {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

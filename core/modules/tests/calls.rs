@@ -1,4 +1,4 @@
-//! Calls: what a plugin can do to its caller and to the node, and what it cannot.
+//! Calls: how a plugin can affect its caller and the node, and how it cannot.
 
 mod support;
 
@@ -158,7 +158,7 @@ async fn a_context_that_outlives_its_call_does_no_harm() {
 
     assert_eq!(call(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
 
-    // Its own account is what is left of it: no deadline and no caller.
+    // Work of the plugin itself has neither a deadline nor a caller.
     assert_eq!(call(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
@@ -233,7 +233,7 @@ async fn a_plugins_requests_are_made_for_its_caller_in_both_isolations() {
     let (apart, inside) = (processes::host(), TestModules::with_misbehaving());
     processes::misbehaving(&apart);
 
-    // By the names under which the host knows them, whatever they call themselves.
+    // By their names in the host, not those in their manifests.
     for (test, name) in [(&apart, "bad"), (&inside, "tenon_test_misbehaving")] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let origins = Arc::clone(&seen);

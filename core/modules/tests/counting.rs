@@ -1,4 +1,4 @@
-//! What is counted of calls.
+//! Counters of calls.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

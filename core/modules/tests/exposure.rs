@@ -1,4 +1,4 @@
-//! What a caller's endpoint shows: namespaces, single methods, and never what has no name for callers.
+//! What an endpoint exposes: namespaces and single methods, and never internal methods.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -21,7 +21,7 @@ fn refusing(patterns: &[&str]) -> Caller {
     Caller::new(Exposure::of(["counter", "abacus"]).refusing(patterns), CallContext::new())
 }
 
-/// Which of the counter's methods answer.
+/// The methods of the counter that answer.
 async fn answering(router: &Router, caller: &Caller) -> Vec<&'static str> {
     let names = [
         "counter_next",
@@ -58,7 +58,7 @@ async fn a_method_that_is_refused_by_one_of_its_names_is_refused_by_all() {
     for pattern in ["counter_next", "abacus_next", "*_next", "counter_N*"] {
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");
     }
-    // `abacus_settings` is a method of its own behind the other name of `counter_settings`.
+    // `abacus_settings` is a separate method whose name is also the other name of `counter_settings`.
     for pattern in ["counter_settings", "abacus_settings"] {
         let rest = ["counter_next", "abacus_next", "counter_subscribe", "abacus_subscribe"];
         assert_eq!(answering(&router, &refusing(&[pattern])).await, rest, "{pattern}");

@@ -1,4 +1,4 @@
-//! What is loaded, and what is refused by name.
+//! Libraries that are loaded, and libraries that are refused with their name.
 
 mod support;
 

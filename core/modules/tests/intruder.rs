@@ -1,4 +1,4 @@
-//! A plugin that tries to get beyond its grants: by questions, file names, limits, frames and system calls.
+//! A plugin that tries to exceed its grants: with requests, file names, limits, frames and system calls.
 
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
@@ -30,7 +30,7 @@ fn host(granted: &[Capability], change: impl FnOnce(&mut tenon_isolation::Isolat
     host_within(&MemoryBudget::unbounded(), granted, change)
 }
 
-/// The same, drawing on this budget.
+/// The same, with this memory budget.
 fn host_within(
     memory: &MemoryBudget,
     granted: &[Capability],
@@ -73,7 +73,7 @@ async fn no_attempt_of_a_foreign_plugin_gets_anywhere() {
     }
 }
 
-/// Without the sandbox, which the operator gives up by name, the same attempts get in: they are real ones.
+/// Without the sandbox, which the operator has disabled for this plugin, the same attempts succeed: so they are real.
 #[tokio::test]
 async fn the_attempts_are_real() {
     let test = TestModules::with_options(|options| {
@@ -98,7 +98,7 @@ async fn each_grant_opens_only_the_named_capability() {
         let router = test.modules.router();
         let questions = names(&router, "intruder_attempts").await;
         for name in questions.into_iter().filter(|name| name.contains(": ")) {
-            // Without a publisher an event that may be listened to never comes.
+            // Nothing publishes the permitted event, so it never arrives.
             if (granted, name.as_str()) == (Capability::ReadChain, "ReadChain: events") {
                 continue;
             }
@@ -134,7 +134,7 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
     assert_eq!(heads.load(Ordering::Relaxed), 0, "a frame is checked whatever its origin");
 }
 
-/// Seen: a plugin that does not read what it asks for drove the node to gigabytes in seconds.
+/// Before there was a limit, a plugin that did not read its answers made the node use gigabytes within seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_it_may() {
     const PAUSE: usize = 1 << 20;
@@ -160,10 +160,10 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
 
     let asked: u64 = asked.parse().expect("a number");
     assert!(asked >= 1000, "it asked {asked} times");
-    // What waits may pass the bound by the one answer that reached it.
+    // The waiting data may exceed the limit by the one answer that reached it.
     assert!(most > 0 && most <= PAUSE + 200_000, "{most} bytes were held");
     assert!(counted > most / 2, "{counted} bytes of frames were counted in the budget, {most} were held");
-    // The plugin has read on: what it was sent is given back.
+    // The plugin has continued to read, so the memory of the sent frames is released.
     while frames() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -173,7 +173,7 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
 async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
     const SHARE: usize = 1 << 20;
     let memory = MemoryBudget::new(MemoryLimits { total: 8 * SHARE, client: SHARE });
-    // Its own bounds would let it have more.
+    // Its own limits would permit more.
     let test = host_within(&memory, &[Capability::ReadChain], |processes| processes.pause_at = 4 * SHARE);
     let answer = "x".repeat(100_000);
     let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
@@ -190,7 +190,7 @@ async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
         }
     }
 
-    // It is not listened to once half of its share waits for it.
+    // The node stops reading from the plugin once half of its share waits to be read by it.
     assert!(most > SHARE / 4 && most <= SHARE, "{most} bytes were held");
     serves_again(&test.modules.router(), "intruder_endings").await;
 }

@@ -217,7 +217,7 @@ async fn a_call_that_is_never_answered_ends_at_the_longest_time() {
     assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
 }
 
-/// What each way to die says to the caller. All others are served meanwhile, by the other plugin.
+/// The caller's error for each way in which a process can end. The other plugin serves meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
     let test = TestModules::with_options(|options| in_processes(options, |processes| processes.restarts = 100));
@@ -285,7 +285,7 @@ async fn the_sandbox_refuses_files_network_threads_and_programs() {
     let test = host();
     let router = hostile(&test);
 
-    // Each answers the error number of its attempt.
+    // Each returns the error number of its attempt.
     for (method, refused) in [
         ("hostile_open", &["1"][..]),
         ("hostile_create", &["1"]),

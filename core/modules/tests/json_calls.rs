@@ -1,4 +1,4 @@
-//! Calls that plugins make of methods of other namespaces, in this process and from processes of their own.
+//! Calls by plugins of methods of other namespaces, in this process and from processes of their own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -32,7 +32,7 @@ fn host(isolation: Isolation, grants: &[Capability]) -> TestModules {
 }
 
 async fn ask(test: &TestModules, method: &str, params: &str) -> String {
-    // What the client's endpoint shows is not what its plugins may call.
+    // The exposure of the client's endpoint does not restrict the calls of plugins.
     let caller = Caller::new(Exposure::of(["caller"]), CallContext::new());
     let answer = test.modules.router().call_method(method, Some(params), &caller).await;
     answer.map_or_else(|failure| format!("{}: {}", failure.code.0, failure.message), text)
@@ -59,9 +59,9 @@ async fn a_method_can_do_no_more_for_a_plugin_than_that_was_granted() {
         for method in ["caller_version", "caller_ownVersion"] {
             assert_eq!(ask(&test, method, "[]").await, refused, "{method}, {isolation:?}");
         }
-        // What asks nothing of the node needs no grant.
+        // A method that sends no request to the node needs no grant.
         assert!(ask(&test, "caller_hash", "[\"0x\"]").await.starts_with("\"0xc5d2"), "{isolation:?}");
-        // A client that asks itself is not bounded by it.
+        // The limit does not apply to calls that a client makes itself.
         let version = test.modules.router().call_method("web3_clientVersion", None, &Caller::local()).await.unwrap();
         assert_eq!(text(version), "\"Tenon/test\"");
     }

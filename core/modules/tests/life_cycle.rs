@@ -1,4 +1,4 @@
-//! KnownPlugins that come, go and are replaced while they are used.
+//! Plugins that are loaded, unloaded and replaced while they are used.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -175,7 +175,7 @@ async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
         tokio::spawn(async move {
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
-                // Never so fast that the bus has to leave events out.
+                // Slow enough that the bus drops no events.
                 while number > received.load(Ordering::Acquire) {
                     tokio::task::yield_now().await;
                 }
@@ -386,7 +386,7 @@ async fn libraries_of_other_users_are_refused_and_nothing_changes() {
     let (inner, stranger) = (test.folder.path().join("hello.so"), Some(4711));
     fs::copy(rust_plugin("tenon-example-hello"), &inner).unwrap();
     if !rustix::process::geteuid().is_root() {
-        // Only root can give files away; `library_cache` tests the same with owners that it makes up.
+        // Only root can change the owner of files; `library_cache` tests the same with made-up owners.
         assert!(chown(&inner, stranger, None).is_err());
         return;
     }
@@ -458,7 +458,7 @@ async fn copies_that_are_mapped_stay_until_the_next_start_removes_them() {
     let copies = || fs::read_dir(&cache).unwrap().count();
     assert_eq!(copies(), 4);
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
-    // Nothing of the process before is mapped in this one.
+    // Nothing of the previous process is mapped in this one.
     let plan = PluginPlan::new("counter", &builds[0]);
     let next = TestModules::over(test.folder);
     next.modules.start(&[plan]).unwrap();
@@ -524,7 +524,7 @@ async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
     test.modules.start(&[PluginPlan::new("hello", rust_plugin("tenon-example-hello"))]).unwrap();
     let disable = async || test.modules.change("hello", ModuleChange::Disable, true).await.unwrap_err();
 
-    // There is no folder for the file.
+    // The folder of the file does not exist.
     for _ in 0..2 {
         let error = disable().await;
         assert!(matches!(error, ModuleError::NotKept { .. }), "{error}");
@@ -559,7 +559,7 @@ async fn one_that_fails_at_start_is_noted_and_only_a_required_one_stops_the_star
     assert_eq!((modules[0].state, modules[1].state), (ModuleState::Failed, ModuleState::Enabled));
     assert!(modules[0].reason.as_ref().unwrap().ends_with("did not start: told to refuse"));
     assert!(required.unwrap_err().to_string().ends_with("did not start: told to refuse"));
-    // A mended one is enabled like any other.
+    // A corrected one is enabled like any other.
     let settings = Some("{}".to_owned());
     test.modules
         .change("counter", ModuleChange::Replace { path: None, settings, terms: ModuleTerms::NONE }, true)
@@ -610,7 +610,7 @@ async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
     let list = test.bus.call(ListModules, &context).await.unwrap();
     let info = test.bus.call(GetModule { name: "bad".to_owned() }, &context).await.unwrap();
     let request = ChangeModule { name: "bad".to_owned(), change: ModuleChange::Unload, waits_for_drain: true };
-    // A caller that leaves at once leaves no half of an operation behind.
+    // If the caller disconnects immediately, the operation is still completed.
     let leaving = test.bus.clone();
     drop(tokio::spawn(async move { leaving.call(request, &CallContext::new()).await }));
 

@@ -1,4 +1,4 @@
-//! Every way in which a plugin can misbehave: its callers get one clear error, others are unharmed, and operators see it in
+//! Misbehaving plugins: their callers get one clear error, others are not affected, and operators see the fault in
 //! `moduleInfo` and in the log.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -65,7 +65,7 @@ fn faults(test: &TestModules) -> ModuleFaults {
     test.modules.info("bad").unwrap().faults
 }
 
-/// A plan of the misbehaving plugin with bounds of its own.
+/// A plan of the misbehaving plugin with its own limits.
 fn limited(isolation: Isolation, limits: PluginLimits) -> PluginPlan {
     let mut plan = plan(rust_plugin("tenon-test-misbehaving"), "{}");
     (plan.isolation, plan.limits) = (Some(isolation), limits);
@@ -94,7 +94,7 @@ async fn module_info_and_the_log_report_each_end_of_a_process() {
         assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"), "{method}");
         let ModuleFaults { restarts, last_end, failed_calls, .. } = faults(&test);
         assert_eq!((restarts, last_end.as_deref()), (count, Some(reason)), "{method}");
-        // One for the call itself, and one for each that asked before it served again.
+        // One for the call itself, and one for each call before the plugin served again.
         assert!(failed_calls >= count, "{method}: {failed_calls}");
         assert!(log.holds(&format!("reason=\"{reason}\"")), "{method}");
     }
@@ -110,7 +110,7 @@ async fn a_silent_process_is_ended_and_its_caller_gets_an_error() {
     let router = hostile(&test);
     let process = process_of(&test, "bad").unwrap();
 
-    // Stopped as a whole, its own watchdog does not see anything either.
+    // The whole process is stopped, so its own watchdog does not run either.
     let stopped = std::process::Command::new("kill").args(["-STOP", &process.to_string()]).status().unwrap();
     let failure = call(&router, "hostile_true", "[]").await.unwrap_err().message;
 
@@ -193,7 +193,7 @@ async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_ru
 
         assert_eq!(call(&router, "bad_log", "[500]").await.as_deref(), Ok("500"));
 
-        // Twenty at once, and a few that became due meanwhile. From a process they arrive after the answer.
+        // Twenty together, and a few that became due meanwhile. From a process they arrive after the answer.
         while faults(&test).omitted_lines < 400 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -29,7 +29,7 @@ fn fixed_reason(info: &ModuleInfo) -> Option<String> {
     }
 }
 
-/// A part that notes what is done with it, and does not start when told so.
+/// A part that records the operations on it, and fails to start if a test says so.
 #[derive(Clone, Default)]
 struct Part {
     steps: Arc<Mutex<Vec<&'static str>>>,

@@ -1,4 +1,4 @@
-//! A plugin's own storage and own work: apart from those of others, the same in both isolations, there again after a
+//! Storage and background work of plugins: separate for each plugin, the same in both isolations, and kept across a
 //! replacement and a restart.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
@@ -26,7 +26,7 @@ use tenon_host::{Caller, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::{ModuleOptions, PluginPlan};
 
-/// Spaces in memory. Only as right as these tests need: `modules/storage` has the rules and their tests.
+/// Storage spaces in memory, as complete as these tests need. `modules/storage` has the rules and their tests.
 #[derive(Debug, Default)]
 struct MemorySpaces(Mutex<BTreeMap<(String, Bytes), Bytes>>);
 
@@ -97,13 +97,13 @@ async fn ask(router: &Router, method: &str, params: &str) -> String {
     }
 }
 
-/// How often the plugin's own work was begun, and went on.
+/// How often the plugin's background work was started, and how often it made progress.
 async fn ticks(router: &Router) -> (u64, u64) {
     let text = ask(router, "keeper_ticks", "[]").await;
     serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// Waits until the plugin's own work has gone on.
+/// Waits until the plugin's background work has made progress.
 async fn ticks_beyond(router: &Router, count: u64) -> (u64, u64) {
     loop {
         let now = ticks(router).await;
@@ -281,7 +281,7 @@ async fn own_work_that_fails_starts_again_and_so_does_that_of_a_killed_process()
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    // The killed one went on until its end, whatever was read before.
+    // The killed process continued to count until its end.
     let (_, count) = ticks(&router).await;
     assert_eq!(ticks_beyond(&router, count).await.0, 4, "begun again in the new process");
 }

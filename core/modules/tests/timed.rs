@@ -1,4 +1,4 @@
-//! KnownPlugins that are enabled for a time.
+//! Plugins that are enabled for a time.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -18,7 +18,7 @@ fn start(folder: &Path, is_enabled: bool) -> TestModules {
     test
 }
 
-/// Where the plugin stands, and when it ends.
+/// The state of the plugin, and the time at which it is disabled.
 fn hello(test: &TestModules) -> (ModuleState, Option<u64>) {
     let info = test.modules.info("hello").unwrap();
     (info.state, info.until)
@@ -42,7 +42,7 @@ async fn it_ends_when_its_time_is_over_and_stays_so() {
     change(&test, ModuleChange::EnableFor { seconds: 1 }).await.unwrap();
     assert!(hello(&test).1.is_some());
 
-    // The state is there a moment before the end is forgotten.
+    // The state changes a moment before the stored end is removed.
     until_disabled(&test).await;
     while hello(&test).1.is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -88,14 +88,14 @@ async fn the_end_outlasts_the_node_whatever_the_settings_want() {
         assert_eq!(hello(&second), (ModuleState::Enabled, end));
         second.modules.shutdown(Duration::from_secs(1)).await;
 
-        // The node was off when the time was over.
+        // The time ended while the node was off.
         let file = folder.path().join("modules.json");
         let text = fs::read_to_string(&file).unwrap().replace(&end.unwrap().to_string(), "1");
         fs::write(&file, text).unwrap();
         let third = start(folder.path(), is_wanted);
         assert_eq!(hello(&third), (ModuleState::Disabled, None));
         assert_eq!(hello(&start(folder.path(), is_wanted)).0, ModuleState::Disabled);
-        // The settings have the last word.
+        // The settings take precedence.
         assert_eq!(hello(&start(folder.path(), !is_wanted)).1, None);
     }
 }

@@ -26,12 +26,12 @@ use tenon_host::{BUILT_IN_LIST, BuiltIns, NamespaceAlias, PluginFolder, VouchedB
 use tenon_isolation::{Isolation, IsolationOptions, PluginLimits};
 use tenon_modules::{ModuleOptions, PluginPlan};
 
-/// Takes the list of built-in plugins away.
+/// Removes the list of built-in plugins.
 fn not_listed(options: &mut ModuleOptions) {
     options.built_ins = BuiltIns::default();
 }
 
-/// What a case changes in a host's options.
+/// A case's change of the host's options.
 type ChangeOptions = Box<dyn FnOnce(&mut ModuleOptions)>;
 
 const NET: &str = "tenon-plugin-net";
@@ -50,7 +50,7 @@ fn other_build(folder: &Path, crate_name: &str, name: &str) -> PathBuf {
     path
 }
 
-/// A host that was built with `net`, and for which everything else is foreign.
+/// A host with `net` as its only built-in plugin; everything else is foreign.
 fn host(change: impl FnOnce(&mut ModuleOptions)) -> TestModules {
     let test = TestModules::with_options(|options| {
         in_processes(options, |_| {});
@@ -85,7 +85,7 @@ fn replace(path: &Path, is_vouched_for: bool) -> ModuleChange {
 #[tokio::test]
 async fn a_foreign_plugin_is_granted_nothing_and_runs_in_a_process_whatever_its_file_is_called() {
     let test = host(|_| {});
-    // Called like a built-in one, and asking for the same.
+    // It has the name of a built-in plugin, and requests the same capabilities.
     let foreign = other_build(test.folder.path(), BAD, "libtenon_plugin_mine.so");
     let renamed = test.folder.path().join("whatever.so");
     fs::copy(rust_plugin(NET), &renamed).unwrap();
@@ -184,7 +184,7 @@ async fn an_unknown_build_never_takes_the_place_of_a_built_in_plugin_unless_the_
         standing(&vouched),
         ("vouched", "in-process", plugin_of(&before).granted.iter().map(|one| one.name()).collect())
     );
-    // The word is for that build, not for the next one.
+    // The operator has vouched for that build, not for the next one.
     let third = other_build(test.folder.path(), NET, "third.so");
     assert!(test.modules.change("net", replace(&third, false), true).await.is_err());
     test.modules.change("net", replace(&rust_plugin(NET), false), true).await.unwrap();
@@ -232,7 +232,7 @@ async fn run_time_grants_and_trust_survive_the_host() {
     assert_eq!(standing(&second.modules.info("mine").unwrap()), ("foreign", "process", vec!["ReadNode"]));
     assert_eq!(standing(&second.modules.info("hello").unwrap()), ("vouched", "in-process", vec![]));
     second.modules.shutdown(Duration::from_secs(1)).await;
-    // What lies at the path of a build that was vouched for is another one now.
+    // The path of the vouched build now has another build.
     fs::OpenOptions::new().append(true).open(&own).unwrap().write_all(b"x").unwrap();
     assert_eq!(standing(&start().modules.info("hello").unwrap()), ("foreign", "process", vec![]));
 }
@@ -254,7 +254,7 @@ async fn a_foreign_plugin_never_runs_in_the_node_unless_the_operator_vouches_for
     assert_eq!(standing(&test.modules.info("mine").unwrap()), ("vouched", "in-process", vec!["ReadNode"]));
 }
 
-/// A host whose plugins' processes find a kernel that lacks something.
+/// A host whose plugins' processes run on a simulated kernel that lacks a protection.
 fn host_without(what: &str) -> TestModules {
     host(|options| {
         let program = env!("CARGO_BIN_EXE_tenon-plugin-child");
@@ -314,7 +314,7 @@ async fn without_processes_a_foreign_plugin_is_refused_and_not_run_in_the_node()
 
 #[tokio::test]
 async fn a_foreign_build_never_gets_a_namespace_of_a_built_in_plugin() {
-    // Under a name that comes before it.
+    // Under a name that sorts before it.
     let test = host(|_| {});
     let foreign = other_build(test.folder.path(), NET, "aaa.so");
     let terms = |is_vouched_for| ModuleTerms { grant: None, is_vouched_for };
@@ -332,7 +332,7 @@ async fn a_reserved_namespace_stays_closed_to_foreign_builds_in_every_order_and_
     let net = PluginPlan::new("net", rust_plugin(NET));
     let disabled = PluginPlan { is_enabled: false, ..net.clone() };
     let gone = PluginPlan::new("net", "/nowhere/libtenon_plugin_net.so");
-    // What the host is told, and what starts beside the foreign build, whose name comes before and after that.
+    // The host's options, and the plugin that starts together with the foreign build, whose name sorts before and after it.
     let cases: [(&str, ChangeOptions, Vec<PluginPlan>); 6] = [
         ("enabled", Box::new(|_| {}), vec![net]),
         ("disabled", Box::new(|_| {}), vec![disabled]),
@@ -369,7 +369,7 @@ async fn plugins_that_are_slow_to_start_hold_up_neither_each_other_nor_the_node(
         ..PluginPlan::new(name, other_build(test.folder.path(), BAD, &format!("{name}.so")))
     };
     let test = host(|options| options.start_time = Duration::from_secs(3));
-    // One namespace: each waits for the one before to have failed.
+    // They have one namespace, so each starts after the previous one has failed.
     let plans = ["a", "b", "c"].map(|name| slow(&test, name, 60_000));
     let plans = [&plans[..], &[PluginPlan::new("net", rust_plugin(NET))]].concat();
 
@@ -381,7 +381,7 @@ async fn plugins_that_are_slow_to_start_hold_up_neither_each_other_nor_the_node(
     assert!(reasons[0].contains("its process was not ready within"), "{reasons:?}");
     assert!(reasons[1].contains("module b: not started, because the plugins used all of 3s to start"), "{reasons:?}");
     assert_eq!(modules[3].state, ModuleState::Enabled);
-    // The bound is that of the start: afterwards a plugin has its own.
+    // The limit applies to the start of the node; later operations use the plugin's own.
     let plan = slow(&test, "d", 10);
     test.modules.change("d", load(&plan.path, ModuleTerms::NONE), true).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a confined service reaches, tried by a process of its own: confinement is permanent.
+//! Tries what a confined service can still access, in a separate process because confinement is permanent.
 
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use tenon_sandbox::{Gap, Kept, confine, reaches_kernel};
 
-/// Set, it makes the test `child` the confined process; says whether devices are on.
+/// If set, the test `child` is the confined process; the value says whether devices are on.
 const ORDER: &str = "TENON_TEST_CONFINED_WITH_DEVICES";
 
 /// What the confined process could do, by name.

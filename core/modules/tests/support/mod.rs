@@ -1,4 +1,4 @@
-//! Where the tests' shared libraries come from.
+//! Shared libraries and hosts for the tests.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
@@ -50,7 +50,7 @@ pub(crate) fn c_library(library: &Path, source: &str, flags: &[&str]) -> PathBuf
     library
 }
 
-/// Compiles a plugin in C++ to a file in this folder; `None` where there is no compiler of it.
+/// Compiles a plugin in C++ to a file in this folder; `None` without a C++ compiler.
 pub(crate) fn cpp_plugin(folder: &Path, source: &str) -> Option<PathBuf> {
     let library = folder.join("libplugin_in_cpp.so");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -63,7 +63,7 @@ pub(crate) fn cpp_plugin(folder: &Path, source: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-/// A host over a bus, with a folder that goes away with it.
+/// A host over a bus, with a folder that is removed with it.
 pub(crate) struct TestModules {
     pub(crate) modules: Arc<ModuleRegister>,
     pub(crate) bus: Bus,
@@ -79,7 +79,7 @@ impl TestModules {
         Self::in_folder(tempfile::tempdir().expect("a folder for the test"), change)
     }
 
-    /// A host over the folder of another.
+    /// A host over the folder of another host.
     pub(crate) fn over(folder: TempDir) -> Self {
         Self::in_folder(folder, |_| {})
     }
@@ -87,7 +87,7 @@ impl TestModules {
     fn in_folder(folder: TempDir, change: impl FnOnce(&mut ModuleOptions)) -> Self {
         let mut options = ModuleOptions::new(folder.path().join("cache"));
         options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
-        // What a test loads is its own, unless it is about others.
+        // Every build is vouched for, unless a test changes that.
         options.vouches_for_all = true;
         change(&mut options);
         let bus = Bus::new();
@@ -108,17 +108,17 @@ impl TestModules {
     }
 }
 
-/// What only a plugin has.
+/// The details that only a plugin has.
 pub(crate) fn plugin_of(info: &ModuleInfo) -> &PluginDetails {
     info.plugin().expect("it is a plugin")
 }
 
-/// What is known of a plugin's library.
+/// The details of a plugin's library.
 pub(crate) fn library_of(info: &ModuleInfo) -> &LibraryDetails {
     plugin_of(info).library.as_ref().expect("it has been opened")
 }
 
-/// The process of a plugin, while it has one.
+/// The process of a plugin, if it has one now.
 pub(crate) fn process_of(test: &TestModules, name: &str) -> Option<u32> {
     plugin_of(&test.modules.info(name).expect("it is known")).process
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-/// With `without-landlock` or `without-seccomp` as its first argument it is on a kernel that has not got it.
+/// The first argument `without-landlock` or `without-seccomp` simulates a kernel that lacks it.
 fn main() -> io::Result<()> {
     match std::env::args().nth(1).as_deref() {
         Some("without-landlock") => refuse(&[libc::SYS_landlock_create_ruleset], libc::EOPNOTSUPP)?,
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     tenon_isolation::run_plugin_child()
 }
 
-/// From now on these system calls fail.
+/// Makes these system calls fail from now on.
 fn refuse(calls: &[i64], error: i32) -> io::Result<()> {
     let rules: BTreeMap<_, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
     let failing = SeccompAction::Errno(error.unsigned_abs());

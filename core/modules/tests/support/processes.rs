@@ -36,7 +36,7 @@ pub(crate) fn misbehaving(test: &TestModules) -> Router {
     test.modules.router()
 }
 
-/// Starts the one in C that does what only unsafe code can.
+/// Starts the plugin in C that does what only unsafe code can do.
 pub(crate) fn hostile(test: &TestModules) -> Router {
     let library = test.folder.path().join("hostile.so");
     let library = c_library(&library, "tests/plugins/hostile.c", &[]);

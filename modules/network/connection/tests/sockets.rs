@@ -44,7 +44,7 @@ fn start_with(
 }
 
 impl Owner {
-    /// The next message, which is dealt with at once.
+    /// The next message, marked as processed.
     async fn message(&mut self) -> (usize, u64, Vec<u8>) {
         match self.events.recv().await {
             Some(Event::Message { protocol, code, payload, .. }) => (protocol, code, payload.to_vec()),
@@ -52,7 +52,7 @@ impl Owner {
         }
     }
 
-    /// Lets the peer in at both questions.
+    /// Admits the peer at both requests for admission.
     async fn admit(&mut self) {
         assert!(matches!(self.events.recv().await, Some(Event::Authenticated(_))));
         self.urgent.send(Command::Admit).await.unwrap();
@@ -155,7 +155,7 @@ async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_com
         let (written, answer) = tokio::join!(written, one.message());
         written.unwrap();
         assert_eq!(answer, (0, 4, vec![7; 100_000]));
-        // Nothing more is read of a peer whose question is still in hand.
+        // Nothing more is read from a peer whose request is not answered yet.
         assert!(other.events.try_recv().is_err());
         drop(question);
     }

@@ -21,7 +21,7 @@ const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 /// Port of NAT-PMP and PCP.
 const CONTROL_PORT: u16 = 5351;
 
-/// What a router was asked.
+/// The requests that a router received.
 #[derive(Default)]
 struct Router {
     /// Lifetime in seconds, by transport (`TCP`, `UDP`) and port.
@@ -145,7 +145,7 @@ fn text<'a>(body: &'a str, name: &str) -> &'a str {
     body.split(&format!("<{name}>")).nth(1).and_then(|rest| rest.split("</").next()).unwrap_or_default()
 }
 
-/// A UPnP router; with `is_permanent` it refuses mappings that end.
+/// A UPnP router; with `is_permanent` it refuses mappings with a lifetime.
 async fn upnp_router(is_permanent: bool) -> (SocketAddr, Arc<Router>, Vec<JoinHandle<()>>) {
     let router = Arc::new(Router::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -319,7 +319,7 @@ async fn any_takes_the_router_that_answers() {
     keeps(NatSettings { ssdp, ..settings(Mechanism::Any) }, &router, 1_200).await;
 }
 
-/// A start waits for nothing, and a stop not for a search.
+/// A start waits for nothing, and a stop does not wait for a search.
 #[tokio::test]
 async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     let address = IpAddr::V4(Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 4));
@@ -341,7 +341,7 @@ async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
-/// Anything may answer: none of it is taken for a mapping.
+/// Any bytes can arrive as an answer; none of them is accepted as a mapping.
 #[tokio::test]
 async fn wrong_answers_map_nothing() {
     let address = Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 5);

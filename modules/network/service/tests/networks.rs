@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Far more than anything here takes; a test that waits so long has failed.
+/// Far longer than any step takes: a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes every block whose parent is the head.
@@ -279,7 +279,7 @@ async fn a_peer_of_another_chain_is_not_kept() {
         }
     };
     let error = timeout(PATIENCE, gone).await.unwrap().unwrap();
-    // Who of both sees it first tells the other.
+    // Whichever side notices it first tells the other.
     assert!(error.contains("NetworkId mismatch") || error.contains("subprotocol error"), "{error}");
 }
 
@@ -301,7 +301,7 @@ async fn silent_connections_are_closed_and_do_not_keep_peers_out() {
         let read = timeout(PATIENCE, stream.read(&mut byte)).await.unwrap();
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
-    // It is dialed again once its first attempt failed for want of a place.
+    // It is dialed again after its first attempt failed because all places were taken.
     node.wait_for(knows_heads).await;
 }
 

@@ -1,4 +1,4 @@
-//! What does a step cost a script, shown alone or together with others? And what does a process cost?
+//! What does a step of a script cost, sent alone or together with others? What does starting a process cost?
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a bench")]
 
@@ -18,7 +18,7 @@ const LOOK: &str = "{a: {}, step: function(log, db) { var op = log.op.toString()
     if (op == 'SLOAD') log.stack.peek(0); }, fault: function() {}, result: function() {}}";
 const STATE: &str = "{step: function(log, db) { db.getNonce(log.contract.getAddress()); }, fault: function() {}, result: function() {}}";
 
-/// Steps of the ordinary kind: ten values on the stack, of which one changes.
+/// Typical steps: ten values on the stack, one of which changes.
 fn steps(count: usize) -> Vec<Event> {
     let step = |index: usize| StepFacts {
         pc: index as u64,

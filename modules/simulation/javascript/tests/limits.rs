@@ -1,4 +1,4 @@
-//! Scripts that are wrong, or that want too much.
+//! Faulty scripts, and scripts that exceed their limits.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -107,7 +107,7 @@ fn scripts_that_loop_end_at_their_deadline() {
         "{fault: function() {}, result: function() { for (;;) { try { for (;;) {} } catch (e) {} } }}",
         "(function() { for (;;) {} })()",
         "{fault: function() {}, result: function() { return {toJSON: function() { for (;;) {} }}; }}",
-        // Inside the engine's own functions nothing interrupts it: the node ends the process.
+        // Nothing interrupts the engine inside its own functions, so the node ends the process.
         "{fault: function() {}, result: function() { var a = (1n << 500000n) - 1n; for (var i = 0; i < 1000; i++) { a * a; } }}",
         "{fault: function() {}, result: function() { return /^(a+)+$/.test('a'.repeat(40) + 'b'); }}",
     ];

@@ -1,4 +1,4 @@
-//! What a script sees.
+//! The objects that a script gets.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -7,7 +7,7 @@ mod support;
 use support::{host, result_of};
 use tenon_javascript::Dialect;
 
-/// A script that keeps what `step` evaluates at each step.
+/// A script that collects the value of an expression at each step.
 fn at_steps(expression: &str) -> String {
     format!(
         "{{seen: [], step: function(log, db) {{ this.seen.push({expression}); }}, fault: function() {{}}, result: function() {{ return this.seen; }}}}"

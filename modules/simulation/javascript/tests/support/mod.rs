@@ -1,4 +1,4 @@
-//! Scripts over a run that the test makes up.
+//! Runs scripts over made-up steps.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub(crate) fn host_with(options: ScriptOptions) -> ScriptHost {
     ScriptHost::new(ScriptOptions { program, ..options })
 }
 
-/// Waits this long for a script whose caller stays.
+/// Time limit of a script whose caller stays connected.
 pub(crate) fn waiting(time: Duration) -> Waiting {
     Waiting { deadline: Instant::now() + time, should_stop: Box::new(|| false) }
 }
@@ -121,7 +121,7 @@ pub(crate) fn run() -> RunFacts {
     }
 }
 
-/// The result of a script over all of it.
+/// The result of a script over the whole run.
 pub(crate) fn result_of(host: &ScriptHost, source: &str, dialect: Dialect) -> Result<String, ScriptError> {
     result_within(host, source, dialect, Duration::from_secs(60))
 }

@@ -23,7 +23,7 @@ const GROUP: usize = 32;
 /// The engines' clock, Unix seconds.
 const NOW: u64 = 1_000_000_000;
 
-/// What is wrong with certificates, by the height of the block that carries them.
+/// The faults of certificates, by the height of the block that carries them.
 #[derive(Clone, Copy)]
 enum Wrong {
     /// Signed by keys that are no masternodes.
@@ -147,7 +147,7 @@ fn a_forged_certificate_in_between_is_accepted_only_if_sampled_and_bound() {
         let network = Network::ending(LONG_AGO, &[(number, Wrong::Strangers)]);
         assert_eq!(refused_at(network.verify(false, GROUP)), Some(number));
         assert_eq!(network.verify(true, GROUP), None, "block {number}");
-        // A header that comes alone is bound to nothing.
+        // A header that arrives alone is not bound by a later one.
         assert_eq!(refused_at(network.verify(true, 1)), Some(number));
     }
 }
