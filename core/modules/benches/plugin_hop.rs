@@ -3,7 +3,7 @@
 //! Measures the path of every request behind a front-end: route look-up, the call into the shared library, decoding of JSON
 //! parameters, a read over the bus, the result as JSON bytes. The aim is a microsecond.
 
-#![allow(clippy::expect_used, reason = "a measurement that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the measurement")]
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 
 #[path = "../tests/support/mod.rs"]

@@ -3,7 +3,7 @@
 //! Alone: one caller on a worker of the node's runtime, which waits for every answer. Multiplexed: 64 callers on two
 //! workers over the plugin's one socket. The aims are 60 microseconds and 150,000 calls per second.
 
-#![allow(clippy::expect_used, reason = "a measurement that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the measurement")]
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 
 #[path = "../tests/support/mod.rs"]

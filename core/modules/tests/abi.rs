@@ -1,7 +1,7 @@
 //! The guarantees of the ABI: a plugin that was built once, with any compiler and options, keeps loading; a plugin whose
 //! numbers do not match is refused with both numbers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 mod support;
 

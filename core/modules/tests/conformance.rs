@@ -8,7 +8,7 @@ use support::{c_library, rust_plugin};
 use tenon_isolation::IsolationOptions;
 use tenon_modules::{CheckReport, ModuleError, check_plugin};
 
-#[allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#[allow(clippy::expect_used, reason = "a failed setup fails the test")]
 async fn check(library: &std::path::Path) -> Result<CheckReport, ModuleError> {
     let cache = tempfile::tempdir().expect("a folder for the test");
     let mut processes = IsolationOptions::of_program::<String>(env!("CARGO_BIN_EXE_tenon-plugin-child"), []);

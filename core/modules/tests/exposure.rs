@@ -1,6 +1,6 @@
 //! What an endpoint exposes: namespaces and single methods, and never internal methods.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Misbehaving plugins: their callers get one clear error, others are not affected, and operators see the fault in
 //! `moduleInfo` and in the log.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod support;
 

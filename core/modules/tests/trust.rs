@@ -1,6 +1,6 @@
 //! Trust in a build (built in, vouched for by the operator, or foreign), and its consequences.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 mod support;
 

@@ -174,7 +174,7 @@ fn pruning_keeps_the_trading_states_of_the_window_complete() {
         let last = stored.market.blocks() - 1;
         for index in 0..=last {
             stored.market.run_to(index);
-            // Each block prunes eight heights, so the window is reached at once.
+            // Each block prunes eight heights, so the window is reached immediately.
             assert!(stored.market.chain.oldest_state() >= FIRST.saturating_sub(5));
             if index % 5 == 4 {
                 stored = stored.kill();

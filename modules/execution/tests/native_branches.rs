@@ -1,4 +1,4 @@
-//! Branches of a native chain beside its head: they are executed, and their epochs come from their own blocks.
+//! Side branches of a native chain: they are executed, and their epochs are computed from their own blocks.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{collections::HashMap, path::Path, sync::Arc};

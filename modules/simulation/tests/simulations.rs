@@ -1,7 +1,7 @@
 //! Simulated blocks: effects of transactions on later ones, the rules that apply, and limits. `tests/conformance` runs the
 //! public suite's recorded cases.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::time::Duration;
 

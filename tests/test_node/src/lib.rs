@@ -11,7 +11,7 @@
     missing_docs,
     clippy::missing_panics_doc,
     clippy::unwrap_used,
-    reason = "test support: a failure here fails the test"
+    reason = "a failure fails the test"
 )]
 
 use std::{
@@ -98,12 +98,12 @@ impl MemoryChain {
         self.tables.write().refused = Some(number);
     }
 
-    /// Takes this many blocks of an import at once, and commits up to three of them together.
+    /// Accepts this many blocks of an import in one call, and commits up to three of them together.
     pub fn take_groups_of(&self, blocks: usize) {
         self.tables.write().group = blocks;
     }
 
-    /// The largest number of blocks that were offered at once.
+    /// The largest number of blocks that were offered in one call.
     pub fn longest_offer(&self) -> usize {
         self.tables.read().longest_offer
     }

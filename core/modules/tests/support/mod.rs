@@ -1,7 +1,7 @@
 //! Shared libraries and hosts for the tests.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 pub(crate) mod processes;
 
@@ -18,7 +18,7 @@ use tenon_bus::{Bus, CallContext};
 use tenon_host::PluginFolder;
 use tenon_modules::{ModuleOptions, ModuleRegister};
 
-/// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo leaves beside the test program.
+/// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo leaves next to the test program.
 pub(crate) fn rust_plugin(crate_name: &str) -> PathBuf {
     let library = libraries().join(format!("lib{}.so", crate_name.replace('-', "_")));
     assert!(library.exists(), "{} is a dev-dependency of tenon-modules and so was built", library.display());

@@ -295,7 +295,7 @@ async fn silent_connections_are_closed_and_do_not_keep_peers_out() {
     let peer = Node::start(3, |_| {}).await;
     peer.change(&node.enode().to_string(), PeerChange::Add).await.unwrap();
 
-    // Some are closed at once for being too many of one address, the others after the handshake's limit.
+    // Some are closed immediately, because their address has too many; the others at the time limit of the handshake.
     for stream in &mut silent {
         let mut byte = [0];
         let read = timeout(PATIENCE, stream.read(&mut byte)).await.unwrap();

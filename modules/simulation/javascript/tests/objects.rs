@@ -1,6 +1,6 @@
 //! The objects that a script gets.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod support;
 

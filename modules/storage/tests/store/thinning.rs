@@ -29,7 +29,7 @@ use crate::{
 const WINDOW: u64 = 6;
 const EVERY: u64 = 16;
 
-/// A store with a small window and near checkpoints, and without a cache in which old nodes would be found.
+/// A store with a small window, close checkpoints, and no cache that could contain old nodes.
 fn thinning(path: &Path, mode: Mode) -> Arc<Store> {
     thinning_with_cache(path, mode, 0)
 }
@@ -59,7 +59,7 @@ fn random_chain(random: &mut Random, length: u64) -> Maker {
     let mut maker = Maker::new();
     for number in 0..length {
         if number % 5 == 4 {
-            // A state that comes back: its nodes are superseded and created again and again.
+            // A repeating state: its nodes are superseded and created again and again.
             maker.add(vec![change(1, number % 2, &[(1, 1 + number % 2)])], &[]);
         } else {
             maker.add_random(random);
@@ -93,7 +93,7 @@ fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
     let mut random = Random::new();
     let mut maker = Maker::new();
     for _ in 0..80 {
-        // No state comes back, so that exactly the checkpoints' nodes are kept.
+        // No state repeats, so exactly the checkpoints' nodes are kept.
         let fresh = random.next();
         maker.add(vec![change(random.below(40), fresh, &[(random.below(5), fresh)])], &[]);
     }
@@ -226,7 +226,7 @@ fn a_branch_from_below_the_window_takes_the_place_of_the_chain() {
     let whole = StoreOptions { trie_window: 1_000, ..options(Mode::Archive) };
     let full = Store::open(full_folder.path(), whole).unwrap();
     fill(&full, &branches.commits[1]);
-    // What the branch is executed on.
+    // The state on which the branch is executed.
     let fork = &branches.commits[1][20];
     assert_proofs(&store, &full, fork);
 
@@ -324,7 +324,7 @@ fn a_folder_with_exact_checkpoints_goes_back_too_when_a_node_on_its_way_is_lost(
     let store = thinning(folder.path(), Mode::Archive);
     fill(&store, &maker.commits);
     drop(store);
-    // The root is on the way of every change.
+    // Every change also changes the root.
     let root = maker.commits[32].block.header.state_root;
     let key = [&[0; 32][..], root.as_slice()].concat();
     remove_nodes(folder.path(), [&key]);
@@ -344,7 +344,7 @@ fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lack
     let store = thinning(folder.path(), Mode::Archive);
     fill(&store, &maker.commits);
     drop(store);
-    // Nodes of block 32 that the checkpoints beside it do not share.
+    // Nodes of block 32 that the neighbouring checkpoints do not share.
     let mut lost = nodes_of_old_state(&maker, 32);
     for other in [16, 48] {
         let mut kept = BTreeSet::new();
@@ -415,7 +415,7 @@ fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again()
     let store = thinning(folder.path(), Mode::Archive);
     maker.commits[71..].iter().for_each(|commit| store.commit(commit).unwrap());
     maker.commits[60..].iter().for_each(|commit| assert_proofs(&store, &maker.store, commit));
-    // Below the first checkpoint of the kept states no trie could be made whole again.
+    // Below the first checkpoint of the kept states no complete trie could be computed.
     let refused = StoreError::Pruned { number: BlockNumber(62), oldest: BlockNumber(84) };
     assert_eq!(store.unwind(BlockNumber(62)), Err(refused));
     assert_eq!(store.head().number(), BlockNumber(90));
@@ -444,7 +444,7 @@ async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over
     assert!(refused == BusError::TimedOut || refused == late, "{refused:?}");
 }
 
-/// Allows so much and no more.
+/// Grants up to this amount.
 struct Small {
     stops: bool,
 }
@@ -533,7 +533,7 @@ fn commit_in_groups(store: &Store, commits: &[BlockCommit], random: &mut Random)
     }
 }
 
-/// A store that commits up to eight old blocks at once.
+/// A store that commits up to eight old blocks together.
 fn grouping(path: &Path, trie_cache_bytes: usize) -> Arc<Store> {
     let options = StoreOptions {
         old_group_blocks: 8,
@@ -627,7 +627,7 @@ fn the_tries_of_a_head_and_of_older_blocks_stay_readable_while_a_group_follows()
     let store = grouping(folder.path(), 0);
     store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
     commit_in_groups(&store, &maker.commits[1..=38], &mut random);
-    // By themselves, so that they are in a window.
+    // Committed one by one, so that they are in a window.
     maker.commits[39..=40].iter().for_each(|commit| store.commit(commit).unwrap());
     let heights = [20, 31, 38, 39, 40];
     let header = |number: usize| &maker.commits[number].block.header;

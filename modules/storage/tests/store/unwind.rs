@@ -11,7 +11,7 @@ use tenon_storage::Mode;
 /// Columns that keep records of abandoned branches: side blocks, and their trie nodes and code.
 const KEEPS_SIDE_BLOCKS: [&str; 6] = ["headers", "header_numbers", "bodies", "receipts", "trie", "codes"];
 
-/// Every record but the marks of heights at which a block was removed, which tell thinning what it cannot know.
+/// Every record except the marks of heights at which a block was removed; thinning uses these marks.
 fn dump_of_chain(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
     let mut records = dump(path);
     records.get_mut("meta").unwrap().retain(|key, _| !key.starts_with(b"removed/"));

@@ -31,7 +31,7 @@ struct BlockPlan {
     signed: Vec<(Address, B256)>,
 }
 
-/// A chain that grows block by block, with the model of its lists beside the engine's.
+/// A chain that grows block by block, with the lists of the model for comparison with the engine's.
 struct Simulation {
     chain: ModelledChain,
     engine: V1Engine,

@@ -34,7 +34,7 @@ fn committed(chain: &RecordedChain, carrier: u64) -> CertificateChain {
     CertificateChain::ending_with(extra_of(chain.at(carrier)).unwrap().quorum, &**chain).unwrap()
 }
 
-/// Adds a branch of four blocks beside the chain, with rounds higher by `later`.
+/// Adds a side branch of four blocks, with rounds higher by `later`.
 fn branch(chain: &RecordedChain, parent: u64, later: u64) -> Vec<SealedHeader> {
     let mut headers = vec![chain.at(parent).clone()];
     for number in parent + 1..=parent + 4 {
