@@ -1,5 +1,5 @@
 //! Compares a call over the bus with a direct function call.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement: a failure ends it, and nothing is a public interface")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement: a failure ends it")]
 
 use std::hint::black_box;
 

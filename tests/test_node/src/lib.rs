@@ -4,15 +4,10 @@
 //! Owns a [`MemoryChain`] that keeps blocks, receipts, trie nodes and the state of every height, and engines that check
 //! less than a real one ([`native::TrustingEngine`], [`sealess::SealessEngine`]).
 //!
-//! Invariant: nothing is checked here that a test could want to see refused by the code that it tests.
+//! Invariant: it checks nothing that the code under test may have to refuse.
 
 #![forbid(unsafe_code)]
-#![allow(
-    missing_docs,
-    clippy::missing_panics_doc,
-    clippy::unwrap_used,
-    reason = "a failure fails the test"
-)]
+#![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{
     collections::{BTreeMap, HashMap},
