@@ -9,7 +9,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 .PHONY: help dev build test mutants abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: build ## install what is missing, build, start the development network
 	dist/tenon dev
@@ -29,39 +29,39 @@ test: ## install what is missing, run all tests
 	@scripts/setup.sh test
 	scripts/test.sh
 
-conformance: build conformance-rpc ## run every case of the public suites; ARGS="--filter TEXT" for a part, "--data DIR" for other files
+conformance: build conformance-rpc ## run every case of the public suites; ARGS="--filter TEXT" selects cases, "--data DIR" uses other files
 	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
 
 conformance-rpc: build ## run the public JSON-RPC cases over every transport; RPC_ARGS="--filter TEXT" or "--data DIR"
 	@scripts/setup.sh test
 	$(CACHE)/python/bin/python tests/conformance/run.py $(RPC_ARGS)
 
-mutants: setup ## break each rule of the chain on purpose and run its test, which must fail (half an hour); ARGS="prague reward" for some
+mutants: setup ## break each rule of the chain on purpose and check that its test fails (half an hour); ARGS="prague reward" for some
 	tests/mutants/run.py $(ARGS)
 
-# Panics to order need debug assertions, figures of time a release: both are built.
-abuse: build ## kills, full disks, damaged files, rude clients, panics, in the long form, each against its bound; ARGS="kills clients" for a part
+# Deliberate panics need a debug build, time limits a release build, so both are built.
+abuse: build ## run the long abuse tests: kills, full disks, damaged files, hostile clients, panics (half an hour); ARGS="kills clients" for some
 	@scripts/setup.sh test
 	$(CARGO) build -p tenon-node $(PLUGIN_CRATES) -p tenon-test-misbehaving -p tenon-test-intruder
 	@scripts/list-plugins.sh $(TARGET_DIR)/debug
 	scripts/abuse.sh $(ARGS)
 
-fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
+fuzz: setup ## fuzz every parser of external bytes; FUZZ_SECONDS=3600 in all, ARGS="TARGET…" for some
 	scripts/fuzz.sh $(ARGS)
 
-bench: build ## measure the node beside its limit and its rivals, as ratios of one run (an hour); ARGS="--parts requests" for a part
+bench: build ## compare the node with a minimal server, anvil and the reference client (an hour); ARGS="--parts requests" for a part
 	@scripts/setup.sh test
 	$(CARGO) build --release -p tenon-bench -p tenon-bench-import -p tenon-bench-network
 	$(CARGO) bench --no-run -p tenon-modules --bench plugin_hop -p tenon-native-consensus --bench native_headers \
 	    -p tenon-signing-policy --bench decide
 	benches/run.py $(ARGS)
 
-soak: build ## full load for SECONDS (3600) or a million blocks: memory and open files must stay flat
+soak: build ## run full load for SECONDS (3600) or a million blocks; memory and open files must stay flat
 	$(CARGO) build --release -p tenon-bench
 	benches/run.py --soak $(or $(SECONDS),3600)
 
-# In the long form every figure is held against its bound; `make test` runs a short one that counts answers only.
-modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under full load, every answer checked; ARGS="--seed N" repeats
+# Checks every figure against its limit. `make test` runs a short form that only counts answers.
+modules-bench: setup ## run 1,000 life-cycle operations and 1,000 replacements under full load, and check every answer; ARGS="--seed N" repeats a run
 	$(CARGO) build --release -p tenon-node $(PLUGIN_CRATES) -p tenon-example-hello -p tenon-test-counter \
 	    -p tenon-test-misbehaving -p tenon-modules-bench
 	@scripts/list-plugins.sh $(TARGET_DIR)/release
@@ -69,7 +69,7 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-modules --bench plugin_hop --bench process_hop
 
-lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec, questions for the chain's family, JSON below the plugins, mutants that fit
+lint: setup ## run clippy with warnings as errors, and the checks of unsafe code, citations of docs/spec, chain families, JSON dependencies and mutants
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
 	scripts/check-citations.py
@@ -80,10 +80,10 @@ lint: setup ## clippy with warnings as errors, where unsafe code stands, citatio
 format: ## format the code
 	$(CARGO) fmt --all
 
-docs: setup ## build the API documentation, warnings as errors
+docs: setup ## build the API documentation with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-setup:
+setup: ## install what is missing for a build
 	@scripts/setup.sh build
 
 clean: ## remove dist/ and the build caches

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what a hardware wallet costs the node, with the project's simulator.
+"""Measures how a hardware wallet affects the node, with the project's simulator.
 
-  growth    how much p99 of a read over HTTP grows while the wallet signs without a pause, while a person thinks at the
-            wallet, and while signers leave at every step; alternating, the median round counts
-  exchange  an exchange with the wallet, including both sides and the system's datagrams: the time that a signing takes
-            for each kilobyte of data beyond the first, which is one exchange
-  decision  the signing service's decision with 10,000 rules (criterion)
+growth    how much the p99 of a read over HTTP grows while the wallet signs without a pause, while it waits for a person,
+          and while signing clients disconnect at every step; rounds alternate, and the median counts
+exchange  time of one exchange with the wallet, including both sides and the system's datagrams: what a signing takes for
+          each kilobyte of data beyond the first
+decision  the signing service's decision with 10,000 rules (criterion)
 
   benches/device.py [--seconds 2] [--rounds 5]
 """
@@ -141,7 +141,7 @@ def targets(found):
     for name, millis in found.items():
         if name.startswith("growth"):
             use = {"signs": "the wallet signs", "waits": "a person thinks", "leaves": "signers leave"}[name.removeprefix("growth, ")]
-            yield Target(f"p99 of reads while {use}, less quiet, ms", millis, 5, 1, is_less_better=True)
+            yield Target(f"p99 of reads while {use}, minus idle, ms", millis, 5, 1, is_less_better=True)
         elif name == "exchange":
             yield Target("an exchange with a wallet, both sides, ms", millis, 2, 0.5, is_less_better=True)
         else:

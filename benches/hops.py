@@ -1,4 +1,4 @@
-"""The cost of a call into a plugin and back, in the process and without a front-end."""
+"""The cost of a call into a plugin and back, in the node's process and without a front-end."""
 
 import criterion
 from targets import Target

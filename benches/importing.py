@@ -76,7 +76,7 @@ def load(arguments, folder):
 
 
 def heavy(arguments, folder):
-    """By number of accounts in the state: the import, and its steps alone."""
+    """The import and its separate steps, by number of accounts in the state."""
     results = {}
     for accounts in arguments.accounts:
         say(f"heavy chain over {accounts:,} accounts")
@@ -118,8 +118,8 @@ def items(data):
 
 
 def import_by_reference(binary, source, folder):
-    """A new node of the reference client that imports files of 30 blocks; only the calls are timed. Its bytes a block are
-    what its stopped archive has grown by."""
+    """A new node of the reference client that imports files of 30 blocks; only the calls are timed. Bytes per block are the
+    growth of its archive, measured after it has stopped."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="reference-", dir=folder))
     try:
         files = files_of_blocks(home / "blocks", source[1])
@@ -141,7 +141,7 @@ def import_by_reference(binary, source, folder):
 
 
 def folder_bytes(folder):
-    """Length of all files below a folder. Files may go meanwhile."""
+    """Length of all files below a folder. Files may be removed meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):
@@ -164,7 +164,7 @@ def files_of_blocks(home, chain):
 @contextlib.contextmanager
 def reference_node(binary, home, genesis, namespaces, *arguments, core=None):
     """A node of the reference client over the data folder `home`, which gets the genesis if it is new: its process and
-    its HTTP port. Interrupted at the end."""
+    its HTTP port. It is interrupted at the end."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([binary, "--datadir", str(home), "init", str(genesis)], check=True, **quiet)
     chain_id = json.loads(genesis.read_text())["config"]["chainId"]
@@ -215,7 +215,7 @@ def report(results):
     if results.get("load"):
         ours, theirs, alone = (results["load"][who] for who in ("tenon", "reference", "alone"))
         lines += ["native chain `load`: 270 blocks, 101,830 transactions, 3.24 Ggas", ""]
-        lines += ["| who | seconds | blocks/s | tx/s | Mgas/s | peak MB | of the reference |", "|---|--:|--:|--:|--:|--:|--:|"]
+        lines += ["| client | seconds | blocks/s | tx/s | Mgas/s | peak MB | rate ÷ reference |", "|---|--:|--:|--:|--:|--:|--:|"]
         for name, run in (("Tenon", ours), ("reference", theirs)):
             if run:
                 rates = [ours[what] / run["seconds"] for what in ("blocks", "transactions", "gas")]
@@ -226,8 +226,8 @@ def report(results):
                 )
         lines += ["", split_line(alone), f"overlapped: {alone['sum'] / ours['seconds']:.2f} times as fast", ""]
     if results.get("heavy"):
-        lines += ["heavy chain of the Ethereum profile, 200 transactions a block", ""]
-        lines += ["| accounts | together s | tx/s | sum of the parts s | gained | " + " | ".join(f"{part} s" for part in PARTS)]
+        lines += ["heavy chain of the Ethereum profile, 200 transactions per block", ""]
+        lines += ["| accounts | together s | tx/s | sum of the steps s | gain | " + " | ".join(f"{part} s" for part in PARTS)]
         lines[-1] += " | root µs an account | peak MB |"
         lines += ["|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
         for accounts, run in results["heavy"].items():
@@ -241,7 +241,7 @@ def report(results):
         lines += [""]
     if results.get("headers"):
         cold, warm = results["headers"]["cold"], results["headers"]["warm"]
-        lines += [f"headers of engine v2, one core: {cold:.0f}/s, {warm:,.0f}/s with remembered signatures", ""]
+        lines += [f"headers of engine v2, one core: {cold:.0f}/s, {warm:,.0f}/s with cached signatures", ""]
     return "\n".join(lines)
 
 
@@ -255,7 +255,7 @@ def targets(results):
     heavy = results.get("heavy", {})
     for accounts, run in heavy.items():
         gained = run["alone"]["sum"] / run["together"]["seconds"]
-        yield Target(f"import over {accounts:,} accounts, of the sum of its parts on one core", gained, 1.3, 1.6)
+        yield Target(f"import over {accounts:,} accounts: sum of the steps on one core ÷ import", gained, 1.3, 1.6)
     if len(heavy) > 1:
         small, large = min(heavy), max(heavy)
         per_account = {accounts: heavy[accounts]["alone"]["root"] / heavy[accounts]["alone"]["accounts"] for accounts in (small, large)}

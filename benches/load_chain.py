@@ -21,7 +21,7 @@ def unpacked(folder):
 
 
 def keys():
-    """Address and private key of the chain's accounts, by their number."""
+    """Address and private key of an account of the chain, by its number."""
     found = json.loads(gzip.decompress((importing.CHAINS / "load.keys.json.gz").read_bytes()))
     return {one["n"]: (one["address"].lower(), one["privateKey"]) for one in found["accounts"]}
 
@@ -40,7 +40,7 @@ def tenon(folder, source, *arguments):
 
 @contextlib.contextmanager
 def reference(folder, source, *arguments):
-    """The reference client with the chain imported and then started again: before that it knows no finalized block."""
+    """The reference client with the imported chain, restarted because it knows no finalized block before that."""
     binary = os.environ["TENON_REFERENCE"]
     home = folder / "reference"
     home.mkdir()

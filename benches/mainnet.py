@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures a chain like the main network's, which the benchmark makes: 108 masternodes that sign every certificate, epochs of
-900 blocks, their signing transactions and some ordinary ones, ten transactions a block on average, rewards at each epoch,
-over a state of a million accounts.
+"""Measures a generated chain like the main network's: 108 masternodes that sign every certificate, epochs of 900 blocks, signing
+transactions of the masternodes and some ordinary ones (ten per block on average), rewards at each epoch, and a state of a
+million accounts.
 
-The chain is made once and kept in a folder; an interrupted run goes on with it. It is imported with every certificate and with
-sampled ones, alternately, and by the reference client if its binary is given (TENON_REFERENCE=PATH): that one begins with a
-genesis file of all accounts, and its import alone is timed. A second chain over a tenth of the accounts tells whether the bytes
-of a block grow with the state.
+The chain is made once and kept in a folder; an interrupted run continues with it. The node imports it alternately with all and
+with sampled certificates. The reference client imports it too if its binary is given (TENON_REFERENCE=PATH); it starts from a
+genesis file with all accounts, and only its import is timed. A second chain over a tenth of the accounts shows whether the bytes
+per block grow with the state.
 
   benches/mainnet.py [--blocks 20000] [--accounts 1000000] [--rounds 1] [--folder FOLDER] [--json FILE]
-  benches/mainnet.py --accounts 1000 --blocks 1000 --balance-age 500 --proof-ages 100,800      a small one, in a minute
+  benches/mainnet.py --accounts 1000 --blocks 1000 --balance-age 500 --proof-ages 100,800      a small chain, in a minute
 """
 
 import argparse
@@ -61,7 +61,7 @@ def make(options, folder, accounts):
 
 
 def import_once(options, folder, database, kind, head):
-    """An import into a new database, which stays."""
+    """An import into a new database, which is kept."""
     shutil.rmtree(database, ignore_errors=True)
     command = ["--folder", folder, "--datadir", database, "--cache", options.cache, "--certificates", kind]
     run = bench(options, "import", *command)
@@ -89,7 +89,7 @@ def measure(options):
         runs = {"all": [], "sampled": []}
         database = folder / "imported"
         for _ in range(options.rounds):
-            # With every certificate last: its database is asked afterwards.
+            # All certificates last, because the database of that import is read afterwards.
             for kind in ("sampled", "all"):
                 runs[kind].append(import_once(options, folder, database, kind, made["head"]))
         ages = ",".join(str(age) for age in options.proof_ages)
@@ -103,7 +103,7 @@ def measure(options):
 
 
 def by_reference(folder, made):
-    """The import by the reference client; none without its binary, or without the file it begins with."""
+    """The import by the reference client; `None` without its binary or its genesis file."""
     binary, genesis = os.environ.get("TENON_REFERENCE"), folder / "genesis-full.json"
     if not binary:
         importing.say("TENON_REFERENCE is not set: measured without the reference client")
@@ -113,7 +113,7 @@ def by_reference(folder, made):
         return None
     blocks = folder / "with-genesis.rlp"
     try:
-        # The files are cut after the first block, which an exported chain begins with.
+        # An exported chain begins with the genesis block, which is left out.
         with blocks.open("wb") as file, (folder / "chain.rlp").open("rb") as chain:
             file.write(b"\xc0")
             shutil.copyfileobj(chain, file)
@@ -129,7 +129,7 @@ def by_reference(folder, made):
 def report(found):
     made, asked = found["made"], found["asked"]
     lines = [f"mainnet-like chain: {made['blocks']:,} blocks, {made['transactions'] / max(made['blocks'], 1):.1f} transactions each", ""]
-    lines += ["| import | seconds | blocks/s | peak MB | bytes a block | epoch switch ms | of the reference |", "|---|--:|--:|--:|--:|--:|--:|"]
+    lines += ["| import | seconds | blocks/s | peak MB | bytes per block | epoch switch ms | rate ÷ reference |", "|---|--:|--:|--:|--:|--:|--:|"]
     reference = found["reference"]
     tenth = ("sampled, a tenth of the accounts", found["tenth"])
     for name, run in (("all certificates", found["all"]), ("sampled", found["sampled"]), tenth, ("reference", reference)):
@@ -153,15 +153,15 @@ def shown(value, form):
 
 
 def targets(found):
-    """Rows of the table of targets. Proofs have theirs by the ages of the full run."""
+    """Rows of the table of targets. Targets of proofs are for the ages of the full run."""
     reference, asked = found["reference"], found["asked"]
     ratio = lambda kind: reference["seconds"] / found[kind]["seconds"] if reference else None
-    yield Target("import of the mainnet-like chain, of the reference's", ratio("all"), 3, 5)
+    yield Target("import of the mainnet-like chain ÷ reference", ratio("all"), 3, 5)
     yield Target("the same, sampled certificates", ratio("sampled"), 8, 15)
     bytes_of = found["all"]["bytes_a_block"] / reference["bytes_a_block"] if reference else None
-    yield Target("archive bytes a block, of the reference's archive", bytes_of, 1 / 3, 1 / 6, is_less_better=True)
+    yield Target("archive bytes per block ÷ reference's archive", bytes_of, 1 / 3, 1 / 6, is_less_better=True)
     growth = found["sampled"]["bytes_a_block"] / found["tenth"]["bytes_a_block"]
-    yield Target("archive bytes a block over ten times the state, of its own", growth, 1.1, 1.05, is_less_better=True)
+    yield Target("archive bytes per block with ten times the state ÷ without", growth, 1.1, 1.05, is_less_better=True)
     name = f"balance {asked['balance_age']:,} blocks back, of one at the head"
     yield Target(name, asked["balance_ratio"], 2, 1.3, is_less_better=True)
     bounds = {1_000: (0.2, 0.05), 15_000: (2, 0.5)}

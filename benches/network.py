@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Measures the network part: what a node costs with peers, and how fast it syncs and makes blocks, as ratios of one run.
+"""Measures the network part: the cost of peers, and how fast a node syncs and makes blocks, as ratios of one run.
 
-  sync      the chain `load` from another node of this program, against the import of the file; how late RPC is meanwhile
-  idle      processor time that 25 peers cost which only answer Pings
+  sync      the chain `load` from another node of this program, compared with the import of the file; delay of RPC meanwhile
+  idle      processor time for 25 peers that only answer Pings
   blocks    from a block's due time to its arrival at a peer, for a network of one masternode
   full      the same with the transactions of `load`
   live      from a block's arrival to its relay to 24 peers, and to the node's own vote; 108 masternodes
   votes     votes of 108 masternodes through the node's voting: verified, and dropped as duplicates
-  frames    received frames up to their payloads, against cipher, MAC and Snappy alone
+  frames    received frames up to their payloads, compared with cipher, MAC and Snappy alone
   distant   the chain `load` from eight peers that answer after 50 ms; two never answer, one lies
-  memory    memory that 50 peers cost which ask for headers and bodies, and send transactions
-  serving   answers of 192 headers and of 128 bodies a second, beside the reference client
+  memory    memory for 50 peers that request headers and bodies, and send transactions
+  serving   answers of 192 headers and of 128 bodies per second, compared with the reference client
   reference the chain `load` from the reference client, by this program and by the reference client
 
 The last two need the reference client's binary: TENON_REFERENCE=PATH.
 
-Rows of the table without a measurement say so. All nodes share the machine with their peers.
+The table marks rows without a measurement. All nodes share the machine with their peers.
 
   benches/network.py [--rounds 3] [--blocks 120] [--parts sync,idle] [--json FILE]
 """
@@ -38,12 +38,12 @@ from targets import Target, report_targets
 
 IDLE_PEERS, BUSY_PEERS = 25, 50
 BALANCE = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": ["0x" + "11" * 20, "latest"]}
-# Share of the expected length of a sync in which RPC is asked, so that the sync does not end meanwhile.
+# Share of the expected duration of a sync during which RPC is measured, so that the sync does not end meanwhile.
 ASKED_SHARE = 0.6
 
 
 def sync(options, folder):
-    """Alternately imports of the file, and syncs by new nodes from one with the chain; a sync with RPC beside is not timed."""
+    """Alternates imports of the file with syncs of new nodes from a node with the chain. A sync during which RPC is measured is not timed."""
     source = source_of(folder)
     imported(folder / "full", source)
     files, syncs, late, quiet = [], [], [], []
@@ -67,8 +67,7 @@ def sync_once(datadir, genesis, address):
 
 
 def asked_while_syncing(datadir, genesis, address, seconds):
-    """The 99th percentile of a read's milliseconds during a sync, and after it. The first is `None` if the sync had not
-    begun, or was over, when the reads were."""
+    """The 99th percentile of a read's milliseconds during a sync, and after it. The first is `None` if the reads did not happen during the sync."""
     with node(datadir, genesis) as fresh:
         fresh.call("admin_addPeer", address)
         wait_for_height(fresh, 1)
@@ -88,14 +87,14 @@ def load(server, seconds):
 
 
 def idle(options, folder):
-    """Percent of a core that peers cost which only answer Pings, beyond a node without peers."""
+    """Percent of a core used for peers that only answer Pings, minus that of a node without peers."""
     with node(folder / "idle", source_of(folder)[0]) as server:
         alone = share(server, options.idle_seconds)
         with peers("idle", server, "--peers", IDLE_PEERS) as process:
             server.settle()
             with_peers = share(server, options.idle_seconds)
             left = json.loads(process.communicate("", timeout=60)[0])["peers"]
-    # A peer that was cut costs nothing.
+    # A disconnected peer would cost nothing.
     return {"alone": alone, "with_peers": with_peers, "peers": left}
 
 
@@ -106,18 +105,18 @@ def share(server, seconds):
 
 
 def votes(options, _):
-    """Votes in a second of processor time, on one core: the median of the rounds."""
+    """Votes per second of processor time on one core: the median of the rounds."""
     runs = [bench("votes", core=0) for _ in range(options.rounds)]
     return {name: importing.middle(runs, name)[name] for name in ("verified_a_core", "dropped_a_core")}
 
 
 def frames(_, folder):
-    """By kind of message: cipher, MAC and Snappy alone, of the time to receive a frame."""
+    """By kind of message: time of cipher, MAC and Snappy alone, divided by the time to receive a frame."""
     return {kind: found["ratio"] for kind, found in bench("frames", "--chain", source_of(folder)[1]).items()}
 
 
 def distant(options, folder):
-    """Alternately imports of the file, and syncs from eight peers, from their first connection to the head."""
+    """Alternates imports of the file with syncs from eight peers, timed from their first connection to the head."""
     source, files, syncs = source_of(folder), [], []
     for number in range(options.rounds):
         files.append(importing.bench("together", source, folder)["seconds"])
@@ -130,8 +129,8 @@ def distant(options, folder):
 
 
 def memory(options, folder):
-    """MiB that busy peers cost at most, beyond the same node without peers. The node takes its last block from a peer:
-    before that, it ignores transactions."""
+    """Peak memory (MiB) of a node with busy peers, minus that of the same node without peers. The node gets its last block
+    from a peer, because it ignores transactions before that."""
     source = source_of(folder)
     imported(folder / "busy", (source[0], first_blocks(source[1], HEAD, folder / "short.rlp")))
     with node(folder / "busy", source[0], "--maxpeers", str(2 * BUSY_PEERS)) as server:
@@ -186,29 +185,29 @@ def summary(value):
 
 
 def targets(found):
-    """Rows of the table of targets, in its order; those without a figure are not measured."""
+    """Rows of the table of targets, in its order. Rows without a figure were not measured."""
     synced, idles, made = found.get("sync"), found.get("idle"), found.get("blocks")
     voted, received, distant, busy = (found.get(part) for part in ("votes", "frames", "distant", "memory"))
     served, beside, live, full = (found.get(part) for part in ("serving", "reference", "live", "full"))
     less = {"is_less_better": True}
-    yield Target("sync of `load` from a node of this program, of file import", synced and synced["file"] / synced["sync"], 0.85, 0.95)
-    yield Target("sync of `load` from the reference, of the reference's", beside and beside["reference"] / beside["tenon"], 3, 4)
-    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying, of file import", distant and distant["file"] / distant["sync"], 0.6, 0.8)
-    yield Target("frames in, of cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
+    yield Target("sync of `load` from a node of this program ÷ import of the file", synced and synced["file"] / synced["sync"], 0.85, 0.95)
+    yield Target("sync of `load` from the reference ÷ its own sync", beside and beside["reference"] / beside["tenon"], 3, 4)
+    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying ÷ import of the file", distant and distant["file"] / distant["sync"], 0.6, 0.8)
+    yield Target("received frames ÷ cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
     ratio = served and min(kind["ratio"] for kind in served.values())
-    yield Target("192 headers or 128 bodies served, of the reference's rate", ratio, 2, 4)
-    yield Target("block in to written to 24 peers, votes heard before, p99 ms", live and percentile(live["relayed"], 99), 10, 4, **less)
-    yield Target("block in to own vote out, empty block, p99 ms", live and percentile(live["voted"], 99), 25, 12, **less)
-    yield Target("due to own block out, empty, p99 ms", made and percentile(made, 99), 25, 12, **less)
-    yield Target("due to own block out, full, p99 ms", full and percentile(full, 99), 120, 60, **less)
-    yield Target("votes verified a core, a second", voted and voted["verified_a_core"], 12_000, 18_000)
-    yield Target("duplicate votes dropped a second", voted and voted["dropped_a_core"], 200_000, 500_000)
+    yield Target("192 headers or 128 bodies served ÷ reference", ratio, 2, 4)
+    yield Target("received block to relay to 24 peers, votes received before, p99 ms", live and percentile(live["relayed"], 99), 10, 4, **less)
+    yield Target("received empty block to own vote, p99 ms", live and percentile(live["voted"], 99), 25, 12, **less)
+    yield Target("due time to own block, empty, p99 ms", made and percentile(made, 99), 25, 12, **less)
+    yield Target("due time to own block, full, p99 ms", full and percentile(full, 99), 120, 60, **less)
+    yield Target("votes verified per core and second", voted and voted["verified_a_core"], 12_000, 18_000)
+    yield Target("duplicate votes dropped per second", voted and voted["dropped_a_core"], 200_000, 500_000)
     held = busy["busy"] - busy["alone"] if busy and busy["peers"] == BUSY_PEERS else None
     yield Target("memory of 50 busy peers, MiB", held, 128, 64, **less)
     cost = idles["with_peers"] - idles["alone"] if idles and idles["peers"] == IDLE_PEERS else None
-    yield Target("processor for 25 idle peers, % of a core", cost, 2, 1, **less)
+    yield Target("processor time for 25 idle peers, % of a core", cost, 2, 1, **less)
     later = synced and synced["rpc_syncing"] is not None
-    yield Target("RPC p99 while syncing beyond quiet, ms", synced["rpc_syncing"] - synced["rpc_quiet"] if later else None, 5, 2, **less)
+    yield Target("RPC p99 while syncing, minus idle, ms", synced["rpc_syncing"] - synced["rpc_quiet"] if later else None, 5, 2, **less)
 
 
 def arguments(given=None):

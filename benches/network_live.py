@@ -1,4 +1,4 @@
-"""The parts of benches/network.py about a node near the head: blocks of others, and its own."""
+"""The parts of benches/network.py about a node near the head: blocks of other nodes, and its own."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ LAST_ADDRESS = "0x0953aBD82939dfa554DbB976d5ba5BeA874F09c5"
 MASTERNODES, SIGNATURES, MADE_BEFORE = 108, 73, 200
 # Blocks of `load` whose transactions wait in the pool before the measurement, so that every block is full.
 FILLED_BEFORE = 12
-# Calls in a batch, a tenth of what the node permits.
+# Calls in a batch: a tenth of the node's limit.
 BATCH = 100
 
 
@@ -27,8 +27,8 @@ def with_key(path, key):
 
 
 def live(options, folder):
-    """Milliseconds from sending an empty block until 24 peers have it, and until the node's own vote arrives, ascending: in a
-    network of 108 masternodes whose votes for the parent the node has verified before."""
+    """Milliseconds, ascending, from sending an empty block until 24 peers have it, and until the node's own vote arrives. The
+    network has 108 masternodes, whose votes for the parent the node has verified before."""
     size = ["--accounts", 1_000, "--masternodes", MASTERNODES, "--signatures", SIGNATURES, "--transactions", 0]
     command = [importing.BENCH, "mainnet", "make", "--folder", folder, "--genesis-file", *size]
     command += ["--blocks", MADE_BEFORE + options.blocks]
@@ -48,7 +48,7 @@ def listening_seconds(genesis):
 
 
 def maker(folder):
-    """A node that makes the blocks of `load`'s network, of one masternode."""
+    """A node that makes the blocks of the network of `load`, as its only masternode."""
     accounts = json.loads(gzip.decompress((importing.CHAINS / "load.keys.json.gz").read_bytes()))["accounts"]
     key = next(account["privateKey"] for account in accounts if account["role"] == "genesis masternode")
     return node(folder / "maker", source_of(folder)[0], *with_key(folder / "key", key))
@@ -74,12 +74,12 @@ def blocks(options, folder):
         # The key has no record: the node listens first.
         wait_for_height(server, 2)
         with watch(server, options.blocks) as process:
-            # A signing transaction comes with every fifteenth block.
+            # Every fifteenth block is followed by a signing transaction.
             return watched(process, lambda transactions: transactions == 0)
 
 
 def full(options, folder):
-    """The node's own blocks with the transactions of `load`, 200 to 600 in each, sent by RPC a block's worth a second."""
+    """The node's own blocks with the transactions of `load`, 200 to 600 in each. RPC sends those of one block per second."""
     with maker(folder) as server:
         wait_for_height(server, 2)
         batches = iter(bench("raw", "--chain", folder / "chain.rlp"))

@@ -72,7 +72,7 @@ def bench(command, *arguments, core=None):
 
 
 def target(server):
-    """Where the peers of `tenon-bench-network` connect to."""
+    """The node to which the peers of `tenon-bench-network` connect."""
     genesis = server.call("eth_getBlockByNumber", "0x0", False)["hash"]
     # The URL that the reference client shows has no address of this machine.
     url = server.enode() if hasattr(server, "enode") else server.call("admin_nodeInfo")["enode"]
@@ -81,7 +81,7 @@ def target(server):
 
 @contextlib.contextmanager
 def peers(command, server, *arguments):
-    """Peers of `tenon-bench-network`, connected to the node. They end with their input."""
+    """Peers of `tenon-bench-network`, connected to the node until their input is closed."""
     command = [str(BENCH), command, *target(server), *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with ending(process):
@@ -104,5 +104,5 @@ def median(values):
 
 
 def percentile(values, percent):
-    """Of ascending values. With fewer than a hundred, the 99th percentile is the highest."""
+    """A percentile of ascending values. With fewer than a hundred values, the 99th is the highest one."""
     return values[min(len(values) - 1, len(values) * percent // 100)] if values else None

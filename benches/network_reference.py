@@ -62,9 +62,9 @@ def beside(options, folder):
 
 
 def serving(options, folder):
-    """Answers by kind, for a second of the node's processor time: of this node, of the reference, and the median ratio of the
-    rounds, which alternate. The peers need as much processor time as the nodes, and share it with them, so that answers a
-    second on the clock say less. The blocks of the chain `local` are small, so that an answer holds 128 bodies."""
+    """Answers by kind per second of the node's processor time: of this node, of the reference client, and the median ratio of
+    alternating rounds. Answers per second by the clock would say less, because the peers need as much processor time as the
+    nodes and share the cores with them. The blocks of the chain `local` are small enough for 128 bodies in an answer."""
     if not REFERENCE:
         return None
     genesis = servers.ROOT / "tests" / "data" / "chain" / "native-genesis-local.json.gz"

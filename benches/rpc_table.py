@@ -219,20 +219,20 @@ def report(cells):
     column = lambda key, name, connections, *targets: [shown(cells.get((name, connections, target)), key) for target in targets]
     servers_shown = ("limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")
     ratios_shown = {
-        "HTTP of limit": ("Tenon HTTP", "limit"),
-        "Unix of limit": ("Tenon Unix", "limit Unix"),
-        "HTTP of anvil": ("Tenon HTTP", "anvil"),
-        "WebSocket of HTTP": ("Tenon WebSocket", "Tenon HTTP"),
-        "Unix of HTTP": ("Tenon Unix", "Tenon HTTP"),
+        "HTTP ÷ limit": ("Tenon HTTP", "limit"),
+        "Unix ÷ limit": ("Tenon Unix", "limit Unix"),
+        "HTTP ÷ anvil": ("Tenon HTTP", "anvil"),
+        "WebSocket ÷ HTTP": ("Tenon WebSocket", "Tenon HTTP"),
+        "Unix ÷ HTTP": ("Tenon Unix", "Tenon HTTP"),
     }
 
-    print("\nAnswers a second, and what they are of one another's:\n")
+    print("\nAnswers per second, and ratios:\n")
     heading("limit HTTP", "limit Unix", "anvil HTTP", "Tenon HTTP", "WebSocket", "Unix", *ratios_shown)
     for row in keys:
         ratios = [ratio(cells, *row, target, base) for target, base in ratios_shown.values()]
         print_row(row, column("per_second", *row, *servers_shown) + ["-" if found is None else f"{found:.2f}" for found in ratios])
 
-    print("\nTimes in µs: what a client waits, and the server's processor time for an answer:\n")
+    print("\nTimes in µs: latency, and processor time of the server per answer:\n")
     waits = [f"{key} {name}" for name in ("anvil", "HTTP", "Unix") for key in ("p50", "p99")]
     heading(*waits, *(f"processor {name}" for name in ("limit HTTP", "limit Unix", "anvil", "HTTP", "Unix")))
     for row in keys:
@@ -240,7 +240,7 @@ def report(cells):
         print_row(row, waited + column("cpu_micros", *row, "limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon Unix"))
 
     if any(run and run.get("alone") for run in cells.values()):
-        print(f"\n* needs more than {MAX_QUEUE} s for one request a connection: what it does when asked alone")
+        print(f"\n* needs more than {MAX_QUEUE} s for one request per connection: rate with a single client")
 
 
 def heading(*columns):
@@ -270,11 +270,11 @@ def targets(cells):
     for name in names:
         own, rival = cells.get((name, busy, "Tenon HTTP")), cells.get((name, busy, "anvil"))
         if name == "eth_blockNumber":
-            yield Target(f"{name} of the limit", ratio(cells, name, busy, "Tenon HTTP", "limit"), 0.60, 0.76)
+            yield Target(f"{name} ÷ limit", ratio(cells, name, busy, "Tenon HTTP", "limit"), 0.60, 0.76)
         aim = 1.6 if name == "eth_blockNumber" else 2.0
-        yield Target(f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, aim)
+        yield Target(f"{name} ÷ anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, aim)
         has_both = own and rival and own["p99_micros"] is not None and rival["p99_micros"]
         late = own["p99_micros"] / rival["p99_micros"] if has_both else None
-        yield Target(f"{name}: p99 of anvil's", late, 1.0, 0.5, is_less_better=True)
+        yield Target(f"{name}: p99 ÷ anvil", late, 1.0, 0.5, is_less_better=True)
     for name in names[:2]:
-        yield Target(f"{name}: Unix of HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3)
+        yield Target(f"{name}: Unix ÷ HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3)

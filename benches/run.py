@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Measures the node against its limit and other nodes in one run, as ratios, and checks the figures against the targets.
+"""Compares the node with a minimal server and with other nodes, as ratios of one run, and checks the figures against the targets.
 
   requests  hyper with a constant answer (the limit), anvil (if installed), Tenon on HTTP, WebSocket and Unix socket. The
             servers are pinned to one core and the load to another; they take turns for several rounds, and the median
             round counts
   start     seconds to the first answer, and idle memory
   hops      the round trip to a plugin (criterion)
-  import    benches/importing.py with its defaults: against the sum of its parts, over growing states
-  mainnet   benches/mainnet.py with its defaults: a chain like the main network's, beside the reference client; an hour,
-            and only when asked for
+  import    benches/importing.py with its defaults: compared with the sum of its steps, over growing states
+  mainnet   benches/mainnet.py with its defaults: a chain like the main network's, compared with the reference client; an
+            hour, only if it is named
   network   benches/network.py with its defaults: sync, the cost of peers, votes, blocks of others and its own
-  device    benches/device.py with its defaults: what a hardware wallet costs, on the simulator; the signing service's decision
-  sweep     benches/sweep.py with its defaults: every method that reads, beside the reference client and anvil
+  device    benches/device.py with its defaults: effect of a simulated hardware wallet; the signing service's decision
+  sweep     benches/sweep.py with its defaults: every method that reads, compared with the reference client and anvil
 
 Absolute figures differ between machines; docs/performance.md records the ratios.
 
@@ -63,7 +63,7 @@ def main():
             return None if soak.report(samples) else 1
         figures, targets = measure(arguments, folder)
     report_targets(targets)
-    print("Memory and open files over an hour of full load have a run and a verdict of their own: make soak")
+    print("Memory and open files under an hour of full load are checked separately: make soak")
     write(arguments.json, figures)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures the transactions per second that 64 clients send for one unlocked account without nonces, beside the
-reference client. No blocks are made, so that only filling, signing and the pool are measured.
+"""Measures the transactions per second that 64 clients send for one unlocked account without nonces, compared with the
+reference client. No blocks are made, so only filling in, signing and the pool are measured.
 
 TENON_REFERENCE=PATH names the reference's binary. The nodes take turns; each round uses an account of its own.
 
@@ -70,7 +70,7 @@ def wait_until_unlocked(server, senders, within=30):
 
 
 def sends(server, address, seconds):
-    """Transactions per second of an account; checks that its pending nonce has grown by as many."""
+    """Transactions per second of an account. Checks that its pending nonce has grown by their number."""
     nonce = lambda: int(server.call("eth_getTransactionCount", address, "pending"), 16)
     before = nonce()
     transaction = {"from": address, "to": "0x" + "77" * 20, "value": "0x1", "gas": "0x5208"}
@@ -84,7 +84,7 @@ def sends(server, address, seconds):
 
 
 def report(rates):
-    print("\n| Sends a second, 64 clients, one account, without nonce | " + " | ".join(f"round {number + 1}" for number in range(len(rates["Tenon"]))) + " |")
+    print("\n| Sends per second, 64 clients, one account, without nonce | " + " | ".join(f"round {number + 1}" for number in range(len(rates["Tenon"]))) + " |")
     print("|---|" + "--:|" * len(rates["Tenon"]))
     for name, found in rates.items():
         print(f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in found)} |")
@@ -102,7 +102,7 @@ def main():
         rates = measure(arguments, pathlib.Path(folder))
     report(rates)
     middle = {name: sorted(found)[len(found) // 2] for name, found in rates.items()}
-    report_targets([Target("sends a second of the reference's", middle["Tenon"] / middle["reference"], LEAST, AIM)])
+    report_targets([Target("sends per second ÷ reference", middle["Tenon"] / middle["reference"], LEAST, AIM)])
 
 
 if __name__ == "__main__":

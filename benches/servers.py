@@ -106,7 +106,7 @@ def limit(folder):
 
 @contextlib.contextmanager
 def tenon(datadir, *arguments, core=0, program=TENON, command="dev"):
-    """`tenon dev` (or another command) of a build; its log goes to a file beside the data folder, so that it never
+    """`tenon dev` (or another command) of a build; its log goes to a file next to the data folder, so that it never
     blocks on a pipe."""
     endpoints = datadir / "endpoints.json"
     endpoints.unlink(missing_ok=True)

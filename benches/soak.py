@@ -18,7 +18,7 @@ import servers
 
 SAMPLES = 60
 TARGET_BLOCKS = 1_000_000
-# Limits that are reached within minutes: MiB of cached records, and open table files. Metrics show the parts of memory.
+# Small limits that are reached within minutes: MiB of cached records, and open table files. Metrics show the parts of memory.
 SETTINGS = ("--cache", "64", "--database.openfiles", "32", "--metrics", "--metrics.port", "0")
 # What is checked: its name, and the allowed rise after the warm-up: a part of the mean, and a minimum. Allocators keep
 # and release memory in steps of some megabytes.
@@ -55,7 +55,7 @@ class Sender(threading.Thread):
                     number += 1
                     transactions.append({"from": accounts[position % len(accounts)], "to": f"0x{number:040x}", "value": "0x1", "gas": "0x5208"})
                 rpc_table.send_all(self.server, transactions)
-                # As fast as blocks are made, not faster: a full pool refuses.
+                # As fast as blocks are made, but not faster: a full pool would refuse transactions.
                 while int(self.server.call("txpool_status")["pending"], 16) > 200 and not self.stopped.is_set():
                     time.sleep(0.005)
         except BaseException as error:
@@ -132,7 +132,7 @@ def report(samples):
     judged = samples[len(samples) // 3 :]
     answers = sum(sample["answers"] for sample in samples)
     print(f"\nsoak: {samples[-1]['seconds']:,.0f} s, {samples[-1]['blocks']:,} blocks, {answers:,} answers; the first third is warm-up")
-    print("\n| | at the beginning | mean after the warm-up | largest | climbed after the warm-up | may climb | |")
+    print("\n| | start | mean after the warm-up | maximum | rise after the warm-up | limit | |")
     print("|---|--:|--:|--:|--:|--:|---|")
     is_flat = True
     for key, (name, part, least) in FLAT.items():
@@ -148,11 +148,11 @@ def report(samples):
         largest = max(sample[key] for sample in samples)
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
     rows = open_files.judge(judged)
-    print("\n| After the warm-up | found | may be | largest | |")
+    print("\n| After the warm-up | found | limit | maximum | |")
     print("|---|--:|--:|--:|---|")
     for row in rows:
         verdict = "good" if row["is_good"] else "**leaks**"
         print(f"| {row['name']} | {row['found']:.0f} | {row['bound']:.0f} | {row['largest']} | {verdict} |")
     is_good = is_flat and all(row["is_good"] for row in rows)
-    print(f"\nsoak: {'nothing climbs and nothing leaks' if is_good else 'FAILED, see the rows in bold'}")
+    print(f"\nsoak: {'nothing rises and nothing leaks' if is_good else 'FAILED, see the rows in bold'}")
     return is_good

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Sweeps over every method that reads: each asked over HTTP by 64 connections, beside the reference client and anvil.
+"""Measures every method that reads over HTTP with 64 connections, compared with the reference client and anvil.
 
-  beside the reference  the recorded native chain `load` (270 blocks, up to 600 transactions each) in both nodes;
-                        TENON_REFERENCE=PATH names the reference's binary. Rows with different answers are named:
-                        their ratio may compare different work
-  beside anvil          a new chain with a token and blocks of 100 transfers, made by the same requests in both
+  reference  the recorded native chain `load` (270 blocks, up to 600 transactions each) in both nodes;
+             TENON_REFERENCE=PATH names the reference's binary. Rows with different answers are named, because their
+             ratio may compare different work
+  anvil      a new chain with a token and blocks of 100 transfers, made by the same requests in both
 
 The servers are pinned to one core and the load to another; they take turns for several rounds, and the median round
-counts. A method of these namespaces in the OpenRPC document that has neither a row nor a reason in `LEFT_OUT` ends the
-run.
+counts. The run fails if a method of these namespaces in the OpenRPC document has neither a row nor a reason in `LEFT_OUT`.
 
   benches/sweep.py [--only TEXT...] [--beside reference] [--seconds 0.5] [--rounds 3] [--json FILE]
 
@@ -70,7 +69,7 @@ class Chain:
         transactions = self.block["transactions"]
         self.index = hex(len(transactions) // 2)
         self.transaction = transactions[len(transactions) // 2]["hash"]
-        # A transaction that calls a contract, in the last quarter of the block: tracing it repeats those before it.
+        # A transaction that calls a contract, in the last quarter of the block: tracing it executes those before it again.
         late = transactions[len(transactions) * 3 // 4 :]
         self.call_index, self.called = next((hex(int(one["transactionIndex"], 16)), one["hash"]) for one in late if one["input"] != "0x")
 
@@ -336,10 +335,10 @@ def targets(results):
         cells = results.get(rival, {})
         for name in dict.fromkeys(name for name, _, _ in cells):
             ours, theirs = cells[name, CONNECTIONS, "Tenon"], cells[name, CONNECTIONS, rival]
-            yield Target(f"{name} of {rival}", rpc_table.ratio(cells, name, CONNECTIONS, "Tenon", rival), least, least)
+            yield Target(f"{name} ÷ {rival}", rpc_table.ratio(cells, name, CONNECTIONS, "Tenon", rival), least, least)
             has_both = ours and theirs and ours["p99_micros"] and theirs["p99_micros"]
             late = ours["p99_micros"] / theirs["p99_micros"] if has_both else None
-            yield Target(f"{name}: p99 of {rival}'s", late, 1.0, 1.0, is_less_better=True)
+            yield Target(f"{name}: p99 ÷ {rival}", late, 1.0, 1.0, is_less_better=True)
 
 
 def measure(options, folder):

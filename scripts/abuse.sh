@@ -1,13 +1,13 @@
 #!/bin/sh
-# Abuses the node in the long form: 300 kills, 300 more in reorganisations, 100 of each command that moves or migrates a chain,
-# 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow
-# batches, clients that make the node keep things, a panic in every kind of handler. Ends with a table of every figure beside its
-# bound, and fails when a test does, when a bound is missed, or when something was done less often than that. Figures of time are
-# held too: leave the machine alone meanwhile.
+# Runs the abuse tests in their long form: 300 kills of the node, 300 during reorganisations, 100 of each command that moves or
+# migrates a chain, 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests per transport, 5,000 idle clients,
+# floods of slow batches, clients that make the node hold memory, a panic in every kind of handler. Prints a table of every figure
+# with its limit. Fails if a test fails, a limit is exceeded, or a test ran less often than required. Time limits are enforced too,
+# so nothing else should run on the machine.
 #   abuse.sh [PART...]    some of: kills commands database disk files clients spoiled fairness endless memory panics folders plugins
 #                         secrets accounts
-#                         and, by name only, signatures: 100,000,000 recovered twice, which takes an hour
-# ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
+#                         and only if named: signatures (100,000,000 recovered twice, an hour)
+# ABUSE_SHARE: percentage of the counts (100). TENON_SEED: repeats a run. The rows are also written to abuse.json in the cache.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -22,7 +22,7 @@ TENON_FIGURES=$(mktemp)
 export TENON_FIGURES TENON_ABUSE=long
 trap 'rm -f "$TENON_FIGURES"' EXIT
 
-# So many of a hundred percent, and one at least.
+# ABUSE_SHARE percent of a count, at least one.
 part_of() {
     echo $((($1 * share + 99) / 100))
 }
@@ -49,7 +49,7 @@ for part in $parts; do
             TENON_KILLS=$(part_of 300) faults "$release" tests/network/test_kill_voting.py
             TENON_KILLS=$(part_of 300) rust -p tenon-storage --test store -- killed --nocapture
             ;;
-        # A hundred of each command: of three databases, and of both forms of a snapshot.
+        # About 100 kills of each command: 34 for each of three databases, 50 for each form of a snapshot.
         commands)
             TENON_KILLS=$(part_of 34) faults "$release" tests/faults/test_kill_migrate.py
             TENON_KILLS=$(part_of 50) faults "$release" tests/faults/test_snapshots.py -k killed
@@ -70,14 +70,14 @@ for part in $parts; do
             faults "$release" tests/network/test_hostile_votes.py tests/network/test_peer.py -k "forged or hostile or flood or frames"
             ;;
         spoiled) TENON_SPOILED=$(part_of 100000) faults "$release" tests/faults/test_spoiled_requests.py ;;
-        # The same scan of the release, which keeps its memory otherwise.
+        # Repeats the scan with the release build, whose use of memory differs.
         secrets) faults "$release" tests/faults/test_secrets.py ;;
         accounts) faults "$release" tests/faults/test_accounts_load.py ;;
         fairness) faults "$release" tests/faults/test_fairness.py ;;
         endless) faults "$release" tests/faults/test_endless_requests.py ;;
         memory) faults "$release" tests/faults/test_memory.py ;;
         panics) faults "$debug/tenon" tests/faults/test_panics.py ;;
-        # The plugin that tries is built beside the debug program only.
+        # The test plugin `intruder` is built for the debug program only.
         plugins) faults "$debug/tenon" tests/faults/test_intruder.py ;;
         folders)
             faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py tests/faults/test_formats.py
@@ -101,7 +101,7 @@ outcome=0
 # shellcheck disable=SC2086 # no word, no argument
 "$cache/python/bin/python" tests/faults/figures.py "$TENON_FIGURES" $whole --json "$report" || outcome=1
 if [ -n "$failed" ]; then
-    printf 'failed:%s; the reasons stand above\n' "$failed"
+    printf 'failed:%s; the reasons are above\n' "$failed"
     outcome=1
 fi
 exit "$outcome"

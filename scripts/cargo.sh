@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs cargo with the project's build environment: caches outside the checkout, ccache when there is one.
+# Runs cargo with the project's build environment: caches outside the checkout, and ccache if it is installed.
 set -eu
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"

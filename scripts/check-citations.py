@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that every citation of the specification meets a heading of it.
+"""Checks that every cited section of the specification exists.
 
-A citation is the name of a file of `docs/spec`, with or without its folders, and the numbers that follow it: in comments,
-texts and documents, for example `docs/spec/chain.md` 3.4, 4.1 to 4.3. Inside `docs/spec` "section 3.4" and "§3.4" mean the
-same file, and the anchors of links are checked too. Finds them in all tracked files, also over line ends of comments.
+A citation is the name of a file of `docs/spec`, with or without its folders, and the section numbers after it, for example
+`docs/spec/chain.md` 3.4, 4.1 to 4.3. Inside `docs/spec`, "section 3.4" and "§3.4" refer to the same file, and anchors of links
+are checked too. Searches all tracked files: comments (across line ends), texts and documents.
 
-Prints file, line, citation and what is missing, and fails when anything is.
+Prints file, line, citation and the missing section, and fails if there is any.
 """
 
 import argparse
@@ -16,11 +16,11 @@ import sys
 
 FOLDER = "docs/spec"
 
-# Space, also over one line end and what begins the next line of a comment. The number of a list's item is not a section.
+# White space, possibly with one line end and the comment prefix of the next line. The number of a list item is not a section.
 COMMENT = r"(?://[/!]?|#|\*|--)?"
 GAP = rf"[ \t]*(?:\n[ \t]*{COMMENT}[ \t]*(?!\d+\.\s))?"
 NUMBER = r"(?:[Aa]ppendix[ ][A-Z]|\d+(?:\.\d+)*)(?![\w%]|\.\d)"
-# "rule 11" of a section is none itself.
+# "rule 11" is a part of a section, not a section.
 DETAIL = rf"(?:,?{GAP}(?:rules?|steps?|rows?|items?|tests?){GAP}\d+(?:{GAP}(?:to|and){GAP}\d+)*)"
 JOIN = rf"{GAP}(?:,{GAP}and\b|,|and\b|to\b|–){GAP}"
 NUMBERS = rf"{NUMBER}{DETAIL}?(?:{JOIN}{NUMBER}{DETAIL}?)*"
@@ -34,7 +34,7 @@ FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
 class Document:
-    """What can be cited of one file of the specification."""
+    """The sections and anchors of one file of the specification."""
 
     def __init__(self, text):
         self.numbers, self.anchors = set(), set()
@@ -64,7 +64,7 @@ def anchor_of(heading):
 
 
 def sections_of(numbers):
-    """The sections that a list names, with those between the ends of a range."""
+    """The sections named by a list, including those inside a range."""
     numbers = re.sub(rf"(?<=[\dA-Z]){DETAIL}", "", numbers).replace("appendix", "Appendix")
     parts = re.split(rf"({JOIN})", numbers)
     sections = [parts[0]]
@@ -79,7 +79,7 @@ def sections_of(numbers):
 
 
 class Checker:
-    """Reads the specification once; tells what of a text cites something that it does not have."""
+    """Reads the specification once, and finds citations of sections that it does not have."""
 
     def __init__(self, root):
         self.documents = {
@@ -122,7 +122,7 @@ class Checker:
 
 
 def texts(root):
-    """The tracked files, and new ones that are not ignored, as far as they are text."""
+    """The text files that are tracked, or new and not ignored."""
     listed = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"], check=True, capture_output=True
     ).stdout.decode()

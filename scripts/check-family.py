@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that no room asks which family a chain belongs to.
+"""Checks that only a few places in the code compare a chain's family (native or Ethereum).
 
-The wing (`modules/native`), `core/node`, which chooses, `config`, genesis files and the tables of plugins (`TABLES`) may
-ask; tests, benches and fuzz targets are not looked at. `EXCEPTIONS` lists the files that still ask, with the number of lines. The check fails if a file asks more often,
-and also if it asks less often, so that the list shrinks with the code.
+Allowed are the wing (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the tables of plugins
+(`TABLES`). Tests, benches and fuzz targets are not checked. `EXCEPTIONS` lists the other files that compare the family, with the
+number of lines. The check fails if a file has more such lines, and also if it has fewer, so that the list shrinks with the code.
 
-Also checks that no crate of `modules` outside the wing depends on a crate of the wing, and that a room, and the wing, depend
-on the interface crates of rooms and not on the rooms, except in tests and by `ROOM_EDGES`.
+Also checks that no crate of `modules` outside the wing depends on a crate of the wing, and that rooms and the wing depend on the
+interface crates of rooms and not on the rooms themselves, except in tests and by `ROOM_EDGES`.
 """
 
 import pathlib
@@ -16,14 +16,14 @@ import sys
 import tomllib
 
 MAY_ASK = ("modules/native/", "core/node/", "config/", "modules/chain/src/genesis/", "benches/", "fuzz/", "tests/")
-# What a namespace or a shape answers by family: the only files of plugins and SDK that ask.
+# Tables of the answers that differ by family: the only files of the plugins and the SDK that may compare it.
 TABLES = (
     "plugins/eth/src/dialect.rs",
     "plugins/sdk/src/shapes/family_members.rs",
     "plugins/sdk/src/shapes/tracers/mod.rs",
     "plugins/consensus/src/family.rs",
 )
-# A family that is named without being compared with is a value, not a question.
+# Matches comparisons of a family only, not uses of it as a value.
 QUESTION = re.compile(
     r"[=!]=\s*Profile::|Profile::\w+\s*(?:=>|if\b|\|)|\{\s*Profile::|matches!\(.*Profile::"
     r"|\bis_native\(|\.native\b|\bnative\(\)"
@@ -33,7 +33,7 @@ TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^
 
 # Rooms that the wing extends through an interface crate.
 ROOMS = ("tenon-consensus", "tenon-execution", "tenon-simulation", "tenon-txpool")
-# Traces and calls run the blocks of the node itself (ARCHITECTURE.md says why).
+# Traces and calls execute blocks with the node's own steps (ARCHITECTURE.md).
 ROOM_EDGES = {("modules/simulation/Cargo.toml", "tenon-execution")}
 
 # The fork schedule, from whose settings the family is read.
@@ -45,14 +45,14 @@ EXCEPTIONS = {
 
 
 def questions(text):
-    """The number of lines of product code that ask."""
+    """The number of lines of product code that compare the family."""
     product = TESTS.split(text)[0]
     lines = (line.split("//")[0] for line in product.splitlines())
     return sum(bool(QUESTION.search(line)) for line in lines)
 
 
 def wrong_dependencies():
-    """What is wrong with the manifests."""
+    """The problems of the manifests."""
     names = subprocess.run(["git", "ls-files", "modules/*Cargo.toml"], capture_output=True, text=True, check=True)
     for name in names.stdout.split():
         if not pathlib.Path(name).exists():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that JSON is made and read in plugins, the SDK and front-ends only.
+"""Checks that only plugins, the SDK and front-ends read and write JSON.
 
-A crate of `core/api`, `core/bus`, `core/supervisor` or `modules` that depends on `serde_json`, except in its tests, gives its reason in
-the comment above the dependency: a file or a protocol whose format is JSON.
+If a crate of `core/api`, `core/bus`, `core/supervisor` or `modules` depends on `serde_json` outside its tests, a comment above the
+dependency must give the reason: a file or a protocol whose format is JSON.
 """
 
 import pathlib

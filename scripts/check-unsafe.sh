@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unsafe code stands in the plugin boundary (core/host and plugins/sdk), in what a child process asks of the
-# system about itself (core/sandbox), and in the vector code of signature recovery only, and
-# every other crate forbids or denies it.
+# Checks that unsafe code occurs only in the plugin boundary (core/host, plugins/sdk, example and test plugins), in the system
+# calls with which a process restricts itself (core/sandbox), and in the vector code of signature recovery, and that every other
+# crate forbids or denies it.
 set -eu
 cd "$(dirname "$0")/.."
 boundary='^(core/host|core/sandbox|plugins/sdk|plugins/examples|tests/plugins|modules/chain/recovery/src/lanes)/'
@@ -19,4 +19,4 @@ for file in $(git ls-files -co --exclude-standard '*/src/lib.rs' '*/src/main.rs'
     fi
     checked=$((checked + 1))
 done
-echo "unsafe: the plugin boundary, core/sandbox and the vectors of signature recovery only; $checked crates forbid it"
+echo "unsafe code: only in the plugin boundary, core/sandbox and the vectors of signature recovery; $checked crates forbid it"

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Fuzzes the parsers of bytes from outside: FUZZ_SECONDS (20 for each by default) shared by all targets, or by those that are
-# named as arguments. Needs no nightly compiler: coverage comes from flags that the stable one has.
+# Fuzzes the parsers of external bytes. All targets, or the named ones, share FUZZ_SECONDS (default: 20 for each target).
+# Needs no nightly compiler: coverage uses flags of the stable one.
 #   fuzz.sh [TARGET...]       run
-#   fuzz.sh keep [TARGET...]  put what the runs have found worth keeping into fuzz/corpus, as few inputs as cover it
-#   fuzz.sh lock              make the fuzzer's lock file anew from the node's
+#   fuzz.sh keep [TARGET...]  store a minimal set of the found inputs with the same coverage in fuzz/corpus
+#   fuzz.sh lock              create the fuzzer's lock file again from the node's
 set -eu
 cd "$(dirname "$0")/.."
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 work="${TENON_FUZZ_FOLDER:-$cache/fuzz}"
 export CARGO_TARGET_DIR="$cache/target-fuzz" RUST_BACKTRACE=0
-# The longest input that is kept: longer ones only take room in the checkout.
+# Maximum length of a kept input, so that the checkout stays small.
 longest=1024
 
 if [ "${1:-}" = lock ]; then
@@ -33,9 +33,9 @@ for target in $targets; do
     programs_built="$programs_built --bin $target"
 done
 
-# With a platform named, the flags reach what is fuzzed but not build scripts and macros.
+# With --target, cargo applies the flags to the fuzzed code but not to build scripts and macros.
 platform=$(rustc -vV | sed -n 's/^host: //p')
-# shellcheck disable=SC2086 # a word each
+# shellcheck disable=SC2086 # split into words
 RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares" \
@@ -58,7 +58,7 @@ fi
 count=$(echo "$targets" | wc -w)
 each=$((${FUZZ_SECONDS:-$((20 * count))} / count))
 [ "$each" -gt 0 ] || each=1
-printf 'fuzzing %s targets for %s s each (a few more to read what earlier searches kept); corpora and findings in %s\n' \
+printf 'fuzzing %s targets for %s s each (plus a few to read inputs of earlier searches); corpora and findings in %s\n' \
     "$count" "$each" "$work"
 table="$work/table"
 mkdir -p "$work"
@@ -90,19 +90,19 @@ awk '
     BEGIN { printf "\n%-20s %13s %9s %8s %8s %7s  %s\n", "target", "executions", "per s", "edges", "inputs", "MB", "outcome" }
     { printf "%-20s %13d %9d %8d %8s %7d  %s\n", $1, $2, $3, $4, $6, $7, $8; total += $2; findings += $8 == "FINDING" }
     END {
-        printf "\nexecutions: inputs tried; edges: places in the program that they reached; inputs: kept, to go on from next time;\n"
-        printf "MB: the most memory of the process; outcome: quiet when no input broke a rule of its target (docs/fuzzing.md)\n"
+        printf "\nexecutions: inputs tried; edges: places in the program that they reached; inputs: kept for the next search;\n"
+        printf "MB: peak memory of the process; outcome: quiet if no input broke a rule of its target (docs/fuzzing.md)\n"
         printf "\n%d targets, %d executions, %s\n", NR, total,
-            findings ? findings " of the targets with a FINDING" : "no findings: no input panicked or broke a rule"
+            findings ? findings " targets with a FINDING" : "no findings: no input panicked or broke a rule"
     }
 ' "$table"
 if [ "$status" -ne 0 ]; then
-    printf '\nThe inputs and the reasons:\n'
+    printf '\nInputs and reasons:\n'
     grep -l FINDING "$table" >/dev/null && for target in $targets; do
         find "$work/$target/findings" -type f | while read -r input; do
             printf '  %s\n    %s\n' "$input" "$(grep -a -m1 -A1 -E "panicked|ERROR: libFuzzer" "$work/$target/log" | tr '\n' ' ' || true)"
         done
     done
-    printf 'Replay: %s/TARGET INPUT. Once mended, keep it: cp INPUT fuzz/kept/TARGET/WHAT-IT-BROKE\n' "$programs"
+    printf 'Replay: %s/TARGET INPUT. Once fixed, keep it: cp INPUT fuzz/kept/TARGET/WHAT-IT-BROKE\n' "$programs"
 fi
 exit "$status"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what a fresh machine lacks: `setup.sh build` for building, `setup.sh test` also for the tests.
-# Says exactly what to type where it has no right to install.
+# Installs missing packages: `setup.sh build` those for building, `setup.sh test` also those for the tests.
+# Without the right to install, it prints the command to run.
 set -eu
 
 goal="${1:-build}"
@@ -19,7 +19,7 @@ has_libclang() {
     return 1
 }
 
-# bindgen needs clang's own headers (stdbool.h) beside the library.
+# bindgen also needs clang's own headers (stdbool.h).
 has_clang_headers() {
     for file in /usr/lib/llvm-*/lib/clang/*/include/stdbool.h /usr/lib/clang/*/include/stdbool.h \
         /usr/lib64/clang/*/include/stdbool.h /opt/homebrew/opt/llvm/lib/clang/*/include/stdbool.h; do
@@ -38,7 +38,7 @@ manager() {
     echo none
 }
 
-# What a thing is called where: packages THING MANAGER
+# Names of a thing's packages for a package manager: packages THING MANAGER
 packages() {
     case "$1:$2" in
         libclang:apt-get) if [ -n "$(apt-cache policy libclang1-14 2>/dev/null | grep 'Candidate: [0-9]')" ]; then
@@ -64,7 +64,7 @@ packages() {
 install() {
     with=$(manager)
     if [ "$with" = none ]; then
-        say "no package manager that I know; please install by hand: $*"
+        say "no known package manager found; please install these yourself: $*"
         exit 1
     fi
     names=""
@@ -85,7 +85,7 @@ install() {
         say "sudo $command"
         sudo -n env DEBIAN_FRONTEND=noninteractive $command >/dev/null
     else
-        say "something is missing and installing it needs rights that I do not have. Please type:"
+        say "packages are missing, and installing them needs root. Please run:"
         printf '\n    sudo %s\n\n' "$command" >&2
         say "and then the same make command again."
         exit 1
@@ -93,33 +93,33 @@ install() {
 }
 
 if ! has cargo; then
-    say "Rust is missing. Install it with rustup (https://rustup.rs), then type the same make command again."
+    say "Rust is missing. Install it with rustup (https://rustup.rs), then run the same make command again."
     exit 1
 fi
 
 missing=""
 { has g++ || has clang++; } || missing="$missing compiler"
-# The assembly of the hash function is written by it.
+# Generates the assembly of the hash function.
 has perl || missing="$missing perl"
 { has_libclang && has_clang_headers; } || missing="$missing libclang"
 has ccache || [ -n "${TENON_NO_CCACHE:-}" ] || missing="$missing ccache"
 if [ "$goal" = test ]; then
     { has python3 && python3 -c 'import venv, ensurepip' 2>/dev/null; } || missing="$missing python"
     { has node && has npm; } || missing="$missing node"
-    # In front of a public node (docs/public-node.md); Debian keeps it where only root looks.
+    # For the tests of docs/public-node.md. Debian installs it outside an ordinary user's PATH.
     { has nginx || [ -x /usr/sbin/nginx ]; } || missing="$missing nginx"
     has openssl || missing="$missing openssl"
-    # The page of the signing service is tried in it.
+    # For the tests of the signing service's page.
     has chromium || missing="$missing chromium"
 fi
 if [ -n "$missing" ]; then
-    # shellcheck disable=SC2086 # a list of words
+    # shellcheck disable=SC2086 # split into words
     install $missing
 fi
 
 [ "$goal" = test ] || exit 0
 
-# The clients that drive the node in the tests, outside the checkout, made anew when their lists change.
+# Clients for the tests, installed outside the checkout, and again if their lists change.
 python="$cache/python"
 if ! cmp -s "$root/tests/requirements.txt" "$python/requirements.txt"; then
     say "installing the Python clients into $python"
@@ -134,7 +134,7 @@ if ! cmp -s "$root/tests/package-lock.json" "$node/installed-lock.json"; then
     rm -rf "$node"
     mkdir -p "$node"
     cp "$root/tests/package.json" "$root/tests/package-lock.json" "$node/"
-    # Not `npm ci`: the lock file names programs for this platform only, which `ci` takes for an error.
+    # Not `npm ci`, which reports an error because the lock file lists programs for this platform only.
     (cd "$node" && npm install --ignore-scripts --no-audit --no-fund --loglevel=error)
     cp "$root/tests/package-lock.json" "$node/installed-lock.json"
 fi

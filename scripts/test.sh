@@ -1,8 +1,13 @@
 #!/bin/sh
-# Runs all tests: Rust, then the conformance, recorded (what the reference answered about its chains), network (peers; with
-# TENON_REFERENCE=PATH the reference client, too) and fault suites (Python), then real clients (Python, JavaScript) against the
-# real program, and modules that come and go in it under load.
-# Arguments select suites: rust conformance recorded network faults clients modules.
+# Runs all tests, or the suites named as arguments:
+#   rust         the tests of all crates
+#   conformance  public JSON-RPC cases
+#   recorded     the reference client's recorded answers about its chains
+#   network      peers; with TENON_REFERENCE=PATH also the reference client
+#   faults       kills, full disks, damaged files, hostile clients
+#   clients      real clients in Python and JavaScript
+#   modules      modules that are loaded, replaced and unloaded under load
+# All but `rust` drive the real program.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -10,21 +15,21 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 target="${CARGO_TARGET_DIR:-$cache/target}"
 suites="${*:-rust conformance recorded network faults clients modules}"
 
-# The program and the plugins that the suites drive; one profile for everything keeps the build short.
+# Builds the program and the plugins for all suites, in one profile to keep the build short.
 scripts/cargo.sh build --workspace
 
 export TENON_BIN="$target/debug/tenon" TENON_NODE_MODULES="$cache/node/node_modules"
-# Where tests that abuse the node put their figures, for the table at the end.
+# The abuse tests write their figures to this file, for the table at the end.
 TENON_FIGURES=$(mktemp)
 export TENON_FIGURES
 trap 'rm -f "$TENON_FIGURES"' EXIT
-# A client that waits for what never comes fails its test after ten minutes, with all stacks, instead of holding up the rest.
+# A test that hangs fails after ten minutes with the stacks of all threads, so that the other tests run.
 pytest() {
     "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --timeout=600 "$@"
 }
 for suite in $suites; do
     printf '\n== %s\n' "$suite"
-    # What is run as the program's own is what was built last, and the Rust suite builds too.
+    # Repeated for each suite, because the Rust suite builds plugins again.
     scripts/list-plugins.sh "$target/debug"
     case "$suite" in
         rust) scripts/cargo.sh test --workspace ;;
@@ -48,6 +53,6 @@ for suite in $suites; do
 done
 
 if [ -s "$TENON_FIGURES" ]; then
-    printf '\n== abuse, in its short form; `make abuse` is the long one\n'
+    printf '\n== abuse tests, short form; `make abuse` runs the long one\n'
     "$cache/python/bin/python" tests/faults/figures.py "$TENON_FIGURES"
 fi

@@ -18,7 +18,7 @@ BINARY = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "dist" / "tenon"))
 
 
 def list_built_in_plugins():
-    """Lists the plugins of a cargo build beside the program, as `make` does for a release: unlisted ones would be
+    """Lists the plugins of a cargo build next to the program, as `make` does for a release: unlisted ones would be
     foreign."""
     if BINARY.exists() and not (BINARY.parent / "plugins").is_dir():
         subprocess.run([str(ROOT / "scripts" / "list-plugins.sh"), str(BINARY.parent)], check=True)

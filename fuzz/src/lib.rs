@@ -1,4 +1,4 @@
-//! The program around a target: libFuzzer's entry point, the counting allocator, and the seeds, which it writes itself.
+//! The program around a target: libFuzzer's entry point, the counting allocator, and the option to write the seeds.
 
 #![deny(unsafe_code)]
 

@@ -180,7 +180,7 @@ def test_tokens_work_through_the_proxy(proxy):
 def test_limits_hold_for_each_address(proxy):
     body = wire.request("eth_chainId")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        # More requests at once than the page's rate and burst permit, however slow this machine is: the burst alone is
+        # More concurrent requests than the page's rate and burst permit, however slow this machine is: the burst alone is
         # exceeded after 100.
         found = list(pool.map(lambda _: proxy.post(body, source=THIRD)[0], range(400)))
     assert found.count(200) >= 100

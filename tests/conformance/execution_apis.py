@@ -24,7 +24,7 @@ from tenon_node import DATA, Node, folder, run
 
 PACKED = DATA / "execution-apis"
 
-# The files of a chain in the runner's form, beside the cases.
+# The files of a chain in the runner's form, next to the cases.
 GENESIS, CHAIN, FORK_CHOICE = "genesis.json", "chain.rlp", "headfcu.json"
 
 NAMESPACES = "eth,net,web3,debug,txpool"

@@ -10,7 +10,7 @@ MAX_MORE = 40
 
 
 def rounds(kills, has_hit):
-    """Counts to `kills`, and goes on until a kill has hit the command; fails if none does."""
+    """Counts to `kills`, and continues until a kill has hit the command; fails if none does."""
     done = 0
     while done < kills or not has_hit():
         assert done < kills + MAX_MORE, "no kill hit the command: the test has shown nothing"

@@ -1,4 +1,4 @@
-"""`tenon db migrate` killed at random: the database is whole at any time, with the same head, and the next run goes on.
+"""`tenon db migrate` killed at random: the database is whole at any time, with the same head, and the next run continues.
 
 TENON_KILLS: kills per database (default 3; the full run is 34, of three databases). TENON_SEED: the seed, printed at the start,
 to replay a run.

@@ -96,7 +96,7 @@ def watched(node, what, count):
                     seen["slowest"] = max(seen["slowest"], time.monotonic() - begun)
                     assert answer["result"] == "0x0", answer
                 time.sleep(0.05)
-        except Exception as failure:  # noqa: BLE001, told below
+        except Exception as failure:  # noqa: BLE001, reported below
             failures.append(failure)
 
     other = threading.Thread(target=honest)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 RUNNER = pathlib.Path(__file__).parents[1] / "mutants" / "run.py"
-#: In the place of cargo: the rule must be "right"; it compiles unless it is "broken"; the test "other" does not exist.
+#: Replaces cargo: the test passes if the rule is "right"; the rule compiles unless it is "broken"; the test "other" does not exist.
 CARGO = """#!/bin/sh
 ! grep -q broken rule || exit 101
 case "$*" in *--no-run) exit 0 ;; esac
@@ -40,7 +40,7 @@ def project(tmp_path):
 
 
 def run(project, *mutants, arguments=()):
-    """Runs these mutants of the rule; returns the exit code and what was said."""
+    """Runs these mutants of the rule; returns the exit code and the output."""
     table = ""
     for number, mutant in enumerate(mutants):
         entry = {"name": f"m{number}", "rule": "of the test", "file": "rule", "source": "right", "test": "rule"} | mutant

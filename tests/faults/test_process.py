@@ -46,7 +46,7 @@ def test_clients_that_use_all_open_files_take_none_from_the_database():
         assert node.call("eth_blockNumber") == "0x0"
         idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
         for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
-            # Surplus connections are closed at once, a WebSocket during its handshake.
+            # Surplus connections are closed immediately, a WebSocket during its handshake.
             with contextlib.suppress(OSError, wire.Hung):
                 idle.append(transport(node, timeout=2))
         most = wire.open_files(node.process.pid)

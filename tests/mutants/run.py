@@ -27,11 +27,11 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).with_name("rules.toml")
 MEMBERS = {"name", "rule", "file", "source", "replacement", "test"}
-#: A mutant may run for ever; without one the slowest test of the table takes a minute.
+#: Time limit, because a mutant may loop forever. Without a mutant, the slowest test of the table takes a minute.
 TEST_SECONDS = 600
 
 Mutant = collections.namedtuple("Mutant", sorted(MEMBERS))
-#: `is_caught` says whether a test failed, `text` which, or what is wrong otherwise.
+#: `is_caught` says whether a test failed; `text` names it, or describes the problem.
 Outcome = collections.namedtuple("Outcome", ["is_caught", "text"])
 
 
@@ -49,7 +49,7 @@ def read_table(table=TABLE):
 
 
 def problems(mutants, root=ROOT):
-    """A line for each mutant that cannot be made in this tree."""
+    """A line for each mutant that cannot be applied to this tree."""
     lines = []
     for mutant in mutants:
         path = root / mutant.file
@@ -93,7 +93,7 @@ def cargo_test(copy, arguments, timeout=None):
     except subprocess.TimeoutExpired:
         return None, ""
     finally:
-        # Also when this program is interrupted: cargo and the test are in a session of their own.
+        # Also if this program is interrupted, because cargo and the test are in a session of their own.
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
@@ -123,7 +123,7 @@ def try_out(copy, mutant):
             return Outcome(False, f"does not compile\n{tail(output)}")
         return judged(*cargo_test(copy, arguments, TEST_SECONDS))
     finally:
-        # Its time of change is now, so that the next mutant's build compiles it again.
+        # The restored file has a new modification time, so that the next build compiles it again.
         path.write_text(original, encoding="utf-8")
 
 
@@ -140,7 +140,7 @@ def judged(code, output):
 
 
 def run(mutants):
-    """Tries all of them out; returns whether each was caught."""
+    """Runs all mutants; returns whether each was caught."""
     with copy_of_the_tree() as copy:
         tests = list(dict.fromkeys(mutant.test for mutant in mutants))
         print(f"{len(tests)} tests without a mutant; the first build takes minutes", flush=True)

@@ -106,7 +106,7 @@ def test_four_masternodes_agree_lose_one_and_continue(tmp_path):
         # A block that the killed node made may still be in transit.
         wait_for(lambda: last_makers(nodes[0], 6), lambda found: found == signers - {signer_of(accounts[3])}, seconds=60)
         assert metrics(nodes[0])["tenon_voting_failed_rounds_total"] > counted["tenon_voting_failed_rounds_total"]
-        # Three of four are the quorum: with two left, the timeouts of a round are collected and shown.
+        # Three of four are the quorum: with two running nodes, the timeouts of a round are collected and stay visible.
         nodes[2].kill()
         members = wait_for(lambda: waiting_without(nodes[0], signer_of(accounts[2])), bool, seconds=60)
         assert members["CurrentNumber"] == len(members["CurrentSigners"]) > 0
@@ -220,7 +220,7 @@ def test_a_key_in_the_signing_service_votes_pauses_with_the_service_and_goes_on(
             nodes.append(stack.enter_context(Node("run", *flags, datadir=tmp_path / f"node-{index}")))
             known.append(enode(nodes[-1]))
         log = lambda: nodes[0].log_path.read_text(errors="replace")  # noqa: E731
-        # Three of four are the quorum: nothing goes on without it. Its own blocks have its seal.
+        # Three of four are the quorum, so the network needs this node. Its own blocks have its seal.
         signers = {signer_of(account) for account in accounts[:3]}
         wait_for(lambda: last_makers(nodes[1], 6), lambda found: found == signers, seconds=120)
         wait_for(lambda: finalized(nodes[1]), bool, seconds=60)
@@ -229,7 +229,7 @@ def test_a_key_in_the_signing_service_votes_pauses_with_the_service_and_goes_on(
 
         assert service.stop() == 0
         wait_for(log, lambda text: "THIS NODE SIGNS NOTHING" in text, seconds=60)
-        # A block that was signed for before may still come.
+        # A block that the service signed before may still arrive.
         time.sleep(3)
         begun = number(nodes[0])
         time.sleep(6)

@@ -14,7 +14,7 @@ OUTSIDE = "203.0.113.7"
 
 
 class Router:
-    """A server of NAT-PMP: what is mapped, by transport and port."""
+    """A NAT-PMP server. Records the mapped ports by transport and port."""
 
     def __init__(self, address):
         self.mapped = {}

@@ -35,7 +35,7 @@ NOT_COMPARED = (
     "debug_chaindb*", "debug_db*", "debug_printBlock", "debug_standard*", "debug_traceBlockFromFile", "debug_traceBadBlock",
     "debug_getBadBlocks",
     "eth_new*", "*_subscribe", "*_unsubscribe", "eth_sign*", "eth_sendTransaction", "eth_fillTransaction",
-    # Their lists have no order, or they need data that the reference stores beside the chain.
+    # Their lists have no order, or they need data that the reference stores outside the chain.
     "eth_createAccessList", "eth_getReward*", "*ROI*",
     "Consensus_*",
 )

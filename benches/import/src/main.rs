@@ -2,8 +2,9 @@
 //!
 //! `make` writes a heavy chain of the Ethereum profile and its genesis. `together` imports a chain like the node, with
 //! all steps overlapped. `alone` runs one step after the other on its thread, and reports the time of each: pinned to
-//! one core, their sum is the baseline for the overlap. `mainnet` makes and imports a chain like the main network's. Each is a separate process, so that peak memory is that of the
-//! import. All print one line of JSON; `benches/importing.py` combines them.
+//! one core, their sum is the baseline for the overlap. `mainnet` makes and imports a chain like the main network's. Each
+//! is a separate process, so that peak memory is that of the import. All print one line of JSON; `benches/importing.py`
+//! combines them.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,7 @@ enum Command {
     Make(heavy::Plan),
     /// Imports a chain with everything overlapped
     Together(Source),
-    /// Imports a chain one part after the other
+    /// Imports a chain one step after the other
     Alone(Source),
     /// Makes and imports a chain like the main network's
     #[command(subcommand)]

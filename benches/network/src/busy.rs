@@ -1,4 +1,4 @@
-//! Peers that keep a node busy: each asks for headers and bodies by turns and sends transactions.
+//! Peers that keep a node busy: each requests headers and bodies in turn, and sends transactions.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     peers: u8,
 }
 
-/// What a peer does by turns.
+/// The actions of a peer, in turn.
 #[derive(Clone)]
 struct Script {
     bodies: Message,
@@ -45,7 +45,7 @@ async fn keep_busy(mut peer: Peer, script: Script) -> Outcome<()> {
     }
 }
 
-/// Connects the peers, says so, and keeps them busy until its input ends. Reports how many are still connected.
+/// Connects the peers, reports that, and keeps the node busy until its input ends. Reports how many are still connected.
 pub(crate) async fn run(plan: &Plan) -> Outcome<Value> {
     let blocks = blocks::read(&plan.chain)?;
     let mut first = plan.target.connect_empty(source(plan.peers)).await?;

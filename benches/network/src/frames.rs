@@ -1,7 +1,7 @@
 //! Received frames: a [`Session`] that reads frames of headers, bodies, transactions and votes up to their decompressed
 //! payloads, compared with cipher, MAC and Snappy alone on frames of the same sizes.
 //!
-//! "Alone" is the least that any implementation of the transport has to compute. It runs in the same process, with the
+//! "Alone" is the minimum that any implementation of the transport must compute. It runs in the same process, with the
 //! same libraries, on the same bytes, and alternates with the session. Both are measured in processor time.
 
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use tenon_network_wire::{BlockBody, Kind, Message, Version, version};
 
 use crate::{Outcome, blocks, processor};
 
-/// Bytes that a connection reads at once.
+/// Bytes that a connection reads in one call.
 const READ_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 32;
 const MAC_BYTES: usize = 16;
@@ -34,7 +34,7 @@ const TRANSACTIONS: usize = 800;
 const VERSION: u32 = 100;
 const NOW: Duration = Duration::ZERO;
 
-/// What is received.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Plan {
     /// Blocks as RLP: the chain `load`
@@ -117,7 +117,7 @@ fn frames(link: &mut Link, message: &Message, version: &Version, bytes: usize) -
     Ok(found)
 }
 
-/// Reads the frames like a connection, up to the payloads; their number.
+/// Reads the frames like a connection, up to the payloads. Returns their number.
 fn received(session: &mut Session, frames: &Frames) -> Outcome<usize> {
     let mut messages = 0;
     for chunk in frames.bytes.chunks(READ_BYTES) {
@@ -132,7 +132,7 @@ fn received(session: &mut Session, frames: &Frames) -> Outcome<usize> {
     Ok(messages)
 }
 
-/// Cipher, MAC and Snappy as a receiver has to compute them.
+/// Cipher, MAC and Snappy as a receiver must compute them.
 struct Alone {
     cipher: Ctr128BE<Aes256>,
     mac: Keccak256,
@@ -176,7 +176,7 @@ impl Alone {
 }
 
 fn alone(frames: &Frames) -> Outcome<usize> {
-    // A connection copies what it reads, too; the copy here is made before, and not measured.
+    // A connection also copies the bytes that it reads; here the copy is made before, and not measured.
     let (mut alone, mut bytes, mut found) = (Alone::new(), frames.bytes.clone(), 0);
     let (used, ()) = processor::of(|| {
         let mut rest = &mut bytes[..];
@@ -229,7 +229,7 @@ fn compare(message: &Message, version: &Version, plan: &Plan) -> Outcome<Value> 
     }))
 }
 
-/// By kind of message: nanoseconds a message, alone and by the session.
+/// By kind of message: nanoseconds per message, alone and by the session.
 pub(crate) fn measure(plan: &Plan) -> Outcome<Value> {
     let version = version(VERSION).ok_or("no such version")?;
     let blocks = blocks::read(&plan.chain)?;

@@ -23,7 +23,7 @@ async fn answer_pings(mut peer: Peer) -> Outcome<()> {
     }
 }
 
-/// Connects the peers, says so, and answers Pings until its input ends. Reports how many are still connected.
+/// Connects the peers, reports that, and answers Pings until its input ends. Reports how many are still connected.
 pub(crate) async fn run(plan: &Plan) -> Outcome<Value> {
     let mut peers = Vec::new();
     for place in 0..plan.peers {

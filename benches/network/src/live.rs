@@ -38,10 +38,10 @@ pub(crate) struct Plan {
     /// Number of blocks that it gets
     #[arg(long, default_value_t = 110)]
     blocks: usize,
-    /// Number of peers beside the one that sends
+    /// Number of peers in addition to the sending one
     #[arg(long, default_value_t = 24)]
     peers: u8,
-    /// Address of the masternode that the node is: wait for its votes. It votes for no block of a round that it leads
+    /// Address of the node's masternode, whose votes are awaited. It does not vote for blocks of rounds that it leads
     #[arg(long)]
     masternode: Option<Address>,
 }
@@ -109,7 +109,7 @@ impl Peers {
         timeout(LIMIT, all).await.map_err(|_| format!("{what}: not within {LIMIT:?}"))?
     }
 
-    /// Sends the votes for a block's parent, and waits until the node has verified them: it passes them on.
+    /// Sends the votes for a block's parent, and waits until the node has verified them, which it shows by forwarding them.
     async fn vote(&mut self, block: &Block) -> Outcome<()> {
         let quorum = ExtraFields::decode(&block.header.extra_data)?.quorum;
         let votes = quorum.signatures.len();

@@ -1,4 +1,4 @@
-//! `tenon-bench-network`: measures what the network part costs: votes, frames, and a running node among scripted peers.
+//! `tenon-bench-network`: measures the cost of the network part: votes, frames, and a running node with scripted peers.
 //!
 //! `votes` and `frames` run the node's own code in this process. The other commands connect peers to a node that
 //! `benches/network.py` has started. Every command prints one line of JSON; `benches/network.py` combines them.
@@ -43,7 +43,7 @@ enum Command {
     Votes(votes::Plan),
     /// Received frames, compared with cipher, MAC and Snappy alone
     Frames(frames::Plan),
-    /// Answers of 192 headers and of 128 bodies, a second
+    /// Answers of 192 headers and of 128 bodies per second
     Serving(serving::Plan),
     /// Serves a file's blocks to a node that syncs, until the input ends
     Syncing(syncing::Plan),
@@ -74,7 +74,7 @@ fn execute(command: &Command) -> Outcome<serde_json::Value> {
     }
 }
 
-/// Waits for the end of the input, with which the caller ends a command.
+/// Waits for the end of the input, by which the caller ends a command.
 async fn input_ends() -> Outcome<()> {
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     Ok(())

@@ -36,7 +36,7 @@ pub(crate) struct Target {
     genesis: B256,
 }
 
-/// A connection with a peer's Status behind it.
+/// A connection after the exchange of Status.
 pub(crate) struct Peer {
     stream: TcpStream,
     session: Session,
@@ -44,11 +44,11 @@ pub(crate) struct Peer {
     began: Instant,
     /// Bytes that the socket has not taken yet. Kept here, so that a dropped future loses none.
     unwritten: Vec<u8>,
-    /// Messages that arrived and were not asked for yet.
+    /// Messages that have arrived but were not taken yet.
     arrived: VecDeque<(u64, Vec<u8>)>,
 }
 
-/// The address of a peer. The node limits the connections of one.
+/// A local address for a peer. The node limits the connections of one address.
 pub(crate) const fn source(place: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 1, place + 1)
 }
@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// Connects a peer that has nothing.
+    /// Connects a peer that only has the genesis block.
     pub(crate) async fn connect_empty(&self, from: Ipv4Addr) -> Outcome<Peer> {
         self.connect(from, self.genesis, U256::from(1)).await
     }

@@ -1,4 +1,4 @@
-//! Processor time of processes. Unlike the time on the clock, it hardly depends on what else the machine does.
+//! Processor time of processes. Unlike wall-clock time, it hardly depends on other load of the machine.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const TICKS_A_SECOND: u64 = 100;
 /// Processor time that another process has used, in steps of 10 ms.
 pub(crate) fn used_by(process: u32) -> Outcome<Duration> {
     let line = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name before it may contain anything.
+    // The process name before it can contain any characters.
     let (_, fields) = line.rsplit_once(')').ok_or("no name in stat")?;
     let mut ticks = 0;
     for field in fields.split_whitespace().skip(11).take(2) {

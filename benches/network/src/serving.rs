@@ -1,4 +1,4 @@
-//! How many answers a node serves: each peer asks again as soon as it has the last answer.
+//! Measures how many answers a node serves: each peer sends its next request when it has the previous answer.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::processor;
 
 const HEADERS: u64 = 192;
 const BODIES: usize = 128;
-/// Time before the measurement in which peers ask already.
+/// Time before the measurement during which peers already send requests.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Who asks what, and for how long.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Plan {
     #[command(flatten)]
@@ -74,7 +74,7 @@ async fn processor_seconds(plan: &Plan) -> Outcome<f64> {
     Ok(processor::used_by(plan.process)?.saturating_sub(before).as_secs_f64())
 }
 
-/// All peers ask the same; answers a second on the clock, and a second of the node's processor time.
+/// All peers send the same request. Returns answers per second of wall-clock time, and of the node's processor time.
 async fn all_ask(plan: &Plan, request: &Message, answer: Kind) -> Outcome<Value> {
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..plan.peers {
@@ -93,7 +93,7 @@ async fn all_ask(plan: &Plan, request: &Message, answer: Kind) -> Outcome<Value>
     Ok(json!({ "a_second": answers / plan.seconds, "a_processor_second": answers / used, "bytes": bytes }))
 }
 
-/// Answers of 192 headers, and of 128 bodies, a second.
+/// Answers of 192 headers, and of 128 bodies, per second.
 pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     let mut first = plan.target.connect_empty(source(plan.peers)).await?;
     let mut hashes = hashes(&mut first).await?;

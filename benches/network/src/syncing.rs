@@ -1,5 +1,5 @@
-//! Peers from which a node syncs: each answers requests for the blocks of a file after a delay, like a connection with this
-//! round trip. Some never answer, and one sends the bodies of other blocks.
+//! Peers from which a node syncs: each answers requests for the blocks of a file after a delay, like over a connection with
+//! this round-trip time. Some never answer, and one sends the bodies of other blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -133,7 +133,7 @@ async fn serve(mut peer: Peer, chain: Arc<Chain>, manner: Manner, delay: Duratio
     }
 }
 
-/// Connects the peers, says so, and serves until its input ends.
+/// Connects the peers, reports that, and serves until its input ends.
 pub(crate) async fn run(plan: &Plan) -> Outcome<Value> {
     let chain = Arc::new(Chain::new(&blocks::read(&plan.chain)?)?);
     let delay = Duration::from_millis(plan.delay);
@@ -144,7 +144,7 @@ pub(crate) async fn run(plan: &Plan) -> Outcome<Value> {
             _ => Manner::Honest,
         };
         let peer = plan.target.connect(source(place), chain.head, chain.total_difficulty).await?;
-        // A peer that is cut ends; the node is left with the others.
+        // A disconnected peer ends; the node continues with the others.
         tokio::spawn(serve(peer, Arc::clone(&chain), manner, delay));
     }
     println!("connected");

@@ -38,7 +38,7 @@ const VERSION: u32 = 100;
 /// Limit of the wait for the actor to finish.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How much is measured.
+/// Size of the measurement.
 #[derive(Args)]
 pub(crate) struct Plan {
     /// Rounds, each with 73 votes; at most 899, those of an epoch
@@ -55,7 +55,7 @@ struct Round {
     votes: Vec<Vec<u8>>,
 }
 
-/// Everything that the voting needs from a node but the chain. It takes no block and makes none; messages are counted.
+/// The parts of a node that the voting needs, except the chain. It accepts and makes no blocks, and counts messages.
 #[derive(Default)]
 struct Ports {
     sent: AtomicUsize,
@@ -170,12 +170,12 @@ fn rounds(first: SealedHeader, keys: &[MasternodeKey], masternodes: &[u8], count
     rounds
 }
 
-/// A voting, its chain, and the peers' side of it.
+/// A voting with its chain, and the peers' side of it.
 struct Bench {
     voting: Voting,
     chain: Arc<MemoryChain>,
     ports: Arc<Ports>,
-    /// One permit a connection: a peer's next message is read once the voting has processed the last one.
+    /// One permit per connection: a peer's next message is read once the voting has processed the last one.
     connections: Arc<Semaphore>,
 }
 
@@ -195,13 +195,13 @@ impl Bench {
                 pool: Arc::clone(&ports) as _,
                 network: Arc::clone(&ports) as _,
                 bus: Bus::new(),
-                // It has no record, so it listens meanwhile. Its own signature is searched for in every vote.
+                // Without a record the voting only listens meanwhile. It compares every vote with its own signature.
                 key: Some(Arc::new(key)),
                 gas_limit: 50_000_000,
                 chain_id: genesis.spec.chain_id,
             },
         )?;
-        // The replica starts at the head that it finds: answered once it has started.
+        // The replica starts at the current head; this request is answered once it has started.
         drop(voting.waiting().await?);
         Ok(Self { voting, chain, ports, connections: Arc::new(Semaphore::new(MASTERNODES)) })
     }
@@ -263,7 +263,7 @@ impl Bench {
     }
 }
 
-/// Votes verified, and duplicates dropped, in a second of processor time.
+/// Votes verified, and duplicates dropped, per second of processor time.
 pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     let keys = masternodes()?;
     let addresses: Vec<u8> = keys.iter().flat_map(|key| key.address().0.0).collect();

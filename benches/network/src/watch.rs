@@ -12,7 +12,7 @@ use crate::peer::{Target, source};
 /// Seconds between two blocks of the chain `load`.
 const PERIOD: u64 = 1;
 
-/// How long is watched.
+/// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct Plan {
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
         let Message::NewBlock(new) = peer.next_message(Kind::NewBlock).await? else { return Err("not a block".into()) };
         let arrived = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let (number, timestamp) = (new.block.header.number, new.block.header.timestamp);
-        // A late block may have a later timestamp, so that its own does not say when it was due: its parent's does.
+        // A late block may have a later timestamp, so the due time is computed from the parent's timestamp.
         if let Some(parent) = last.filter(|(parent, _)| parent + 1 == number).map(|(_, timestamp)| timestamp) {
             let due = Duration::from_secs(parent + PERIOD);
             let milliseconds = (arrived.as_secs_f64() - due.as_secs_f64()) * 1_000.0;
@@ -42,7 +42,7 @@ pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     Ok(Value::Array(found))
 }
 
-/// Prints the transactions of a file's blocks as a node takes them by RPC, a list for each block.
+/// Prints the encoded transactions of a file's blocks for RPC, one list per block.
 pub(crate) fn raw(plan: &Raw) -> Outcome<Value> {
     let blocks = crate::blocks::read(&plan.chain)?;
     let raw = |block: &tenon_api::Block| {

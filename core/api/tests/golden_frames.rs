@@ -3,7 +3,7 @@
 //!
 //! After a deliberate change (raise the message's `SCHEMA` first): `TENON_UPDATE_GOLDEN=1 cargo test -p tenon-api`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path, sync::Arc};
 

@@ -1,5 +1,5 @@
 //! Compares a call over the bus with a direct function call.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement: nothing of it is called, and what fails ends it")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a measurement: a failure ends it")]
 
 use std::hint::black_box;
 

@@ -1,9 +1,9 @@
-//! What does one hop into a plugin cost?
+//! What does a call into a plugin cost?
 //!
-//! The path that every request takes behind a front-end: route look-up, the call into the shared library, JSON
-//! parameters decoded, a read over the bus and back, the result as JSON bytes. The aim is a microsecond.
+//! Measures the path of every request behind a front-end: route look-up, the call into the shared library, decoding of JSON
+//! parameters, a read over the bus, the result as JSON bytes. The aim is a microsecond.
 
-#![allow(clippy::expect_used, reason = "a measurement that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the measurement")]
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 
 #[path = "../tests/support/mod.rs"]
@@ -20,7 +20,7 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, Router};
 
-/// Every method here answers its first poll; so no runtime is measured.
+/// Every method here answers on its first poll, so no runtime is measured.
 fn call(router: &Router, method: &str, params: &str, caller: &Caller) -> usize {
     let mut future = std::pin::pin!(router.call_method(method, Some(params), caller));
     match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
@@ -58,7 +58,7 @@ fn hops(criterion: &mut Criterion) {
     criterion.bench_function("hop with a bus read, namespaces listed", |bencher| {
         bencher.iter(|| call(&router, black_box("net_version"), "[]", &listed));
     });
-    // As while the module `metrics` runs.
+    // As in a node with the module `metrics`.
     router.time_calls(true);
     criterion.bench_function("hop without parameters or bus, timed", |bencher| {
         bencher.iter(|| call(&router, black_box("net_listening"), "[]", &local));

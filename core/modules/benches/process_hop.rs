@@ -1,9 +1,9 @@
-//! What does a hop into a plugin in a process of its own cost?
+//! What does a call into a plugin in a process of its own cost?
 //!
 //! Alone: one caller on a worker of the node's runtime, who waits for every answer. Multiplexed: 64 callers at a time
 //! on two workers over the one socket of the plugin. The aims are 60 microseconds and 150,000 calls a second.
 
-#![allow(clippy::expect_used, reason = "a measurement that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the measurement")]
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 
 #[path = "../tests/support/mod.rs"]

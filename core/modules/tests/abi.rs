@@ -1,7 +1,7 @@
 //! The stability of the boundary: a plugin that was built once, by any compiler and with any options, keeps loading;
 //! one that does not match is refused with an error that states both version numbers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 mod support;
 
@@ -16,7 +16,7 @@ use tenon_host::{Caller, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::PluginPlan;
 
-/// Builds the plugin that has its own copy of the definitions.
+/// Builds the plugin that has its own copy of the ABI's definitions.
 fn bare_plugin(folder: &Path, flags: &[&str]) -> PathBuf {
     let library = folder.join("libbare.so");
     let mut compile = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));

@@ -1,6 +1,6 @@
 //! Namespaces under a second name.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Calls: what a plugin can do to its caller and to the node, and what it cannot.
+//! Calls: how a plugin can affect its caller and the node, and how it cannot.
 
 mod support;
 

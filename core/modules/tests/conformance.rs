@@ -1,4 +1,4 @@
-//! The checker of plugins, against good ones and bad ones.
+//! The check of plugins (`tenon module check`), with correct and with faulty ones.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::{c_library, rust_plugin};
 use tenon_isolation::IsolationOptions;
 use tenon_modules::{CheckReport, ModuleError, check_plugin};
 
-#[allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#[allow(clippy::expect_used, reason = "a failed setup fails the test")]
 async fn check(library: &std::path::Path) -> Result<CheckReport, ModuleError> {
     let cache = tempfile::tempdir().expect("a folder for the test");
     let mut processes = IsolationOptions::of_program::<String>(env!("CARGO_BIN_EXE_tenon-plugin-child"), []);
@@ -56,7 +56,7 @@ async fn the_check_names_leftovers_of_an_unloaded_plugin() {
         (&[], "", ""),
         (&["-DLEAKS=131072"], "does not grow with its loads", "KiB over 100 loads"),
         (&["-DLEAVES_A_THREAD=1"], "leaves no thread behind", "threads were left after 100 stops"),
-        // By which signal depends on what is mapped there when the thread wakes.
+        // The signal depends on what is mapped at the address when the thread wakes.
         (&["-DLEAVES_A_THREAD_THAT_WAKES=1"], "can be loaded", "its process ended before it was ready (signal"),
         (
             &["-DCRASHES_AT_UNLOAD=1"],

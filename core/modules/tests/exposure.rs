@@ -1,6 +1,6 @@
 //! What a caller's endpoint exposes: namespaces and single methods, but never methods that are hidden from callers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 
@@ -21,7 +21,7 @@ fn refusing(patterns: &[&str]) -> Caller {
     Caller::new(Exposure::of(["counter", "abacus"]).refusing(patterns), CallContext::new())
 }
 
-/// Which of the counter's methods answer.
+/// The methods of the counter that answer.
 async fn answering(router: &Router, caller: &Caller) -> Vec<&'static str> {
     let names = [
         "counter_next",

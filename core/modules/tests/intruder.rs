@@ -1,6 +1,6 @@
-//! A plugin that tries to get beyond its grants: by questions, file names, limits, frames and system calls.
+//! A plugin that tries to exceed its grants: with requests, file names, limits, frames and system calls.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Plugins in processes of their own: the same results, and what a plugin that misbehaves can and cannot do.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 mod support;
 

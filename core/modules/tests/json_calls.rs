@@ -1,6 +1,6 @@
-//! Calls that plugins make of methods of other namespaces, in this process and from processes of their own.
+//! Calls by plugins of methods of other namespaces, in this process and from processes of their own.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 mod support;
 

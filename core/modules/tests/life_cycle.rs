@@ -1,6 +1,6 @@
 //! Plugins that are loaded, removed and replaced while they are used.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 
@@ -524,7 +524,7 @@ async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
     test.modules.start(&[PluginPlan::new("hello", rust_plugin("tenon-example-hello"))]).unwrap();
     let disable = async || test.modules.change("hello", ModuleChange::Disable, true).await.unwrap_err();
 
-    // There is no folder for the file.
+    // The folder of the file does not exist.
     for _ in 0..2 {
         let error = disable().await;
         assert!(matches!(error, ModuleError::NotKept { .. }), "{error}");

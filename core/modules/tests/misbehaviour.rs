@@ -1,7 +1,7 @@
 //! Every way in which a plugin can misbehave: its callers get one clear error, others are unharmed, and operators see
 //! it in `moduleInfo` and in the log.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod support;
 
@@ -65,7 +65,7 @@ fn faults(test: &TestModules) -> ModuleFaults {
     test.modules.info("bad").unwrap().faults
 }
 
-/// A plan of the misbehaving plugin with bounds of its own.
+/// A plan of the misbehaving plugin with its own limits.
 fn limited(isolation: Isolation, limits: PluginLimits) -> PluginPlan {
     let mut plan = plan(rust_plugin("tenon-test-misbehaving"), "{}");
     (plan.isolation, plan.limits) = (Some(isolation), limits);

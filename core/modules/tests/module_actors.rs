@@ -1,6 +1,6 @@
 //! Parts of the node that are listed, stopped and started like plugins.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

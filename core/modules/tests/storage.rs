@@ -1,7 +1,7 @@
 //! A plugin's own storage and background work: separate from those of other plugins, the same in both isolations, and
 //! kept across a replacement and a restart.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 mod support;
 

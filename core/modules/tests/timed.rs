@@ -1,6 +1,6 @@
 //! Plugins that are enabled for a limited time.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 
@@ -88,7 +88,7 @@ async fn the_end_outlasts_the_node_whatever_the_settings_want() {
         assert_eq!(hello(&second), (ModuleState::Enabled, end));
         second.modules.shutdown(Duration::from_secs(1)).await;
 
-        // The node was off when the time was over.
+        // The time ended while the node was off.
         let file = folder.path().join("modules.json");
         let text = fs::read_to_string(&file).unwrap().replace(&end.unwrap().to_string(), "1");
         fs::write(&file, text).unwrap();

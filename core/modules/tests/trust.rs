@@ -1,6 +1,6 @@
 //! Trust in a build (built in, vouched for by the operator, or foreign), and its consequences.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 mod support;
 
@@ -31,7 +31,7 @@ fn not_listed(options: &mut ModuleOptions) {
     options.built_ins = BuiltIns::default();
 }
 
-/// What a case changes in a host's options.
+/// A case's change of the host's options.
 type ChangeOptions = Box<dyn FnOnce(&mut ModuleOptions)>;
 
 const NET: &str = "tenon-plugin-net";

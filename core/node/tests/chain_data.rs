@@ -1,6 +1,6 @@
 //! Data stored with a chain, and copies of it: rules, backups, and the states that consensus needs.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

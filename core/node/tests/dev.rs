@@ -1,6 +1,6 @@
 //! `tenon dev` from a developer's view.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

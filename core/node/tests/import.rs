@@ -1,6 +1,6 @@
 //! `tenon import`, `export` and `db` over the recorded chain of the public RPC suite.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Parts of a running node that are stopped and started like plugins.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

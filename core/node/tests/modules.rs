@@ -1,6 +1,6 @@
 //! Loads, replaces and unloads modules in a running node, over every interface.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

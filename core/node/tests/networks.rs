@@ -1,6 +1,6 @@
 //! `--network`, `tenon genesis` and `tenon verify-headers`: chains by name, without a node.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! `tenon module new`: the written crate builds outside of the workspace, passes its own tests and the check, and
 //! serves.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Texts for operators: refusals, hints, the first lines of a start, `GET /health`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

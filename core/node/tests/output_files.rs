@@ -1,6 +1,6 @@
 //! Output files named by an operator: existing data is not lost.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

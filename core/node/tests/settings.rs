@@ -1,6 +1,6 @@
 //! Settings from an operator's view: `tenon config`, and the errors.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

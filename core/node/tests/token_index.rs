@@ -1,7 +1,7 @@
 //! `plugins/examples/erc20_index` in a real node: an ERC-20 token on a development chain, transfers, a head that is
 //! moved back, a replacement, a killed process and a killed node. The index must equal a plain scan.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

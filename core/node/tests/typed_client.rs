@@ -1,6 +1,6 @@
 //! The forms of the typed client's answers against a real node: a change of one side without the other fails here.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;
 

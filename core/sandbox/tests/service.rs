@@ -1,4 +1,4 @@
-//! What a confined service reaches, tried by a process of its own: confinement is permanent.
+//! Tries what a confined service can still access, in a separate process because confinement is permanent.
 
 #![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]

@@ -5,10 +5,10 @@
 
 use tenon_sdk::{Param, RawArgument, api::Header};
 
-#[allow(dead_code, reason = "what the plugin needs beside the reader")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../plugins/consensus/src/header.rs"]
 mod header;
-#[allow(dead_code, reason = "what the plugin needs beside the reader")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../plugins/consensus/src/selector.rs"]
 mod selector;
 

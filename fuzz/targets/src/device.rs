@@ -67,14 +67,14 @@ pub(crate) fn messages(input: &[u8]) {
     }
 }
 
-/// Bytes of data in the transaction that is asked for.
+/// Bytes of data in the requested transaction.
 const DATA: usize = 5000;
 
 /// Numbers of the messages that a session may send; none of them sets up, wipes, loads or updates a device.
 const SENT: [u16; 14] = [0, 1, 19, 27, 42, 56, 58, 60, 64, 78, 452, 464, 466, 468];
 
-/// A byte that chooses the operation, then messages: two bytes of number, two of length, a body. A device that answers so
-/// gets no more than it may, and no signature of it is believed.
+/// A byte that chooses the operation, then messages: two bytes of number, two of length, a body. A device with these
+/// answers gets only the data that it may request, and none of its signatures is accepted.
 pub(crate) fn session(input: &[u8]) {
     let Some((choice, answers)) = input.split_first() else { return };
     let info = |is_model_one| DeviceInfo {
@@ -121,8 +121,8 @@ pub(crate) fn session(input: &[u8]) {
     }
 }
 
-/// Runs an exchange over what a device answers; gives the result, and the bytes of data that the device was given after the
-/// request.
+/// Runs an exchange with these answers of a device. Returns the result, and the bytes of data sent to the device after
+/// the request.
 fn converse<O: Operation>(operation: O, mut answers: &[u8]) -> (Option<O::Output>, usize) {
     let mut exchange = Exchange::new(operation, true);
     assert!(SENT.contains(&exchange.begin().id) || exchange.begin().id == 470);
@@ -181,7 +181,7 @@ fn typed_data() -> TypedData {
     }
 }
 
-/// Answers as devices give them, to each operation.
+/// Valid answers of devices to each operation.
 pub(crate) fn answers() -> Vec<Vec<u8>> {
     let message = |id: u16, body: &[u8]| [&id.to_be_bytes()[..], &(body.len() as u16).to_be_bytes(), body].concat();
     let signature = [&[0x1a, 32][..], &[1; 32], &[0x22, 32], &[2; 32]].concat();
@@ -205,7 +205,7 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
     answers
 }
 
-/// Packets as devices send them, and some that they should not.
+/// Valid packets of devices, and some invalid ones.
 pub(crate) fn packets() -> Vec<Vec<u8>> {
     let cut = |id, body: &[u8]| -> Vec<u8> {
         Packets::new(id, body).expect("a short body").flat_map(|packet| *packet.as_bytes()).collect()
@@ -234,7 +234,7 @@ pub(crate) fn bodies() -> Vec<Vec<u8>> {
     numbers.flat_map(|id| forms.map(|form| [id.to_be_bytes().as_slice(), form].concat())).collect()
 }
 
-/// Typed data that is read has a value for every member, and no more values than characters.
+/// Parsed typed data has a value for every member, and no more values than characters.
 pub(crate) fn typed_data_text(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(data) = read_typed_data(text, B256::ZERO, Some(B256::ZERO)) else { return };
@@ -258,7 +258,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Typed data of all kinds, and some that declare more than they hold.
+/// Typed data of all kinds, some of which declare more values than they contain.
 pub(crate) fn typed_data_texts() -> Vec<Vec<u8>> {
     let domain = r#""domain": {"name": "Tenon", "chainId": 51, "salt": null}"#;
     let member = |name: &str, kind: &str| format!(r#"{{"name": "{name}", "type": "{kind}"}}"#);

@@ -2,7 +2,7 @@
 
 use tenon_network_identity::{Endpoint, Enode};
 
-/// What is understood is understood in the same way when it is written in full.
+/// A parsed URL parses to the same value after it was written in full.
 pub(crate) fn url(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<Enode>() {

@@ -25,7 +25,7 @@ pub(crate) fn arguments(input: &[u8]) {
     }
 }
 
-/// What Go's decoder refuses is refused by the pool's, too. (It knows types that native chains lack.)
+/// The pool's decoder refuses everything that Go's decoder refuses. (It supports types that native chains lack.)
 fn transaction(raw: &[u8]) {
     if malformed_transaction(raw).is_some() && !matches!(raw, [3 | 4, ..]) {
         assert!(tenon_chain::decode_transaction(raw).is_err());

@@ -1,5 +1,5 @@
-//! Persistent state of the node and its plugins, decoded at a start: the journal of local transactions, the part in the
-//! voting, the filters that one build of `eth` hands over to the next.
+//! Persistent state of the node and its plugins, decoded at a start: the journal of local transactions, the voting record,
+//! the filters that one build of `eth` hands over to the next.
 
 /// A journal: records decoded from any bytes decode again once encoded with checksums, even after damaged bytes.
 pub(crate) fn journal(input: &[u8]) {
@@ -15,7 +15,7 @@ pub(crate) fn journal(input: &[u8]) {
     }
 }
 
-/// The part in the voting: a decoded record round-trips.
+/// The voting record: a decoded record round-trips.
 pub(crate) fn voting(input: &[u8]) {
     let Some(kept) = tenon_native_consensus::fuzzing::voting_record(input) else { return };
     let again = tenon_native_consensus::fuzzing::voting_record(&kept);
@@ -26,6 +26,6 @@ pub(crate) fn voting(input: &[u8]) {
 pub(crate) fn filters(input: &[u8]) {
     let handed = tenon_plugin_eth::fuzzing::handed_over(input);
     let again = tenon_plugin_eth::fuzzing::handed_over(&handed);
-    // In the order of a table with random hashing.
+    // The order is that of a table with random hashing.
     assert_eq!(again.len(), handed.len(), "what was handed over is taken again");
 }

@@ -9,7 +9,7 @@
 //! replayed. It opens no database and no socket.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
+#![allow(clippy::expect_used, reason = "the fuzzer detects a broken rule by a panic")]
 
 mod access;
 mod chain;

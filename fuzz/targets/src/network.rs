@@ -1,4 +1,4 @@
-//! What other nodes send: packets of the handshake, compressed payloads, messages, datagrams, records.
+//! Data from other nodes: packets of the handshake, compressed payloads, messages, datagrams, records.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tenon_network_rlpx::parts::{compress, decode_ack_content, decode_auth_conten
 use tenon_network_rlpx::{HandshakeRandom, Hello, Offer, Output, Session, SessionSettings};
 use tenon_network_wire::{Message, VERSIONS};
 
-/// Keys, so that every run is the same.
+/// Fixed keys, so that every run is the same.
 fn key(number: u8) -> NodeKey {
     parse_key(&format!("{number:064x}")).expect("a key")
 }
@@ -33,8 +33,8 @@ fn settings() -> SessionSettings {
     SessionSettings::new("fuzz", vec![Offer::new("eth", 100, 227)])
 }
 
-/// The first bytes of a connection, to the side that accepted and to the side that dialed. Nothing is written in answer to what
-/// cannot be decrypted, and after the end of a session nothing is kept.
+/// The first bytes of a connection, to the accepting and to the dialing side. Bytes that cannot be decrypted are not
+/// answered, and an ended session keeps nothing.
 pub(crate) fn handshake(input: &[u8]) {
     let now = Duration::ZERO;
     let ours = Arc::new(key(11));
@@ -69,14 +69,14 @@ pub(crate) fn payloads(input: &[u8]) {
         assert_eq!(decompress(&again, LIMIT), Ok(payload));
     }
     if let Ok(hello) = Hello::decode(input) {
-        // A name that is no text, or too long, is replaced.
+        // A client name that is not text, or too long, is replaced.
         let again = Hello::decode(&hello.encode());
         assert!(again.is_err() || again == Ok(hello));
     }
     let _ = read_disconnect(input);
 }
 
-/// A version, a code and a payload. What is read has the same bytes when it is written, apart from what follows it.
+/// A version, a code and a payload. A decoded message encodes to the same bytes, apart from bytes after it.
 pub(crate) fn messages(input: &[u8]) {
     let [index, code, payload @ ..] = input else { return };
     let version = &VERSIONS[usize::from(*index) % VERSIONS.len()];
@@ -96,7 +96,7 @@ pub(crate) fn messages(input: &[u8]) {
     assert!(is_cut || payload.starts_with(&encoded), "{message:?}");
 }
 
-/// Type and content of a datagram, which is signed here. Who has proven nothing gets a Pong and a Ping, and nothing else.
+/// Type and content of a datagram, which is signed here. An unproven endpoint gets only a Pong and a Ping.
 pub(crate) fn datagrams(input: &[u8]) {
     let sender = key(13);
     let Some(datagram) = signed(&sender, input) else { return };
@@ -164,7 +164,7 @@ pub(crate) fn packets(file: &Value) -> Vec<Vec<u8>> {
     sessions(file).flat_map(of).collect()
 }
 
-/// Recorded payloads, as they are on the wire.
+/// Recorded payloads in wire format.
 pub(crate) fn compressed(file: &Value) -> Vec<Vec<u8>> {
     let frames = sessions(file).flat_map(|session| session["frames"].as_array().expect("frames"));
     frames.map(|frame| bytes(if frame["snappy"].is_string() { &frame["snappy"] } else { &frame["payload"] })).collect()

@@ -1,4 +1,4 @@
-//! Files supplied by operators, and those that the node keeps beside its database.
+//! Files supplied by operators, and files that the node keeps next to its database.
 
 use std::io::Cursor;
 
@@ -10,7 +10,7 @@ use tenon_modules::PluginPlan;
 #[path = "../../../core/node/src/commands/verify_headers/header_file.rs"]
 mod header_file;
 // Included as source, so that RocksDB is not linked.
-#[allow(dead_code, reason = "what the database needs beside the reader")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../modules/storage/src/table_list/record.rs"]
 mod table_record;
 

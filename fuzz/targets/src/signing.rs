@@ -1,4 +1,4 @@
-//! The signing service's policy, and what it decides and shows.
+//! The signing service's policy, its decisions, and the texts that approvers see.
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{Transaction, TransactionPayload, TransactionSignature};
@@ -6,7 +6,7 @@ use tenon_signing_policy::{
     Interfaces, MAX_SHOWN_CHARACTERS, NoHistory, Outcome, Policy, Presentation, Request, Subject,
 };
 
-/// The policy that calls are held against: it decodes them.
+/// The policy that decodes the calls.
 const POLICY: &str = r#"
 version = 1
 [interfaces.token]
@@ -46,7 +46,7 @@ fn request(data: &[u8]) -> Request {
     Request { client: "fuzz".to_owned(), account: Address::ZERO, subject }
 }
 
-/// A policy decides the same each time, and says why.
+/// A policy makes the same decision each time, and gives a reason.
 pub(crate) fn policy(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match Policy::parse(text, |_| Ok(INTERFACE.to_owned())) {
@@ -60,7 +60,7 @@ pub(crate) fn policy(input: &[u8]) {
     }
 }
 
-/// What is shown of a call is bounded, and only calls that would be written as they are come through.
+/// The shown text of a call has a bounded length, and only canonically encoded calls are recognised.
 pub(crate) fn call(input: &[u8]) {
     let policy = Policy::parse(POLICY, |_| Ok(INTERFACE.to_owned())).expect("a policy");
     for data in [input.to_vec(), [&[0xa9, 0x05, 0x9c, 0xbb], input].concat()] {
@@ -96,7 +96,7 @@ pub(crate) fn calls() -> Vec<Vec<u8>> {
     vec![transfer, vec![0xff; 68], "pay \u{202e}0001".as_bytes().to_vec()]
 }
 
-/// A request of any bytes is refused with a reason, or has one hash and a bounded presentation.
+/// A request of any bytes is refused with a reason, or has one hash and a text of bounded length.
 pub(crate) fn service_request(input: &[u8]) {
     tenon_signing_service::fuzzing::request(input);
 }
@@ -127,7 +127,7 @@ pub(crate) fn service_requests() -> Vec<Vec<u8>> {
     requests.chain(raw.into_iter().map(<[u8]>::to_vec)).collect()
 }
 
-/// A log of any bytes is read or refused, and a log that is read has the entries that its lines say.
+/// A log of any bytes is read or refused; the entries of a log that is read match its lines.
 pub(crate) fn audit_log(input: &[u8]) {
     let mut lines = input.split_inclusive(|byte| *byte == b'\n');
     let mut memory = tenon_signing_audit::Memory::default();

@@ -4,13 +4,13 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, Log, Receipt, ReceiptOutcome, TransactionType};
 
 // Included as source, so that RocksDB is not linked.
-#[allow(dead_code, reason = "what the database needs beside the records")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../modules/storage/src/format/keys.rs"]
 mod keys;
-#[allow(dead_code, reason = "what the database needs beside the records")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../modules/storage/src/format/records.rs"]
 mod records;
-#[allow(dead_code, reason = "what the database needs beside the records")]
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../modules/storage/src/format/taken_off.rs"]
 mod taken_off;
 

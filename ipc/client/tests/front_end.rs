@@ -1,6 +1,6 @@
 //! The client against the real front-end of a node, with a service of a few methods behind it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed, in its helpers too")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,6 +1,6 @@
 //! The front-ends over real sockets, with a service made for the tests.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed, in its helpers too")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 
 mod batches;
 mod connections;

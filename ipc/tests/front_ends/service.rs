@@ -76,7 +76,7 @@ impl RpcService for TestService {
     type Notifications = TestNotifications;
 
     async fn serve_call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
-        // Decoded at once, as plugins do, so that the text is not kept until the answer.
+        // Decoded immediately, as plugins do, so that the text is not kept until the answer.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
         call.release();
         let (method, params) = (method.as_str(), params.as_deref());

@@ -1,6 +1,6 @@
 //! Genesis files in the spellings that occur in practice.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use alloy_primitives::{B256, U256, address};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Headers, blocks and genesis files of the native networks.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The chain of the public RPC suite: every fork from Homestead to the second blob parameter change.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod support;
 

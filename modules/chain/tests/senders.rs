@@ -1,6 +1,6 @@
 //! Signature rules by height.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, uint};
 use tenon_api::{SignedAuthorization, Transaction, TransactionPayload, TransactionSignature, TransactionType};

@@ -1,6 +1,6 @@
 //! Imports of whole chains: the public conformance chain, changed blocks, reorganisations, resuming.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::convert::Infallible;
 

@@ -1,6 +1,6 @@
 //! Making blocks, and switching between branches.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Calls, estimates, access lists and fees compared with the recorded answers of the public suite.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::time::Duration;
 

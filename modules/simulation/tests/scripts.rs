@@ -1,6 +1,6 @@
 //! Tracers written in JavaScript, on both profiles.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use alloy_primitives::{U256, address, hex};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn trace_with(node: &TestNode, target: TraceTarget, options: Value) -> Res
     Ok(json_of_trace(reply))
 }
 
-/// A call to code that is placed for it.
+/// A call to code that an override installs.
 fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
     let contract = address!("000000000000000000000000000000000000c0de");
     let request = CallRequest { to: Some(contract), gas: Some(gas), ..CallRequest::default() };
@@ -71,7 +71,7 @@ async fn a_script_sees_what_the_struct_logger_records() {
             for (seen, recorded) in seen.iter().zip(recorded) {
                 steps += 1;
                 for name in ["pc", "op", "gas", "gasCost", "depth", "stack"] {
-                    // The struct logger of these chains shows no price of an instruction that was not paid for.
+                    // The struct logger of these chains shows no gas cost for an instruction that was not paid for.
                     if name == "gasCost" && recorded["error"].as_str().is_some_and(|error| error.contains("OutOfGas")) {
                         continue;
                     }
@@ -124,7 +124,7 @@ async fn faults_and_refused_instructions_have_their_error_texts() {
         (&hex!("50"), 100_000, json!([[["step", "POP", 2, "stack underflow (0 <=> 1)"]], "stack underflow (0 <=> 1)"])),
         (&hex!("fe"), 100_000, json!([[["fault", "INVALID", "invalid opcode: INVALID"]], "invalid opcode: INVALID"])),
         (&hex!("60075f55"), 25_000, json!([[["step", "SSTORE", 22_100, "out of gas"]], "out of gas"])),
-        // Below the least gas for any SSTORE it has no price.
+        // With less gas than any SSTORE needs, it has no cost.
         (&hex!("60075f55"), 23_000, json!([[["step", "SSTORE", 0, "out of gas"]], "out of gas"])),
         (&hex!("5f5f5fa0"), 21_010, json!([[["step", "LOG0", 375, "out of gas"]], "out of gas"])),
     ];
@@ -182,7 +182,7 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 80 << 20 });
     let scripts = ScriptOptions::in_threads();
-    // Less than a process: only the client's share bounds scripts.
+    // Less memory than a process needs: only the client's share limits scripts.
     let limits = CallLimits { trace_bytes: 16 << 20, ..CallLimits::default() };
     let _served = node.serve(CallResources { limits, memory: memory.clone(), scripts: scripts.clone() });
     let script = "{fault: function() {}, result: function() { return 1; }}";

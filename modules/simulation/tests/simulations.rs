@@ -1,7 +1,7 @@
 //! Simulations of blocks: which effects of other transactions they see, which rules apply, and their limits. The public
 //! suite's recorded cases are run by `tests/conformance`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const COINS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 const TAKE: [u8; 11] = hex!("5f545f525f5f5560205ff3");
 /// Returns the hash of the parent block.
 const PARENT_HASH: [u8; 11] = hex!("60014303405f5260205ff3");
-/// Runs until it is stopped.
+/// Loops until it is stopped.
 const LOOP: [u8; 4] = hex!("5b5f5600");
 /// Logs and reverts.
 const LOG_AND_REVERT: [u8; 6] = hex!("5f5fa05f5ffd");
@@ -174,7 +174,7 @@ async fn validation_holds_calls_to_the_rules_of_transactions() {
     let done = validated(nonce(5)).await.unwrap();
     assert_eq!(done[0].calls[0].gas_used, 21_000);
     assert_eq!(done[0].stored.block.header.base_fee_per_gas, Some(15));
-    // Without validation neither nonce nor price counts, unless a price is offered that is too low.
+    // Without validation nonce and price are not checked, except that a given price must not be too low.
     let free = simulate(node, vec![with_overrides(block(vec![transfer(1)]), vec![rich()])]).await.unwrap();
     assert_eq!(free[0].stored.block.header.base_fee_per_gas, Some(0));
 }

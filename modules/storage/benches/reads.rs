@@ -4,7 +4,7 @@
 //! everything is in the page cache, one thread; read from the database, and from the state cache. `cargo bench -p
 //! tenon-storage --bench reads`.
 
-#![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the bench")]
 
 use std::{hint::black_box, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Compares the C header with the Rust definitions: a program compiled with the header prints sizes, offsets and
 //! constants, and they are compared one by one.
 
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 use std::{
     env, fs,

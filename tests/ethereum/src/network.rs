@@ -14,7 +14,7 @@ pub(crate) const CHAIN_ID: u64 = 1;
 /// The deposit contract of chain 1, which the suites use (EIP-6110).
 const DEPOSIT_CONTRACT: Address = address!("00000000219ab540356cBB839Cbe05303d7705Fa");
 
-/// What newer cases specify about their chain beside its forks.
+/// Parameters of the chain that newer cases specify in addition to its forks.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ConfigFile {

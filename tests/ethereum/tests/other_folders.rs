@@ -1,6 +1,6 @@
 //! Files other than this project's: with another layout, of newer forks and forms, or broken.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::{fs, path::Path};
 

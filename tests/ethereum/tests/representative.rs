@@ -1,6 +1,6 @@
 //! The part of the suites that `docs/spec/conformance.md` 5 names for a quick run. `make conformance` runs all.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use tenon_ethereum_tests::{Selection, Skips, Source, Suite, run};
 

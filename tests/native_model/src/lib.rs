@@ -11,7 +11,7 @@
 //! which is printed and can be set by `TENON_SEED`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "an error here fails a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod follower;
 mod generator;

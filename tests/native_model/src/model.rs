@@ -244,7 +244,7 @@ impl Model {
     }
 
     /// Number of signatures that a certificate of this round needs (`docs/spec/consensus.md` 3.5).
-    #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
+    #[allow(clippy::cast_precision_loss, reason = "the rule is defined with doubles")]
     pub fn quorum(&self, masternodes: usize, round: u64) -> usize {
         let threshold = self.network.rules(round).threshold;
         (0..=masternodes).find(|count| *count as f64 >= masternodes as f64 * threshold).unwrap()

@@ -4,15 +4,10 @@
 //! Owns a [`MemoryChain`] that keeps blocks, receipts, trie nodes and the state of every height, and engines that check
 //! less than a real one ([`native::TrustingEngine`], [`sealess::SealessEngine`]).
 //!
-//! Invariant: nothing is checked here that a test could want to see refused by the code that it tests.
+//! Invariant: it checks nothing that the code under test may have to refuse.
 
 #![forbid(unsafe_code)]
-#![allow(
-    missing_docs,
-    clippy::missing_panics_doc,
-    clippy::unwrap_used,
-    reason = "test support: a failure here fails the test"
-)]
+#![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -98,12 +93,12 @@ impl MemoryChain {
         self.tables.write().refused = Some(number);
     }
 
-    /// Takes this many blocks of an import at once, and commits up to three of them together.
+    /// Accepts this many blocks of an import in one call, and commits up to three of them together.
     pub fn take_groups_of(&self, blocks: usize) {
         self.tables.write().group = blocks;
     }
 
-    /// The largest number of blocks that were offered at once.
+    /// The largest number of blocks that were offered in one call.
     pub fn longest_offer(&self) -> usize {
         self.tables.read().longest_offer
     }

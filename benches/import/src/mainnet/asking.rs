@@ -1,4 +1,4 @@
-//! Reads of an imported chain: balances far below the head against balances at it, and proofs by age.
+//! Reads of an imported chain: balances far below the head compared with balances at the head, and proofs by age.
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use crate::{
     heavy::{Numbers, resident},
 };
 
-/// What is asked.
+/// Options of the reads.
 #[derive(Args)]
 pub(crate) struct Questions {
     /// Folder of `make`
@@ -48,7 +48,7 @@ pub(crate) fn measure(questions: &Questions) -> Outcome<Value> {
     let chain = Opened::open(&questions.folder, &questions.datadir, options, false)?;
     let head = chain.store.head().header.number;
     let older = head.saturating_sub(questions.balance_age);
-    // Alternating, so that neither height finds the other's records cached.
+    // Alternating, so that neither height profits from records that the other has cached.
     let mut seconds = [Vec::new(), Vec::new()];
     for round in 0..6 {
         let place = usize::from(round % 2 == 1);

@@ -48,7 +48,7 @@ pub(crate) struct Import {
 
 struct Watch {
     began: Instant,
-    /// When the execution of each block began. Blocks are reported in groups, so the reports say little about one.
+    /// When the execution of each block began. Commits are reported in groups, so they do not show the time of one block.
     begun: RefCell<Vec<Duration>>,
     first: Option<u64>,
     sample_every: u64,

@@ -45,7 +45,7 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     Ok(json!({ "blocks": head.header.number, "transactions": transactions, "head": head.header.hash() }))
 }
 
-/// Writes what a new folder begins with. Interrupted, it begins again: the plan is written last.
+/// Writes the initial files of a new folder. The plan is written last, so an interrupted run begins again.
 fn prepare(plan: &Plan) -> Outcome<()> {
     fs::create_dir_all(&plan.folder)?;
     let listed = plan.folder.join("plan.json");
@@ -76,7 +76,7 @@ fn prepare(plan: &Plan) -> Outcome<()> {
     Ok(())
 }
 
-/// The genesis as a file, account after account: as one JSON value a million of them would take gigabytes.
+/// Writes the genesis file account by account: a JSON value with a million accounts would take gigabytes.
 fn write_genesis_file(genesis: &Genesis, rules: &[u8], path: &Path) -> Outcome<()> {
     let mut file: Value = serde_json::from_slice(rules)?;
     let members = file.as_object_mut().ok_or("rules are no object")?;
@@ -128,7 +128,7 @@ impl Maker<'_> {
         let draft = engine.prepare(&parent, round, quorum, &attributes, &*self.chain.store)?;
         let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
         let transactions = match opens_epoch {
-            // The block that opens an epoch has none (`docs/spec/consensus.md` 7.2).
+            // A block that opens an epoch has no transactions (`docs/spec/consensus.md` 7.2).
             true => Vec::new(),
             false => traffic.of_block(&parent, |number| self.header(number))?,
         };
@@ -146,7 +146,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A certificate of the block with the first masternodes' votes; that of block 0 needs none.
+    /// A certificate of the block with the votes of the first masternodes. The certificate of block 0 needs no votes.
     fn certify(&self, header: &SealedHeader) -> Outcome<QuorumCertificate> {
         let engine = self.chain.engine.v2();
         let round = round_of(engine.consensus(), header)?;

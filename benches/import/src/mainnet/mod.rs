@@ -2,7 +2,7 @@
 //! each epoch switch, over a state of many accounts.
 //!
 //! `make` writes into a folder: `genesis.json` (rules and contracts), `start` (a database with block 0, whose accounts
-//! are written directly), `making` (the database of the chain, which the next `make` goes on from), and `chain.rlp`.
+//! are written directly), `making` (the database of the chain, from which the next `make` continues), and `chain.rlp`.
 //! `import` measures an import of it, `ask` measures reads of the imported state. Each is a process of its own, so that
 //! memory is that of one step.
 
@@ -30,10 +30,10 @@ use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;
 
-/// What is done with the chain.
+/// The commands.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Makes the chain, or goes on with one that is unfinished
+    /// Makes the chain, or continues an unfinished one
     Make(Plan),
     /// Imports it into a new database
     Import(importing::Import),
@@ -49,7 +49,7 @@ pub(crate) fn execute(command: &Command) -> Outcome<Value> {
     }
 }
 
-/// Size of the chain. A folder keeps its own; only more blocks can be asked for.
+/// Size of the chain. An existing folder keeps its size, except that more blocks can be requested.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
     /// Folder to write to
@@ -70,16 +70,16 @@ pub(crate) struct Plan {
     /// Rounds of an epoch
     #[arg(long, default_value_t = 900)]
     epoch: u64,
-    /// Ordinary transactions of five blocks, beside the signing transactions
+    /// Ordinary transactions of five blocks, in addition to the signing transactions
     #[arg(long, default_value_t = 14)]
     transactions: u64,
-    /// Write `genesis-full.json` too, with every account, for a client that can only begin with a file
+    /// Also write `genesis-full.json` with every account, for a client that can only start from a file
     #[arg(long)]
     genesis_file: bool,
 }
 
 impl Plan {
-    /// Everything that decides about the blocks, except their number.
+    /// All parameters of the blocks, except their number.
     fn decisive(&self) -> Value {
         json!({
             "accounts": self.accounts, "masternodes": self.masternodes, "signatures": self.signatures,

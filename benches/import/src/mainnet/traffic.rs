@@ -12,8 +12,8 @@ use crate::{
     heavy::{Numbers, Sender, WRITER_ADDRESS, resident, senders},
 };
 
-/// Of ten ordinary transactions: transfers to accounts of the state, and transfers to new accounts. The rest write to a
-/// contract.
+/// Among ten ordinary transactions, the numbers of transfers to accounts of the state and to new accounts. The rest
+/// write to a contract.
 const MIX: [u64; 2] = [5, 6];
 
 /// Accounts that send ordinary transactions, and masternodes that sign blocks.
@@ -31,7 +31,7 @@ pub(crate) fn addresses() -> Outcome<Vec<Address>> {
 }
 
 impl Traffic {
-    /// Continues after a state.
+    /// Continues from the accounts' nonces in a state.
     pub(crate) fn after(plan: &Plan, keys: &[MasternodeKey], state: &dyn StateReader) -> Outcome<Self> {
         let nonce = |address| Ok::<_, tenon_api::StoreError>(state.account(address)?.unwrap_or_default().nonce);
         let mut senders = senders(CHAIN_ID)?;

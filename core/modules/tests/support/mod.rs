@@ -1,7 +1,7 @@
 //! The tests' shared libraries, and a host for them.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
-#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::expect_used, reason = "a failed setup fails the test")]
 
 pub(crate) mod processes;
 
@@ -79,7 +79,7 @@ impl TestModules {
         Self::in_folder(tempfile::tempdir().expect("a folder for the test"), change)
     }
 
-    /// A host over the folder of another.
+    /// A host over the folder of another host.
     pub(crate) fn over(folder: TempDir) -> Self {
         Self::in_folder(folder, |_| {})
     }
@@ -118,7 +118,7 @@ pub(crate) fn library_of(info: &ModuleInfo) -> &LibraryDetails {
     plugin_of(info).library.as_ref().expect("it has been opened")
 }
 
-/// The process of a plugin, while it has one.
+/// The process of a plugin, if it has one now.
 pub(crate) fn process_of(test: &TestModules, name: &str) -> Option<u32> {
     plugin_of(&test.modules.info(name).expect("it is known")).process
 }

@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     tenon_isolation::run_plugin_child()
 }
 
-/// From now on these system calls fail.
+/// Makes these system calls fail from now on.
 fn refuse(calls: &[i64], error: i32) -> io::Result<()> {
     let rules: BTreeMap<_, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
     let failing = SeccompAction::Errno(error.unsigned_abs());

@@ -3,7 +3,7 @@
 //! `c library` recovers one after the other, including the hashes of keys; the other rows recover batches of the given
 //! sizes. `cargo bench -p tenon-recovery --bench batch`.
 
-#![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the bench")]
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! For every input, a batch returns what the C library returns for each signature singly.
+//! For every input, a batch returns the same as the C library for each single signature.
 //!
 //! `TENON_SIGNATURES` is the number of random signatures compared (default 1,000,000; the long run has 100,000,000),
 //! `TENON_SEED` repeats a run.

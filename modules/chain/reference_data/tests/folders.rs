@@ -1,6 +1,6 @@
 //! Tests with folders written by the reference (`tests/data/native/chaindata`), intact and damaged.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

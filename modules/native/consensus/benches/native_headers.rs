@@ -4,7 +4,7 @@
 //! the certificate's signatures. `warm` verifies headers whose signatures are cached, as those of earlier votes are.
 //! `cargo bench -p tenon-native-consensus --bench native_headers`.
 
-#![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
+#![allow(clippy::expect_used, reason = "a failed setup ends the bench")]
 
 use std::{hint::black_box, sync::Arc};
 

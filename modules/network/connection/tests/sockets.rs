@@ -52,7 +52,7 @@ impl Owner {
         }
     }
 
-    /// Lets the peer in at both questions.
+    /// Admits the peer at both requests for admission.
     async fn admit(&mut self) {
         assert!(matches!(self.events.recv().await, Some(Event::Authenticated(_))));
         self.urgent.send(Command::Admit).await.unwrap();

@@ -21,7 +21,7 @@ const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
 /// Port of NAT-PMP and PCP.
 const CONTROL_PORT: u16 = 5351;
 
-/// What a router was asked.
+/// The requests that a router received.
 #[derive(Default)]
 struct Router {
     /// Lifetime in seconds, by transport (`TCP`, `UDP`) and port.
@@ -145,7 +145,7 @@ fn text<'a>(body: &'a str, name: &str) -> &'a str {
     body.split(&format!("<{name}>")).nth(1).and_then(|rest| rest.split("</").next()).unwrap_or_default()
 }
 
-/// A UPnP router; with `is_permanent` it refuses mappings that end.
+/// A UPnP router; with `is_permanent` it refuses mappings with a lifetime.
 async fn upnp_router(is_permanent: bool) -> (SocketAddr, Arc<Router>, Vec<JoinHandle<()>>) {
     let router = Arc::new(Router::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

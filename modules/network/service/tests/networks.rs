@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Far more than anything here takes; a test that waits so long has failed.
+/// Far longer than any step takes: a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node with nothing but a network.

@@ -18,7 +18,7 @@ const CHECK_PERIOD: &str = "{a: {}, step: function(log, db) { var op = log.op.to
     if (op == 'SLOAD') log.stack.peek(0); }, fault: function() {}, result: function() {}}";
 const STATE: &str = "{step: function(log, db) { db.getNonce(log.contract.getAddress()); }, fault: function() {}, result: function() {}}";
 
-/// Steps of the ordinary kind: ten values on the stack, of which one changes.
+/// Typical steps: ten values on the stack, one of which changes.
 fn steps(count: usize) -> Vec<Event> {
     let step = |index: usize| StepFacts {
         pc: index as u64,

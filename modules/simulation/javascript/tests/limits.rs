@@ -1,6 +1,6 @@
 //! Scripts that are invalid, or that exceed their limits.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod support;
 

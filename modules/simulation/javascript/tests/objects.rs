@@ -1,13 +1,13 @@
 //! The objects that a script sees.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 mod support;
 
 use support::{host, result_of};
 use tenon_javascript::Dialect;
 
-/// A script that keeps what `step` evaluates at each step.
+/// A script that collects the value of an expression at each step.
 fn at_steps(expression: &str) -> String {
     format!(
         "{{seen: [], step: function(log, db) {{ this.seen.push({expression}); }}, fault: function() {{}}, result: function() {{ return this.seen; }}}}"

@@ -1,4 +1,4 @@
-//! A copy made while blocks are committed is at one of them, whole.
+//! A copy that is made while blocks are committed contains a whole block as its head.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

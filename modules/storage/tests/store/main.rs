@@ -1,6 +1,6 @@
 //! Tests of the chain store's public interface, as one program so that the engine is linked once.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod blocks;
 mod checkpoint;

@@ -29,7 +29,7 @@ use crate::{
 const WINDOW: u64 = 6;
 const EVERY: u64 = 16;
 
-/// A store with a small window and near checkpoints, and without a cache in which old nodes would be found.
+/// A store with a small window, close checkpoints, and no cache that could contain old nodes.
 fn thinning(path: &Path, mode: Mode) -> Arc<Store> {
     thinning_with_cache(path, mode, 0)
 }

@@ -110,7 +110,7 @@ fn secured(steps: &[Step], is_secure: bool) -> Vec<Step> {
     steps.iter().map(|(each, value)| (key(each), value.clone())).collect()
 }
 
-/// Step by step as given, and all at once with the last value of each key: both must give the root.
+/// Applies the steps as given, and in one step with the last value of each key: both must give the root.
 fn in_order(steps: &[Step], is_secure: bool, root: B256) -> Check {
     let steps = secured(steps, is_secure);
     let mut trie = Trie::new();

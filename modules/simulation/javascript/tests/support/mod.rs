@@ -121,7 +121,7 @@ pub(crate) fn run() -> RunFacts {
     }
 }
 
-/// The result of a script over all of it.
+/// The result of a script over the whole run.
 pub(crate) fn result_of(host: &ScriptHost, source: &str, dialect: Dialect) -> Result<String, ScriptError> {
     result_within(host, source, dialect, Duration::from_secs(60))
 }

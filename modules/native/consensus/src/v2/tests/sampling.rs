@@ -23,7 +23,7 @@ const GROUP: usize = 32;
 /// The engines' clock, Unix seconds.
 const NOW: u64 = 1_000_000_000;
 
-/// What is wrong with certificates, by the height of the block that carries them.
+/// The faults of certificates, by the height of the block that carries them.
 #[derive(Clone, Copy)]
 enum Wrong {
     /// Signed by keys that are no masternodes.
