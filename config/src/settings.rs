@@ -298,7 +298,8 @@ section! {
         /// Let HTTP and WebSocket listen on an address that other machines can reach. Without it, such an address is
         /// refused, because the node signs for everyone who reaches it.
         expose: bool = false, "dev.expose", "dev.expose";
-        /// Chain id. Native profiles always have 5151, whose native rules up to v2.7.0 of the reference all hold from the first block.
+        /// Chain id. Native profiles always have 5151; on it, all native rules up to the reference's v2.7.0 apply from the
+        /// first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
         /// Gas limit of every block.
         gas_limit: u64 = 30_000_000, "dev.gas-limit", "gas-limit", old "dev.gaslimit";
@@ -318,8 +319,9 @@ section! {
     /// `storage` (bytes in the database of the node, default 1 GiB) and `storage-records` (default 4 million) apply to
     /// every plugin. `tenon module reload` and SIGHUP apply changes.
     PluginSettings {
-        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder. Built-in plugins
-        /// that are not in the folder are taken from beside the program; `[plugins.NAME] enabled = false` turns one off.
+        /// Folder of the plugins. Default: `plugins` in the program's folder, then the program's folder itself. Built-in
+        /// plugins that are missing from the given folder are taken from there; `[plugins.NAME] enabled = false` disables
+        /// one.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
         /// How long a plugin may take to finish its calls when it is stopped.
         grace: Duration = Duration::from_secs(2), "plugins.grace", "plugins.grace";
@@ -372,7 +374,7 @@ section! {
         /// Maximum bytes per second received from all peers together; 0 means no limit. Each of these four limits must be
         /// at least 128 KiB.
         download_limit: ByteSize = ByteSize(0), "p2p.download-limit", "p2p.download-limit";
-        /// Maximum bytes per second sent to all peers together; 0 means no limit. Votes and blocks are sent at once, then
+        /// Maximum bytes per second sent to all peers together; 0 means no limit. Votes and blocks are sent first, then
         /// answers, then transactions.
         upload_limit: ByteSize = ByteSize(0), "p2p.upload-limit", "p2p.upload-limit";
         /// Maximum bytes per second received from each peer; 0 means no limit.
@@ -434,7 +436,7 @@ section! {
     /// Devices whose accounts this node signs with: USB devices of this machine, and simulators (`docs/device.md`). The
     /// module `device` can be enabled and disabled while the node runs.
     DeviceSettings {
-        /// Look for hardware wallets. A wallet that asks for neither PIN nor passphrase is opened at once.
+        /// Look for hardware wallets. A wallet that asks for neither PIN nor passphrase is opened when it is found.
         enabled: bool = false, "device.enabled", "device.enabled";
         /// How long a device waits for a person to answer its prompt, and how long a request waits for its turn. After that
         /// it is cancelled.

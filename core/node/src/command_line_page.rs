@@ -14,7 +14,7 @@ mod tests {
 <!-- Generated from core/node/src/commands/: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon -->
 
 `tenon help COMMAND`, or `tenon COMMAND --help`, shows all flags of a command. Flags that are settings can also
-stand in a settings file or in the environment; [settings.md](settings.md) explains each of them. Older spellings of other
+be given in a settings file or in the environment; [settings.md](settings.md) explains each of them. Older spellings of other
 clients (`--rpcport`, `--http-api`, …) are accepted and listed there.
 
 | Exit code | Meaning |
@@ -52,9 +52,10 @@ The node notifies a service manager when it serves, reloads and stops, and of it
 ```ini
 [Service]
 Type=notify-reload
-ExecStart=/usr/bin/tenon run --network mainnet --datadir /var/lib/tenon
+ExecStart=/usr/bin/tenon run --network mainnet --p2p --datadir /var/lib/tenon
 WatchdogSec=60
 Restart=on-failure
+TimeoutStopSec=30
 ```
 ";
 

@@ -111,7 +111,7 @@ families! {
         ACCEPTED: Counter "tenon_connections_accepted" ["transport"]
             "Accepted connections; a WebSocket on the port of HTTP first counts as HTTP";
         REFUSED: Counter "tenon_connections_refused" ["transport"]
-            "Connections that were closed at once because the maximum was open";
+            "New connections that were refused because the maximum was open";
         RECEIVED: Counter "tenon_received_bytes" in "bytes" ["transport"]
             "Bytes received from clients; an open connection is counted every 4 KiB and at its end";
         SENT: Counter "tenon_sent_bytes" in "bytes" ["transport"]
