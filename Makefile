@@ -56,9 +56,9 @@ bench: build ## compare the node with a minimal server, anvil and the reference 
 	    -p tenon-signing-policy --bench decide
 	benches/run.py $(ARGS)
 
-soak: build ## run full load for SECONDS (3600) or a million blocks; memory and open files must stay flat
-	$(CARGO) build --release -p tenon-bench
-	benches/run.py --soak $(or $(SECONDS),3600)
+soak: build ## run full load for SECONDS (3600) or a million blocks; memory and open files must stay flat; ARGS=--peers loads a masternode with 25 peers
+	$(CARGO) build --release -p tenon-bench -p tenon-bench-network
+	benches/run.py --soak $(or $(SECONDS),3600) $(ARGS)
 
 # Checks every figure against its limit. `make test` runs a short form that only counts answers.
 modules-bench: setup ## run 1,000 life-cycle operations and 1,000 replacements under full load, and check every answer; ARGS="--seed N" repeats a run

@@ -18,6 +18,7 @@ Absolute figures differ between machines; docs/performance.md records the ratios
   benches/run.py                                         everything but mainnet: about an hour
   benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
+  benches/run.py --soak 3600 --peers  the same for a masternode with 25 peers that makes a full block each second
 """
 
 import argparse
@@ -32,6 +33,7 @@ import hops
 import importing
 import mainnet
 import network
+import network_soak
 import rpc_table
 import servers
 import soak
@@ -51,6 +53,7 @@ def main():
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64, 1_000])
     parser.add_argument("--only", help="only requests whose name contains this")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="load for so long instead of measuring")
+    parser.add_argument("--peers", action="store_true", help="with --soak: blocks for peers instead of requests")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures here too")
     arguments = parser.parse_args()
 
@@ -58,7 +61,7 @@ def main():
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True)))
         if arguments.soak:
-            samples = soak.run(arguments.soak, folder)
+            samples = (network_soak if arguments.peers else soak).run(arguments.soak, folder)
             write(arguments.json, samples)
             return None if soak.report(samples) else 1
         figures, targets = measure(arguments, folder)

@@ -85,18 +85,23 @@ def run(seconds, folder):
                 answers += json.loads(out)["requests"]
             if sender.failure:
                 raise SystemExit(f"sending failed: {sender.failure}")
-            # Without connections, so that samples are comparable. Files are read between two pages of metrics: a
-            # compaction that ends meanwhile changes the number of tables.
-            before = metrics(server)["tables"]
-            found = {**at_rest(server), **metrics(server)}
-            found["tables"] = max(found["tables"], before)
-            blocks = int(server.call("eth_blockNumber"), 16)
-            samples.append({"seconds": elapsed, "blocks": blocks, "answers": answers, **found})
-            if blocks >= TARGET_BLOCKS:
+            # Without connections, so that samples are comparable.
+            samples.append(sample(server, elapsed, answers))
+            if samples[-1]["blocks"] >= TARGET_BLOCKS:
                 break
         sender.stopped.set()
         sender.join(60)
         return samples
+
+
+def sample(server, seconds, answers):
+    """The node's resources after `seconds` of load, and its answers since the last sample."""
+    # Files are read between two pages of metrics: a compaction that ends meanwhile changes the number of tables.
+    before = metrics(server)["tables"]
+    found = {**at_rest(server), **metrics(server)}
+    found["tables"] = max(found["tables"], before)
+    blocks = int(server.call("eth_blockNumber"), 16)
+    return {"seconds": seconds, "blocks": blocks, "answers": answers, **found}
 
 
 def at_rest(server):
