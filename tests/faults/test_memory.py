@@ -29,7 +29,7 @@ SHARE = BUDGET // 4
 """MiB of one client."""
 MAX_PROCESS_MEMORY = CACHE + BUDGET + 256
 """MB that the process may take."""
-SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES = (500, 1_000, 2_000, 10_000, 16) if LONG else (60, 24, 400, 1_000, 6)
+SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES, VALUES = (500, 1_000, 2_000, 10_000, 16, 100) if LONG else (60, 24, 400, 1_000, 6, 30)
 PADDING = 4 * MB if LONG else MB
 ANSWER = 8 * MB
 """More than the system buffers for a connection."""
@@ -263,6 +263,54 @@ def test_traces_that_record_more_than_a_share(node):
     messages = {answer["error"]["message"] for answer in answers if answer.get("error", {}).get("code") == LIMIT}
     assert any("memory" in message for message in messages), messages
     assert node.call("eth_chainId"), "what runs goes on"
+    assert held(node, "traces") == 0
+
+
+def test_values_that_take_more_memory_than_their_text(node):
+    """A JSON tree takes a hundred times the memory of its text."""
+    values = json.dumps([{"": 1}] * (PADDING // 9), separators=(",", ":"))
+    call = '{"to":"%s","gas":"0x5208"}' % OTHER
+    typed = f'"{OTHER}",{{"types":{{}},"primaryType":"A","domain":{{}},"message":{values}}}'
+    requests = [
+        ("eth_signTypedData_v4", typed),
+        ("eth_signTypedData_v4", f'"{OTHER}",' + json.dumps(values)),
+        ("debug_traceCall", f'{call},"latest",{{"tracer":"callTracer","tracerConfig":{values}}}'),
+        ("debug_traceCall", f'{call},"latest",{{"tracer":"callTracer","unknown":{values}}}'),
+        ("eth_getProof", f'"{OTHER}",{json.dumps([""] * (PADDING // 3), separators=(",", ":"))},"latest"'),
+    ]
+
+    def ask(number):
+        method, params = requests[number % len(requests)]
+        request = f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}'
+        with wire.UnixSocket(node, timeout=300) as connection:
+            return method, wire.ask(connection, request.encode())
+
+    with watched(node, "values that take more memory than their text", VALUES):
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(ask, range(VALUES)))
+    texts = {(method, answer.get("error", {}).get("message", "")) for method, answer in answers}
+    for method, text in [
+        ("eth_signTypedData_v4", "typed data of more than 20000 values"),
+        ("debug_traceCall", "tracerConfig has more than 10000 values"),
+        ("eth_getProof", "too many storage keys requested"),
+    ]:
+        assert any(name == method and text in message for name, message in texts), (method, texts)
+    settle(node)
+
+
+def test_traces_of_validation_that_record_every_step(node):
+    """Their answers are short, but the tracer keeps every step with stack and memory until the end."""
+    # JUMPDEST, JUMPDEST, GAS, SLOAD(0), KECCAK256(0, 32 KiB), JUMP: without end, until the gas is used up.
+    code = {LOOP: {"code": "0x5b5b5a505f5450618000" + "5f2050" + "5f56"}}
+    options = {"tracer": "erc7562Tracer", "timeout": "20s", "stateOverrides": code}
+    with watched(node, "traces that keep every step for a short answer", TRACES):
+        def trace(_):
+            with wire.UnixSocket(node, timeout=300) as connection:
+                return wire.ask(connection, wire.request("debug_traceCall", {"to": LOOP, "gas": hex(10**9)}, "latest", options))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(trace, range(TRACES)))
+    assert LIMIT in codes(answers), answers[0]
     assert held(node, "traces") == 0
 
 

@@ -74,12 +74,19 @@ impl Param for Millis {
 
 /// Makes the pool recover the senders of a batch's transactions together. Parameters that are not transactions are
 /// skipped: their own calls report the error.
-pub(crate) async fn recover_senders_ahead(
-    context: EthContext,
-    Json(calls): Json<Vec<Vec<serde_json::Value>>>,
-) -> Result<(), Failure> {
-    let raw = calls.iter().filter_map(|params| params.first()?.as_str()?.parse().ok()).collect();
-    context.call(RecoverSendersAhead { raw }).await
+pub(crate) async fn recover_senders_ahead(context: EthContext, calls: BatchOfSends) -> Result<(), Failure> {
+    context.call(RecoverSendersAhead { raw: calls.0 }).await
+}
+
+/// The first parameters of a batch's calls, if they are bytes.
+pub(crate) struct BatchOfSends(Vec<Bytes>);
+
+impl Param for BatchOfSends {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let calls = raw.array().ok_or(ArgumentError::mismatch(raw.kind(), "[][]string"))?;
+        let first = |params: RawArgument<'_>| params.array()?.next()?.string()?.parse().ok();
+        Ok(Self(calls.filter_map(first).collect()))
+    }
 }
 
 /// The transaction that would be sent, without signature. Native chains only.

@@ -118,17 +118,34 @@ pub(crate) async fn get_storage_values(
     Ok(json)
 }
 
+/// The storage keys of a proof. More than the limit are counted and not kept.
+pub(crate) enum ProofKeys {
+    Some(Vec<String>),
+    TooMany(usize),
+}
+
+impl Param for ProofKeys {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        match raw.array().map(Iterator::count) {
+            Some(count) if count > MAX_PROOF_KEYS => Ok(Self::TooMany(count)),
+            _ => Json::decode(raw).map(|Json(keys)| Self::Some(keys)),
+        }
+    }
+}
+
 pub(crate) async fn get_proof(
     context: EthContext,
     address: Address,
-    keys: Json<Vec<String>>,
+    keys: ProofKeys,
     block: Option<BlockParam>,
 ) -> Answer {
-    let keys = keys.0;
-    if keys.len() > MAX_PROOF_KEYS {
-        let message = format!("too many storage keys requested (max {MAX_PROOF_KEYS}, got {})", keys.len());
-        return Err(Failure::invalid_params(message));
-    }
+    let keys = match keys {
+        ProofKeys::Some(keys) => keys,
+        ProofKeys::TooMany(count) => {
+            let message = format!("too many storage keys requested (max {MAX_PROOF_KEYS}, got {count})");
+            return Err(Failure::invalid_params(message));
+        }
+    };
     let keys = keys.iter().map(|key| StorageKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
     let dialect = crate::dialect(&context).await?;
     // The seed makes the block optional on both profiles.

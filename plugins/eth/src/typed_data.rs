@@ -6,10 +6,17 @@ use tenon_typed_data::Hashes;
 
 use crate::{EthContext, sending::require_account};
 
-/// The data comes as an object, or as its JSON text.
-pub(crate) async fn sign(context: EthContext, address: Address, Json(data): Json<Value>) -> Result<Bytes, Failure> {
+/// Typed data within the limits: an object, or its JSON text.
+pub(crate) struct TypedData(Value);
+
+impl Param for TypedData {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        tenon_typed_data::read_text(raw.as_str()).map(Self).map_err(|error| ArgumentError::text(error.to_string()))
+    }
+}
+
+pub(crate) async fn sign(context: EthContext, address: Address, TypedData(data): TypedData) -> Result<Bytes, Failure> {
     let invalid = |reason| Failure::invalid_params(format!("invalid argument 1: {reason}"));
-    let data = tenon_typed_data::read(data).map_err(invalid)?;
     // Shown by devices and external signers.
     let text = data.to_string();
     let Hashes { domain, message } = tenon_typed_data::hash(data).map_err(invalid)?;

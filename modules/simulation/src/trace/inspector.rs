@@ -19,7 +19,7 @@ use tenon_execution_interface::{BlockContext, StateError};
 use super::{
     EthereumOptions,
     frame_failures::FrameFailures,
-    recording::{Recording, TraceMemory},
+    recording::{Recording, StepOptions, TraceMemory},
     reference::Watch,
 };
 
@@ -82,8 +82,12 @@ impl TraceInspector {
     /// Traces the next transaction with go-ethereum's tracer.
     pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, max_steps: u64) -> Result<(), Failure> {
         let inner = options.inspector()?;
-        let struct_log = matches!(inner, DebugInspector::Default(..)).then_some(&options.geth.config);
-        self.recording.restart(struct_log, max_steps);
+        let (of_steps, max_steps) = match inner {
+            DebugInspector::Default(..) => (Some(StepOptions::of_struct_log(&options.geth.config)), max_steps),
+            DebugInspector::Erc7562Tracer(..) => (Some(StepOptions::of_validation()), u64::MAX),
+            _ => (None, max_steps),
+        };
+        self.recording.restart(of_steps, max_steps);
         let tracer = EthereumTracer { inner, failures: FrameFailures::default(), destruction: None };
         (self.tracer, self.is_stopped) = (ActiveTracer::Ethereum(tracer), false);
         Ok(())

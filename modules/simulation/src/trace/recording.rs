@@ -6,7 +6,10 @@ use std::sync::{
 };
 
 use alloy_rpc_types_trace::geth::GethDefaultTracingOptions;
-use revm::interpreter::Interpreter;
+use revm::{
+    bytecode::opcode::{KECCAK256, OpCode},
+    interpreter::{Interpreter, interpreter_types::Jumps},
+};
 use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep, TraceMemberOrder};
 use tenon_bus::{ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation};
 
@@ -18,6 +21,9 @@ const PUSHED_BYTES: u64 = 32;
 
 /// Minimum memory of a recorded call, bytes.
 const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
+
+/// Gas of KECCAK256 for each word.
+const GAS_PER_HASHED_WORD: u64 = 6;
 
 /// Increment of a recording's share of the common memory, bytes.
 const SHARE_STEP: u64 = 64 << 10;
@@ -166,34 +172,52 @@ pub(super) struct Recording {
     open_calls: Vec<Growth>,
     calls: Growth,
     /// `None` for tracers that record only calls.
-    struct_log: Option<StructLogOptions>,
+    of_steps: Option<StepOptions>,
     /// Whether the current step is recorded: its end must then be recorded too.
     is_step_recorded: bool,
+    /// Whether the memory may differ from that of the previous step, which is then not shared.
+    is_memory_new: bool,
 }
 
-/// Options of a struct logger.
-struct StructLogOptions {
+/// What a tracer records of each step.
+pub(super) struct StepOptions {
     /// Number of steps; later ones are executed but not recorded.
     steps: u64,
     with_stack: bool,
-    with_memory: bool,
+    memory: StepMemory,
     with_return_data: bool,
 }
 
-impl StructLogOptions {
-    fn of(options: &GethDefaultTracingOptions) -> Self {
+/// What a tracer records of the memory of each step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepMemory {
+    None,
+    /// A copy for each step.
+    Copied,
+    /// A copy that the next steps share until an instruction may change the memory, and a copy of what KECCAK256 hashes.
+    SharedWithPreimages,
+}
+
+impl StepOptions {
+    /// Of a struct logger.
+    pub(super) fn of_struct_log(options: &GethDefaultTracingOptions) -> Self {
         Self {
             steps: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             with_stack: options.is_stack_enabled(),
-            with_memory: options.is_memory_enabled(),
+            memory: if options.is_memory_enabled() { StepMemory::Copied } else { StepMemory::None },
             with_return_data: options.is_return_data_enabled(),
         }
+    }
+
+    /// Of `erc7562Tracer`. The library keeps all steps until the end, and then finds the answer in them.
+    pub(super) const fn of_validation() -> Self {
+        Self { steps: u64::MAX, with_stack: true, memory: StepMemory::SharedWithPreimages, with_return_data: false }
     }
 }
 
 impl Recording {
-    /// An empty recording; `struct_log` are the options of a struct logger, `None` for other tracers.
-    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, max_steps: u64, memory: &TraceMemory) -> Self {
+    /// An empty recording; `of_steps` is `None` for tracers that record only calls.
+    pub(super) fn new(of_steps: Option<StepOptions>, max_steps: u64, memory: &TraceMemory) -> Self {
         Self {
             steps: 0,
             bytes: 0,
@@ -201,19 +225,20 @@ impl Recording {
             share: TraceShare::new(memory),
             open_calls: Vec::new(),
             calls: Growth::default(),
-            struct_log: struct_log.map(StructLogOptions::of),
+            of_steps,
             is_step_recorded: true,
+            is_memory_new: true,
         }
     }
 
     /// An empty recording again, after the previous one was dropped.
-    pub(super) fn restart(&mut self, struct_log: Option<&GethDefaultTracingOptions>, max_steps: u64) {
+    pub(super) fn restart(&mut self, of_steps: Option<StepOptions>, max_steps: u64) {
         (self.steps, self.bytes, self.max_steps) = (0, 0, max_steps);
         self.share.release_most();
         self.open_calls.clear();
         self.calls = Growth::default();
-        self.struct_log = struct_log.map(StructLogOptions::of);
-        self.is_step_recorded = true;
+        self.of_steps = of_steps;
+        (self.is_step_recorded, self.is_memory_new) = (true, true);
     }
 
     /// Returns whether the current step goes to the tracer.
@@ -223,7 +248,7 @@ impl Recording {
 
     /// Counts the next step; false if it exceeds the limit.
     pub(super) fn count_step(&mut self, interpreter: &Interpreter) -> bool {
-        let Some(options) = &self.struct_log else { return true };
+        let Some(options) = &self.of_steps else { return true };
         self.is_step_recorded = self.steps < options.steps;
         if !self.is_step_recorded {
             return true;
@@ -233,8 +258,19 @@ impl Recording {
             // Includes the pushed values.
             self.bytes += allocated(32 * interpreter.stack.len() as u64) + PUSHED_BYTES;
         }
-        if options.with_memory {
-            self.bytes += allocated(interpreter.memory.len() as u64);
+        match options.memory {
+            StepMemory::None => {}
+            StepMemory::Copied => self.bytes += allocated(interpreter.memory.len() as u64),
+            StepMemory::SharedWithPreimages => {
+                if self.is_memory_new {
+                    self.bytes += allocated(interpreter.memory.len() as u64);
+                }
+                let opcode = interpreter.bytecode.opcode();
+                self.is_memory_new = OpCode::new(opcode).is_none_or(|opcode| opcode.modifies_memory());
+                if opcode == KECCAK256 {
+                    self.bytes = self.bytes.saturating_add(preimage_bytes(interpreter));
+                }
+            }
         }
         if options.with_return_data {
             self.bytes += allocated(interpreter.return_data.0.len() as u64);
@@ -266,6 +302,7 @@ impl Recording {
     pub(super) fn count_call(&mut self, input: usize) -> bool {
         self.bytes = self.bytes.saturating_add(allocated(input as u64));
         self.open_calls.push(Growth::default());
+        self.is_memory_new = true;
         let (added, freed) = self.calls.push();
         self.grow(added, freed, CALL_BYTES)
     }
@@ -273,6 +310,7 @@ impl Recording {
     /// Counts a call's output; false if it exceeds the limit.
     pub(super) fn count_output(&mut self, output: usize) -> bool {
         self.open_calls.pop();
+        self.is_memory_new = true;
         self.bytes = self.bytes.saturating_add(allocated(output as u64));
         self.has_memory()
     }
@@ -280,6 +318,14 @@ impl Recording {
     fn has_memory(&mut self) -> bool {
         self.share.hold(self.bytes)
     }
+}
+
+/// Memory of the copy of what a KECCAK256 hashes, bytes. The library copies as much as the stack says even if the gas
+/// does not suffice for the memory, but not if it does not suffice for the hash.
+fn preimage_bytes(interpreter: &Interpreter) -> u64 {
+    let payable = interpreter.gas.remaining() / GAS_PER_HASHED_WORD * 32;
+    let length = interpreter.stack.peek(1).map_or(0, |length| length.saturating_to::<u64>());
+    if length > payable { 0 } else { allocated(length) }
 }
 
 #[cfg(test)]

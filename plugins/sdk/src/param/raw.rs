@@ -48,6 +48,31 @@ impl<'a> RawArgument<'a> {
         }
     }
 
+    /// Returns whether the text has at most `max` JSON values, nested ones included. An empty array or object may count as
+    /// two. A tree of values takes up to a hundred times the memory of its text, so this is asked before one is built.
+    pub fn has_at_most_values(self, max: usize) -> bool {
+        let bytes = self.0.as_bytes();
+        let (mut count, mut at) = (1, 0);
+        while let Some(byte) = bytes.get(at) {
+            match byte {
+                b'"' => match end_of_string(bytes, at) {
+                    Some(end) => {
+                        at = end;
+                        continue;
+                    }
+                    None => return true,
+                },
+                b',' | b'[' | b'{' => count += 1,
+                _ => {}
+            }
+            if count > max {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
     /// The values of an array; `None` if it is not an array.
     pub fn array(self) -> Option<impl Iterator<Item = RawArgument<'a>>> {
         let mut values = Values::of_array(self.0)?;

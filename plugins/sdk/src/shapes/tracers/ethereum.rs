@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use alloy_primitives::aliases::U8;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tenon_api::{
     Failure,
     messages::{
@@ -13,7 +13,7 @@ use tenon_api::{
     },
 };
 
-use super::{durations::parse_go_duration, invalid, is_name, unknown_name};
+use super::{durations::parse_go_duration, invalid, is_name, read_config, unknown_name};
 
 /// The tracers by name, with the names that errors of the mux tracer give them.
 const NAMES: [(&str, &str); 8] = [
@@ -27,40 +27,23 @@ const NAMES: [(&str, &str); 8] = [
     ("stateGasTracer", "StateGasTracer"),
 ];
 
-/// The options object.
+/// The options object. Unknown members are skipped without being kept.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct OptionsObject {
-    #[serde(default, flatten)]
-    steps: StepMembers,
-    #[serde(default)]
+#[serde(rename_all = "camelCase", default)]
+struct OptionsObject<'a> {
     tracer: Option<String>,
-    #[serde(default)]
-    tracer_config: Value,
-    #[serde(default)]
+    #[serde(borrow)]
+    tracer_config: Option<&'a RawValue>,
     timeout: Option<String>,
-}
-
-/// Members for the struct logger.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct StepMembers {
-    #[serde(default)]
     enable_memory: Option<bool>,
-    #[serde(default)]
     disable_memory: Option<bool>,
-    #[serde(default)]
     disable_stack: Option<bool>,
-    #[serde(default)]
     disable_storage: Option<bool>,
-    #[serde(default)]
     enable_return_data: Option<bool>,
-    #[serde(default)]
     disable_return_data: Option<bool>,
     /// Without effect; its type is checked.
-    #[serde(default, rename = "debug")]
+    #[serde(rename = "debug")]
     _debug: Option<bool>,
-    #[serde(default)]
     limit: Option<u64>,
 }
 
@@ -110,18 +93,19 @@ struct Erc7562Config {
 }
 
 pub(super) fn options(json: &str) -> Result<TraceOptions, Failure> {
-    let object: Option<OptionsObject> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
-    let OptionsObject { steps, tracer, tracer_config, timeout } = object.unwrap_or_default();
-    let timeout = timeout.as_deref().map(parse_go_duration).transpose().map_err(Failure::server)?;
-    let tracer = match tracer {
-        None => Tracer::StructLogger(struct_log(&steps)),
-        Some(name) => tracer_of(name, tracer_config).map_err(Failure::server)?,
+    let object: Option<OptionsObject<'_>> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
+    let mut object = object.unwrap_or_default();
+    let timeout = object.timeout.as_deref().map(parse_go_duration).transpose().map_err(Failure::server)?;
+    let Some(name) = object.tracer.take() else {
+        return Ok(TraceOptions { tracer: Tracer::StructLogger(struct_log(&object)), timeout });
     };
+    let config = object.tracer_config.map_or(Ok(Value::Null), |config| read_config(config.get()));
+    let tracer = config.and_then(|config| tracer_of(name, config)).map_err(Failure::server)?;
     Ok(TraceOptions { tracer, timeout })
 }
 
 /// `enable…` takes precedence over `disable…`, which counts only if `enable…` is absent.
-fn struct_log(members: &StepMembers) -> StructLogOptions {
+fn struct_log(members: &OptionsObject<'_>) -> StructLogOptions {
     let is_on = |on: Option<bool>, off: Option<bool>| on.or_else(|| off.map(|is_off| !is_off)).unwrap_or(false);
     StructLogOptions {
         with_stack: !members.disable_stack.unwrap_or(false),

@@ -8,10 +8,16 @@ mod durations;
 mod ethereum;
 mod reference;
 
+use serde_json::Value;
 use tenon_api::{
     Failure,
     messages::{Profile, TraceOptions},
 };
+
+use crate::param::RawArgument;
+
+/// Maximum number of JSON values in a tracer's configuration.
+const MAX_CONFIG_VALUES: usize = 10_000;
 
 /// Reads the JSON text of an options object; `null` means none.
 ///
@@ -51,6 +57,17 @@ fn unknown_name(name: &str, known: &[&str]) -> String {
         "tracer {start:?}{dots} is not available: there are {}, the struct logger, and tracers written in JavaScript",
         known.join(", ")
     )
+}
+
+/// Reads a tracer's configuration.
+///
+/// # Errors
+/// The error's text: it is too large, or not JSON.
+fn read_config(json: &str) -> Result<Value, String> {
+    if !RawArgument::new(json).has_at_most_values(MAX_CONFIG_VALUES) {
+        return Err(format!("tracerConfig has more than {MAX_CONFIG_VALUES} values"));
+    }
+    serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
 /// The error of a text that is not an options object.

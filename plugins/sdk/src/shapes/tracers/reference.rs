@@ -2,13 +2,18 @@
 //! checked at once; a tracer that cannot be used is reported for each transaction, because the reference reports "not
 //! found" before it.
 
-use serde_json::{Map, Value};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::Value;
 use tenon_api::{
     Failure,
     messages::{CallTracerOptions, PrestateTracerOptions, SequenceLength, StructLogOptions, TraceOptions, Tracer},
 };
 
-use super::{durations::parse_go_duration, invalid, is_name, unknown_name};
+use super::{durations::parse_go_duration, invalid, is_name, read_config, unknown_name};
+use crate::param::{RawArgument, Values};
 
 /// The tracers by name.
 const NAMES: [&str; 12] = [
@@ -28,9 +33,9 @@ const NAMES: [&str; 12] = [
 
 /// The options object, with checked types.
 #[derive(Debug, Default)]
-struct OptionsObject {
+struct OptionsObject<'a> {
     tracer: Option<String>,
-    tracer_config: Option<Value>,
+    tracer_config: Option<RawArgument<'a>>,
     timeout: Option<String>,
     steps: StructLogOptions,
 }
@@ -41,23 +46,27 @@ pub(super) fn options(json: &str) -> Result<TraceOptions, Failure> {
     let Some(name) = tracer else { return Ok(TraceOptions { tracer: Tracer::StructLogger(steps), timeout: None }) };
     let timeout = timeout.as_deref().map(parse_go_duration).transpose();
     let options = timeout.and_then(|timeout| {
-        let tracer = tracer_of(name, tracer_config.as_ref())?;
+        let config = tracer_config.map(|config| read_config(config.as_str())).transpose()?;
+        let tracer = tracer_of(name, config.as_ref())?;
         Ok(TraceOptions { tracer, timeout })
     });
     Ok(options.unwrap_or_else(|reason| TraceOptions { tracer: Tracer::Unusable { reason }, timeout: None }))
 }
 
-/// Keys ignore case, and unknown ones are ignored.
-fn object(json: &str) -> Result<OptionsObject, Failure> {
-    let members: Option<Map<String, Value>> = serde_json::from_str(json).map_err(|error| invalid(&error))?;
+/// Keys ignore case, and unknown ones are skipped without being kept. Of equal ones, the last counts.
+fn object(json: &str) -> Result<OptionsObject<'_>, Failure> {
     let mut options = OptionsObject::default();
-    for (key, value) in members.unwrap_or_default() {
+    if serde_json::from_str::<Option<AnyObject>>(json).map_err(|error| invalid(&error))?.is_none() {
+        return Ok(options);
+    }
+    let mut members = Values::of_object(RawArgument::new(json).as_str()).ok_or_else(|| invalid(&"not an object"))?;
+    while let Some((key, value)) = members.next_member().map_err(|_| invalid(&"not an object"))? {
         if value.is_null() {
             continue;
         }
         let wrong = || invalid(&format_args!("{key} has a wrong type"));
-        let flag = || value.as_bool().ok_or_else(wrong);
-        let text = || value.as_str().map(|text| Some(text.to_owned())).ok_or_else(wrong);
+        let flag = || value.as_str().parse::<bool>().map_err(|_| wrong());
+        let text = || value.string().map(|text| Some(text.into_owned())).ok_or_else(wrong);
         match key.to_ascii_lowercase().as_str() {
             "tracer" => options.tracer = text()?,
             "timeout" => options.timeout = text()?,
@@ -65,11 +74,33 @@ fn object(json: &str) -> Result<OptionsObject, Failure> {
             "enablememory" => options.steps.with_memory = flag()?,
             "disablestack" => options.steps.with_stack = !flag()?,
             "disablestorage" => options.steps.with_storage = !flag()?,
-            "limit" => options.steps.limit = value.as_i64().ok_or_else(wrong)?,
+            "limit" => options.steps.limit = value.as_str().parse().map_err(|_| wrong())?,
             _ => {}
         }
     }
     Ok(options)
+}
+
+/// A JSON object of which nothing is kept.
+struct AnyObject;
+
+impl<'de> Deserialize<'de> for AnyObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnyObject)
+    }
+}
+
+impl<'de> Visitor<'de> for AnyObject {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(self)
+    }
 }
 
 /// # Errors
