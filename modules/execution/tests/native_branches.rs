@@ -259,3 +259,27 @@ fn a_branch_whose_gap_block_was_not_executed_is_no_fault_of_its_sender() {
 
     assert!(matches!(verdict, BlockVerdict::OwnFailure { .. }), "{verdict:?}");
 }
+
+/// A peer sends blocks again that an unwind took from the chain: they are taken at once, with their own bodies only.
+#[test]
+fn a_block_that_was_unwound_is_taken_again_when_a_peer_sends_it() {
+    let network = Network::at(30);
+    network.importer.set_head(20.into()).unwrap();
+    let block = |number: usize| network.recorded.blocks[number].block.clone();
+    let verify = |number| BlockPort::verify_header(&network.importer, &block(number).header);
+
+    assert_eq!(verify(20), BlockVerdict::Known);
+    assert_eq!((verify(21), verify(23)), (BlockVerdict::Head, BlockVerdict::Head));
+
+    let Block { header, transactions, .. } = block(21);
+    let foreign = tenon_chain::assemble_block(header, transactions, vec![Header::default()], None);
+    let verdict = BlockPort::insert(&network.importer, foreign);
+    assert!(matches!(verdict, BlockVerdict::Wrong { .. }), "{verdict:?}");
+    assert_eq!(network.store.head().header.number, 20);
+
+    assert_eq!(BlockPort::insert(&network.importer, block(21)), BlockVerdict::Head);
+    assert_eq!((verify(21), verify(22)), (BlockVerdict::Known, BlockVerdict::Head));
+    // The stored blocks below it come with it.
+    assert_eq!(BlockPort::insert(&network.importer, block(24)), BlockVerdict::Head);
+    assert_eq!(network.store.head().header.hash(), block(24).hash());
+}

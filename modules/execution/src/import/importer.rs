@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use parking_lot::{Mutex, MutexGuard};
 use tenon_api::{
     Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, ConsensusEngine, Head, InsertOutcome, RecoveredBlock,
-    RefusalCause, SealedHeader,
+    RefusalCause, SealedHeader, StoreError,
 };
 use tenon_bus::{
     Bus, spans,
@@ -154,25 +154,36 @@ impl Importer {
         }
     }
 
-    /// Checks header and body, unless the block is known and so was checked before; returns whether it is.
+    /// Whether a stored block would become the head if it were inserted again: the head was moved back below it.
+    pub(super) fn was_unwound(&self, header: &SealedHeader) -> Result<bool, StoreError> {
+        let hash = header.hash();
+        if self.chain.canonical_hash(BlockNumber(header.number))? == Some(hash) {
+            return Ok(false);
+        }
+        let Some(total_difficulty) = self.chain.total_difficulty(hash)? else { return Ok(false) };
+        Ok(self.engine.is_better(header, total_difficulty, &self.chain.head()))
+    }
+
+    /// Checks header and body, or the body alone if the block is known: its header was checked before. Returns whether it is.
     pub(super) fn verify(
         &self,
         block: &RecoveredBlock,
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<bool, ImportError> {
-        if chain.header(block.hash())?.is_some() {
-            return Ok(true);
-        }
-        let header = self.engine.verify_header(&block.header, parent, chain);
+        let is_known = chain.header(block.hash())?.is_some();
+        let header = match is_known {
+            true => Ok(()),
+            false => self.engine.verify_header(&block.header, parent, chain),
+        };
         let verified = header.and_then(|()| self.engine.verify_body(block, chain));
         // A block from the future, or one that could not be checked, is not an invalid block.
         verified.inspect_err(|error| {
-            if error.cause == RefusalCause::BrokenRule {
+            if error.cause == RefusalCause::BrokenRule && !is_known {
                 self.remember_refusal(&block.header);
             }
         })?;
-        Ok(false)
+        Ok(is_known)
     }
 
     fn remember_refusal(&self, header: &SealedHeader) {
@@ -198,7 +209,7 @@ impl Importer {
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.lock_writing();
         if number > self.chain.head().number() {
-            return Err(tenon_api::StoreError::UnknownBlock { what: number.to_string() }.into());
+            return Err(StoreError::UnknownBlock { what: number.to_string() }.into());
         }
         while self.chain.head().number() > number {
             let target = number.0.max(self.chain.head().header.number.saturating_sub(UNWIND_STEP));

@@ -15,7 +15,14 @@ impl BlockPort for Importer {
     fn verify_header(&self, header: &SealedHeader) -> BlockVerdict {
         match self.chain.header(header.hash()) {
             Ok(None) => {}
-            Ok(Some(_)) => return BlockVerdict::Known,
+            Ok(Some(_)) => {
+                return match self.was_unwound(header) {
+                    // Its header was verified before it was stored.
+                    Ok(true) => BlockVerdict::Head,
+                    Ok(false) => BlockVerdict::Known,
+                    Err(error) => BlockVerdict::OwnFailure { reason: error.to_string() },
+                };
+            }
             Err(error) => return BlockVerdict::OwnFailure { reason: error.to_string() },
         }
         let parent = match self.chain.header(header.parent_hash) {
