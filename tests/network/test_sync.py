@@ -10,7 +10,7 @@ import pytest
 import rlp
 from conftest import NAMESPACES, NETWORK, enode, heads, wait_for
 from eth_account import Account
-from peer import GET_BODIES, GET_HEADERS, keccak, number
+from peer import GET_BODIES, GET_HEADERS, HEADERS, keccak, number
 from serving import NEW_BLOCK, NEW_BLOCK_HASHES, TRANSACTIONS, RecordedChain, Server
 from tenon_node import Node
 
@@ -137,6 +137,30 @@ def test_an_invalid_block_disconnects_its_sender_and_changes_nothing(start, reco
         assert honest.serve_until(lambda: height(node) == last)
         wrong = keccak(rlp.encode(block[0])).hex()
         assert not [code for code, payload in honest.got if code == NEW_BLOCK and wrong in payload.hex()]
+
+
+@pytest.mark.parametrize("part", [1, 2], ids=["transactions", "ommers"])
+def test_a_header_with_a_foreign_body_is_dropped_and_does_not_condemn_its_block(part, start, recorded):
+    node = start("fresh", with_blocks=False)
+    last = recorded.height
+    with Server(recorded, last - 1, enode(node)) as honest, Server(recorded, last - 1, enode(node), source=HOSTILE) as hostile:
+        honest.connect()
+        assert honest.serve_until(lambda: height(node) == last - 1)
+        hostile.connect()
+        block = rlp.decode(recorded.blocks[last])
+        foreign = [rlp.decode(recorded.blocks[1])[0]] if part == 2 else next(body[0] for body in recorded.bodies if body[0])
+        block[part] = foreign
+        assert block != rlp.decode(recorded.blocks[last])
+        hostile.send(NEW_BLOCK, rlp.encode([block, number(recorded.difficulties[last])]))
+        # The node processes messages of a peer in order.
+        hostile.send(GET_HEADERS, rlp.encode([number(1), number(1), b"", b""]))
+        assert hostile.serve_until(lambda: any(code == HEADERS for code, _ in hostile.got))
+        assert not [code for code, _ in honest.got if code == NEW_BLOCK]
+
+        honest.limit = last
+        honest.send(NEW_BLOCK, recorded.new_block(last))
+        assert honest.serve_until(lambda: height(node) == last)
+        assert len(heads(node)) == 2, "no peer was disconnected"
 
 
 def test_transactions_are_relayed_once_the_node_is_synced(start, recorded):

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use tenon_api::{ActorError, ChainReader};
+use tenon_api::{ActorError, Block, ChainReader};
 use tenon_network_connection::{
     Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Handled, Priority, ReceiveBudget, drive,
 };
@@ -505,6 +505,19 @@ impl Talk<'_> {
                     Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
                 }
             }
+            Delivery::Block(block, total_difficulty) => {
+                let checking =
+                    system::spawn_blocking(&Handle::current(), move || has_own_body(&block).then_some(block));
+                match checking.await {
+                    Ok(Some(block)) => Delivered::Plain(Delivery::Block(block, total_difficulty)),
+                    // It says nothing about the block of this hash, and its sender may have verified the header only.
+                    Ok(None) => {
+                        tracing::debug!("a peer sent a block with a body that is not its own");
+                        return Ok(());
+                    }
+                    Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
+                }
+            }
             delivery => Delivered::Plain(delivery),
         };
         let connection = self.connection;
@@ -569,6 +582,13 @@ impl Talk<'_> {
             }
         }
     }
+}
+
+/// Whether the body of a block is the one that its header names.
+fn has_own_body(block: &Block) -> bool {
+    block.withdrawals.is_none()
+        && tenon_chain::transactions_root(&block.transactions) == block.header.transactions_root
+        && tenon_chain::ommers_hash(&block.ommers) == block.header.ommers_hash
 }
 
 /// Computes the roots that bind bodies to their headers.

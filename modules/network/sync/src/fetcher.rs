@@ -42,6 +42,8 @@ struct Waiting {
     from: NodeId,
     /// Unix seconds before which it is not verified.
     not_before: u64,
+    /// Whether its header was verified.
+    is_header_right: bool,
 }
 
 /// An announced block.
@@ -139,7 +141,7 @@ impl Fetcher {
         }
         self.recent.insert(hash);
         self.waiting_bytes += size;
-        self.waiting.insert((number, hash), Waiting { block, from, not_before: 0 });
+        self.waiting.insert((number, hash), Waiting { block, from, not_before: 0, is_header_right: false });
         true
     }
 
@@ -276,18 +278,21 @@ impl Fetcher {
         self.waiting.values().any(|waiting| waiting.not_before > 0)
     }
 
-    /// The block that is being verified.
-    pub(crate) fn judged(&self, hash: &B256) -> Option<Arc<Block>> {
-        self.judged.get(hash).map(|waiting| Arc::clone(&waiting.block))
+    /// The header of a block that is being verified is right; returns the block.
+    pub(crate) fn header_is_right(&mut self, hash: &B256) -> Option<Arc<Block>> {
+        let waiting = self.judged.get_mut(hash)?;
+        waiting.is_header_right = true;
+        Some(Arc::clone(&waiting.block))
     }
 
-    /// Records the verdict on a block; returns its sender if it is invalid.
+    /// Records the verdict on a block; returns its sender if its header is wrong. The sender of another invalid block may have
+    /// verified its header only, as every node does before it passes a block on.
     pub(crate) fn judge(&mut self, hash: &B256, verdict: &BlockVerdict, unix: u64) -> Option<NodeId> {
         let waiting = self.judged.remove(hash)?;
         match verdict {
             BlockVerdict::Wrong { .. } => {
                 self.wrong.insert(*hash);
-                Some(waiting.from)
+                (!waiting.is_header_right).then_some(waiting.from)
             }
             BlockVerdict::NotYetDue | BlockVerdict::ParentUnknown => {
                 let due = waiting.block.header.timestamp.max(unix + 1);

@@ -434,6 +434,31 @@ fn a_block_that_a_peer_sends_is_relayed_to_the_others_and_taken() {
     assert!(world.faults.is_empty());
 }
 
+/// A node passes a block on after it has verified the header: only a wrong header is the fault of a sender.
+#[test]
+fn a_wrong_block_with_a_right_header_is_no_fault_of_those_that_pass_it_on() {
+    for is_header_right in [true, false] {
+        let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));
+        let mut world = World::new(&own, &[(PeerBehaviour::Honest, own.clone()), (PeerBehaviour::Honest, own.clone())]);
+        let block = Arc::new(theirs.head().clone());
+        let (hash, local, now) = (block.hash(), &world.local, world.now);
+        world.sync.new_block(node(1), Arc::clone(&block), U256::from(12), local, now);
+        world.sync.advance(local, now, 0);
+        let wrong = BlockVerdict::Wrong { reason: "state root".to_owned() };
+        let of_header = if is_header_right { BlockVerdict::Head } else { wrong.clone() };
+        world.sync.header_judged(hash, &of_header, local);
+        world.sync.inserted(hash, &wrong, 0);
+        world.sync.new_block(node(2), block, U256::from(12), local, now);
+        world.sync.advance(local, now, 0);
+        let actions: Vec<Action> = std::iter::from_fn(|| world.sync.next_action()).collect();
+        let is_fault = |action: &&Action| matches!(action, Action::Fault { peer, .. } if *peer == node(1));
+        let faults = actions.iter().filter(|action| matches!(action, Action::Fault { .. })).count();
+        assert_eq!(faults, usize::from(!is_header_right), "{actions:?}");
+        assert_eq!(actions.iter().filter(is_fault).count(), faults);
+        assert_eq!(actions.iter().filter(|action| matches!(action, Action::Judge(_))).count(), 1);
+    }
+}
+
 #[test]
 fn an_announced_block_is_asked_for_after_a_while() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));

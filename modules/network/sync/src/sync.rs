@@ -107,7 +107,7 @@ impl ChainSync {
         }
     }
 
-    /// A peer has sent a block.
+    /// A peer has sent a block, whose body is that of its header.
     pub fn new_block(
         &mut self,
         peer: NodeId,
@@ -126,8 +126,8 @@ impl ChainSync {
             (known.head, known.total_difficulty) = (header.parent_hash, below);
             known.number = header.number.checked_sub(1);
         }
+        // No fault: the peer may have verified its header only, as every node does before it passes a block on.
         if self.fetcher.is_wrong(&hash) {
-            self.blame(peer, Fault::InvalidBlock, "a block that is known to be wrong");
             return;
         }
         self.take_block(block, peer, chain, now);
@@ -329,7 +329,7 @@ impl ChainSync {
         if *verdict != BlockVerdict::Head {
             return;
         }
-        let Some(block) = self.fetcher.judged(&hash) else { return };
+        let Some(block) = self.fetcher.header_is_right(&hash) else { return };
         let Some(below) = chain.total_difficulty(&block.header.parent_hash) else { return };
         let total_difficulty = below.saturating_add(block.header.difficulty);
         self.relay(block, total_difficulty);
@@ -349,7 +349,7 @@ impl ChainSync {
     /// The verdict on a block that was to be inserted.
     pub fn inserted(&mut self, hash: B256, verdict: &BlockVerdict, unix: u64) {
         if let Some(peer) = self.fetcher.judge(&hash, verdict, unix) {
-            self.blame(peer, Fault::InvalidBlock, "an invalid block");
+            self.blame(peer, Fault::InvalidBlock, "a block with an invalid header");
         }
         if matches!(verdict, BlockVerdict::Head) {
             self.is_synced = true;
