@@ -54,7 +54,7 @@ pub struct SealerOptions {
     pub extra_data: Bytes,
     /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
     pub duty: Option<Arc<dyn SealerDuty>>,
-    /// Whether to make block 1 immediately, for networks on which no call can run on block 0.
+    /// Whether to make block 1 immediately, even without transactions. A native development network does.
     pub begins_at_once: bool,
 }
 

@@ -68,7 +68,10 @@ pub(crate) fn definition() -> Command {
             .conflicts_with("accounts.password")
     };
     let complete = |command: Command| {
-        tenon_config::add_flags(command.arg(descriptor()), is_wanted, |row| row.key != "accounts.memory", &[])
+        let needs_password = !matches!(command.get_name(), "list" | "lock");
+        let command = if needs_password { command.arg(descriptor()) } else { command };
+        let wanted = |row: &SettingInfo| is_wanted(row) && (needs_password || row.key != "accounts.password");
+        tenon_config::add_flags(command, wanted, |row| row.key != "accounts.memory", &[])
     };
     Command::new("account")
         .about("Create, import and change key files; unlock and lock accounts of a running node")
