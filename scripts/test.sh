@@ -23,9 +23,10 @@ export TENON_BIN="$target/debug/tenon" TENON_NODE_MODULES="$cache/node/node_modu
 TENON_FIGURES=$(mktemp)
 export TENON_FIGURES
 trap 'rm -f "$TENON_FIGURES"' EXIT
-# A test that hangs fails after ten minutes with the stacks of all threads, so that the other tests run.
+# Two tests at a time, because each spends much of its time waiting for a node. A test that hangs fails after ten minutes with the
+# stacks of all threads, so that the other tests run.
 pytest() {
-    "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --timeout=600 "$@"
+    "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --numprocesses=2 --timeout=600 "$@"
 }
 for suite in $suites; do
     printf '\n== %s\n' "$suite"
@@ -40,7 +41,7 @@ for suite in $suites; do
             "$target/debug/tenon-modules-bench" --tenon "$TENON_BIN" --libraries "$target/debug" \
                 --operations 40 --replacements 20 --connections 24 --quiet 1
             ;;
-        faults) pytest -s tests/faults ;;
+        faults) pytest tests/faults ;;
         clients)
             pytest tests/clients
             node --test --test-timeout=600000 --test-reporter=spec tests/clients/*.test.mjs
