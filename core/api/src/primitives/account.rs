@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn an_account_of_2_to_the_256_is_not_empty_and_can_pay_any_amount() {
         assert!(Account::default().is_empty());
-        let rich = Account { balance_high: 1, ..Account::default() };
-        assert!(!rich.is_empty());
-        assert_eq!(rich.spendable(), U256::MAX);
+        let large = Account { balance_high: 1, ..Account::default() };
+        assert!(!large.is_empty());
+        assert_eq!(large.spendable(), U256::MAX);
         let poorer = Account { balance: U256::from(7), ..Account::default() };
         assert_eq!(poorer.spendable(), U256::from(7));
     }

@@ -30,4 +30,6 @@ pub use family::{
     FamilyBlock, Fees, Opening, Outcome, OwnPrices, Treatment, apply_authorizations, effective_price, inspect,
     run_like_ethereum, run_with, transact,
 };
-pub use state::{BlockState, Change, CodeCache, DirtyMarks, StateError, WholeBalances, is_rich, saturated, widen};
+pub use state::{
+    BlockState, Change, CodeCache, DirtyMarks, StateError, WholeBalances, could_overflow_u256, saturated, widen,
+};

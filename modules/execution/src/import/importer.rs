@@ -41,7 +41,7 @@ pub struct Importer {
 }
 
 /// Number of refused blocks that are kept, as in the reference.
-const REMEMBERED_REFUSALS: usize = 10;
+const MAX_REFUSED_BLOCKS: usize = 10;
 
 impl Importer {
     /// An importer for a chain that has been initialised with its genesis block.
@@ -191,7 +191,7 @@ impl Importer {
         if refused.iter().any(|known| known.hash() == header.hash()) {
             return;
         }
-        if refused.len() == REMEMBERED_REFUSALS {
+        if refused.len() == MAX_REFUSED_BLOCKS {
             refused.pop_front();
         }
         refused.push_back(Arc::new(header.clone()));

@@ -97,7 +97,7 @@ pub fn market(input: &[u8]) {
 }
 
 /// Two relayers with these fee rates, tokens with these decimals, and a user who holds both tokens and coins.
-fn beginning(&[first_rate, second_rate, first_decimals, second_decimals, riches, _]: &[u8; 6]) -> Memory {
+fn beginning(&[first_rate, second_rate, first_decimals, second_decimals, balance_bits, _]: &[u8; 6]) -> Memory {
     let mut memory = Memory::default();
     let mut members = BTreeMap::new();
     for (index, relayer) in RELAYERS.into_iter().enumerate() {
@@ -124,10 +124,10 @@ fn beginning(&[first_rate, second_rate, first_decimals, second_decimals, riches,
     members.insert(RELAYER_COUNT, U256::from(RELAYERS.len()));
     memory.slots.extend(members.into_iter().map(|(slot, value)| ((REGISTRATION, slot), value)));
     memory.decimals.extend(TOKENS.into_iter().zip([first_decimals, second_decimals]));
-    let wealth = U256::from(1) << u32::from(riches % 192);
+    let balance = U256::from(1) << u32::from(balance_bits % 192);
     let deposits = low_word(COIN * Wide::from(40_002_u64));
-    memory.balances.extend([(USER, wealth), (REGISTRATION, deposits)].map(|(account, wei)| (account, wei.to())));
-    memory.slots.extend(TOKENS.map(|token| ((token, holding_slot(USER)), wealth)));
+    memory.balances.extend([(USER, balance), (REGISTRATION, deposits)].map(|(account, wei)| (account, wei.to())));
+    memory.slots.extend(TOKENS.map(|token| ((token, holding_slot(USER)), balance)));
     memory
 }
 

@@ -18,8 +18,8 @@ use tenon_execution_interface::{AnyEvm, Change, DirtyMarks, EvmFailure, widen};
 /// The database failed, or the run was interrupted.
 pub fn run_all(evm: &mut AnyEvm<'_>, first: FrameInit) -> Result<FrameResult, EvmFailure> {
     marks(evm, DirtyMarks::begin_transaction);
-    if let Some(rich) = evm.context().db_mut().rich_mut() {
-        rich.begin_transaction();
+    if let Some(balances) = evm.context().db_mut().whole_balances_mut() {
+        balances.begin_transaction();
     }
     if let Some(result) = begin(evm, first)? {
         return Ok(result);
@@ -54,12 +54,13 @@ fn begin(evm: &mut AnyEvm<'_>, frame: FrameInit) -> Result<Option<FrameResult>, 
         },
         FrameInput::Create(_) | FrameInput::Empty => None,
     };
-    let parties = if evm.context().db_mut().rich_mut().is_some() { prepare_value(evm, &frame)? } else { None };
+    let parties =
+        if evm.context().db_mut().whole_balances_mut().is_some() { prepare_value(evm, &frame)? } else { None };
     let result = match evm.frame_init(frame)? {
         ItemOrResult::Item(_) => None,
         ItemOrResult::Result(result) => Some(result),
     };
-    if evm.context().db_mut().rich_mut().is_some() {
+    if evm.context().db_mut().whole_balances_mut().is_some() {
         begin_whole_balances(evm, parties, result.as_ref());
     }
     let change = receiver.or_else(|| created(evm).filter(|_| result.is_none()));
@@ -96,8 +97,8 @@ fn end(evm: &mut AnyEvm<'_>, result: &FrameResult, start: usize) {
         marks.end_frame(!is_kept(result));
     });
     let journal = &mut evm.context().journaled_state;
-    if let Some(rich) = journal.database.rich_mut() {
-        rich.end_frame(!is_kept(result), &mut journal.inner.state);
+    if let Some(balances) = journal.database.whole_balances_mut() {
+        balances.end_frame(!is_kept(result), &mut journal.inner.state);
     }
 }
 
@@ -124,7 +125,7 @@ fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parti
         // The EVM reads the new contract's account only after it knows that the creator can pay and can increment its
         // nonce.
         (FrameInput::Create(create), Some((nonce, seen))) if nonce < u64::MAX => {
-            let pays = journal.database.rich_or_new().whole(from, seen) >= widen(value);
+            let pays = journal.database.track_whole_balances().whole(from, seen) >= widen(value);
             let created = pays.then(|| create.created_address(nonce));
             if let Some(created) = created {
                 journal.load_account(created)?;
@@ -133,25 +134,25 @@ fn prepare_value(evm: &mut AnyEvm<'_>, frame: &FrameInit) -> Result<Option<Parti
         }
         _ => to,
     };
-    journal.database.rich_or_new().prepare_transfer(from, to, value, &mut journal.inner.state);
+    journal.database.track_whole_balances().prepare_transfer(from, to, value, &mut journal.inner.state);
     Ok(Some((from, to)))
 }
 
 /// Called after a frame has begun, or has ended without running.
 fn begin_whole_balances(evm: &mut AnyEvm<'_>, parties: Option<Parties>, result: Option<&FrameResult>) {
     let journal = &mut evm.context().journaled_state;
-    let (rich, state) = (journal.database.rich_or_new(), &mut journal.inner.state);
-    rich.begin_frame();
+    let (balances, state) = (journal.database.track_whole_balances(), &mut journal.inner.state);
+    balances.begin_frame();
     let undone = result.is_some_and(|result| !is_kept(result));
     if undone {
-        rich.end_frame(true, state);
+        balances.end_frame(true, state);
     }
     if let Some((from, to)) = parties {
-        rich.show_something(from, state);
-        to.into_iter().for_each(|to| rich.show_something(to, state));
+        balances.show_something(from, state);
+        to.into_iter().for_each(|to| balances.show_something(to, state));
     }
     if result.is_some() && !undone {
-        rich.end_frame(false, state);
+        balances.end_frame(false, state);
     }
 }
 

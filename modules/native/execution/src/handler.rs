@@ -72,8 +72,8 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         evm: &mut Self::Evm,
         _gas: &mut InitialAndFloorGas,
     ) -> Result<(), EvmFailure> {
-        if let Some(rich) = evm.context().db_mut().rich_mut() {
-            rich.set_price(None);
+        if let Some(balances) = evm.context().db_mut().whole_balances_mut() {
+            balances.set_price(None);
         }
         if self.fees.is_beyond_the_evm() {
             return whole_fees::validate_and_deduct(self.fees, evm);
@@ -81,13 +81,13 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         let result = self.deduct_within_256_bits(evm);
         let context = evm.context();
         let journal = &mut context.journaled_state;
-        let Some(rich) = journal.database.rich_mut() else { return result };
+        let Some(balances) = journal.database.whole_balances_mut() else { return result };
         match result {
             Err(EVMError::Transaction(
                 InvalidTransaction::LackOfFundForMaxFee { .. } | InvalidTransaction::OverflowPaymentInTransaction,
             )) => whole_fees::validate_and_deduct(self.fees, evm),
             result => {
-                rich.show_something(context.tx.caller, &mut journal.inner.state);
+                balances.show_something(context.tx.caller, &mut journal.inner.state);
                 result
             }
         }
@@ -101,7 +101,7 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         if self.fees.sponsor.is_some() {
             return Ok(());
         }
-        if self.fees.is_beyond_the_evm() || evm.context().db_mut().rich_mut().is_some() {
+        if self.fees.is_beyond_the_evm() || evm.context().db_mut().whole_balances_mut().is_some() {
             return whole_fees::reimburse(self.fees, evm, result.gas());
         }
         Ok(post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?)

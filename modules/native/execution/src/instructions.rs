@@ -52,9 +52,9 @@ fn add_hidden(
     host: &mut BlockContext,
     address: Address,
 ) -> InstructionExecResult {
-    let Some(rich) = host.journaled_state.database.rich_mut() else { return Ok(()) };
+    let Some(balances) = host.journaled_state.database.whole_balances_mut() else { return Ok(()) };
     let seen = interpreter.stack.peek(0)?;
-    interpreter.stack.set(0, seen.wrapping_add(rich.hidden_low(address)))
+    interpreter.stack.set(0, seen.wrapping_add(balances.hidden_low(address)))
 }
 
 /// SELFDESTRUCT moves the whole balance (`docs/spec/chain.md` 8.1).
@@ -65,17 +65,17 @@ pub(super) fn self_destruct(step: Step<'_>) -> InstructionExecResult {
     let moved = host.journaled_state.inner.state.get(&contract).map(|account| account.info.balance);
     let result = host::selfdestruct(InstructionContext { interpreter, host: &mut *host });
     let journal = &mut host.journaled_state;
-    if let (Err(InstructionResult::SelfDestruct), Some(heir), Some(moved), Some(rich)) =
-        (&result, heir, moved, journal.database.rich_mut())
+    if let (Err(InstructionResult::SelfDestruct), Some(heir), Some(moved), Some(balances)) =
+        (&result, heir, moved, journal.database.whole_balances_mut())
     {
-        rich.after_destruction(contract, heir, moved, &mut journal.inner.state);
+        balances.after_destruction(contract, heir, moved, &mut journal.inner.state);
     }
     result
 }
 
 /// GASPRICE: the low 256 bits of a price that is beyond those of the EVM.
 pub(super) fn gas_price(step: Step<'_>) -> InstructionExecResult {
-    let price = step.host.journaled_state.database.rich_mut().and_then(|rich| rich.price());
+    let price = step.host.journaled_state.database.whole_balances_mut().and_then(|balances| balances.price());
     match price {
         Some(price) => push(step, price),
         None => tx_info::gasprice(step),

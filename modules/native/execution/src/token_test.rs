@@ -72,8 +72,8 @@ impl Candidate {
         let token = as_text(self.token);
         let refused = |text: String| Err(TransactionRejection::Rule(text));
         let balance = unforeseeable_number();
-        let question = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
-        match self.call_token(evm, question, Some((balance_slot(HOLDER), balance)))? {
+        let call_data = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
+        match self.call_token(evm, call_data, Some((balance_slot(HOLDER), balance)))? {
             Err(problem) => return refused(format!("cannot get balance at slot 0 . Token: {token} . Err: {problem}")),
             Ok(answer) if answer != balance => return refused(format!("invalid balance slot. Token: {token}")),
             Ok(_) => {}
@@ -99,14 +99,14 @@ impl Candidate {
     fn call_token(
         &self,
         evm: &mut AnyEvm<'_>,
-        question: Vec<u8>,
+        call_data: Vec<u8>,
         shown: Option<(U256, U256)>,
     ) -> Result<Result<U256, String>, StoreError> {
         let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
         let message = TxEnv {
             caller: CALLER,
             kind: TxKind::Call(self.token),
-            data: question.into(),
+            data: call_data.into(),
             gas_limit: GAS,
             nonce,
             chain_id: None,

@@ -39,7 +39,7 @@ pub(super) fn validate_and_deduct(fees: &Fees, evm: &mut AnyEvm<'_>) -> Result<(
     let keeps_value = cfg.is_balance_check_disabled();
     let is_call = transaction.kind().is_call();
     let (cap, price) = if is_free { (U256::ZERO, U256::ZERO) } else { (prices.cap, prices.effective) };
-    let has = evm.context().db_mut().rich_or_new().whole(sender, seen);
+    let has = evm.context().db_mut().track_whole_balances().whole(sender, seen);
     let needed = (gas * widen(cap)).saturating_add(widen(value));
     if has < needed && !is_unchecked {
         let (fee, balance) = (Box::new(saturated(needed)), Box::new(saturated(has)));
@@ -51,7 +51,7 @@ pub(super) fn validate_and_deduct(fees: &Fees, evm: &mut AnyEvm<'_>) -> Result<(
     }
     set_balance(evm, sender, left)?;
     if prices.effective > U256::from(u128::MAX) {
-        evm.context().db_mut().rich_or_new().set_price(Some(prices.effective));
+        evm.context().db_mut().track_whole_balances().set_price(Some(prices.effective));
     }
     if is_call {
         evm.context().journal_mut().load_account_mut(sender)?.bump_nonce();
@@ -78,12 +78,12 @@ pub(super) fn reimburse(fees: &Fees, evm: &mut AnyEvm<'_>, gas: &Gas) -> Result<
 /// The database failed.
 pub(super) fn credit(evm: &mut AnyEvm<'_>, address: Address, amount: WholeBalance) -> Result<(), EvmFailure> {
     let seen = *evm.context().journal_mut().load_account_mut(address)?.balance();
-    let whole = evm.context().db_mut().rich_or_new().whole(address, seen);
+    let whole = evm.context().db_mut().track_whole_balances().whole(address, seen);
     set_balance(evm, address, whole.saturating_add(amount))
 }
 
 fn set_balance(evm: &mut AnyEvm<'_>, address: Address, whole: WholeBalance) -> Result<(), EvmFailure> {
-    let seen = evm.context().db_mut().rich_or_new().set_whole(address, whole);
+    let seen = evm.context().db_mut().track_whole_balances().set_whole(address, whole);
     evm.context().journal_mut().load_account_mut(address)?.set_balance(seen);
     Ok(())
 }

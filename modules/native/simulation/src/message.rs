@@ -20,7 +20,7 @@ use tenon_api::{
     messages::CallRequest,
 };
 use tenon_chain::floor_gas;
-use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, is_rich, saturated, widen};
+use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, could_overflow_u256, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation_interface::{
     CallPlace, CallTerms, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
@@ -350,12 +350,12 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
             sender.bump_nonce();
         }
         let (value, sender) = (message.value, message.caller);
-        if is_rich(value, 0) || context.db_mut().rich_mut().is_some() {
-            context.db_mut().rich_or_new().set_whole(sender, widen(balance));
+        if could_overflow_u256(value, 0) || context.db_mut().whole_balances_mut().is_some() {
+            context.db_mut().track_whole_balances().set_whole(sender, widen(balance));
         }
         let price = Some(self.terms.price).filter(|price| *price > U256::from(u128::MAX));
-        if price.is_some() || context.db_mut().rich_mut().is_some() {
-            context.db_mut().rich_or_new().set_price(price);
+        if price.is_some() || context.db_mut().whole_balances_mut().is_some() {
+            context.db_mut().track_whole_balances().set_price(price);
         }
         Ok(())
     }

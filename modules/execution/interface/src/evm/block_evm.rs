@@ -97,9 +97,9 @@ const CALL_WEIGHT: u32 = 32;
 /// Cost of a write to storage, in units of a jump, because of the memory that it keeps.
 const STORE_WEIGHT: u32 = 8;
 /// Number of bytes of a log that cost as much as a jump.
-const LOGGED_A_JUMP: usize = 128;
+const LOGGED_BYTES_PER_JUMP: usize = 128;
 /// Number of bytes that are hashed in the time of a jump.
-const HASHED_A_JUMP: usize = 16;
+const HASHED_BYTES_PER_JUMP: usize = 16;
 
 /// Makes instructions check the clock. Every loop contains one of them, so this bounds any run without an inspector,
 /// which would cost a call for each instruction. Hashes are included because they can take long without a loop.
@@ -262,13 +262,13 @@ const WITHOUT_VALUE: [Used; 2] = [Used::Range(2, 3), Used::Range(4, 5)];
 /// A log keeps a copy of its data, so a large one leads to a check.
 fn log(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
-    interruptible(step, u32::try_from(bytes / LOGGED_A_JUMP).unwrap_or(u32::MAX), instruction)
+    interruptible(step, u32::try_from(bytes / LOGGED_BYTES_PER_JUMP).unwrap_or(u32::MAX), instruction)
 }
 
 fn hash(step: Step<'_>) -> InstructionExecResult {
     // If the stack is too short, the instruction itself reports it.
     let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
-    interruptible(step, u32::try_from(bytes / HASHED_A_JUMP).unwrap_or(u32::MAX), system::keccak256)
+    interruptible(step, u32::try_from(bytes / HASHED_BYTES_PER_JUMP).unwrap_or(u32::MAX), system::keccak256)
 }
 
 fn interrupt(step: Step<'_>) -> InstructionExecResult {

@@ -57,12 +57,12 @@ struct Inner {
     /// slot.
     granted: AtomicUsize,
     /// Used only by the run's own thread, at each check; nothing awaits under the lock.
-    walk: Mutex<Walk>,
+    last_check: Mutex<LastCheck>,
 }
 
 /// The reservation, and results that a check keeps for the next one.
 #[derive(Default)]
-struct Walk {
+struct LastCheck {
     reservation: Option<Reservation>,
     /// Checks since the slots of storage and transient storage were last summed.
     checks: usize,
@@ -81,12 +81,20 @@ impl RunMemory {
         let asks_before_growth = gas == 0 || gas > MODERATE_GAS;
         let (state, run, granted) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(UNCOUNTED));
         Self {
-            inner: Arc::new(Inner { budget, origin, asks_before_growth, state, run, granted, walk: Mutex::default() }),
+            inner: Arc::new(Inner {
+                budget,
+                origin,
+                asks_before_growth,
+                state,
+                run,
+                granted,
+                last_check: Mutex::default(),
+            }),
         }
     }
 
-    fn walk(&self) -> MutexGuard<'_, Walk> {
-        self.inner.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_check(&self) -> MutexGuard<'_, LastCheck> {
+        self.inner.last_check.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the gas limit lets a single instruction allocate more memory than may stay uncounted between two checks.
@@ -109,7 +117,7 @@ impl RunMemory {
     /// # Errors
     /// The client's share is exhausted.
     pub(crate) fn check(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
-        let run = self.walk().bytes_of(context).saturating_add(more);
+        let run = self.last_check().bytes_of(context).saturating_add(more);
         self.inner.run.store(run, Ordering::Relaxed);
         self.grow(run.saturating_add(self.inner.state.load(Ordering::Relaxed)))
     }
@@ -118,8 +126,8 @@ impl RunMemory {
         if total <= self.inner.granted.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (mut walk, wanted) = (self.walk(), total.saturating_add(STEP));
-        match &mut walk.reservation {
+        let (mut last_check, wanted) = (self.last_check(), total.saturating_add(STEP));
+        match &mut last_check.reservation {
             Some(reservation) => reservation.resize(wanted)?,
             none => {
                 let client = self.inner.budget.client(self.inner.origin.client);
@@ -131,7 +139,7 @@ impl RunMemory {
     }
 }
 
-impl Walk {
+impl LastCheck {
     fn bytes_of(&mut self, context: &BlockContext) -> usize {
         let journal = &context.journaled_state.inner;
         self.depth = self.depth.max(journal.depth);
@@ -217,10 +225,11 @@ mod tests {
             let in_tables: usize =
                 slots as usize * size_of::<(U256, U256)>() + slots as usize * size_of::<JournalEntry>();
 
-            let mut walk = Walk::default();
+            let mut last_check = LastCheck::default();
 
             // A check may omit slots, in proportion to the number of accounts.
-            let bytes = (0..=accounts as usize / ACCOUNTS_PER_CHECK).map(|_| walk.bytes_of(&context)).max().unwrap();
+            let bytes =
+                (0..=accounts as usize / ACCOUNTS_PER_CHECK).map(|_| last_check.bytes_of(&context)).max().unwrap();
             assert!(bytes > in_tables, "{accounts} accounts: {bytes} bytes of {in_tables}");
         }
     }

@@ -20,7 +20,7 @@ use tenon_api::{
 use super::{
     code_cache::{CodeCache, analyse},
     dirty_marks::{Change, DirtyMarks, RIPEMD},
-    whole_balances::{WholeBalances, is_rich, widen},
+    whole_balances::{WholeBalances, could_overflow_u256, widen},
 };
 use crate::evm::RunMemory;
 
@@ -52,7 +52,7 @@ pub struct BlockState {
     /// Which empty accounts are written, on native chains.
     marks: Option<EmptyAccounts>,
     /// The parts of balances above 256 bits; `None` until an account of at least 2^192 wei is read.
-    rich: Option<Box<WholeBalances>>,
+    whole_balances: Option<Box<WholeBalances>>,
     /// Refund of the transaction's authorizations (EIP-7702), gas. For tracers; the EVM adds it at the end.
     first_refund: u64,
     /// Counts the memory of this state; `None` for blocks of the chain.
@@ -97,7 +97,7 @@ impl BlockState {
             storage_prevents_creation: false,
             has_delegations: true,
             marks: None,
-            rich: None,
+            whole_balances: None,
             first_refund: 0,
             memory: None,
         }
@@ -176,8 +176,8 @@ impl BlockState {
     pub fn write_balance(&mut self, address: Address, balance: WholeBalance) -> Result<(), StoreError> {
         let (low, high) = split_balance(balance);
         self.update(address, |info| info.balance = low)?;
-        if self.rich.is_some() || is_rich(low, high) {
-            self.rich.get_or_insert_default().set_high(address, high);
+        if self.whole_balances.is_some() || could_overflow_u256(low, high) {
+            self.whole_balances.get_or_insert_default().set_high(address, high);
         }
         Ok(())
     }
@@ -189,13 +189,13 @@ impl BlockState {
     }
 
     /// Balances above 256 bits, if there may be any.
-    pub fn rich_mut(&mut self) -> Option<&mut WholeBalances> {
-        self.rich.as_deref_mut()
+    pub fn whole_balances_mut(&mut self) -> Option<&mut WholeBalances> {
+        self.whole_balances.as_deref_mut()
     }
 
     /// Balances above 256 bits, which are tracked from now on.
-    pub fn rich_or_new(&mut self) -> &mut WholeBalances {
-        self.rich.get_or_insert_default()
+    pub fn track_whole_balances(&mut self) -> &mut WholeBalances {
+        self.whole_balances.get_or_insert_default()
     }
 
     /// Gas refund for the transaction's authorizations whose authorities existed (EIP-7702). Other clients add it to
@@ -210,7 +210,7 @@ impl BlockState {
     }
 
     fn high(&self, address: Address) -> u64 {
-        self.rich.as_ref().map_or(0, |rich| rich.high(address))
+        self.whole_balances.as_ref().map_or(0, |balances| balances.high(address))
     }
 
     /// Whether an account exists and is empty.
@@ -304,8 +304,8 @@ impl BlockState {
     /// Deletes an account with its storage.
     pub fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
         self.tracked(address)?.destroy();
-        if let Some(rich) = self.rich_mut() {
-            rich.set_high(address, 0);
+        if let Some(balances) = self.whole_balances_mut() {
+            balances.set_high(address, 0);
         }
         Ok(())
     }
@@ -351,9 +351,9 @@ impl BlockState {
                 }
                 let before = self.parent.account(address)?;
                 if let Some(account) = &before
-                    && is_rich(account.balance, account.balance_high)
+                    && could_overflow_u256(account.balance, account.balance_high)
                 {
-                    self.rich.get_or_insert_default().set_high(address, account.balance_high);
+                    self.whole_balances.get_or_insert_default().set_high(address, account.balance_high);
                 }
                 if let Some(empty) = &mut self.marks
                     && before.is_some_and(|account| account.balance_high == 0 && account_info(account).is_empty())
@@ -374,7 +374,7 @@ impl BlockState {
             };
             if empty.disappear
                 && account.now.as_ref().is_some_and(AccountInfo::is_empty)
-                && self.rich.as_ref().is_none_or(|rich| rich.high(address) == 0)
+                && self.whole_balances.as_ref().is_none_or(|balances| balances.high(address) == 0)
             {
                 account.destroy();
             }
@@ -485,10 +485,10 @@ fn account_info(account: Account) -> AccountInfo {
 }
 
 /// Adds the hidden part of an account's balance to the part that the EVM saw.
-fn settle(rich: Option<&mut WholeBalances>, address: Address, now: &mut Option<AccountInfo>) {
-    match (rich, now) {
-        (Some(rich), Some(info)) => info.balance = rich.settle(address, info.balance),
-        (Some(rich), None) => rich.set_high(address, 0),
+fn settle(balances: Option<&mut WholeBalances>, address: Address, now: &mut Option<AccountInfo>) {
+    match (balances, now) {
+        (Some(balances), Some(info)) => info.balance = balances.settle(address, info.balance),
+        (Some(balances), None) => balances.set_high(address, 0),
         (None, _) => {}
     }
 }
@@ -505,8 +505,8 @@ impl Database for BlockState {
         let account = self.tracked(address)?;
         let mut info = account.now.clone();
         let has_storage_alone = is_marked && account.has_storage_alone();
-        if let (Some(rich), Some(info)) = (&mut self.rich, &mut info) {
-            info.balance = rich.show(address, info.balance);
+        if let (Some(balances), Some(info)) = (&mut self.whole_balances, &mut info) {
+            info.balance = balances.show(address, info.balance);
         }
         if let Some(info) = &mut info
             && has_storage_alone
@@ -595,12 +595,12 @@ impl DatabaseCommit for BlockState {
                 empty.marks.record(address, Change::Write);
                 if !empty.marks.is_written(address) {
                     tracked.now = Some(AccountInfo { code: None, account_id: None, ..account.info });
-                    settle(self.rich.as_deref_mut(), address, &mut tracked.now);
+                    settle(self.whole_balances.as_deref_mut(), address, &mut tracked.now);
                     continue;
                 }
             }
             tracked.apply(account);
-            settle(self.rich.as_deref_mut(), address, &mut tracked.now);
+            settle(self.whole_balances.as_deref_mut(), address, &mut tracked.now);
         }
         self.remove_marked_empty_accounts();
     }

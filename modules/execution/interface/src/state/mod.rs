@@ -8,6 +8,6 @@ mod whole_balances;
 pub use block_state::{BlockState, StateError};
 pub use code_cache::CodeCache;
 pub use dirty_marks::{Change, DirtyMarks};
-pub use whole_balances::{WholeBalances, is_rich, saturated, widen};
+pub use whole_balances::{WholeBalances, could_overflow_u256, saturated, widen};
 
 pub(crate) use block_state::CODE_HASH_OF_STORAGE_ALONE;

@@ -14,7 +14,7 @@ use revm::state::EvmState;
 use tenon_api::{WholeBalance, join_balance, split_balance};
 
 /// Whether a balance is so large that values could exceed the EVM's range.
-pub const fn is_rich(low: U256, high: u64) -> bool {
+pub const fn could_overflow_u256(low: U256, high: u64) -> bool {
     low.as_limbs()[3] != 0 || high != 0
 }
 
@@ -120,7 +120,7 @@ impl WholeBalances {
     /// The innermost frame ends. The EVM undoes its own changes by adding and subtracting modulo 2^256, so the order of
     /// these and of its undos does not matter.
     pub fn end_frame(&mut self, is_undone: bool, state: &mut EvmState) {
-        // A frame that began before the first rich account was read encloses all changes.
+        // A frame that began before the balances were tracked encloses all changes.
         let begin = self.frames.pop().unwrap_or_default();
         while is_undone && self.undo.len() > begin {
             let Some(Undo { address, hidden, shift }) = self.undo.pop() else { break };

@@ -65,7 +65,7 @@ const SLOT_3: &str = "60035460005260206000f3";
 const EIGHTEEN: &str = "601260005260206000f3";
 const THREE_HUNDRED: &str = "61012c60005260206000f3";
 const NOTHING: &str = "00";
-const HALF_A_WORD: &str = "60106000f3";
+const HALF_WORD: &str = "60106000f3";
 const REVERTS: &str = "60206000fd";
 
 fn spec() -> Arc<ChainSpec> {
@@ -136,7 +136,7 @@ fn a_token_is_registered_only_with_the_expected_layout() {
         (BALANCE_AT_0, NOTHING, Err(format!("cannot get minFee at slot 1 . Token: {name}. Err: {empty}"))),
         (
             BALANCE_AT_0,
-            HALF_A_WORD,
+            HALF_WORD,
             Err(format!("cannot get minFee at slot 1 . Token: {name}. Err: abi: improperly formatted output")),
         ),
     ];

@@ -52,7 +52,7 @@ impl Accounts for Layered<'_> {
     fn balance(&mut self, address: Address) -> Result<WholeBalance, StateError> {
         let Some(account) = self.changed.get(&address) else { return Ok(self.below.whole_balance(address)?) };
         let seen = account.info.balance;
-        Ok(self.below.rich_mut().map_or_else(|| widen(seen), |rich| rich.whole(address, seen)))
+        Ok(self.below.whole_balances_mut().map_or_else(|| widen(seen), |balances| balances.whole(address, seen)))
     }
 
     fn nonce(&mut self, address: Address) -> Result<u64, StateError> {

@@ -85,16 +85,16 @@ fn a_reward_takes_a_balance_over_256_bits() {
 /// A balance of exactly 2^256 is not empty, and is read back unchanged.
 #[test]
 fn an_account_with_nothing_in_its_low_256_bits_is_not_empty() {
-    const RICH: Address = Address::with_last_byte(0xc6);
+    const ABOVE_256_BITS: Address = Address::with_last_byte(0xc6);
     let mut parent = Parent::default();
-    parent.accounts.insert(RICH, Account { balance_high: 1, ..Account::default() });
+    parent.accounts.insert(ABOVE_256_BITS, Account { balance_high: 1, ..Account::default() });
     let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
     state.track_empty_accounts(true);
 
-    state.credit(RICH, U256::ZERO, true).unwrap();
+    state.credit(ABOVE_256_BITS, U256::ZERO, true).unwrap();
     assert!(state.changes().is_empty());
-    assert!(!state.basic(RICH).unwrap().unwrap().is_empty());
+    assert!(!state.basic(ABOVE_256_BITS).unwrap().unwrap().is_empty());
 
-    state.set_balance(RICH, WholeBalance::ZERO).unwrap();
+    state.set_balance(ABOVE_256_BITS, WholeBalance::ZERO).unwrap();
     assert_eq!(state.changes()[0].account, None);
 }
