@@ -135,7 +135,7 @@ where
     let (mut reader, mut writer) = split(stream);
     let (frames, unwritten) = channel(MAX_UNWRITTEN_FRAMES);
     let account = channels.budget.account();
-    let driver = Driver { session, channels, frames, written: None, started, account, counted: 0, in_hand: None };
+    let driver = Driver { session, channels, frames, written: None, started, account, counted: 0, in_progress: None };
     let writing = write(&mut writer, unwritten);
     tokio::pin!(writing);
     let end = tokio::select! {
@@ -184,12 +184,12 @@ struct Driver {
     /// Unread bytes that were reported to the account.
     counted: usize,
     /// Ends when the owner is done with the last message. Nothing more is read before that.
-    in_hand: Option<oneshot::Receiver<()>>,
+    in_progress: Option<oneshot::Receiver<()>>,
 }
 
 /// Waits until the owner is done.
-async fn handled(in_hand: &mut Option<oneshot::Receiver<()>>) {
-    if let Some(handled) = in_hand {
+async fn handled(in_progress: &mut Option<oneshot::Receiver<()>>) {
+    if let Some(handled) = in_progress {
         // The guard sends no value: only its drop is observed.
         let _ = handled.await;
     }
@@ -209,20 +209,20 @@ impl Driver {
                 return end;
             }
             self.recount();
-            let (is_idle, has_room) = (self.in_hand.is_none(), self.account.has_room());
+            let (is_idle, has_room) = (self.in_progress.is_none(), self.account.has_room());
             let may_read = !is_limited || self.channels.bandwidth.may_read();
             let wakes_at = self.started + self.session.wakes_at().unwrap_or_default();
             tokio::select! {
                 biased;
                 command = self.channels.urgent.recv() => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.execute(command),
                     None => return ConnectionEnd::Abandoned,
                 },
                 () = sleep_until(wakes_at) => {
                     let now = self.now();
                     self.session.tick(now);
                 }
-                () = handled(&mut self.in_hand), if !is_idle => self.in_hand = None,
+                () = handled(&mut self.in_progress), if !is_idle => self.in_progress = None,
                 () = self.account.room(), if is_idle && !has_room => {}
                 () = self.channels.bandwidth.download(), if is_idle && has_room && !may_read => {}
                 read = reader.read(&mut buffer), if is_idle && has_room && may_read => match read {
@@ -234,7 +234,7 @@ impl Driver {
                     Err(cause) => return cause.into(),
                 },
                 command = self.channels.bulk.recv(), if is_bulk_open => match command {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.execute(command),
                     None => is_bulk_open = false,
                 },
             }
@@ -248,7 +248,7 @@ impl Driver {
         self.counted = unread;
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         let now = self.now();
         match command {
             Command::Admit => self.session.admit(now),
@@ -269,7 +269,7 @@ impl Driver {
                 self.write(bytes).await;
                 continue;
             }
-            if self.in_hand.is_some() && !self.session.is_closed() {
+            if self.in_progress.is_some() && !self.session.is_closed() {
                 break;
             }
             // Held until the owner has received the message, which it does immediately.
@@ -288,8 +288,8 @@ impl Driver {
                 Output::Greeted { hello, agreed } => Event::Greeted { hello, agreed },
                 Output::Message { protocol, code, payload } => {
                     self.recount();
-                    let (handled, in_hand) = oneshot::channel();
-                    self.in_hand = Some(in_hand);
+                    let (handled, in_progress) = oneshot::channel();
+                    self.in_progress = Some(in_progress);
                     let payload = self.account.payload(payload, turn);
                     Event::Message { protocol, code, payload, handled: Handled(handled) }
                 }

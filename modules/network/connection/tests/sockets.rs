@@ -147,8 +147,8 @@ async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_com
         one.bulk.send(message(3, 10)).await.unwrap();
     }
     for _ in 0..20 {
-        let question = other.events.recv().await;
-        assert!(matches!(question, Some(Event::Message { code: 3, .. })));
+        let request = other.events.recv().await;
+        assert!(matches!(request, Some(Event::Message { code: 3, .. })));
         let (told, written) = oneshot::channel();
         let answer = Command::Send { protocol: 0, code: 4, payload: vec![7; 100_000], written: Some(told) };
         other.urgent.send(answer).await.unwrap();
@@ -157,7 +157,7 @@ async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_com
         assert_eq!(answer, (0, 4, vec![7; 100_000]));
         // Nothing more is read from a peer while its last request is still being processed.
         assert!(other.events.try_recv().is_err());
-        drop(question);
+        drop(request);
     }
 }
 
@@ -176,9 +176,9 @@ async fn peers_whose_owners_are_busy_do_not_hold_up_the_large_messages_of_others
     for _ in 0..4 {
         let (one, mut other) = connect().await;
         one.bulk.send(message(3, 10)).await.unwrap();
-        let question = other.events.recv().await;
+        let request = other.events.recv().await;
         one.bulk.send(message(2, 1_000_000)).await.unwrap();
-        busy.push((one, other, question));
+        busy.push((one, other, request));
     }
 
     let (one, mut other) = connect().await;

@@ -197,18 +197,18 @@ fn lists_and_records_are_given_only_to_a_proven_identifier_at_its_proven_address
     let moved = Peer { key: NodeKey::random().unwrap(), at: address(3000) };
     let request = Content::RecordRequest { expiration: now.unix + 20 };
 
-    for question in [find(now), request.clone()] {
-        assert_eq!(first.send(&mut node, &question, now), []);
+    for request in [find(now), request.clone()] {
+        assert_eq!(first.send(&mut node, &request, now), []);
     }
     first.bond(&mut node, now);
     other.bond(&mut node, now);
     assert!(matches!(first.send(&mut node, &find(now), now)[..], [(_, Content::Neighbors { .. })]));
     assert!(matches!(first.send(&mut node, &request, now)[..], [(_, Content::RecordResponse { .. })]));
     // Another identifier at the proven address, and the proven identifier at another address.
-    for question in [find(now), request] {
-        assert_eq!(moved.send(&mut node, &question, now), []);
+    for request in [find(now), request] {
+        assert_eq!(moved.send(&mut node, &request, now), []);
         let first_elsewhere = SocketAddr::from(([127, 0, 0, 2], 3000));
-        let (datagram, _) = Packet::encode(&TYPES, &first.key, &question).unwrap();
+        let (datagram, _) = Packet::encode(&TYPES, &first.key, &request).unwrap();
         node.receive(first_elsewhere, &datagram, now).unwrap();
         assert!(sends(&mut node).is_empty());
     }

@@ -18,28 +18,28 @@ use tenon_network_discovery::{self as discovery, Clock, Discovery};
 use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Dial, Fault};
 use tenon_network_rlpx::{DisconnectReason, Hello};
-use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, Question};
+use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, SyncRequest};
 use tenon_network_wire::{Kind, Message, NewBlock, Status};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::board::Board;
 use crate::connections::{self, Context, Delivered, Link, Outgoing, Start};
 use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
 use crate::importing::{self, Importing};
 use crate::local_chain::StoredChain;
 use crate::progress::ProgressLog;
+use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;
 use crate::sockets::Timer;
 use crate::switchboard::{Action, ConnectionId, Switchboard};
 use crate::system::{self, TcpStream, UdpSocket, unix_now};
 use crate::transactions::{self, GossipItem, TransactionGossip};
 
-/// Maximum number of pending orders of one connection.
-const MAX_ORDERS: usize = 4;
+/// Maximum number of pending requests to disconnect of one connection.
+const MAX_DISCONNECTS: usize = 4;
 /// Time between two checks whether the files must be written.
 const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
@@ -108,7 +108,7 @@ pub(crate) struct Parts {
     pub(crate) make_discovery: Option<Box<dyn Fn(Clock) -> Discovery + Send + Sync>>,
     pub(crate) folder: NetworkFolder,
     pub(crate) udp: Option<Arc<UdpSocket>>,
-    pub(crate) board: Board,
+    pub(crate) published: PublishedState,
     pub(crate) bus: Bus,
     pub(crate) blocks: Arc<dyn BlockPort>,
     pub(crate) pool: Arc<dyn PeerTransactions>,
@@ -172,11 +172,11 @@ impl NetworkActor {
     fn begin(&mut self, remote: SocketAddr, dialed: Option<NodeId>, start: Start) {
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let connection = self.parts.next_connection.fetch_add(1, Ordering::Relaxed);
-        let (link, orders) = Link::new(MAX_ORDERS);
+        let (link, receivers) = Link::new(MAX_DISCONNECTS);
         self.links.insert(connection, link);
         self.switchboard.begin(connection, remote, dialed);
         let context = self.parts.context.clone();
-        let running = connections::run(connection, start, context, mailbox, orders);
+        let running = connections::run(connection, start, context, mailbox, receivers);
         self.parts.tasks().spawn_on(running, &self.parts.runtime);
     }
 
@@ -202,7 +202,7 @@ impl NetworkActor {
         }
     }
 
-    fn obey(&mut self, action: discovery::Action, clock: Clock) {
+    fn perform(&mut self, action: discovery::Action, clock: Clock) {
         match action {
             discovery::Action::Send { to, datagram } => {
                 if let Some(socket) = &self.parts.udp {
@@ -228,7 +228,7 @@ impl NetworkActor {
     fn settle(&mut self, clock: Clock) {
         loop {
             while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
-                self.obey(action, clock);
+                self.perform(action, clock);
             }
             self.sync.advance(&self.chain, clock.now, clock.unix);
             while let Some(action) = self.sync.next_action() {
@@ -247,7 +247,7 @@ impl NetworkActor {
             }
         }
         if let Some(peers) = self.switchboard.changed_peers() {
-            self.parts.board.show_peers(peers);
+            self.parts.published.set_peers(peers);
         }
         let mut wakes_at = self.switchboard.wakes_at(clock).min(self.keep_at);
         if let Some(discovery) = &self.discovery {
@@ -258,7 +258,7 @@ impl NetworkActor {
         }
         // The gates first: a node that is reported as synced must accept transactions.
         self.open_gates();
-        self.show_progress(clock);
+        self.publish_progress(clock);
         if let Some(time) = self.log.wakes_at() {
             wakes_at = wakes_at.min(time);
         }
@@ -276,12 +276,12 @@ impl NetworkActor {
         }
     }
 
-    fn show_progress(&mut self, clock: Clock) {
+    fn publish_progress(&mut self, clock: Clock) {
         let progress = self.sync.progress();
         self.log.update(progress, self.chain.head().number, self.switchboard.speaking(), clock.now);
         if progress != self.progress {
             self.progress = progress;
-            self.parts.board.show_progress(progress);
+            self.parts.published.set_progress(progress);
         }
     }
 
@@ -370,7 +370,7 @@ impl NetworkActor {
     /// Carries out the actions of the synchronisation.
     fn follow(&mut self, action: sync::Action, clock: Clock) {
         match action {
-            sync::Action::Ask { peer, question } => self.ask(&peer, question),
+            sync::Action::Ask { peer, request } => self.ask(&peer, request),
             sync::Action::Height { peer, head, number } => {
                 tracing::debug!(peer = peer.short(), height = number, %head, "a peer announced its head");
                 self.switchboard.height(&peer, head, number);
@@ -407,10 +407,10 @@ impl NetworkActor {
     }
 
     /// Requests are sent over the second connection, if there is one, as other nodes do (`docs/spec/p2p.md` 11).
-    fn ask(&self, node: &NodeId, question: Question) {
-        let message = match question {
-            Question::Headers(request) => Message::GetBlockHeaders(request),
-            Question::Bodies(hashes) => Message::GetBlockBodies(hashes),
+    fn ask(&self, node: &NodeId, request: SyncRequest) {
+        let message = match request {
+            SyncRequest::Headers(request) => Message::GetBlockHeaders(request),
+            SyncRequest::Bodies(hashes) => Message::GetBlockBodies(hashes),
         };
         let Some((kind, payload)) = message.encode() else { return };
         // If the queue is full, the request is lost and its answer becomes overdue.
@@ -569,6 +569,6 @@ impl Actor for NetworkActor {
         if let Some(importing) = &self.importing {
             importing.cancel();
         }
-        self.parts.board.show_node(None);
+        self.parts.published.set_node(None);
     }
 }

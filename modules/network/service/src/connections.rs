@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::actor::Input;
 use crate::conversation::{Conversation, Delivery, Ended, Step};
-use crate::serving::{self, Question};
+use crate::serving::{self, PeerRequest};
 use crate::sockets::SharedLimiter;
 use crate::switchboard::ConnectionId;
 use crate::system::{self, TcpStream};
@@ -54,30 +54,33 @@ pub(crate) struct Outgoing {
 /// The actor's ends of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    orders: Sender<DisconnectReason>,
+    disconnects: Sender<DisconnectReason>,
     urgent: Sender<Outgoing>,
     bulk: Sender<Outgoing>,
 }
 
 /// The connection's ends.
-pub(crate) struct Orders {
-    orders: Receiver<DisconnectReason>,
+pub(crate) struct LinkReceivers {
+    disconnects: Receiver<DisconnectReason>,
     urgent: Receiver<Outgoing>,
     bulk: Receiver<Outgoing>,
 }
 
 impl Link {
-    /// Both ends, with room for `orders` orders.
-    pub(crate) fn new(orders: usize) -> (Self, Orders) {
-        let (orders, ordered) = channel(orders);
+    /// Both ends, with room for `max_disconnects` requests to disconnect.
+    pub(crate) fn new(max_disconnects: usize) -> (Self, LinkReceivers) {
+        let (disconnects, disconnects_out) = channel(max_disconnects);
         let (urgent, urgent_out) = channel(MAX_OUTGOING);
         let (bulk, bulk_out) = channel(MAX_OUTGOING_BULK);
-        (Self { orders, urgent, bulk }, Orders { orders: ordered, urgent: urgent_out, bulk: bulk_out })
+        (
+            Self { disconnects, urgent, bulk },
+            LinkReceivers { disconnects: disconnects_out, urgent: urgent_out, bulk: bulk_out },
+        )
     }
 
-    /// Ends the connection. A full channel already contains an order to end.
+    /// Ends the connection. A full channel already contains a request to disconnect.
     pub(crate) fn close(&self, reason: DisconnectReason) {
-        let _ = self.orders.try_send(reason);
+        let _ = self.disconnects.try_send(reason);
     }
 
     /// Sends a message; false if the peer reads too slowly for it.
@@ -199,21 +202,21 @@ pub(crate) async fn run(
     mut start: Start,
     context: Context,
     mailbox: Mailbox<Input>,
-    mut orders: Orders,
+    mut receivers: LinkReceivers,
 ) {
     let displacement = match &mut start {
         Start::Accepted { place, .. } => place.displacement.take(),
         Start::Dial { .. } => None,
     };
-    let talked = async {
-        match open(start, &context, &mut orders.orders).await {
-            Ok(opened) => talk(connection, opened, context, &mailbox, orders).await,
+    let running = async {
+        match open(start, &context, &mut receivers.disconnects).await {
+            Ok(opened) => run_session(connection, opened, context, &mailbox, receivers).await,
             Err(over) => over,
         }
     };
     let over = tokio::select! {
         biased;
-        over = talked => over,
+        over = running => over,
         () = displaced(displacement) => EndReason::new("its handshake was displaced: too many at a time"),
     };
     if let Some(fault) = over.fault {
@@ -241,7 +244,11 @@ struct Opened {
     place: Option<Place>,
 }
 
-async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectReason>) -> Result<Opened, EndReason> {
+async fn open(
+    start: Start,
+    context: &Context,
+    disconnects: &mut Receiver<DisconnectReason>,
+) -> Result<Opened, EndReason> {
     let (settings, key) = (context.session.clone(), &context.key);
     let random = system::random_for_handshake().map_err(EndReason::new)?;
     match start {
@@ -253,7 +260,7 @@ async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectR
             let dialed = tokio::select! {
                 biased;
                 dialed = timeout(DIAL_LIMIT, TcpStream::connect(address)) => dialed,
-                _ = orders.recv() => return Err(EndReason::new("no longer wanted")),
+                _ = disconnects.recv() => return Err(EndReason::new("no longer wanted")),
             };
             let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
             let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(EndReason::new)?;
@@ -262,12 +269,12 @@ async fn open(start: Start, context: &Context, orders: &mut Receiver<DisconnectR
     }
 }
 
-async fn talk(
+async fn run_session(
     connection: ConnectionId,
     opened: Opened,
     context: Context,
     mailbox: &Mailbox<Input>,
-    orders: Orders,
+    receivers: LinkReceivers,
 ) -> EndReason {
     let Opened { stream, session, place } = opened;
     // Sends small messages without delay. If the system refuses the option, they are only slower.
@@ -285,11 +292,11 @@ async fn talk(
         bandwidth: bandwidth.clone(),
     };
     let started = Instant::now();
-    let mut talk = Talk {
+    let mut task = ConnectionTask {
         connection,
         context,
         mailbox,
-        orders,
+        receivers,
         events,
         urgent,
         bulk,
@@ -299,16 +306,16 @@ async fn talk(
         place,
         started,
         conversation: None,
-        in_hand: None,
+        in_progress: None,
     };
     let driving = drive(stream, session, channels, started);
     tokio::pin!(driving);
     let over = tokio::select! {
         biased;
         end = &mut driving => return EndReason { fault: fault_of(&end), reason: end.to_string() },
-        over = talk.run() => over,
+        over = task.run() => over,
     };
-    drop(talk);
+    drop(task);
     // The last messages are written, within a time limit.
     let _ = timeout(FAREWELL_LIMIT, driving).await;
     over
@@ -327,11 +334,11 @@ const fn fault_of(end: &ConnectionEnd) -> Option<Fault> {
 }
 
 /// The owner's side of a connection.
-struct Talk<'a> {
+struct ConnectionTask<'a> {
     connection: ConnectionId,
     context: Context,
     mailbox: &'a Mailbox<Input>,
-    orders: Orders,
+    receivers: LinkReceivers,
     events: Receiver<Event>,
     urgent: Sender<Command>,
     bulk: Sender<Command>,
@@ -344,10 +351,10 @@ struct Talk<'a> {
     /// The session of `eth` with its index among the agreed protocols, from Hello on.
     conversation: Option<(usize, Conversation)>,
     /// The message that is being processed.
-    in_hand: Option<Handled>,
+    in_progress: Option<Handled>,
 }
 
-impl Talk<'_> {
+impl ConnectionTask<'_> {
     /// Runs until this side ends the connection. If the connection ends by itself, the future waits to be dropped.
     async fn run(&mut self) -> EndReason {
         let (bulk, bandwidth) = (self.bulk.clone(), self.bandwidth.clone());
@@ -360,8 +367,8 @@ impl Talk<'_> {
             let wakes_at = self.conversation.as_ref().and_then(|(_, conversation)| conversation.wakes_at());
             let steps = tokio::select! {
                 biased;
-                order = self.orders.orders.recv() => return self.obey(order).await,
-                Some(message) = self.orders.urgent.recv() => {
+                reason = self.receivers.disconnects.recv() => return self.disconnect(reason).await,
+                Some(message) = self.receivers.urgent.recv() => {
                     self.send_shared(message).await;
                     Vec::new()
                 }
@@ -379,7 +386,7 @@ impl Talk<'_> {
                     }
                     Vec::new()
                 }
-                Some(message) = self.orders.bulk.recv(), if self.next_bulk.is_none() => {
+                Some(message) = self.receivers.bulk.recv(), if self.next_bulk.is_none() => {
                     self.next_bulk = self.command_of(&message).map(|command| (command, Instant::now()));
                     Vec::new()
                 }
@@ -389,13 +396,13 @@ impl Talk<'_> {
                     return over;
                 }
             }
-            self.in_hand = None;
+            self.in_progress = None;
         }
     }
 
     /// `None`: the actor has removed this connection.
-    async fn obey(&self, order: Option<DisconnectReason>) -> EndReason {
-        self.refuse(order.unwrap_or(DisconnectReason::CLIENT_QUITTING)).await
+    async fn disconnect(&self, reason: Option<DisconnectReason>) -> EndReason {
+        self.refuse(reason.unwrap_or(DisconnectReason::CLIENT_QUITTING)).await
     }
 
     async fn refuse(&self, reason: DisconnectReason) -> EndReason {
@@ -423,7 +430,7 @@ impl Talk<'_> {
             }
             Event::Greeted { hello, agreed } => self.greet(hello, &agreed).await,
             Event::Message { protocol, code, payload, handled } => {
-                self.in_hand = Some(handled);
+                self.in_progress = Some(handled);
                 let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
                 // The payload is dropped here, so that others can be received while this one is answered.
                 let gates = self.context.gates.now();
@@ -457,10 +464,10 @@ impl Talk<'_> {
     /// Asks the actor whether the peer is admitted.
     async fn ask(
         &self,
-        question: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
+        request: impl FnOnce(oneshot::Sender<Result<(), DisconnectReason>>) -> Input,
     ) -> Result<(), EndReason> {
         let (answer, answered) = oneshot::channel();
-        if let Err(error) = self.mailbox.try_send(question(answer)) {
+        if let Err(error) = self.mailbox.try_send(request(answer)) {
             let over = self.refuse(DisconnectReason::TOO_MANY_PEERS).await;
             return Err(EndReason { reason: error.to_string(), ..over });
         }
@@ -478,7 +485,7 @@ impl Talk<'_> {
                 self.send(code, payload, None).await;
                 return Ok(());
             }
-            Step::Serve(question) => return self.serve(question).await,
+            Step::Serve(request) => return self.serve(request).await,
             Step::End(Ended { sent_reason, reason, fault }) => {
                 self.command(Command::Refuse(sent_reason)).await;
                 return Err(EndReason { reason, fault });
@@ -496,7 +503,7 @@ impl Talk<'_> {
 
     /// Passes a message to the actor. Reading from the peer continues when the actor has processed it.
     async fn deliver(&mut self, delivery: Delivery) -> Result<(), EndReason> {
-        let handled = self.in_hand.take();
+        let handled = self.in_progress.take();
         let delivered = match delivery {
             Delivery::Bodies { bodies, bytes } => {
                 let checking = system::spawn_blocking(&Handle::current(), move || checked(bodies, bytes));
@@ -549,12 +556,12 @@ impl Talk<'_> {
 
     /// Answers a request. The peer's next message is processed when the answer is written, so that a peer which requests and
     /// does not read occupies the memory of one answer.
-    async fn serve(&mut self, question: Question) -> Result<(), EndReason> {
+    async fn serve(&mut self, request: PeerRequest) -> Result<(), EndReason> {
         let (chain, readers) = (Arc::clone(&self.context.chain), Arc::clone(&self.context.readers));
         let reading = async move {
             // The semaphore is never closed.
             let _place = readers.acquire_owned().await.ok()?;
-            system::spawn_blocking(&Handle::current(), move || serving::answer(&*chain, &question)).await.ok()
+            system::spawn_blocking(&Handle::current(), move || serving::answer(&*chain, &request)).await.ok()
         };
         let Some((kind, payload)) = self.meanwhile(reading).await? else {
             return Err(self.refuse(DisconnectReason::REQUESTED).await);
@@ -576,9 +583,9 @@ impl Talk<'_> {
         loop {
             tokio::select! {
                 biased;
-                order = self.orders.orders.recv() => return Err(self.obey(order).await),
+                reason = self.receivers.disconnects.recv() => return Err(self.disconnect(reason).await),
                 done = &mut work => return Ok(done),
-                Some(message) = self.orders.urgent.recv() => self.send_shared(message).await,
+                Some(message) = self.receivers.urgent.recv() => self.send_shared(message).await,
             }
         }
     }

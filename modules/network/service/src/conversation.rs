@@ -16,7 +16,7 @@ use tenon_network_wire::{
     Announced, BlockBody, EthSession, Gates, Kind, Message, NewBlock, Received, SessionFault, Status, Version,
 };
 
-use crate::serving::Question;
+use crate::serving::PeerRequest;
 
 /// The consequence of a message or of the clock.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Step {
         payload: Vec<u8>,
     },
     /// Answer a request of the peer.
-    Serve(Question),
+    Serve(PeerRequest),
     /// The peer belongs to the same chain; its Status.
     Established(Status),
     /// The head of the peer has changed.
@@ -135,10 +135,10 @@ impl Conversation {
 
     fn take(&mut self, message: Message, bytes: usize) -> Vec<Step> {
         let delivery = match message {
-            Message::GetBlockHeaders(request) => return vec![Step::Serve(Question::Headers(request))],
-            Message::GetBlockBodies(hashes) => return vec![Step::Serve(Question::Bodies(hashes))],
-            Message::GetReceipts(hashes) => return vec![Step::Serve(Question::Receipts(hashes))],
-            Message::GetNodeData(hashes) => return vec![Step::Serve(Question::NodeData(hashes))],
+            Message::GetBlockHeaders(request) => return vec![Step::Serve(PeerRequest::Headers(request))],
+            Message::GetBlockBodies(hashes) => return vec![Step::Serve(PeerRequest::Bodies(hashes))],
+            Message::GetReceipts(hashes) => return vec![Step::Serve(PeerRequest::Receipts(hashes))],
+            Message::GetNodeData(hashes) => return vec![Step::Serve(PeerRequest::NodeData(hashes))],
             Message::NewBlock(new) => return self.take_block(*new),
             Message::BlockHeaders(headers) => Delivery::Headers(headers),
             Message::BlockBodies(bodies) => Delivery::Bodies { bodies, bytes },
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn questions_are_served_and_gossip_is_ignored_undecoded() {
         let mut conversation = established();
-        assert_eq!(conversation.receive(5, &[0xc0], CLOSED), [Step::Serve(Question::Bodies(Vec::new()))]);
+        assert_eq!(conversation.receive(5, &[0xc0], CLOSED), [Step::Serve(PeerRequest::Bodies(Vec::new()))]);
         for code in [2, 0xe0, 0xe1, 0xe2] {
             assert_eq!(conversation.receive(code, b"no RLP", CLOSED), []);
         }

@@ -14,7 +14,6 @@
 
 mod actor;
 mod ban_file;
-mod board;
 mod connection_limiter;
 mod connections;
 mod conversation;
@@ -23,6 +22,7 @@ mod importing;
 mod local_chain;
 mod network;
 mod progress;
+mod published_state;
 mod rounds;
 mod serving;
 mod settings;

@@ -28,10 +28,10 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::actor::{Input, NetworkActor, Parts};
-use crate::board::Board;
 use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
+use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
 use crate::switchboard::Switchboard;
@@ -76,7 +76,7 @@ pub struct NetworkPorts {
 
 /// The network of a node, running or not.
 pub struct Network {
-    board: Board,
+    published: PublishedState,
     traffic: Arc<Traffic>,
     running: Mutex<Option<Running>>,
 }
@@ -113,15 +113,16 @@ impl Network {
     /// # Errors
     /// [`RegisterError`] if one of its messages already has a handler.
     pub fn new(bus: &Bus) -> Result<Arc<Self>, RegisterError> {
-        let network = Arc::new(Self { board: Board::default(), traffic: Arc::default(), running: Mutex::default() });
-        let board = network.board.clone();
+        let network =
+            Arc::new(Self { published: PublishedState::default(), traffic: Arc::default(), running: Mutex::default() });
+        let published = network.published.clone();
         bus.handle_read(move |_: GetNetworkStatus, _: &CallContext| {
-            Ok(NetworkStatus { is_listening: board.node().is_some(), peers: board.peers().len() as u64 })
+            Ok(NetworkStatus { is_listening: published.node().is_some(), peers: published.peers().len() as u64 })
         })?;
-        let board = network.board.clone();
-        bus.handle_read(move |_: GetNetworkNode, _: &CallContext| Ok(board.node()))?;
-        let board = network.board.clone();
-        bus.handle_read(move |_: ListPeers, _: &CallContext| Ok(board.peers().to_vec()))?;
+        let published = network.published.clone();
+        bus.handle_read(move |_: GetNetworkNode, _: &CallContext| Ok(published.node()))?;
+        let published = network.published.clone();
+        bus.handle_read(move |_: ListPeers, _: &CallContext| Ok(published.peers().to_vec()))?;
         // Weak, because the bus lives as long as the node and would keep the network alive.
         let weak = Arc::downgrade(&network);
         bus.handle(move |request: ChangePeer, _: CallContext| {
@@ -139,7 +140,7 @@ impl Network {
     /// Start and target height of the running synchronisation, if any. Importing single blocks near the head does not
     /// count.
     pub fn progress(&self) -> Option<(BlockNumber, BlockNumber)> {
-        let progress = self.board.progress()?;
+        let progress = self.published.progress()?;
         Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
     }
 
@@ -183,7 +184,7 @@ impl Network {
                 .then(|| discovery_maker(settings, &external, &key, bootnodes, folder.clone(), address)),
             folder,
             udp: udp.clone(),
-            board: self.board.clone(),
+            published: self.published.clone(),
             bus: ports.bus.clone(),
             blocks: Arc::clone(&ports.blocks),
             pool: Arc::clone(&ports.pool),
@@ -212,7 +213,7 @@ impl Network {
         ];
         tasks.extend(udp.map(|socket| tokio::spawn(sockets::receive(socket, sender.clone()))));
         let own = OwnNode { id: key.id(), address, is_discovering: settings.is_discovering };
-        self.board.show_node(Some(own.shown(external.get())));
+        self.published.set_node(Some(own.shown(external.get())));
         tracing::info!(enode = %own.enode(external.get()), "network listens");
         let ports = self.map_ports(settings, own, external, sender.clone());
         *self.lock() = Some(Running { mailbox: sender, parts, tasks, ports });
@@ -235,10 +236,10 @@ impl Network {
         let tcp = MappedPort { transport: Transport::Tcp, port, label: "ethereum p2p" };
         let udp = MappedPort { transport: Transport::Udp, port, label: "ethereum discovery" };
         let ports = if own.is_discovering { vec![tcp, udp] } else { vec![tcp] };
-        let board = self.board.clone();
+        let published = self.published.clone();
         Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
             external.set(address);
-            board.show_node(Some(own.shown(Some(address))));
+            published.set_node(Some(own.shown(Some(address))));
             // If the mailbox is full, the address is announced only after the next start; it is shown immediately.
             drop(mailbox.try_send(Input::External(address)));
         }))
@@ -262,7 +263,7 @@ impl Network {
         let farewell = async { while connections.join_next().await.is_some() {} };
         // Connections that have not ended by then are dropped.
         let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
-        self.board.show_node(None);
+        self.published.set_node(None);
         has_stopped
     }
 

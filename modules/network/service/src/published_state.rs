@@ -7,10 +7,10 @@ use tenon_network_sync::Progress;
 
 /// The shared state. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Board(Arc<RwLock<Shown>>);
+pub(crate) struct PublishedState(Arc<RwLock<Content>>);
 
 #[derive(Debug, Default)]
-struct Shown {
+struct Content {
     /// `None` while the network is off.
     node: Option<NetworkNode>,
     peers: Arc<Vec<PeerInfo>>,
@@ -18,7 +18,7 @@ struct Shown {
     progress: Option<Progress>,
 }
 
-impl Board {
+impl PublishedState {
     pub(crate) fn node(&self) -> Option<NetworkNode> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).node.clone()
     }
@@ -27,23 +27,23 @@ impl Board {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).peers)
     }
 
-    pub(crate) fn show_node(&self, node: Option<NetworkNode>) {
-        let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn set_node(&self, node: Option<NetworkNode>) {
+        let mut content = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if node.is_none() {
-            (shown.peers, shown.progress) = (Arc::default(), None);
+            (content.peers, content.progress) = (Arc::default(), None);
         }
-        shown.node = node;
+        content.node = node;
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).progress
     }
 
-    pub(crate) fn show_progress(&self, progress: Option<Progress>) {
+    pub(crate) fn set_progress(&self, progress: Option<Progress>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).progress = progress;
     }
 
-    pub(crate) fn show_peers(&self, peers: Vec<PeerInfo>) {
+    pub(crate) fn set_peers(&self, peers: Vec<PeerInfo>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).peers = Arc::new(peers);
     }
 }

@@ -15,7 +15,7 @@ const MAX_STEPS_ON_BRANCH: u64 = 1024;
 
 /// What a peer asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum PeerRequest {
     /// Headers.
     Headers(HeaderRequest),
     /// Bodies of blocks.
@@ -27,18 +27,18 @@ pub(crate) enum Question {
 }
 
 /// The answer: its kind and its payload.
-pub(crate) fn answer(chain: &dyn ChainReader, question: &Question) -> (Kind, Vec<u8>) {
-    let (kind, mut items) = match question {
-        Question::Headers(_) => (Kind::BlockHeaders, Items::new(MAX_HEADERS)),
-        Question::Bodies(_) => (Kind::BlockBodies, Items::new(MAX_BODIES)),
-        Question::Receipts(_) => (Kind::Receipts, Items::new(MAX_RECEIPTS)),
-        Question::NodeData(_) => (Kind::NodeData, Items::new(MAX_NODE_DATA)),
+pub(crate) fn answer(chain: &dyn ChainReader, request: &PeerRequest) -> (Kind, Vec<u8>) {
+    let (kind, mut items) = match request {
+        PeerRequest::Headers(_) => (Kind::BlockHeaders, Items::new(MAX_HEADERS)),
+        PeerRequest::Bodies(_) => (Kind::BlockBodies, Items::new(MAX_BODIES)),
+        PeerRequest::Receipts(_) => (Kind::Receipts, Items::new(MAX_RECEIPTS)),
+        PeerRequest::NodeData(_) => (Kind::NodeData, Items::new(MAX_NODE_DATA)),
     };
-    let gathered = match question {
-        Question::Headers(request) => headers(chain, request, &mut items),
-        Question::Bodies(hashes) => each(hashes, &mut items, |hash| body(chain, hash)),
-        Question::Receipts(hashes) => each(hashes, &mut items, |hash| receipts(chain, hash)),
-        Question::NodeData(hashes) => codes(chain, hashes, &mut items),
+    let gathered = match request {
+        PeerRequest::Headers(request) => headers(chain, request, &mut items),
+        PeerRequest::Bodies(hashes) => each(hashes, &mut items, |hash| body(chain, hash)),
+        PeerRequest::Receipts(hashes) => each(hashes, &mut items, |hash| receipts(chain, hash)),
+        PeerRequest::NodeData(hashes) => codes(chain, hashes, &mut items),
     };
     if let Err(error) = gathered {
         tracing::warn!(%error, "an answer to a peer ends early");

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn equal_announcements_lead_to_equal_questions() {
-        let questions = || {
+        let requests = || {
             let mut fetcher = Fetcher::default();
             for number in 1..=20 {
                 fetcher.announce(B256::repeat_byte(number), 101, peer(number), 100, Duration::ZERO);
@@ -361,8 +361,8 @@ mod tests {
             std::iter::from_fn(move || fetcher.next_wanted(ANNOUNCE_WAIT, |_, _| true)).collect::<Vec<_>>()
         };
 
-        assert_eq!(questions().len(), 20);
-        assert_eq!(questions(), questions());
+        assert_eq!(requests().len(), 20);
+        assert_eq!(requests(), requests());
     }
 
     #[test]

@@ -23,5 +23,5 @@ mod sync;
 mod simulation;
 
 pub use bounded_set::BoundedSet;
-pub use port::{Action, CheckedBody, LocalChain, LocalHead, Question};
+pub use port::{Action, CheckedBody, LocalChain, LocalHead, SyncRequest};
 pub use sync::{ChainSync, Progress};

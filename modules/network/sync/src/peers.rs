@@ -201,12 +201,12 @@ fn take_late<T: Clone>(
     now: Duration,
     fits: impl Fn(&T) -> bool,
 ) -> bool {
-    overdue.retain(|question| now < question.asked_at + LATE_LIMIT);
+    overdue.retain(|request| now < request.asked_at + LATE_LIMIT);
     if overdue.is_empty() {
         return false;
     }
-    let answered = overdue.iter().position(|question| fits(&question.what));
-    let open = open.filter(|question| fits(&question.what));
+    let answered = overdue.iter().position(|request| fits(&request.what));
+    let open = open.filter(|request| fits(&request.what));
     match answered {
         Some(place) => {
             overdue.drain(..=place);
@@ -214,8 +214,8 @@ fn take_late<T: Clone>(
         None if open.is_some() => overdue.clear(),
         None => {}
     }
-    if let Some(question) = open {
-        overdue.extend(answered.map(|_| question.clone()));
+    if let Some(request) = open {
+        overdue.extend(answered.map(|_| request.clone()));
         return false;
     }
     answered.is_some()

@@ -35,7 +35,7 @@ pub struct LocalHead {
 
 /// A request to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum SyncRequest {
     /// Headers.
     Headers(HeaderRequest),
     /// Bodies of these blocks.
@@ -70,7 +70,7 @@ pub enum Action {
         /// The peer.
         peer: NodeId,
         /// The request.
-        question: Question,
+        request: SyncRequest,
     },
     /// A peer has sent the header of its head.
     Height {

@@ -11,7 +11,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_peers::Fault;
 use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
 
-use crate::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, Question};
+use crate::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, SyncRequest};
 
 /// How a peer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,24 +184,24 @@ impl World {
         self.arrivals.insert((self.now + Duration::from_millis(wait), self.serial), arrival);
     }
 
-    fn answer(&mut self, peer: NodeId, question: &Question) {
+    fn answer(&mut self, peer: NodeId, request: &SyncRequest) {
         let Some((manner, chain)) = self.peers.get(&peer).cloned() else { return };
-        let is_for_head = matches!(question, Question::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
+        let is_for_head = matches!(request, SyncRequest::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
         let wait = match manner {
             PeerBehaviour::Silent if !is_for_head => return,
             PeerBehaviour::Slow(wait) => wait,
-            PeerBehaviour::SlowBodies(wait) if matches!(question, Question::Bodies(_)) => wait,
+            PeerBehaviour::SlowBodies(wait) if matches!(request, SyncRequest::Bodies(_)) => wait,
             _ => 50,
         };
-        match question {
-            Question::Headers(request) => {
+        match request {
+            SyncRequest::Headers(request) => {
                 let mut headers = chain.headers(request);
                 if manner == PeerBehaviour::Liar && headers.len() > 2 {
                     headers.swap(0, 1);
                 }
                 self.later(wait, Arrival::Headers(peer, headers));
             }
-            Question::Bodies(hashes) => {
+            SyncRequest::Bodies(hashes) => {
                 let bodies = match manner {
                     PeerBehaviour::Bodiless => Vec::new(),
                     PeerBehaviour::Liar => vec![checked(&[Header::default(), Header::default()])],
@@ -247,7 +247,7 @@ impl World {
         while let Some(action) = self.sync.next_action() {
             was_busy = true;
             match action {
-                Action::Ask { peer, question } => self.answer(peer, &question),
+                Action::Ask { peer, request } => self.answer(peer, &request),
                 Action::Fault { peer, fault, .. } => self.faults.push((peer, fault)),
                 Action::BeginImport | Action::Height { .. } => {}
                 Action::Import(block) => self.import(*block),
@@ -480,7 +480,7 @@ fn an_announced_block_is_asked_for_after_a_while() {
     assert_eq!(world.faults, [(node(1), Fault::WrongAnswer)]);
 }
 
-/// A connection that stalls delivers the answer to an old question while a new one is open.
+/// A connection that stalls delivers the answer to an old request while a new one is open.
 #[test]
 fn a_late_answer_is_not_taken_for_a_wrong_one() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(11, 1, 0));

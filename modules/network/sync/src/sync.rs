@@ -14,7 +14,7 @@ use crate::cycle::{Cycle, Stage, Step};
 use crate::fetcher::{Fetcher, Wanted};
 use crate::headers::{FillProblem, Mismatch, SEGMENT};
 use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
-use crate::port::{Action, CheckedBody, LocalChain, Question};
+use crate::port::{Action, CheckedBody, LocalChain, SyncRequest};
 
 /// Pause before the next cycle after a failure of this node.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
@@ -416,8 +416,8 @@ impl ChainSync {
                 peer.is_head_asked = true;
                 let purpose = HeaderPurpose::Head { hash: peer.head };
                 peer.headers = Some(Open::new(purpose, now));
-                let question = Question::Headers(question_of(purpose, peer.head));
-                self.actions.push_back(Action::Ask { peer: *id, question });
+                let request = SyncRequest::Headers(request_of(purpose, peer.head));
+                self.actions.push_back(Action::Ask { peer: *id, request });
             }
         }
     }
@@ -446,8 +446,8 @@ impl ChainSync {
                 cycle.claimed = peer.total_difficulty;
             }
             peer.headers = Some(Open::new(purpose, now));
-            let question = Question::Headers(question_of(purpose, head));
-            self.actions.push_back(Action::Ask { peer: cycle.source, question });
+            let request = SyncRequest::Headers(request_of(purpose, head));
+            self.actions.push_back(Action::Ask { peer: cycle.source, request });
         }
     }
 
@@ -478,8 +478,8 @@ impl ChainSync {
             {
                 let purpose = HeaderPurpose::Fill { first };
                 peer.headers = Some(Open::new(purpose, now));
-                let question = Question::Headers(question_of(purpose, peer.head));
-                self.actions.push_back(Action::Ask { peer: *id, question });
+                let request = SyncRequest::Headers(request_of(purpose, peer.head));
+                self.actions.push_back(Action::Ask { peer: *id, request });
             }
             missing_everywhere =
                 missing_everywhere.filter(|(number, hash)| peer.number < Some(*number) || peer.lacking.contains(hash));
@@ -490,8 +490,8 @@ impl ChainSync {
                 let hashes = cycle.blocks.assign(*id, peer.body_count, now, patience, is_usable);
                 if !hashes.is_empty() {
                     peer.bodies = Some(Open::new(hashes.clone(), now));
-                    let question = Question::Bodies(hashes.into_iter().map(|(_, hash)| hash).collect());
-                    self.actions.push_back(Action::Ask { peer: *id, question });
+                    let request = SyncRequest::Bodies(hashes.into_iter().map(|(_, hash)| hash).collect());
+                    self.actions.push_back(Action::Ask { peer: *id, request });
                 }
             }
         }
@@ -532,18 +532,18 @@ impl ChainSync {
         if let Some((id, wanted)) = self.fetcher.next_wanted(now, is_free)
             && let Some(peer) = self.peers.0.get_mut(&id)
         {
-            let question = match wanted {
+            let request = match wanted {
                 Wanted::Header { hash, number } => {
                     let purpose = HeaderPurpose::Announced { hash, number };
                     peer.headers = Some(Open::new(purpose, now));
-                    Question::Headers(question_of(purpose, hash))
+                    SyncRequest::Headers(request_of(purpose, hash))
                 }
                 Wanted::Body { hash } => {
                     peer.bodies = Some(Open::new(vec![(0, hash)], now));
-                    Question::Bodies(vec![hash])
+                    SyncRequest::Bodies(vec![hash])
                 }
             };
-            self.actions.push_back(Action::Ask { peer: id, question });
+            self.actions.push_back(Action::Ask { peer: id, request });
         }
         let head = chain.head().number;
         while let Some(block) = self.fetcher.next_block(head, unix, |hash| chain.is_stored(hash)) {
@@ -600,7 +600,7 @@ fn bodies_fit(asked: &[(u64, B256)], bodies: &[CheckedBody], fetcher: &Fetcher, 
 }
 
 /// The request for headers of this purpose.
-fn question_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
+fn request_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
     match purpose {
         HeaderPurpose::Head { .. } | HeaderPurpose::Height { .. } => request(HeaderOrigin::Hash(head), 1, 0),
         HeaderPurpose::Recent { first, amount } => request(HeaderOrigin::Number(first), amount, 0),

@@ -8,7 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use tenon_api::{Block, RoundMessage, SealedHeader};
-use tenon_network_sync::{CheckedBody, Question};
+use tenon_network_sync::{CheckedBody, SyncRequest};
 use tenon_network_wire::Announced;
 
 use super::lies::block_of;
@@ -19,7 +19,7 @@ use super::world::{Event, World};
 pub(super) enum Message {
     Status(B256, U256),
     Block(Arc<Block>, U256),
-    Ask(Question),
+    Ask(SyncRequest),
     Headers(Vec<SealedHeader>),
     Bodies(Vec<CheckedBody>),
     Transaction(Bytes),

@@ -15,7 +15,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
-use super::ports::{Blocks, Disk, LateSigner, Outbox, OwnClock, Pool, Recovered, Steady, VirtualTiming};
+use super::ports::{Blocks, DelayedSigner, Disk, Outbox, OwnClock, Pool, Recovered, Steady, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::{VotingCounts, VotingPorts};
 
@@ -124,7 +124,7 @@ impl Node {
         let key: Arc<dyn BlockSigner> = match self.signs_late {
             true => {
                 let has_faults = Arc::clone(&network.has_faults);
-                Arc::new(LateSigner::new(self.key.clone(), self.clock.clone(), outbox.clone(), has_faults))
+                Arc::new(DelayedSigner::new(self.key.clone(), self.clock.clone(), outbox.clone(), has_faults))
             }
             false => Arc::new(self.key.clone()),
         };

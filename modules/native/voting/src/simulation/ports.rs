@@ -98,7 +98,7 @@ impl Timing for VirtualTiming {
 
 /// A masternode's key in another process: a signature arrives some time after it was requested. While there are faults,
 /// the process is unavailable at first for one in eight requests.
-pub(super) struct LateSigner {
+pub(super) struct DelayedSigner {
     key: MasternodeKey,
     clock: OwnClock,
     outbox: Outbox,
@@ -108,13 +108,13 @@ pub(super) struct LateSigner {
     asked: Mutex<BTreeMap<B256, (bool, u64, u64)>>,
 }
 
-impl LateSigner {
+impl DelayedSigner {
     pub(super) fn new(key: MasternodeKey, clock: OwnClock, outbox: Outbox, has_faults: Arc<AtomicBool>) -> Self {
         Self { key, clock, outbox, has_faults, asked: Mutex::default() }
     }
 }
 
-impl BlockSigner for LateSigner {
+impl BlockSigner for DelayedSigner {
     fn address(&self) -> Address {
         self.key.address()
     }

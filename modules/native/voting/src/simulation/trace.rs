@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use alloy_primitives::B256;
-use tenon_network_sync::Question;
+use tenon_network_sync::SyncRequest;
 
 use super::links::Message;
 use super::node::Node;
@@ -103,8 +103,8 @@ fn add_message(message: &Message, hasher: &mut DefaultHasher) {
     match message {
         Message::Status(head, total_difficulty) => (0, head, total_difficulty).hash(hasher),
         Message::Block(block, total_difficulty) => (1, block.hash(), total_difficulty).hash(hasher),
-        Message::Ask(Question::Headers(request)) => format!("{request:?}").hash(hasher),
-        Message::Ask(Question::Bodies(hashes)) => (2, hashes).hash(hasher),
+        Message::Ask(SyncRequest::Headers(request)) => format!("{request:?}").hash(hasher),
+        Message::Ask(SyncRequest::Bodies(hashes)) => (2, hashes).hash(hasher),
         Message::Headers(headers) => {
             (3, headers.iter().map(|header| header.hash()).collect::<Vec<B256>>()).hash(hasher);
         }

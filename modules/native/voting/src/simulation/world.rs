@@ -10,7 +10,7 @@ use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, RoundMessage, Round
 use tenon_chain::Genesis;
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_network_peers::Fault;
-use tenon_network_sync::{Action, LocalChain, Question};
+use tenon_network_sync::{Action, LocalChain, SyncRequest};
 
 use super::agenda::{Agenda, Planned};
 use super::lies;
@@ -386,11 +386,11 @@ impl World {
                 }
                 return false;
             }
-            Message::Ask(question) => {
+            Message::Ask(request) => {
                 let chain = &self.nodes[who].chain;
-                let answer = match question {
-                    Question::Headers(request) => Message::Headers(node::headers(chain, &request)),
-                    Question::Bodies(hashes) => Message::Bodies(node::bodies(chain, &hashes)),
+                let answer = match request {
+                    SyncRequest::Headers(request) => Message::Headers(node::headers(chain, &request)),
+                    SyncRequest::Bodies(hashes) => Message::Bodies(node::bodies(chain, &hashes)),
                 };
                 self.send(who, from, answer);
                 return false;
@@ -485,7 +485,7 @@ impl World {
 
     fn follow(&mut self, who: usize, action: Action) {
         match action {
-            Action::Ask { peer, question } => self.send(who, node::index_of(peer), Message::Ask(question)),
+            Action::Ask { peer, request } => self.send(who, node::index_of(peer), Message::Ask(request)),
             Action::Height { .. } => {}
             Action::Fault { peer, fault, reason } => {
                 let peer = node::index_of(peer);

@@ -48,7 +48,7 @@ fn chain() -> Chain {
 impl Chain {
     fn headers(&self, origin: HeaderOrigin, amount: u64, skip: u64, is_reverse: bool) -> Vec<SealedHeader> {
         let (kind, payload) =
-            answer(&self.chain, &Question::Headers(HeaderRequest { origin, amount, skip, is_reverse }));
+            answer(&self.chain, &PeerRequest::Headers(HeaderRequest { origin, amount, skip, is_reverse }));
         let version = version(100).unwrap();
         match Message::decode(version, version.code(kind).unwrap(), &payload).unwrap() {
             Message::BlockHeaders(headers) => headers,
@@ -116,13 +116,13 @@ fn unknown_blocks_are_left_out_and_every_question_is_answered() {
     let known = chain.canonical[7].hash();
     let asked = vec![B256::ZERO, known, known];
 
-    let (kind, bodies) = answer(&chain.chain, &Question::Bodies(asked.clone()));
+    let (kind, bodies) = answer(&chain.chain, &PeerRequest::Bodies(asked.clone()));
     assert_eq!((kind, &bodies[..]), (Kind::BlockBodies, &[0xc6, 0xc2, 0xc0, 0xc0, 0xc2, 0xc0, 0xc0][..]));
 
-    let (kind, receipts) = answer(&chain.chain, &Question::Receipts(asked.clone()));
+    let (kind, receipts) = answer(&chain.chain, &PeerRequest::Receipts(asked.clone()));
     assert_eq!((kind, &receipts[..]), (Kind::Receipts, &[0xc2, 0xc0, 0xc0][..]));
 
-    let (kind, data) = answer(&chain.chain, &Question::NodeData(asked));
+    let (kind, data) = answer(&chain.chain, &PeerRequest::NodeData(asked));
     assert_eq!((kind, &data[..]), (Kind::NodeData, &[0xc0][..]));
 }
 
@@ -130,7 +130,7 @@ fn unknown_blocks_are_left_out_and_every_question_is_answered() {
 fn an_answer_has_128_bodies_at_most() {
     let chain = chain();
     let hashes = chain.canonical.iter().take(129).map(SealedHeader::hash).collect();
-    let (_, payload) = answer(&chain.chain, &Question::Bodies(hashes));
+    let (_, payload) = answer(&chain.chain, &PeerRequest::Bodies(hashes));
     let Message::BlockBodies(bodies) = Message::decode(version(100).unwrap(), 6, &payload).unwrap() else {
         panic!("bodies")
     };

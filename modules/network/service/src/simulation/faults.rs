@@ -136,7 +136,7 @@ impl FaultyNetwork {
             if now >= next {
                 next = now + self.pause();
                 self.begin_fault();
-                self.talk();
+                self.exchange_messages();
             }
             self.end_faults(now);
             self.assert_silence_is_noticed();
@@ -213,7 +213,7 @@ impl FaultyNetwork {
     }
 
     /// A random node broadcasts a message, so that faults meet connections in use.
-    fn talk(&mut self) {
+    fn exchange_messages(&mut self) {
         let node = self.world.random.random_range(0..NODES);
         if self.world.is_running(node) && self.world.nodes[node].is_started() {
             self.round += 1;
