@@ -11,11 +11,11 @@ mod keys;
 #[path = "../../../modules/storage/src/format/records.rs"]
 mod records;
 #[allow(dead_code, reason = "only a part of the file is used here")]
-#[path = "../../../modules/storage/src/format/taken_off.rs"]
-mod taken_off;
+#[path = "../../../modules/storage/src/format/side_block.rs"]
+mod side_block;
 
 use records::{Changes, ReceiptSummary, StoredLog};
-use taken_off::TakenOff;
+use side_block::SideBlock;
 
 /// A kind of record by its number, then its bytes: decoded records round-trip. (Numbers may have longer encodings than
 /// necessary, so the bytes may differ.)
@@ -34,7 +34,7 @@ pub(crate) fn records(input: &[u8]) {
         }),
         6 => again(record, records::decode_positions, |positions| records::encode_positions(positions)),
         7 => again(record, records::decode_changes, records::encode_changes),
-        8 => block_off_the_chain(record),
+        8 => side_block_record(record),
         _ => body(record),
     }
     // Fixed parts followed by any bytes.
@@ -66,14 +66,14 @@ fn body(record: &[u8]) {
     }
 }
 
-/// The record kept of a block that was removed from the chain. It contains neither the positions of its logs nor what
+/// The record of a side block. It contains neither the positions of its logs nor what
 /// it superseded.
-fn block_off_the_chain(record: &[u8]) {
-    let Some(off) = taken_off::decode(record) else { return };
-    let summaries = records::encode_receipts(&off.receipts);
-    let written = taken_off::encode(&summaries, &stored_logs(&off.receipts), &off.changes);
-    let kept = TakenOff { changes: Changes { superseded: Vec::new(), ..off.changes }, ..off };
-    assert_eq!(taken_off::decode(&written), Some(kept), "what is written is understood");
+fn side_block_record(record: &[u8]) {
+    let Some(side) = side_block::decode(record) else { return };
+    let summaries = records::encode_receipts(&side.receipts);
+    let written = side_block::encode(&summaries, &stored_logs(&side.receipts), &side.changes);
+    let kept = SideBlock { changes: Changes { superseded: Vec::new(), ..side.changes }, ..side };
+    assert_eq!(side_block::decode(&written), Some(kept), "what is written is understood");
 }
 
 /// Receipts whose summaries have few enough logs to generate them here.
@@ -131,7 +131,7 @@ pub(crate) fn examples(blocks: &[Vec<u8>]) -> Vec<Vec<u8>> {
         records::encode_log(3, B256::repeat_byte(4), &log),
         records::encode_positions(&[1, 7, 300, 70_000]),
         records::encode_changes(&changes),
-        taken_off::encode(&summaries, &stored, &changes),
+        side_block::encode(&summaries, &stored, &changes),
     ];
     (0_u8..).zip(&mut examples).for_each(|(kind, record)| record.insert(0, kind));
     let bodies = blocks.iter().filter_map(|rlp| {

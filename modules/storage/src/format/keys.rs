@@ -23,8 +23,8 @@ pub(crate) fn block(number: u64, hash: B256) -> [u8; 40] {
     key
 }
 
-/// Key of the records kept of a block that was removed from the chain: the block's key, one byte longer.
-pub(crate) fn taken_off(number: u64, hash: B256) -> [u8; 41] {
+/// Key of the records of a side block: the block's key, one byte longer.
+pub(crate) fn side_block(number: u64, hash: B256) -> [u8; 41] {
     let mut key = [1; 41];
     key[..40].copy_from_slice(&block(number, hash));
     key

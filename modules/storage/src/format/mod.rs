@@ -5,4 +5,4 @@ pub(crate) mod keys;
 pub(crate) mod meta;
 pub(crate) mod migration;
 pub(crate) mod records;
-pub(crate) mod taken_off;
+pub(crate) mod side_block;

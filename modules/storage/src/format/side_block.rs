@@ -1,5 +1,6 @@
-//! Records kept of a canonical block after its removal from the chain, in addition to its header, body and trie nodes:
-//! its receipts with their logs, and the keys of the accounts and slots that it changed.
+//! Records kept of an executed block outside the canonical chain, in addition to its header, body and trie nodes: its
+//! receipts with their logs, and the keys of the accounts and slots that it changed. Such a block was removed from the
+//! chain, or executed beside it.
 //!
 //! They are stored in the column of receipts under a longer key, which no older release reads.
 
@@ -7,16 +8,16 @@ use tenon_api::Receipt;
 
 use super::records::{self, Changes, Input, StoredLog, put_number};
 
-/// Records of a block that was removed from the chain.
+/// Records of a side block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TakenOff {
+pub(crate) struct SideBlock {
     /// Its receipts.
     pub(crate) receipts: Vec<Receipt>,
     /// Keys that it changed, without the trie nodes that it superseded.
     pub(crate) changes: Changes,
 }
 
-/// Encodes the record of a block that is removed: its stored receipts, its logs, its changes.
+/// Encodes the record of a side block: its stored receipts, its logs, its changes.
 pub(crate) fn encode(receipts: &[u8], logs: &[StoredLog], changes: &Changes) -> Vec<u8> {
     let mut record = Vec::new();
     put_part(&mut record, receipts);
@@ -30,7 +31,7 @@ pub(crate) fn encode(receipts: &[u8], logs: &[StoredLog], changes: &Changes) -> 
 }
 
 /// The reverse of [`encode`].
-pub(crate) fn decode(record: &[u8]) -> Option<TakenOff> {
+pub(crate) fn decode(record: &[u8]) -> Option<SideBlock> {
     let mut input = Input(record);
     let summaries = records::decode_receipts(part(&mut input)?)?;
     let count = input.count()?;
@@ -48,7 +49,7 @@ pub(crate) fn decode(record: &[u8]) -> Option<TakenOff> {
         receipts.push(summary.with_logs(own));
     }
     let changes = records::decode_changes(part(&mut input)?)?;
-    (input.0.is_empty() && logs.next().is_none()).then_some(TakenOff { receipts, changes })
+    (input.0.is_empty() && logs.next().is_none()).then_some(SideBlock { receipts, changes })
 }
 
 fn put_part(record: &mut Vec<u8>, part: &[u8]) {
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    fn sample() -> (TakenOff, Vec<u8>) {
+    fn sample() -> (SideBlock, Vec<u8>) {
         let log = |data: &'static [u8], topics: usize| Log {
             address: Address::repeat_byte(7),
             topics: vec![B256::repeat_byte(1); topics],
@@ -97,7 +98,7 @@ mod tests {
             .map(|(transaction_index, log)| StoredLog { transaction_index, transaction_hash: B256::ZERO, log })
             .collect();
         let record = encode(&records::encode_receipts(&receipts), &logs, &changes);
-        (TakenOff { receipts, changes: Changes { superseded: Vec::new(), ..changes } }, record)
+        (SideBlock { receipts, changes: Changes { superseded: Vec::new(), ..changes } }, record)
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Accounts read from the database together when they are ordered by hash.
-const ADDRESSES_AT_A_TIME: usize = 1024;
+const ADDRESSES_PER_READ: usize = 1024;
 
 /// Levels of a column's files.
 const LEVELS: usize = 7;
@@ -150,7 +150,7 @@ impl Answers {
             if context.should_stop() {
                 return Err(ListingError::Cancelled.into());
             }
-            let addresses = listing::addresses(&self.store.shared, begin, ADDRESSES_AT_A_TIME)?;
+            let addresses = listing::addresses(&self.store.shared, begin, ADDRESSES_PER_READ)?;
             hashed += addresses.len();
             let max = self.limits.preimage_keys;
             if hashed > max {
@@ -168,8 +168,7 @@ impl Answers {
                     first.pop_last();
                 }
             }
-            from =
-                addresses.last().filter(|_| addresses.len() == ADDRESSES_AT_A_TIME).and_then(|last| following(*last));
+            from = addresses.last().filter(|_| addresses.len() == ADDRESSES_PER_READ).and_then(|last| following(*last));
         }
         Ok(first)
     }

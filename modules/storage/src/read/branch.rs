@@ -14,7 +14,7 @@ use crate::{
     format::{
         columns::Column,
         keys,
-        taken_off::{self, TakenOff},
+        side_block::{self, SideBlock},
     },
     read::shared::{Shared, corrupt},
 };
@@ -84,11 +84,11 @@ impl StateReader for BranchState {
     }
 }
 
-/// The records kept of a block that was removed from the chain; `None` for any other.
-pub(crate) fn taken_off(shared: &Shared, number: u64, hash: B256) -> Result<Option<TakenOff>, StoreError> {
-    let Some(record) = shared.database.get(Column::Receipts, &keys::taken_off(number, hash))? else { return Ok(None) };
+/// The records kept of a block that was removed from the chain, or executed beside it; `None` for any other.
+pub(crate) fn side_block(shared: &Shared, number: u64, hash: B256) -> Result<Option<SideBlock>, StoreError> {
+    let Some(record) = shared.database.get(Column::Receipts, &keys::side_block(number, hash))? else { return Ok(None) };
     let damaged = || corrupt(format!("records of removed block {number} ({hash})"));
-    taken_off::decode(&record).map(Some).ok_or_else(damaged)
+    side_block::decode(&record).map(Some).ok_or_else(damaged)
 }
 
 /// The slots of an account changed by a block of another branch and its ancestors on that branch.
@@ -96,7 +96,7 @@ pub(crate) fn changed_slots(shared: &Shared, header: &SealedHeader, address: Add
     let mut slots = Vec::new();
     let (mut number, mut hash) = (header.number, header.hash());
     for _ in 0..MAX_BRANCH {
-        let Some(block) = taken_off(shared, number, hash)? else { break };
+        let Some(block) = side_block(shared, number, hash)? else { break };
         let own = block.changes.slots.into_iter().filter(|(changed, _)| *changed == address);
         slots.extend(own.flat_map(|(_, slots)| slots));
         let Some(header) = shared.header(hash)? else { break };

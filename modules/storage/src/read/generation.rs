@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use tenon_api::{BlockNumber, StoreError};
 
 /// Unwinds that are remembered. A reader that missed more of them must start again.
-const REMEMBERED: usize = 64;
+const MAX_RECORDED_UNWINDS: usize = 64;
 
 /// How often a read is repeated if blocks were removed while it ran.
 const ATTEMPTS: usize = 8;
@@ -112,7 +112,7 @@ impl Generations {
         }
         let unwinds = self.unwinds.lock();
         let is_forgotten =
-            unwinds.len() == REMEMBERED && unwinds.front().is_some_and(|first| first.generation > token.0);
+            unwinds.len() == MAX_RECORDED_UNWINDS && unwinds.front().is_some_and(|first| first.generation > token.0);
         let is_gone = unwinds.iter().any(|unwind| unwind.generation > token.0 && unwind.target < number);
         if is_forgotten || is_gone { Err(reorganised(number)) } else { Ok(()) }
     }
@@ -132,7 +132,7 @@ impl Generations {
     fn begin(&self, target: u64, is_replacement: bool) -> Unwinding<'_> {
         let mut unwinds = self.unwinds.lock();
         let odd = self.generation.load(Ordering::Relaxed) + 1;
-        if unwinds.len() == REMEMBERED {
+        if unwinds.len() == MAX_RECORDED_UNWINDS {
             unwinds.pop_front();
         }
         unwinds.push_back(Unwind { generation: odd, target, is_replacement });
@@ -233,7 +233,7 @@ mod tests {
         let generations = Generations::default();
         let token = generations.observe(1).unwrap();
 
-        for _ in 0..=REMEMBERED {
+        for _ in 0..=MAX_RECORDED_UNWINDS {
             drop(generations.unwind_to(5));
         }
 

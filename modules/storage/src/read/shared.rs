@@ -175,7 +175,7 @@ impl Shared {
             Ok(receipts)
         })?
         else {
-            return Ok(branch::taken_off(self, number, hash)?.map(|block| Arc::new(block.receipts)));
+            return Ok(branch::side_block(self, number, hash)?.map(|block| Arc::new(block.receipts)));
         };
         let receipts = Arc::new(receipts);
         self.receipts.insert(hash, Arc::clone(&receipts), receipts_weight(&receipts));

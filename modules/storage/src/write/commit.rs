@@ -168,10 +168,10 @@ pub(crate) fn put_block_and_state(
     put_block(batch, block, commit.total_difficulty)?;
     put_on_chain(shared, batch, pending, commit)?;
     put_receipts(batch, commit)?;
-    let stayed = keys::taken_off(block.number().0, block.hash());
-    if shared.database.get(Column::Receipts, &stayed)?.is_some() {
+    let kept = keys::side_block(block.number().0, block.hash());
+    if shared.database.get(Column::Receipts, &kept)?.is_some() {
         // The block is canonical again.
-        batch.delete(Column::Receipts, stayed)?;
+        batch.delete(Column::Receipts, kept)?;
     }
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;

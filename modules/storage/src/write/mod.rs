@@ -2,7 +2,6 @@
 //! branch replaces another, an old state is pruned, an old trie is thinned. Also the consensus engine's own records, and
 //! records of blocks outside the chain.
 
-mod aside;
 pub(crate) mod commit;
 pub(crate) mod created;
 mod engine;
@@ -12,6 +11,7 @@ mod prune;
 mod rebuild;
 mod reorganise;
 mod rules;
+mod side_blocks;
 pub(crate) mod thin;
 pub(crate) mod unwind;
 pub(crate) mod whole;

@@ -12,7 +12,7 @@ use crate::{
     write::{
         commit::{head_after, put_block_on_chain},
         pending::Pending,
-        unwind::{head_at_most, take_off},
+        unwind::{head_at_most, remove_block},
         whole::{require_trie, start_from, store_trie, store_tries_of_removed},
     },
 };
@@ -37,7 +37,7 @@ impl Store {
 
         let mut batch = shared.database.batch();
         let mut pending = Pending::of_many_blocks();
-        let removed = take_off_above(shared, &mut batch, &mut pending, ancestor, &old)?;
+        let removed = remove_above(shared, &mut batch, &mut pending, ancestor, &old)?;
         for commit in branch {
             put_block_on_chain(shared, &mut batch, &mut pending, commit)?;
         }
@@ -101,7 +101,7 @@ pub(crate) fn follows<'a>(
 }
 
 /// Removes the blocks above `ancestor`, newest first; returns their hashes.
-fn take_off_above(
+fn remove_above(
     shared: &Shared,
     batch: &mut Batch<'_>,
     pending: &mut Pending,
@@ -111,7 +111,7 @@ fn take_off_above(
     let mut removed = Vec::new();
     let mut hash = head.header.hash();
     for number in (ancestor.0 + 1..=head.header.number).rev() {
-        take_off(shared, batch, pending, number, hash)?;
+        remove_block(shared, batch, pending, number, hash)?;
         removed.push(hash);
         let missing = || corrupt(format!("header of block {number} ({hash})"));
         hash = shared.header(hash)?.ok_or_else(missing)?.parent_hash;

@@ -10,7 +10,7 @@ use crate::{
         columns::Column,
         keys,
         records::{self, Changes, StoredLog},
-        taken_off,
+        side_block,
     },
     read::shared::{Shared, corrupt},
     store::Store,
@@ -44,8 +44,8 @@ impl Store {
                 batch.put(Column::Trie, key, records::encode_latest(number, &node.rlp))?;
             }
         }
-        let record = taken_off::encode(&records::encode_receipts(&commit.receipts), &logs(commit), &changes(commit));
-        batch.put(Column::Receipts, keys::taken_off(number, hash), record)?;
+        let record = side_block::encode(&records::encode_receipts(&commit.receipts), &logs(commit), &changes(commit));
+        batch.put(Column::Receipts, keys::side_block(number, hash), record)?;
         batch.write(false)
     }
 }
@@ -69,7 +69,7 @@ fn changes(commit: &BlockCommit) -> Changes {
 }
 
 /// Stores what can be queried about a block after its removal from the chain.
-pub(crate) fn keep_what_stays(
+pub(crate) fn keep_removed_block(
     shared: &Shared,
     batch: &mut Batch<'_>,
     number: u64,
@@ -80,5 +80,5 @@ pub(crate) fn keep_what_stays(
     let summaries = records::decode_receipts(&receipts).ok_or_else(missing)?;
     let logs = shared.logs_of_block(number, 0, summaries.iter().map(|summary| summary.log_count).sum())?;
     let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
-    batch.put(Column::Receipts, keys::taken_off(number, hash), taken_off::encode(&receipts, &logs, &changes))
+    batch.put(Column::Receipts, keys::side_block(number, hash), side_block::encode(&receipts, &logs, &changes))
 }

@@ -14,9 +14,9 @@ use crate::{
     },
     store::Store,
     write::{
-        aside::keep_what_stays,
         commit::log_prefixes,
         pending::Pending,
+        side_blocks::keep_removed_block,
         whole::{require_trie, store_tries_of_removed},
     },
 };
@@ -43,7 +43,7 @@ impl Store {
         store_tries_of_removed(&self.shared, self.removed_with_state(target.0, head.0))?;
         let _unwinding = self.shared.generations.unwind_to(target.0);
         let writing = self.shared.known.write();
-        let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.take_off_head(number));
+        let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.remove_head(number));
         writing.forget_all();
         outcome?;
         self.make_head_whole()?;
@@ -52,12 +52,12 @@ impl Store {
     }
 
     /// Removes the head block.
-    fn take_off_head(&self, number: u64) -> Result<(), StoreError> {
+    fn remove_head(&self, number: u64) -> Result<(), StoreError> {
         let shared = &self.shared;
         let head = shared.head.load_full();
         let hash = head.header.hash();
         let mut batch = shared.database.batch();
-        take_off(shared, &mut batch, &mut Pending::of_one_block(), number, hash)?;
+        remove_block(shared, &mut batch, &mut Pending::of_one_block(), number, hash)?;
         let parent = head_at_most(shared, &head, number - 1, head.header.parent_hash)?;
         meta::set_head(&mut batch, &parent)?;
         batch.write(false)?;
@@ -81,14 +81,14 @@ pub(crate) fn head_at_most(shared: &Shared, head: &Head, number: u64, hash: B256
 }
 
 /// Removes everything that the newest canonical block has added to the chain.
-pub(crate) fn take_off(
+pub(crate) fn remove_block(
     shared: &Shared,
     batch: &mut Batch<'_>,
     pending: &mut Pending,
     number: u64,
     hash: B256,
 ) -> Result<(), StoreError> {
-    keep_what_stays(shared, batch, number, hash)?;
+    keep_removed_block(shared, batch, number, hash)?;
     meta::note_removed(batch, number)?;
     restore_state(shared, batch, pending, number)?;
     remove_logs(shared, batch, number)?;
