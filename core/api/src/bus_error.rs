@@ -141,7 +141,7 @@ pub enum PoolBusy {
     },
     /// The job did not begin before its deadline.
     #[error("no thread of the {pool} pool was free in time")]
-    Late {
+    DeadlinePassed {
         /// The pool's name.
         pool: &'static str,
     },

@@ -182,7 +182,7 @@ impl CallContext {
     /// A context for a nested call: it shares the deadline and the computing time, is cancelled with this call, and can
     /// be cancelled on its own.
     #[must_use]
-    pub fn question(&self) -> Self {
+    pub fn nested(&self) -> Self {
         Self { state: Arc::new(State::of(&self.state, None)), ..self.clone() }
     }
 

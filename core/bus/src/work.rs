@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Parked jobs per thread. Each keeps a system thread and the memory of its run.
-const PARKED_A_THREAD: usize = 8;
+const PARKED_PER_THREAD: usize = 8;
 
 /// Maximum number of parked jobs, so that they and the running ones fit into tokio's 512 blocking threads.
 const MAX_PARKED: usize = 256;
@@ -42,7 +42,7 @@ impl WorkPool {
             client_places: threads,
             queue,
             client_queue: queue.div_ceil(2),
-            parked: threads.saturating_mul(PARKED_A_THREAD).min(MAX_PARKED),
+            parked: threads.saturating_mul(PARKED_PER_THREAD).min(MAX_PARKED),
         });
         Self { name, queue }
     }
@@ -99,7 +99,7 @@ impl WorkPool {
                 NoPlace::QueueFull => PoolBusy::QueueFull { pool, waiting: queue },
                 NoPlace::ClientFull => PoolBusy::ClientFull { pool, waiting: client_queue },
                 NoPlace::Displaced => PoolBusy::Displaced { pool },
-                NoPlace::Late => PoolBusy::Late { pool },
+                NoPlace::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
             })
         })
     }

@@ -9,7 +9,7 @@ pub(crate) const NO_RESULT: &str = "the plugin gave no result";
 /// Message for a result that cannot go into a response.
 pub const NOT_JSON: &str = "the plugin gave a result that is not JSON";
 /// Message of a call that timed out.
-const LATE: &str = "request timed out";
+const TIMED_OUT: &str = "request timed out";
 /// Part of every failure of a plugin whose process has ended.
 pub const PROCESS_ENDED: &str = ": its process has ended";
 
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     /// Its code panicked.
     Panic,
     /// It timed out.
-    Late,
+    TimedOut,
     /// Its process ended, it gave no valid result, or it reported a panic of the code that it called instead of
     /// handling it.
     Other,
@@ -36,7 +36,7 @@ impl Fault {
             FailureCode::CRASHED => Self::Panic,
             FailureCode::CALLEE_CRASHED => Self::Other,
             FailureCode::SERVER if is_none || has_ended => Self::Other,
-            FailureCode::LIMIT_EXCEEDED if message == LATE => Self::Late,
+            FailureCode::LIMIT_EXCEEDED if message == TIMED_OUT => Self::TimedOut,
             _ => Self::None,
         }
     }
@@ -46,7 +46,7 @@ impl Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     failed: AtomicU64,
-    late: AtomicU64,
+    timed_out: AtomicU64,
     panics: AtomicU64,
     refused: AtomicU64,
 }
@@ -60,15 +60,15 @@ impl Faults {
         }
         match fault {
             Fault::Panic => self.panics.fetch_add(1, Ordering::Relaxed),
-            Fault::Late => self.late.fetch_add(1, Ordering::Relaxed),
+            Fault::TimedOut => self.timed_out.fetch_add(1, Ordering::Relaxed),
             Fault::None | Fault::Other => 0,
         };
         fault
     }
 
     /// Number of failed calls that timed out.
-    pub(crate) fn late(&self) -> u64 {
-        self.late.load(Ordering::Relaxed)
+    pub(crate) fn timed_out(&self) -> u64 {
+        self.timed_out.load(Ordering::Relaxed)
     }
 
     /// Counts a call that was refused because too many were running.
@@ -105,7 +105,7 @@ mod tests {
             // A plugin may use the text of a panic for something else.
             (Failure::server("method handler crashed"), 3),
             (Failure::limit("query returned more than 10000 results"), 3),
-            (Failure::limit(LATE), 4),
+            (Failure::limit(TIMED_OUT), 4),
             (Failure::crashed(FailureCode::CALLEE_CRASHED), 5),
         ];
         for (failure, count) in cases {
@@ -113,6 +113,6 @@ mod tests {
 
             assert_eq!(faults.failed(), count, "{failure}");
         }
-        assert_eq!((faults.panics(), faults.late()), (1, 1));
+        assert_eq!((faults.panics(), faults.timed_out()), (1, 1));
     }
 }

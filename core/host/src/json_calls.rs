@@ -127,7 +127,7 @@ impl JsonCalls {
     /// The context of the method's call: never more than the plugin was granted, and one call deeper.
     fn context_of(&self, context: Option<&CallContext>) -> Result<CallContext, Failure> {
         let is_own = is_own(context);
-        let context = context.map_or_else(CallContext::new, CallContext::question);
+        let context = context.map_or_else(CallContext::new, CallContext::nested);
         let context = context.no_later_than(Instant::now() + MAX_TIME);
         let asked = context.origin();
         let origin = match is_own {

@@ -548,7 +548,7 @@ impl Router {
                 NoPlace::Displaced => {
                     "too many of your slow calls were waiting, and other clients need the places; try again later"
                 }
-                NoPlace::Late => "request timed out",
+                NoPlace::DeadlinePassed => "request timed out",
             })
         })
     }

@@ -129,10 +129,10 @@ impl RunningPlugin {
     /// Counts the failure of a call if it is the plugin's fault. Logs the first, second, fourth, eighth and so on call
     /// that timed out: nothing else records them.
     pub(crate) fn note_failure(&self, method: u32, failure: &Failure) {
-        if self.faults.note(failure) != Fault::Late {
+        if self.faults.note(failure) != Fault::TimedOut {
             return;
         }
-        let count = self.faults.late();
+        let count = self.faults.timed_out();
         if count.is_power_of_two() {
             let method = self.manifest.methods.get(method as usize).map(|method| method.name.as_str());
             tracing::warn!(plugin = self.name, method, count, "calls were not answered in time");

@@ -28,7 +28,7 @@ use crate::{
 /// Time limit for the process to map the library.
 const OPEN_TIME: Duration = Duration::from_secs(20);
 /// Time limit for all load cycles of a library together.
-const LIVES_TIME: Duration = Duration::from_secs(120);
+const LOAD_CYCLES_TIME: Duration = Duration::from_secs(120);
 /// Time limit for a process that has closed its socket to end by itself.
 const END_TIME: Duration = Duration::from_millis(250);
 /// Time limit for the system to end a killed process. The process cannot end while it is inside a system call, for
@@ -45,7 +45,7 @@ pub(crate) enum ProcessError {
     #[error("its process ended before it was ready ({0})")]
     Ended(String),
     #[error("its process was not ready within {0:?}")]
-    Late(Duration),
+    TimedOut(Duration),
     #[error("its process violated the protocol: {0}")]
     Wire(#[from] WireError),
     #[error("its process violated the protocol: {0}")]
@@ -201,24 +201,24 @@ pub fn run_load_cycles(
     settings: &str,
     cycles: LoadCycles<'_>,
 ) -> Result<Leftovers, String> {
-    let mut life = 0;
+    let mut cycle = 0;
     let outcome = Process::spawn(&library.path, options)
         .map_err(|reason| ProcessError::Spawn { program: options.program.clone(), reason })
         .and_then(|mut process| {
             process.open(library, options, cycles)?;
             process.send_start(settings, &[])?;
-            process.wait_for(LIVES_TIME, |frame| {
+            process.wait_for(LOAD_CYCLES_TIME, |frame| {
                 let mut fields = frame.fields();
                 match frame.kind {
-                    Kind::Lived if frame.id == 0 => Ok(Some(Leftovers {
+                    Kind::LoadCycle if frame.id == 0 => Ok(Some(Leftovers {
                         threads_before: fields.u64()?,
                         threads_after: fields.u64()?,
                         memory_before: fields.u64()?,
                         memory_after: fields.u64()?,
                         stays: fields.u64()? != 0,
                     })),
-                    Kind::Lived => {
-                        life = frame.id;
+                    Kind::LoadCycle => {
+                        cycle = frame.id;
                         Ok(None)
                     }
                     Kind::Refused => Err(ProcessError::Refused(fields.rest_text()?.to_owned())),
@@ -230,7 +230,7 @@ pub fn run_load_cycles(
                 }
             })
         });
-    outcome.map_err(|error| format!("at load number {life}: {error}"))
+    outcome.map_err(|error| format!("at load number {cycle}: {error}"))
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -349,7 +349,7 @@ impl Process {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(ProcessError::Late(limit));
+                return Err(ProcessError::TimedOut(limit));
             }
             self.socket.set_read_timeout(Some(left)).map_err(ProcessError::Socket)?;
             match self.socket.read(self.buffer.room()) {

@@ -18,7 +18,7 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) const MAX_FRAME: usize = 64 * 1024 * 1024;
 
 /// Maximum bus request of a plugin, in bytes: a full batch of records, with the lengths between them.
-pub(crate) const MAX_QUESTION: usize = 20 * 1024 * 1024;
+pub(crate) const MAX_BUS_REQUEST_BYTES: usize = 20 * 1024 * 1024;
 
 /// Maximum item of a subscription, in bytes, with its header.
 pub(crate) const MAX_ITEM: usize = 16 * 1024 * 1024;
@@ -89,7 +89,7 @@ kinds! {
     /// Child: the end of a subscription, exactly once.
     End = 0x86, max 0;
     /// Child: a bus request, with the call or subscription for which it is made, 0 for none.
-    BusCall = 0x87, max MAX_QUESTION + 24;
+    BusCall = 0x87, max MAX_BUS_REQUEST_BYTES + 24;
     /// Child: subscribes to an event topic.
     BusSubscribe = 0x88, max 8;
     /// Child: no longer waits for a `BusCall`, `JsonCall` or `BusSubscribe`.
@@ -103,7 +103,7 @@ kinds! {
     /// Child: answers `Ping`.
     Pong = 0x8c, max 0;
     /// Child: the load cycle with this number begins; 0: the leftovers of all of them.
-    Lived = 0x8e, max 40;
+    LoadCycle = 0x8e, max 40;
     /// Child: this call or subscription used up its processor time; the process is about to end.
     Overrun = 0x8d, max 0;
 }

@@ -59,8 +59,8 @@ impl ModuleRegister {
     }
 
     /// Checks a library, and opens the checked copy. Blocks.
-    fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, ModuleError> {
-        let library = self.take(plan, is_path_settled, &Unpaused)?;
+    fn open(&self, plan: &PluginPlan, is_path_configured: bool) -> Result<Candidate, ModuleError> {
+        let library = self.take(plan, is_path_configured, &Unpaused)?;
         self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
@@ -117,10 +117,10 @@ impl ModuleRegister {
     pub(crate) fn take(
         &self,
         plan: &PluginPlan,
-        is_path_settled: bool,
+        is_path_configured: bool,
         steps: &impl Steps,
     ) -> Result<CheckedLibrary, ModuleError> {
-        let folders = (!is_path_settled).then_some(self.options.folders.as_slice());
+        let folders = (!is_path_configured).then_some(self.options.folders.as_slice());
         Ok(self.libraries.take_by(&plan.path, folders, steps)?)
     }
 
@@ -167,11 +167,11 @@ impl ModuleRegister {
     pub(crate) async fn open_in_background(
         self: &Arc<Self>,
         plan: &mut PluginPlan,
-        is_path_settled: bool,
+        is_path_configured: bool,
         is_vouched_for: bool,
     ) -> Result<Candidate, ModuleError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
-        let library = run_at_low_priority(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
+        let library = run_at_low_priority(move || host.take(&of_plan, is_path_configured, &InPieces)).await?;
         let judged = self.judge(library, plan, is_vouched_for)?;
         if is_vouched_for {
             plan.vouched = Some(judged.library.hash.clone());
@@ -285,11 +285,11 @@ impl ModuleRegister {
     pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
         let granted = self.grants(plan, &build.manifest, build.trust);
         let mut modules = self.modules();
-        let is_path_settled = match modules.by_name.get(&plan.name) {
-            Some(known) => known.is_path_settled && known.plan.path == plan.path,
+        let is_path_configured = match modules.by_name.get(&plan.name) {
+            Some(known) => known.is_path_configured && known.plan.path == plan.path,
             None => false,
         };
-        let module = KnownPlugin { plan: plan.clone(), is_path_settled, build: Some(build), granted, state };
+        let module = KnownPlugin { plan: plan.clone(), is_path_configured, build: Some(build), granted, state };
         let started = module.running().map(Arc::clone);
         let before = modules.by_name.insert(plan.name.clone(), module);
         self.router.replace(RouteTable::of(modules.running()));

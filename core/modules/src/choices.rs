@@ -55,8 +55,9 @@ struct Choice {
     path: PathBuf,
     /// JSON text of its own settings.
     settings: String,
-    /// The settings of the module at that time; `None` if they did not mention it.
-    settled: Option<Settled>,
+    /// The settings of the module at that time, `settled` in the file; `None` if they did not mention it.
+    #[serde(rename = "settled")]
+    configured: Option<ConfiguredPlugin>,
     /// Capabilities granted at run time; `None` if the settings decide.
     #[serde(default)]
     grants: Option<ChosenGrants>,
@@ -69,20 +70,22 @@ struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChosenGrants {
     capabilities: Vec<String>,
-    settled: Option<Vec<String>>,
+    /// Capabilities that the settings granted then, `settled` in the file.
+    #[serde(rename = "settled")]
+    configured: Option<Vec<String>>,
 }
 
 impl ChosenGrants {
     /// The grants that differ from the settings', if any do.
-    fn of(plan: &PluginPlan, settled: Option<&PluginPlan>) -> Option<Self> {
-        let settled = settled.and_then(|settled| settled.capabilities.as_ref());
-        let chosen = plan.capabilities.as_ref().filter(|chosen| Some(*chosen) != settled)?;
-        Some(Self { capabilities: names(chosen), settled: settled.map(|granted| names(granted)) })
+    fn of(plan: &PluginPlan, configured: Option<&PluginPlan>) -> Option<Self> {
+        let configured = configured.and_then(|configured| configured.capabilities.as_ref());
+        let chosen = plan.capabilities.as_ref().filter(|chosen| Some(*chosen) != configured)?;
+        Some(Self { capabilities: names(chosen), configured: configured.map(|granted| names(granted)) })
     }
 
     /// The plan's grants with this choice applied. Names unknown to this version grant nothing.
     fn apply(&self, plan: &PluginPlan) -> Option<Vec<Capability>> {
-        if plan.capabilities.as_deref().map(names) != self.settled {
+        if plan.capabilities.as_deref().map(names) != self.configured {
             return plan.capabilities.clone();
         }
         Some(self.capabilities.iter().filter_map(|name| Capability::from_name(name)).collect())
@@ -102,13 +105,13 @@ enum Chosen {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Settled {
+struct ConfiguredPlugin {
     is_enabled: bool,
     path: PathBuf,
     settings: String,
 }
 
-impl Settled {
+impl ConfiguredPlugin {
     fn of(plan: &PluginPlan) -> Self {
         Self { is_enabled: plan.is_enabled, path: plan.path.clone(), settings: plan.settings.clone() }
     }
@@ -185,7 +188,7 @@ impl Choices {
     /// Applies the choices to the settings' plans. The second list has the plugins that only the choices name.
     pub(crate) fn apply(&self, plans: &[PluginPlan]) -> (Vec<PluginPlan>, Vec<PluginPlan>) {
         let valid = |name: &str, plan: Option<&PluginPlan>| {
-            self.modules.get(name).filter(|choice| choice.settled == plan.map(Settled::of))
+            self.modules.get(name).filter(|choice| choice.configured == plan.map(ConfiguredPlugin::of))
         };
         let chosen = |choice: &Choice, plan: PluginPlan| PluginPlan {
             is_enabled: choice.state == Chosen::Enabled,
@@ -198,7 +201,7 @@ impl Choices {
             vouched: choice.vouched.clone(),
             ..plan
         };
-        let settled = plans.iter().filter_map(|plan| match valid(&plan.name, Some(plan)) {
+        let configured = plans.iter().filter_map(|plan| match valid(&plan.name, Some(plan)) {
             None => Some(plan.clone()),
             Some(choice) if choice.state == Chosen::Unloaded => None,
             Some(choice) => Some(chosen(choice, plan.clone())),
@@ -208,7 +211,7 @@ impl Choices {
             let choice = valid(name, None).filter(|choice| choice.state != Chosen::Unloaded)?;
             Some(chosen(choice, PluginPlan::new(name, &choice.path)))
         });
-        (settled.collect(), added.collect())
+        (configured.collect(), added.collect())
     }
 
     /// When to disable a module whose current setting is `wanted`, if it has an end.
@@ -245,15 +248,15 @@ impl Choices {
             let plan = plans.get(name);
             let grants = ChosenGrants::of(&module.plan, plan);
             let vouched = module.plan.vouched.clone();
-            let is_as_settled = plan.map(Settled::of) == Some(Settled::of(&module.plan));
-            if is_as_settled && grants.is_none() && vouched.is_none() {
+            let is_as_configured = plan.map(ConfiguredPlugin::of) == Some(ConfiguredPlugin::of(&module.plan));
+            if is_as_configured && grants.is_none() && vouched.is_none() {
                 continue;
             }
             let choice = Choice {
                 state: if module.plan.is_enabled { Chosen::Enabled } else { Chosen::Disabled },
                 path: module.plan.path.clone(),
                 settings: module.plan.settings.clone(),
-                settled: plan.map(Settled::of),
+                configured: plan.map(ConfiguredPlugin::of),
                 grants,
                 vouched,
             };
@@ -264,7 +267,7 @@ impl Choices {
                 state: Chosen::Unloaded,
                 path: plan.path.clone(),
                 settings: plan.settings.clone(),
-                settled: Some(Settled::of(plan)),
+                configured: Some(ConfiguredPlugin::of(plan)),
                 grants: None,
                 vouched: None,
             };
@@ -281,7 +284,7 @@ mod tests {
     use crate::plugin_module::{KnownPlugin, State};
 
     fn module(plan: PluginPlan) -> KnownPlugin {
-        KnownPlugin { plan, is_path_settled: true, build: None, granted: Vec::new(), state: State::Disabled }
+        KnownPlugin { plan, is_path_configured: true, build: None, granted: Vec::new(), state: State::Disabled }
     }
 
     #[test]
@@ -324,14 +327,14 @@ mod tests {
 
     #[test]
     fn run_time_grants_and_trust_are_kept_until_the_settings_change_them() {
-        let settled =
+        let configured =
             PluginPlan { capabilities: Some(vec![Capability::ReadNode]), ..PluginPlan::new("mine", "/mine.so") };
         let chosen = PluginPlan {
             capabilities: Some(vec![Capability::ReadChain, Capability::Sign]),
             vouched: Some("ab".repeat(32)),
-            ..settled.clone()
+            ..configured.clone()
         };
-        let plans = BTreeMap::from([("mine".to_owned(), settled.clone())]);
+        let plans = BTreeMap::from([("mine".to_owned(), configured.clone())]);
         let mut modules = KnownPlugins::default();
         modules.by_name.insert("mine".into(), module(chosen.clone()));
         let added =
@@ -340,8 +343,8 @@ mod tests {
 
         let choices = Choices::decode(&Choices::of(&modules, &plans, &[], &Ends::default()).encode().unwrap()).unwrap();
 
-        assert_eq!(choices.apply(std::slice::from_ref(&settled)), (vec![chosen.clone()], vec![added]));
-        let fewer = PluginPlan { capabilities: Some(Vec::new()), ..settled };
+        assert_eq!(choices.apply(std::slice::from_ref(&configured)), (vec![chosen.clone()], vec![added]));
+        let fewer = PluginPlan { capabilities: Some(Vec::new()), ..configured };
         let kept = choices.apply(std::slice::from_ref(&fewer)).0.remove(0);
         assert_eq!(kept.capabilities, Some(Vec::new()), "the settings changed: they take precedence");
     }

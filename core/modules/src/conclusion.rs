@@ -61,7 +61,7 @@ impl ModuleRegister {
         }
         let copies = modules.copies();
         let has_file = self.options.choices_file.is_some();
-        let choices = has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors(), &self.ends()));
+        let choices = has_file.then(|| Choices::of(&modules, &self.configured(), &self.known_actors(), &self.ends()));
         Some((choices, copies))
     }
 

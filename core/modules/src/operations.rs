@@ -182,30 +182,30 @@ impl ModuleRegister {
             return Err(ModuleError::WrongState { name: name.to_owned(), problem });
         }
         // The settings of this name apply also to another library: its capabilities, isolation and limits.
-        let settled = self.settled().get(name).cloned();
-        let is_settled = settled.is_some();
-        let mut plan = match (settled, &given.path) {
+        let configured = self.configured().get(name).cloned();
+        let is_configured = configured.is_some();
+        let mut plan = match (configured, &given.path) {
             (Some(plan), _) => plan,
             (None, Some(path)) => PluginPlan::new(name, path),
             (None, None) => PluginPlan::new(name, self.find(name)?),
         };
         plan.is_enabled = is_enabled;
         let (is_same_path, is_vouched_for) = given.put_into(&mut plan);
-        let is_path_settled = is_settled && is_same_path;
-        let candidate = self.open_in_background(&mut plan, is_path_settled, is_vouched_for).await?;
+        let is_path_configured = is_configured && is_same_path;
+        let candidate = self.open_in_background(&mut plan, is_path_configured, is_vouched_for).await?;
         if is_enabled {
             let report = self.enable_candidate(plan, candidate, ModuleOperation::Load, started).await?;
-            self.modules().get_mut(name)?.is_path_settled = is_path_settled;
+            self.modules().get_mut(name)?.is_path_configured = is_path_configured;
             return Ok(report);
         }
         self.modules().check_namespace(name, &candidate.build)?;
         self.put(&plan, candidate.build, State::Loaded);
-        self.modules().get_mut(name)?.is_path_settled = is_path_settled;
+        self.modules().get_mut(name)?.is_path_configured = is_path_configured;
         Ok(self.report(name, ModuleOperation::Load, ModuleState::Loaded, started))
     }
 
     async fn enable_module(self: &Arc<Self>, name: &str, started: Instant) -> Result<ModuleReport, ModuleError> {
-        let (plan, build, is_path_settled) = {
+        let (plan, build, is_path_configured) = {
             let modules = self.modules();
             let module = modules.get(name)?;
             if module.running().is_some_and(|running| running.instance.failure().is_none()) {
@@ -214,7 +214,7 @@ impl ModuleRegister {
                     problem: "is enabled already".to_owned(),
                 });
             }
-            (module.plan.clone(), module.build.clone(), module.is_path_settled)
+            (module.plan.clone(), module.build.clone(), module.is_path_configured)
         };
         // Starts the library that was checked when it was loaded, even if its path now holds another one. A failed
         // library may have been repaired.
@@ -228,7 +228,7 @@ impl ModuleRegister {
             Some(Build { library, isolation, trust, .. }) if !is_failed => {
                 self.open_checked_in_background(CheckedCandidate { library, isolation, trust }, &plan).await?
             }
-            _ => self.open_in_background(&mut plan, is_path_settled, false).await?,
+            _ => self.open_in_background(&mut plan, is_path_configured, false).await?,
         };
         if is_running {
             // Its process failed for good: a new instance replaces it.

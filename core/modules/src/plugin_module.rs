@@ -60,7 +60,7 @@ pub(crate) struct KnownPlugin {
     /// The current plan: the settings', with the operator's later choices.
     pub(crate) plan: PluginPlan,
     /// Whether the path comes from the settings, and so may lie outside of the plugin folders.
-    pub(crate) is_path_settled: bool,
+    pub(crate) is_path_configured: bool,
     /// `None` if the library has not been opened: the module was disabled from the start, or could not be read.
     pub(crate) build: Option<Build>,
     pub(crate) granted: Vec<Capability>,

@@ -38,7 +38,7 @@ pub struct ModuleRegister {
     /// Builds that the settings vouch for. Nothing awaits under the lock.
     pub(crate) vouched: Mutex<VouchedBuilds>,
     /// The last applied settings. Used by operations only.
-    pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
+    pub(crate) configured: Mutex<BTreeMap<String, PluginPlan>>,
     /// Held by the running operation.
     pub(crate) operation: tokio::sync::Mutex<()>,
 }
@@ -62,7 +62,7 @@ impl ModuleRegister {
             ends: Mutex::default(),
             ends_changed: tokio::sync::Notify::new(),
             vouched,
-            settled: Mutex::default(),
+            configured: Mutex::default(),
             operation: tokio::sync::Mutex::default(),
         })
     }
@@ -99,8 +99,8 @@ impl ModuleRegister {
         self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn settled(&self) -> MutexGuard<'_, BTreeMap<String, PluginPlan>> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn configured(&self) -> MutexGuard<'_, BTreeMap<String, PluginPlan>> {
+        self.configured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The module actor of this name.

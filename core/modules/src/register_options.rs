@@ -8,7 +8,7 @@ use tenon_host::{BuiltIns, NamespaceAlias, PluginFolder, VouchedBuilds};
 use tenon_isolation::IsolationOptions;
 
 /// Concurrent slow calls of a plugin per thread of the work pool: enough that few wait behind one that computes.
-const SLOW_CALLS_A_THREAD: usize = 16;
+const SLOW_CALLS_PER_THREAD: usize = 16;
 
 /// Settings of a [`ModuleRegister`](crate::ModuleRegister).
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub struct ModuleOptions {
 impl ModuleOptions {
     /// Number of concurrent slow calls of a plugin, given the threads of the work pool.
     pub const fn slow_calls_for(threads: NonZeroUsize) -> NonZeroUsize {
-        threads.saturating_mul(match NonZeroUsize::new(SLOW_CALLS_A_THREAD) {
+        threads.saturating_mul(match NonZeroUsize::new(SLOW_CALLS_PER_THREAD) {
             Some(calls) => calls,
             None => NonZeroUsize::MIN,
         })

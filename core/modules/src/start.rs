@@ -72,24 +72,24 @@ impl ModuleRegister {
     /// Registers the modules; returns those to start, and whether their paths come from the settings.
     fn note_plans(&self, plans: &[PluginPlan]) -> Result<Vec<Waiting<bool>>, ModuleError> {
         let choices = self.read_choices()?;
-        let (settled, chosen) = choices.apply(plans);
-        *self.settled() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
+        let (configured, chosen) = choices.apply(plans);
+        *self.configured() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
         let mut waiting = Vec::new();
-        for mut plan in settled.into_iter().chain(chosen) {
+        for mut plan in configured.into_iter().chain(chosen) {
             let wanted = plans.iter().find(|known| known.name == plan.name).map(|known| known.is_enabled);
             match choices.end_of(&plan.name, wanted).filter(|_| plan.is_enabled) {
                 Some(end) if end <= now() => plan.is_enabled = false,
                 end => self.set_end(&plan.name, end),
             }
-            let is_path_settled = plans.iter().any(|known| known.path == plan.path);
+            let is_path_configured = plans.iter().any(|known| known.path == plan.path);
             let mut state = State::Disabled;
             if plan.is_enabled && self.actor(&plan.name).is_some() {
                 state = failed(&plan, ModuleError::name_of_actor(&plan.name))?;
             } else if plan.is_enabled {
-                waiting.push(Waiting { plan: plan.clone(), stage: is_path_settled });
+                waiting.push(Waiting { plan: plan.clone(), stage: is_path_configured });
             }
             let name = plan.name.clone();
-            let module = KnownPlugin { plan, is_path_settled, build: None, granted: Vec::new(), state };
+            let module = KnownPlugin { plan, is_path_configured, build: None, granted: Vec::new(), state };
             self.modules().by_name.insert(name, module);
         }
         Ok(waiting)
@@ -101,8 +101,9 @@ impl ModuleRegister {
         waiting: Vec<Waiting<bool>>,
         deadline: Deadline,
     ) -> Result<Vec<Waiting<Candidate>>, ModuleError> {
-        let judge =
-            |plan: &PluginPlan, is_path_settled| self.judge(self.take(plan, is_path_settled, &Unpaused)?, plan, false);
+        let judge = |plan: &PluginPlan, is_path_configured| {
+            self.judge(self.take(plan, is_path_configured, &Unpaused)?, plan, false)
+        };
         let judged = waiting.into_iter().map(|Waiting { plan, stage }| (judge(&plan, stage), plan));
         let judged: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = judged.collect();
         let is_process = |judged: &Result<CheckedCandidate, ModuleError>| {

@@ -110,8 +110,8 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
         ..PluginPlan::new("mine", &path)
     };
 
-    let settled = test.modules.start(&[named]).unwrap().remove(0);
-    assert_eq!(standing(&settled), ("foreign", "process", vec!["ReadNode"]));
+    let configured = test.modules.start(&[named]).unwrap().remove(0);
+    assert_eq!(standing(&configured), ("foreign", "process", vec!["ReadNode"]));
     assert_eq!(call(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 
     let none = ModuleTerms { grant: Some(Vec::new()), is_vouched_for: false };
@@ -129,7 +129,7 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
 #[tokio::test]
 async fn a_library_that_is_loaded_over_its_settings_keeps_their_grants_isolation_and_bounds() {
     let test = host(|_| {});
-    let settled = PluginPlan {
+    let configured = PluginPlan {
         is_enabled: false,
         capabilities: Some(vec![Capability::ReadNode]),
         isolation: Some(Isolation::Process),
@@ -137,7 +137,7 @@ async fn a_library_that_is_loaded_over_its_settings_keeps_their_grants_isolation
         limits: PluginLimits { memory: Some(64 << 20), calls: Some(3), ..PluginLimits::default() },
         ..PluginPlan::new("mine", rust_plugin(BAD))
     };
-    test.modules.start(&[settled]).unwrap();
+    test.modules.start(&[configured]).unwrap();
     test.modules.change("mine", ModuleChange::Unload, true).await.unwrap();
     let other = other_build(test.folder.path(), BAD, "fixed.so");
 

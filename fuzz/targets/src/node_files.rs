@@ -50,12 +50,12 @@ fn in_batches(input: &[u8], count: usize) -> (Vec<SealedHeader>, Option<FileProb
 
 /// Choices about modules: no module twice, and decoded choices round-trip.
 pub(crate) fn choices(input: &[u8]) {
-    let settled = [PluginPlan::new("eth", "/plugins/eth.so"), PluginPlan::new("net", "/plugins/net.so")];
-    let Some((plans, written)) = tenon_modules::fuzzing::choices(input, &settled) else { return };
+    let configured = [PluginPlan::new("eth", "/plugins/eth.so"), PluginPlan::new("net", "/plugins/net.so")];
+    let Some((plans, written)) = tenon_modules::fuzzing::choices(input, &configured) else { return };
     let mut names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
-    let again = tenon_modules::fuzzing::choices(&written, &settled);
+    let again = tenon_modules::fuzzing::choices(&written, &configured);
     assert_eq!(again, Some((plans, written)), "what was written is understood");
 }
 

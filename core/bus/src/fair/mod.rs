@@ -80,7 +80,7 @@ pub enum NoPlace {
     /// The job was dropped from the queue in favour of a client with fewer jobs.
     Displaced,
     /// The deadline has passed.
-    Late,
+    DeadlinePassed,
 }
 
 /// Places and the queue for them. Clones share both.
@@ -194,7 +194,9 @@ impl FairQueue {
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(place)) => return Ok(place),
                 Ok(Err(_)) => return Err(NoPlace::Displaced),
-                Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Err(NoPlace::Late),
+                Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    return Err(NoPlace::DeadlinePassed);
+                }
                 Err(_) => self.inner.lend(share.client),
             }
         }

@@ -40,7 +40,7 @@ async fn a_wait_ends_at_its_deadline() {
 
     let late = queue.enter(share(1), Some(Instant::now() + Duration::from_millis(1))).await;
 
-    assert_eq!(late.unwrap_err(), NoPlace::Late);
+    assert_eq!(late.unwrap_err(), NoPlace::DeadlinePassed);
     assert_eq!(queue.counts(), (1, 0, 0));
 }
 
@@ -143,8 +143,8 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
     let message = context(1).within_computing_time(Duration::from_millis(1));
     let used_up = Err(tenon_api::BusError::OutOfTime);
 
-    assert_eq!(endless(message.question()).await, used_up, "stopped in the middle");
-    assert_eq!(pool.run(&message.question(), |_| Ok(())).await, used_up, "not begun");
+    assert_eq!(endless(message.nested()).await, used_up, "stopped in the middle");
+    assert_eq!(pool.run(&message.nested(), |_| Ok(())).await, used_up, "not begun");
     let another = context(1).within_computing_time(Duration::from_secs(3_600));
     assert_eq!(pool.run(&another, |_| Ok(())).await, Ok(()), "another message has its own");
 }

@@ -260,7 +260,7 @@ impl Backend for BusBackend {
         }
         // A context of its own: a plugin that drops this request must not cancel the others. When the caller leaves,
         // all of them are dropped with its call.
-        let context = context.map_or_else(CallContext::new, CallContext::question);
+        let context = context.map_or_else(CallContext::new, CallContext::nested);
         let origin = context.origin().by_plugin(self.id);
         let context = context.from_origin(origin);
         // Memory for the frame and its decoded form.

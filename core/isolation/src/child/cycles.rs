@@ -69,15 +69,15 @@ pub(crate) fn run(
 ) -> io::Result<()> {
     let before = observer.figures()?;
     let mut warm = None;
-    for life in 1..=opening.lives {
-        upstream.out.push(Kind::Lived, life.into(), |_| {});
+    for cycle in 1..=opening.cycles {
+        upstream.out.push(Kind::LoadCycle, cycle.into(), |_| {});
         upstream.write_now();
-        let lived = watch.over(life.into(), || run_load_cycle(&opening.library, settings, &opening.methods));
-        if let Err(reason) = lived {
+        let outcome = watch.over(cycle.into(), || run_load_cycle(&opening.library, settings, &opening.methods));
+        if let Err(reason) = outcome {
             upstream.refuse(&reason);
             return Ok(());
         }
-        if life == WARM {
+        if cycle == WARM {
             warm = Some(observer.figures()?);
         }
     }
@@ -85,7 +85,7 @@ pub(crate) fn run(
     let after = observer.figures()?;
     let stays = observer.has_mapped(&opening.library.copy)?;
     let memory_before = warm.map_or(before.memory, |warm| warm.memory);
-    upstream.out.push(Kind::Lived, 0, |out| {
+    upstream.out.push(Kind::LoadCycle, 0, |out| {
         for number in [before.threads, after.threads, memory_before, after.memory, u64::from(stays)] {
             out.extend_from_slice(&number.to_le_bytes());
         }

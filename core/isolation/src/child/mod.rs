@@ -75,7 +75,7 @@ fn run() -> Result<(), ChildError> {
     let mut buffer = FrameBuffer::new();
     let opening = receive(&mut socket, &mut buffer, Kind::Open, Opening::read)?;
     let watch = Arc::new(Watch::default());
-    let mut observer = if opening.lives > 0 { Some(cycles::Observer::new()?) } else { None };
+    let mut observer = if opening.cycles > 0 { Some(cycles::Observer::new()?) } else { None };
     let mut warnings = Vec::new();
     warnings.extend(
         tenon_sandbox::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")),
@@ -169,7 +169,7 @@ struct Opening {
     /// Whether to refuse the library if the sandbox cannot be closed.
     needs_sandbox: bool,
     /// Number of load cycles; 0 to serve.
-    lives: u32,
+    cycles: u32,
     /// The methods to call in each cycle.
     methods: Vec<u32>,
 }
@@ -182,9 +182,9 @@ impl Opening {
         let (path, copy) = (path()?, path()?);
         let library = CheckedLibrary { path, copy, hash: fields.text()?.to_owned() };
         let needs_sandbox = fields.u8()? != 0;
-        let lives = fields.u32()?;
+        let cycles = fields.u32()?;
         let methods = fields.rest().chunks_exact(4).filter_map(|number| number.try_into().ok()).map(u32::from_le_bytes);
-        Ok(Self { memory, processor_time, library, needs_sandbox, lives, methods: methods.collect() })
+        Ok(Self { memory, processor_time, library, needs_sandbox, cycles, methods: methods.collect() })
     }
 }
 

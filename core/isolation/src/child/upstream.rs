@@ -21,7 +21,7 @@ use super::watchdog::Watch;
 use crate::{
     WINDOW,
     outgoing::Outgoing,
-    wire::{Frame, Kind, MAX_QUESTION, WireError},
+    wire::{Frame, Kind, MAX_BUS_REQUEST_BYTES, WireError},
 };
 
 /// Maximum waiting log lines, in bytes; further ones are dropped.
@@ -150,7 +150,7 @@ impl UpstreamBackend {
 
 impl Backend for UpstreamBackend {
     fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        if frame.len() > MAX_QUESTION {
+        if frame.len() > MAX_BUS_REQUEST_BYTES {
             let what = format!("a request of {} bytes is too long to leave a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }

@@ -10,7 +10,7 @@ use tokio::{sync::Semaphore, task::AbortHandle};
 use super::Link;
 use crate::{
     WINDOW,
-    wire::{Frame, Kind, MAX_QUESTION, WireError},
+    wire::{Frame, Kind, MAX_BUS_REQUEST_BYTES, WireError},
 };
 
 /// Maximum number of concurrent bus requests and event subscriptions of a plugin.
@@ -20,7 +20,7 @@ const MAX_BUS_REQUESTS: usize = 1024;
 const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
 /// counts the records before it accepts them.
-const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_QUESTION;
+const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_BUS_REQUEST_BYTES;
 /// A running bus request of the plugin.
 pub(super) struct BusRequest {
     pub(super) task: AbortHandle,
@@ -34,15 +34,15 @@ impl Link {
         // The process names the call for which it makes this request; the node itself knows that call's origin and
         // deadline.
         let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
-        let question = fields.rest();
+        let request = fields.rest();
         let max = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
-        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > max;
+        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(request.len()) > max;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
             return Ok(());
         };
-        let work = ForeignFuture::from(self.backend.call_bus(Some(&context), topic, schema, question));
-        self.answer_when_ready(place, id, work, question.len());
+        let work = ForeignFuture::from(self.backend.call_bus(Some(&context), topic, schema, request));
+        self.answer_when_ready(place, id, work, request.len());
         Ok(())
     }
 

@@ -32,8 +32,8 @@ impl ModuleRegister {
 
     async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
-        let old = std::mem::replace(&mut *self.settled(), new);
-        let new = self.settled().clone();
+        let old = std::mem::replace(&mut *self.configured(), new);
+        let new = self.configured().clone();
         let mut outcomes = Vec::new();
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
             if self.modules().by_name.contains_key(name) {
@@ -49,10 +49,10 @@ impl ModuleRegister {
             if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::NotKept { .. })) {
                 // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
                 // by then.
-                let mut settled = self.settled();
+                let mut configured = self.configured();
                 match old.get(name) {
-                    Some(before) => settled.insert(name.clone(), before.clone()),
-                    None => settled.remove(name),
+                    Some(before) => configured.insert(name.clone(), before.clone()),
+                    None => configured.remove(name),
                 };
             }
             outcomes.push(AppliedPlan { name: name.clone(), outcome });
@@ -104,7 +104,7 @@ impl ModuleRegister {
             (None, false) => Ok(self.report(name, ModuleOperation::Load, ModuleState::Unloaded, started)),
         }?;
         if let Some(module) = self.modules().by_name.get_mut(name) {
-            module.is_path_settled = true;
+            module.is_path_configured = true;
         }
         // The settings override the choice.
         self.set_end(name, None);

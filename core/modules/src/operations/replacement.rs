@@ -28,15 +28,15 @@ impl ModuleRegister {
         waits_for_drain: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
-        let (mut plan, mut is_path_settled, is_enabled, old) = {
+        let (mut plan, mut is_path_configured, is_enabled, old) = {
             let modules = self.modules();
             let module = modules.get(name)?;
             let old = module.build.as_ref().map(Build::describe);
-            (module.plan.clone(), module.is_path_settled, module.running().is_some(), old)
+            (module.plan.clone(), module.is_path_configured, module.running().is_some(), old)
         };
         let (is_same_path, is_vouched_for) = given.put_into(&mut plan);
-        is_path_settled &= is_same_path;
-        let candidate = self.open_in_background(&mut plan, is_path_settled, is_vouched_for).await?;
+        is_path_configured &= is_same_path;
+        let candidate = self.open_in_background(&mut plan, is_path_configured, is_vouched_for).await?;
         if is_enabled {
             return self.switch(name, plan, candidate, waits_for_drain, started).await;
         }

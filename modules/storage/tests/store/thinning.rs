@@ -440,7 +440,7 @@ async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over
     }
     let refused = bus.call(request(40), &CallContext::with_timeout(Duration::ZERO)).await.unwrap_err();
     // Either the pool or the caller notices the deadline first.
-    let late = BusError::Busy(PoolBusy::Late { pool: "storage" });
+    let late = BusError::Busy(PoolBusy::DeadlinePassed { pool: "storage" });
     assert!(refused == BusError::TimedOut || refused == late, "{refused:?}");
 }
 
