@@ -286,7 +286,7 @@ impl Wallet {
     ) -> Result<O::Output, DeviceError> {
         let operation = operation(self.info()?)?;
         let status = self.status.clone();
-        let mut person = ShownPerson { person, status };
+        let mut person = StatusPublishingPerson { person, status };
         let result = self.driver()?.run(operation, &mut person, cancel).await;
         self.status.send_if_modified(|status| std::mem::take(&mut status.is_waiting_for_button));
         match &result {
@@ -303,12 +303,12 @@ impl Wallet {
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A person whose pending buttons are published in the wallet's status.
-struct ShownPerson<'a> {
+struct StatusPublishingPerson<'a> {
     person: &'a mut dyn Person,
     status: watch::Sender<WalletStatus>,
 }
 
-impl Person for ShownPerson<'_> {
+impl Person for StatusPublishingPerson<'_> {
     fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
         self.person.ask(prompt)
     }

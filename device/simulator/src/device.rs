@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::model::Line;
 use crate::reader::{DeviceReader, Reading};
 use crate::signing::Signing;
-use crate::simulator::{MAX_REMEMBERED, Shared};
+use crate::simulator::{MAX_RECORDED_MESSAGES, Shared};
 use crate::storage::{Ram, Storage};
 use crate::{Approval, Fault, Model, SimulatorSettings};
 
@@ -191,7 +191,7 @@ impl Device {
 
     pub(crate) fn remember(&self, id: u16) {
         self.shared.observe(|observed| {
-            if observed.received.len() < MAX_REMEMBERED {
+            if observed.received.len() < MAX_RECORDED_MESSAGES {
                 observed.received.push(id);
             }
         });

@@ -58,7 +58,7 @@ enum SignatureForm {
 }
 
 /// The part that both kinds of requests have.
-struct Shown {
+struct CommonFields {
     to: Vec<u8>,
     is_token_transfer: bool,
     has_data: bool,
@@ -142,7 +142,14 @@ impl Device {
         Ok(chain_id)
     }
 
-    fn check_common(&self, to: &str, fees: [Option<&[u8]>; 2], value: &[u8], length: u32, chunk: &[u8]) -> Flow<Shown> {
+    fn check_common(
+        &self,
+        to: &str,
+        fees: [Option<&[u8]>; 2],
+        value: &[u8],
+        length: u32,
+        chunk: &[u8],
+    ) -> Flow<CommonFields> {
         let refuse = |text| Err(Stop::Failure(code::DATA_ERROR, text));
         if length > 0 && chunk.is_empty() {
             return refuse("Data length provided, but no initial chunk");
@@ -170,11 +177,11 @@ impl Device {
         };
         let is_token_transfer =
             value.is_empty() && length == 68 && chunk.len() == 68 && chunk.starts_with(&TOKEN_TRANSFER);
-        Ok(Shown { to, is_token_transfer, has_data: length > 0 })
+        Ok(CommonFields { to, is_token_transfer, has_data: length > 0 })
     }
 
     /// Asks for confirmation of recipient and amount, of data that is not a token transfer, and of the fee.
-    async fn confirm_transaction(&mut self, shown: &Shown) -> Flow<()> {
+    async fn confirm_transaction(&mut self, shown: &CommonFields) -> Flow<()> {
         let screens = if shown.has_data && !shown.is_token_transfer { 3 } else { 2 };
         for _ in 0..screens {
             self.confirm(button::SIGN_TX).await?;

@@ -15,7 +15,7 @@ use crate::{FaultPlan, SimulatorSettings};
 const WAITING_PACKETS: usize = 512;
 
 /// Maximum number of message ids that are remembered.
-pub(crate) const MAX_REMEMBERED: usize = 10_000;
+pub(crate) const MAX_RECORDED_MESSAGES: usize = 10_000;
 
 /// Observations for tests.
 #[derive(Clone, Debug, Default)]

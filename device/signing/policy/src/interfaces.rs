@@ -6,7 +6,7 @@ use alloy_dyn_abi::{DynSolType, DynSolValue, JsonAbiExt as _};
 use alloy_json_abi::{Function, JsonAbi};
 use alloy_primitives::{Address, Selector, hex};
 
-use crate::{PolicyError, ShownText, layout};
+use crate::{DisplayText, PolicyError, layout};
 
 /// Maximum length of the JSON of one interface, bytes.
 pub(crate) const MAX_INTERFACE_BYTES: usize = 1 << 20;
@@ -59,7 +59,7 @@ pub struct DecodedArgument {
 impl DecodedArgument {
     /// The value formatted for a person.
     pub fn shown(&self) -> String {
-        ShownText::new(&self.text()).as_str().to_owned()
+        DisplayText::new(&self.text()).as_str().to_owned()
     }
 
     /// The whole value as text, with no character removed.

@@ -33,7 +33,7 @@ pub use matching::Mismatch;
 pub use policy::{Decision, Explained, Outcome, Policy};
 pub use presentation::{Line, Mark, Presentation};
 pub use request::{Domain, Kind, Request, Subject, TypedMessage, ValidatorMessage};
-pub use text::{MAX_SHOWN_CHARACTERS, ShownText};
+pub use text::{DisplayText, MAX_SHOWN_CHARACTERS};
 
 #[cfg(test)]
 mod tests;

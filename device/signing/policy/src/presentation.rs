@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use tenon_api::{Transaction, TransactionPayload};
 
 use crate::{
-    Interfaces, Kind, Request, ShownText, Subject, TypedMessage, ValidatorMessage,
+    DisplayText, Interfaces, Kind, Request, Subject, TypedMessage, ValidatorMessage,
     amount::show_amount,
     approval::unlimited_approval,
     interfaces::{MAX_SHOWN_BYTES, shown_bytes},
@@ -161,7 +161,7 @@ impl Presentation {
             self.mark(Mark::Blind);
         }
         for call in calls {
-            self.title = format!("Call {}", ShownText::new(&call.name));
+            self.title = format!("Call {}", DisplayText::new(&call.name));
             self.text("Function", &call.signature);
             for (position, argument) in call.arguments.iter().enumerate() {
                 let name = match argument.name.is_empty() {
@@ -189,7 +189,7 @@ impl Presentation {
     }
 
     fn typed_data(&mut self, data: &TypedMessage) {
-        self.title = format!("Sign typed data: {}", ShownText::new(&data.primary_type));
+        self.title = format!("Sign typed data: {}", DisplayText::new(&data.primary_type));
         let domain = &data.domain;
         self.text("Program", domain.name.as_deref().unwrap_or("not named"));
         if let Some(version) = &domain.version {
@@ -250,7 +250,7 @@ impl Presentation {
 
     /// Adds a line whose label or value comes from the client.
     fn text(&mut self, label: &str, value: &str) {
-        let (label, value) = (ShownText::new(label), ShownText::new(value));
+        let (label, value) = (DisplayText::new(label), DisplayText::new(value));
         if label.removed() + value.removed() > 0 {
             self.mark(Mark::HiddenCharacters);
         }

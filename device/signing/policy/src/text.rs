@@ -9,13 +9,13 @@ pub const MAX_SHOWN_CHARACTERS: usize = 1_024;
 ///
 /// It is for display only: signing, hashing and comparing always use the original text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShownText {
+pub struct DisplayText {
     text: String,
     removed: usize,
     is_cut: bool,
 }
 
-impl ShownText {
+impl DisplayText {
     /// Removes control, direction and invisible characters from `text`, and cuts it after [`MAX_SHOWN_CHARACTERS`].
     ///
     /// Linear in the length of `text`, with bounded memory.
@@ -55,7 +55,7 @@ impl ShownText {
     }
 }
 
-impl fmt::Display for ShownText {
+impl fmt::Display for DisplayText {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text)
     }
@@ -75,39 +75,39 @@ fn misleads(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_SHOWN_CHARACTERS, ShownText};
+    use super::{DisplayText, MAX_SHOWN_CHARACTERS};
     use proptest::prelude::*;
 
     #[test]
     fn plain_text_is_shown_as_it_came() {
-        let shown = ShownText::new("Überweisung 1.5 → 東京");
+        let shown = DisplayText::new("Überweisung 1.5 → 東京");
         assert_eq!(shown.as_str(), "Überweisung 1.5 → 東京");
         assert_eq!((shown.removed(), shown.is_cut()), (0, false));
     }
 
     #[test]
     fn an_override_of_direction_does_not_turn_an_amount_round() {
-        let shown = ShownText::new("pay \u{202e}0001\u{202c} now");
+        let shown = DisplayText::new("pay \u{202e}0001\u{202c} now");
         assert_eq!((shown.as_str(), shown.removed()), ("pay 0001 now", 2));
     }
 
     #[test]
     fn terminal_sequences_and_new_lines_do_not_reach_the_screen() {
-        let shown = ShownText::new("a\u{1b}[2Jb\r\nc\u{9b}1Ad\u{2028}e");
+        let shown = DisplayText::new("a\u{1b}[2Jb\r\nc\u{9b}1Ad\u{2028}e");
         assert_eq!((shown.as_str(), shown.removed()), ("a[2Jbc1Ade", 5));
     }
 
     #[test]
     fn invisible_characters_are_removed() {
-        let shown = ShownText::new("to\u{200b}ken\u{e0041}\u{feff}\u{2060}");
+        let shown = DisplayText::new("to\u{200b}ken\u{e0041}\u{feff}\u{2060}");
         assert_eq!((shown.as_str(), shown.removed()), ("token", 4));
     }
 
     #[test]
     fn a_long_text_is_cut_and_marked_as_cut() {
         let whole = "é".repeat(MAX_SHOWN_CHARACTERS);
-        assert!(!ShownText::new(&whole).is_cut());
-        let shown = ShownText::new(&format!("{whole}!\u{7}"));
+        assert!(!DisplayText::new(&whole).is_cut());
+        let shown = DisplayText::new(&format!("{whole}!\u{7}"));
         assert_eq!((shown.as_str(), shown.removed(), shown.is_cut()), (whole.as_str(), 1, true));
     }
 
@@ -115,12 +115,12 @@ mod tests {
         #[test]
         fn what_is_shown_is_bounded_and_needs_no_second_pass(characters in prop::collection::vec(any::<char>(), 0..2_000)) {
             let text: String = characters.iter().collect();
-            let shown = ShownText::new(&text);
+            let shown = DisplayText::new(&text);
             let count = shown.as_str().chars().count();
             prop_assert!(count <= MAX_SHOWN_CHARACTERS);
             prop_assert!(!shown.as_str().chars().any(char::is_control));
             prop_assert_eq!(shown.is_cut() || count + shown.removed() == characters.len(), true);
-            let again = ShownText::new(shown.as_str());
+            let again = DisplayText::new(shown.as_str());
             prop_assert_eq!((again.as_str(), again.removed(), again.is_cut()), (shown.as_str(), 0, false));
         }
     }

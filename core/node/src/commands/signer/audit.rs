@@ -6,7 +6,7 @@ use alloy_primitives::{Bytes, hex};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 use tenon_signing_audit::{AuditError, Line, verify};
-use tenon_signing_policy::ShownText;
+use tenon_signing_policy::DisplayText;
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -123,7 +123,7 @@ fn shown_line(line: &Line, wanted: Option<u64>) -> Option<String> {
     let mut text = format!("{} {} {step}", line.number, line.time);
     for (name, value) in members {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text.push_str(&format!(" {name}={}", ShownText::new(&value)));
+        text.push_str(&format!(" {name}={}", DisplayText::new(&value)));
     }
     text.push('\n');
     Some(text)

@@ -12,7 +12,8 @@ use tenon_api::{AccessListItem, Transaction, TransactionPayload, TransactionSign
 use tenon_device_session::Fees;
 use tenon_ipc_client::PolicyClient as _;
 use tenon_signing_policy::{
-    Domain, Explained, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, ShownText, Subject, TypedMessage,
+    DisplayText, Domain, Explained, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, Subject,
+    TypedMessage,
 };
 use tenon_signing_service::Settings;
 
@@ -166,7 +167,7 @@ fn explanation(shown: &Presentation, explained: &Explained) -> String {
     text.push_str("\nRules\n");
     for (name, outcome) in &explained.rules {
         let reason = outcome.map_or_else(|mismatch| mismatch.to_string(), |()| "matches".to_owned());
-        let _ = writeln!(text, "  {}: {reason}", ShownText::new(name));
+        let _ = writeln!(text, "  {}: {reason}", DisplayText::new(name));
     }
     if explained.rules.is_empty() {
         text.push_str("  no rule is about such a request\n");

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
 use serde_json::Value;
 use tenon_ipc_client::{ApprovalsClient as _, PolicyClient as _, WaitingRequest};
-use tenon_signing_policy::{Mark, ShownText};
+use tenon_signing_policy::{DisplayText, Mark};
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -94,7 +94,7 @@ pub(super) fn connect(path: &Path) -> Result<NodeClient, Stop> {
 
 /// A text of the service, without characters that could mislead a terminal's user.
 pub(super) fn text(value: &str) -> String {
-    ShownText::new(value).as_str().to_owned()
+    DisplayText::new(value).as_str().to_owned()
 }
 
 /// An answer in one line, its members by name.
