@@ -231,7 +231,7 @@ pub(crate) fn register(
 const MAX_REQUEST_FILE: u64 = 64 << 20;
 
 /// Bytes that are read between two checks whether the caller has left.
-const READ_AT_A_TIME: u64 = 1 << 20;
+const READ_CHUNK_BYTES: u64 = 1 << 20;
 
 fn read_whole(
     folders: &RequestFolders,
@@ -245,7 +245,7 @@ fn read_whole(
         if caller.should_stop() {
             return Err(Failure::limit("request timed out"));
         }
-        let read = source.by_ref().take(READ_AT_A_TIME).read_to_end(&mut content);
+        let read = source.by_ref().take(READ_CHUNK_BYTES).read_to_end(&mut content);
         let read =
             read.map_err(|error| Failure::server(format!("could not read file: {}: {error}", path.display())))?;
         if content.len() as u64 > max {

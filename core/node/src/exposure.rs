@@ -15,7 +15,7 @@ const ALL: &str = "*";
 
 /// The exposure settings of a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ExposureSettings<'a> {
     /// Namespaces to serve, by either of their names.
     pub(crate) namespaces: &'a [String],
     /// Patterns of methods to refuse.
@@ -26,7 +26,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) names: NamespaceNames,
 }
 
-impl Shown<'_> {
+impl ExposureSettings<'_> {
     /// The exposure without and with a token. It contains every namespace under each of its names, so that it covers
     /// those that are loaded later.
     pub(crate) fn exposure(&self) -> PortExposure {
@@ -94,8 +94,8 @@ mod tests {
     /// The exposure without and with a token.
     fn shown(namespaces: &[&str], denied: &[&str], with_token: &[&str], names: NamespaceNames) -> (String, String) {
         let (namespaces, denied, with_token) = (words(namespaces), words(denied), words(with_token));
-        let shown = Shown { namespaces: &namespaces, denied: &denied, with_token: &with_token, names };
-        let PortExposure { open, with_token } = shown.exposure();
+        let settings = ExposureSettings { namespaces: &namespaces, denied: &denied, with_token: &with_token, names };
+        let PortExposure { open, with_token } = settings.exposure();
         (open.as_text().to_owned(), with_token.as_text().to_owned())
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let needs = |namespaces: &[&str], with_token: &[&str]| {
             let (namespaces, with_token) = (words(namespaces), words(with_token));
             let names = NamespaceNames::OWN;
-            Shown { namespaces: &namespaces, denied: &[], with_token: &with_token, names }.needs_secret()
+            ExposureSettings { namespaces: &namespaces, denied: &[], with_token: &with_token, names }.needs_secret()
         };
 
         assert!(needs(&["eth"], &["eth"]) && needs(&["eth"], &["*"]) && !needs(&["eth"], &["debug"]));

@@ -176,10 +176,10 @@ impl FrontEnds {
     fn warn_of_powerful(&self, front_end: FrontEnd, settings: &Settings) {
         match front_end {
             FrontEnd::Http => {
-                front_ends::shown_by_http(settings, self.names).warn_of_powerful("http", settings.http.addr);
+                front_ends::http_exposure(settings, self.names).warn_of_powerful("http", settings.http.addr);
             }
             FrontEnd::WebSocket => {
-                front_ends::shown_by_websocket(settings, self.names).warn_of_powerful("websocket", settings.ws.addr);
+                front_ends::websocket_exposure(settings, self.names).warn_of_powerful("websocket", settings.ws.addr);
             }
         }
     }

@@ -12,7 +12,7 @@ use tenon_ipc::{
 };
 
 use crate::exit::Stop;
-use crate::exposure::Shown;
+use crate::exposure::ExposureSettings;
 
 /// The front-ends' settings, with these names of namespaces.
 ///
@@ -72,15 +72,15 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
 }
 
 /// The exposure settings of HTTP.
-pub(crate) fn shown_by_http(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
+pub(crate) fn http_exposure(settings: &Settings, names: NamespaceNames) -> ExposureSettings<'_> {
     let http = &settings.http;
-    Shown { namespaces: &http.api, denied: &http.methods_deny, with_token: &settings.auth.namespaces, names }
+    ExposureSettings { namespaces: &http.api, denied: &http.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
 /// The exposure settings of WebSocket.
-pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
+pub(crate) fn websocket_exposure(settings: &Settings, names: NamespaceNames) -> ExposureSettings<'_> {
     let ws = &settings.ws;
-    Shown { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
+    ExposureSettings { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
 /// The trusted proxies, for both HTTP and WebSocket.
@@ -95,7 +95,7 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
 /// The access rules of HTTP, from the settings.
 pub(crate) fn http_rules(settings: &Settings, names: NamespaceNames) -> HttpRules {
     HttpRules {
-        exposure: shown_by_http(settings, names).exposure(),
+        exposure: http_exposure(settings, names).exposure(),
         cors_origins: settings.http.corsdomain.to_vec(),
         virtual_hosts: settings.http.vhosts.clone(),
     }
@@ -121,7 +121,7 @@ fn http(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> Ht
 
 /// The access rules of WebSocket, from the settings.
 pub(crate) fn websocket_rules(settings: &Settings, names: NamespaceNames) -> WebSocketRules {
-    WebSocketRules { exposure: shown_by_websocket(settings, names).exposure(), origins: settings.ws.origins.to_vec() }
+    WebSocketRules { exposure: websocket_exposure(settings, names).exposure(), origins: settings.ws.origins.to_vec() }
 }
 
 fn websocket(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> WebSocketSettings {
@@ -154,7 +154,7 @@ fn socket(settings: &Settings) -> SocketSettings {
 
 /// Whether a namespace that needs a token is served over TCP.
 fn needs_secret(settings: &Settings, names: NamespaceNames) -> bool {
-    let (http, websocket) = (shown_by_http(settings, names), shown_by_websocket(settings, names));
+    let (http, websocket) = (http_exposure(settings, names), websocket_exposure(settings, names));
     (settings.http.enabled && http.needs_secret()) || (settings.ws.enabled && websocket.needs_secret())
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn serving(endpoints: &Endpoints) {
 }
 
 /// Logs that the node has no source of new blocks if its network is off.
-pub(crate) fn want_of_peers(health: &Health) {
+pub(crate) fn no_network(health: &Health) {
     if health.has_network() {
         return;
     }

@@ -83,7 +83,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
         new_folder.keep();
-        start_lines::want_of_peers(node.health());
+        start_lines::no_network(node.health());
         start_lines::serving(&node.endpoints());
         node.tell_ready();
         shutdown::wait_for_the_first(signals, None, async || node.reload().await).await;
