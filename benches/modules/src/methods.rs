@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::modules;
 
 /// A request with its expected answer.
-pub(crate) struct Question {
+pub(crate) struct TestRequest {
     /// Index of its module.
     pub(crate) module: usize,
     pub(crate) method: &'static str,
@@ -49,7 +49,7 @@ const MIX: [(&str, u32); 15] = [
 ];
 
 /// A random request.
-pub(crate) fn at_random(random: &mut StdRng) -> Question {
+pub(crate) fn at_random(random: &mut StdRng) -> TestRequest {
     let method = MIX.choose_weighted(random, |(_, weight)| *weight).map_or("eth_chainId", |(method, _)| *method);
     let mut word = || format!("{:016x}", random.random::<u64>());
     let (params, expected) = match method {
@@ -79,7 +79,7 @@ pub(crate) fn at_random(random: &mut StdRng) -> Question {
         _ => (json!([]), Expected::Exactly(json!("0x7a69"))),
     };
     let namespace = method.split('_').next().unwrap_or_default();
-    Question { module: modules::index(namespace).unwrap_or_default(), method, params, expected }
+    TestRequest { module: modules::index(namespace).unwrap_or_default(), method, params, expected }
 }
 
 /// The number after `0x`.

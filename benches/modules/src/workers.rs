@@ -15,7 +15,7 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::{
     Arguments, Error,
     connection::{Connection, Transport},
-    methods::{Expected, Question, at_random, quantity},
+    methods::{Expected, TestRequest, at_random, quantity},
     modules,
     node::Node,
     tally::Tally,
@@ -78,23 +78,23 @@ async fn ask(
 ) -> Result<(), Error> {
     let last_height = AtomicU64::new(0);
     while !*is_over.borrow() {
-        let question = at_random(&mut random);
-        let (asked, begun) = (tally.moment(question.module), Instant::now());
-        let answer = match connection.ask(question.method, &question.params).await {
+        let request = at_random(&mut random);
+        let (asked, begun) = (tally.moment(request.module), Instant::now());
+        let answer = match connection.ask(request.method, &request.params).await {
             Ok(answer) => answer,
             Err(error) => {
                 // The connection is unusable: the answer is lost.
-                tally.wrong(question.module, format!("over {:?}: {error}", connection.transport()));
+                tally.wrong(request.module, format!("over {:?}: {error}", connection.transport()));
                 return Ok(());
             }
         };
         if let Some(code) = answer["error"]["code"].as_i64() {
             let message = answer["error"]["message"].as_str().unwrap_or_default();
-            tally.error(question.module, &asked, question.method, code, message);
-        } else if is_right(&question, &answer["result"], &last_height, &tally) {
-            tally.right(question.module, &asked, begun.elapsed());
+            tally.error(request.module, &asked, request.method, code, message);
+        } else if is_right(&request, &answer["result"], &last_height, &tally) {
+            tally.right(request.module, &asked, begun.elapsed());
         } else {
-            tally.wrong(question.module, format!("{} {} gave {answer}", question.method, question.params));
+            tally.wrong(request.module, format!("{} {} gave {answer}", request.method, request.params));
         }
         if connection.transport() == Transport::Http {
             // Its answers come from another task, as for the other transports, which already take turns.
@@ -104,8 +104,8 @@ async fn ask(
     Ok(())
 }
 
-fn is_right(question: &Question, result: &Value, last_height: &AtomicU64, tally: &Tally) -> bool {
-    match &question.expected {
+fn is_right(request: &TestRequest, result: &Value, last_height: &AtomicU64, tally: &Tally) -> bool {
+    match &request.expected {
         Expected::Exactly(value) => result == value,
         Expected::Holding(text) => result.to_string().contains(text),
         Expected::Height => {

@@ -17,7 +17,7 @@ pub(crate) fn used() -> Outcome<Duration> {
 }
 
 /// Ticks of the clock in which the kernel counts the time of a process.
-const TICKS_A_SECOND: u64 = 100;
+const TICKS_PER_SECOND: u64 = 100;
 
 /// Processor time that another process has used, in steps of 10 ms.
 pub(crate) fn used_by(process: u32) -> Outcome<Duration> {
@@ -28,7 +28,7 @@ pub(crate) fn used_by(process: u32) -> Outcome<Duration> {
     for field in fields.split_whitespace().skip(11).take(2) {
         ticks += field.parse::<u64>()?;
     }
-    Ok(Duration::from_millis(ticks * 1_000 / TICKS_A_SECOND))
+    Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
 }
 
 /// Processor time that `work` uses, with its result.

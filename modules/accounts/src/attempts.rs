@@ -18,9 +18,9 @@ use tokio::{
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(8);
 /// How long wrong passwords count.
-const REMEMBERED: Duration = Duration::from_secs(600);
+const WRONG_PASSWORD_LIFETIME: Duration = Duration::from_secs(600);
 /// Maximum number of recorded pairs of account and client. The oldest are dropped.
-const MAX_REMEMBERED: usize = 1024;
+const MAX_RECORDED_PAIRS: usize = 1024;
 
 /// Wrong passwords by account and client.
 type Known = HashMap<(Address, ClientId), Arc<Turn<Wrong>>>;
@@ -54,10 +54,10 @@ impl Attempts {
     fn turn(&self, account: Address, client: ClientId) -> Arc<Turn<Wrong>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if known.len() >= MAX_REMEMBERED {
+        if known.len() >= MAX_RECORDED_PAIRS {
             known.retain(|_, turn| turn.try_lock().map_or(true, |wrong| !wrong.is_forgotten(now)));
         }
-        if known.len() >= MAX_REMEMBERED
+        if known.len() >= MAX_RECORDED_PAIRS
             && let Some(oldest) = oldest(&known)
         {
             known.remove(&oldest);
@@ -74,7 +74,7 @@ fn oldest(known: &Known) -> Option<(Address, ClientId)> {
 
 impl Wrong {
     fn is_forgotten(&self, now: Instant) -> bool {
-        self.count == 0 || now.saturating_duration_since(self.not_before) > REMEMBERED
+        self.count == 0 || now.saturating_duration_since(self.not_before) > WRONG_PASSWORD_LIFETIME
     }
 }
 
@@ -157,10 +157,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_number_of_recorded_pairs_is_bounded() {
         let attempts = Attempts::default();
-        for client in 0..2 * MAX_REMEMBERED as u32 {
+        for client in 0..2 * MAX_RECORDED_PAIRS as u32 {
             waited(&attempts, ACCOUNT, client).await.1.fail();
         }
 
-        assert_eq!(attempts.known.lock().unwrap().len(), MAX_REMEMBERED);
+        assert_eq!(attempts.known.lock().unwrap().len(), MAX_RECORDED_PAIRS);
     }
 }

@@ -46,7 +46,7 @@ struct Inner {
 }
 
 /// Number of signed transactions whose senders are kept until the pool has accepted them.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+const SENDER_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl WalletDirectory {
     /// The wallets of a mnemonic and of a folder of key files, if present. Transactions are signed for `chain_id`.
@@ -54,7 +54,7 @@ impl WalletDirectory {
         let keystore = keystore.map(|options| Arc::new(KeystoreWallets::new(options, bus.clone())));
         let (reservations, fee_cap) = (Reservations::default(), U256::ZERO);
         let own = keystore.clone();
-        let signed = Mutex::new(LruCache::new(REMEMBERED));
+        let signed = Mutex::new(LruCache::new(SENDER_CACHE_SIZE));
         let inner = Inner { chain_id, fee_cap, bus, backends: Vec::new(), keystore: own, reservations, signed };
         let directory = Self { inner: Arc::new(inner) };
         let backends = development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>);

@@ -17,12 +17,12 @@ use tenon_simulation::CallLimits;
 use tenon_test_node::{json_of_trace, native::NativeNode, test_data};
 
 /// Traces as the plugin shows them.
-trait ShownTraces {
+trait JsonTraces {
     async fn trace(&self, target: TraceTarget, options: &str) -> Result<Value, Failure>;
     async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure>;
 }
 
-impl ShownTraces for NativeNode {
+impl JsonTraces for NativeNode {
     async fn trace(&self, target: TraceTarget, options: &str) -> Result<Value, Failure> {
         self.trace_for(&CallContext::new(), target, options).await
     }

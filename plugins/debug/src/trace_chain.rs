@@ -33,7 +33,7 @@ pub(crate) async fn subscription(
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
         let reply = context.call(Trace { target, options: options.clone() }).await?;
-        let (text, is_empty) = until_failure(reply);
+        let (text, is_empty) = truncated_at_failure(reply);
         if !is_empty || number == last {
             let (traces, mut memory) = written(&context, text).await?;
             // The notification is a copy.
@@ -54,7 +54,7 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
 
 /// The traces of a block, and whether there are none. In the reference's form, the transactions after one that cannot be
 /// traced are `null`.
-fn until_failure(mut reply: TraceReply) -> (TraceText, bool) {
+fn truncated_at_failure(mut reply: TraceReply) -> (TraceText, bool) {
     let (mut untraced, mut is_empty) = (0, false);
     if let TraceResults::Block(traces) = &mut reply.results {
         is_empty = traces.is_empty();

@@ -20,7 +20,7 @@ const SCANNED: usize = 64;
 /// without a list.
 const MAX_CANDIDATES: usize = 512;
 /// Logs that a search checks before it yields; they take some microseconds.
-const LOGS_A_STEP: usize = 256;
+const LOGS_PER_STEP: usize = 256;
 /// Maximum unused bytes by which the reservation for texts grows.
 const MAX_TEXT_STEP: usize = 256 << 10;
 
@@ -210,7 +210,7 @@ impl Search {
 
     /// Continues to the next matching log. Skips logs of `announced` blocks.
     pub(crate) fn step(&mut self, criteria: &Criteria, announced: &[(B256, bool)]) -> Step {
-        for _ in 0..LOGS_A_STEP {
+        for _ in 0..LOGS_PER_STEP {
             let position = match &self.candidates {
                 Some(candidates) => candidates.get(self.looked).map(|position| *position as usize),
                 None => Some(self.looked),

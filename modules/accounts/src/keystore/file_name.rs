@@ -14,12 +14,12 @@ pub enum FileNames {
     Plain,
 }
 
-const SECONDS_A_DAY: u64 = 86_400;
+const SECONDS_PER_DAY: u64 = 86_400;
 
 impl FileNames {
     pub(super) fn name(self, address: Address, now: SystemTime) -> String {
         let since = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let (days, second) = (since.as_secs() / SECONDS_A_DAY, since.as_secs() % SECONDS_A_DAY);
+        let (days, second) = (since.as_secs() / SECONDS_PER_DAY, since.as_secs() % SECONDS_PER_DAY);
         let (year, month, day) = date(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         let nanos = since.subsec_nanos();

@@ -17,7 +17,7 @@ const BLOCKS_AHEAD: usize = 64;
 type Reply<T> = SyncSender<Result<T, ReferenceDataError>>;
 
 /// A request to the reading thread.
-enum Question {
+enum Request {
     CanonicalHash { number: u64, reply: Reply<Option<B256>> },
     Blocks { first: u64, last: u64, reply: Reply<Block> },
 }
@@ -26,7 +26,7 @@ enum Question {
 pub struct ReferenceChain {
     path: PathBuf,
     facts: Facts,
-    questions: Sender<Question>,
+    requests: Sender<Request>,
     _lock: Option<File>,
 }
 
@@ -38,7 +38,7 @@ impl ReferenceChain {
     pub fn open(named: &Path) -> Result<Self, ReferenceDataError> {
         let path = folder::find(named)?;
         let lock = folder::lock(&path)?;
-        let (questions, asked) = channel();
+        let (requests, asked) = channel();
         let (opened, outcome) = sync_channel(1);
         let thread_path = path.clone();
         let spawned = std::thread::Builder::new().name("reference-data".to_owned()).spawn(move || {
@@ -52,7 +52,7 @@ impl ReferenceChain {
         });
         spawned.map_err(|source| ReferenceDataError::Io { path: path.clone(), source })?;
         let facts = outcome.recv().unwrap_or_else(|_| Err(ended(&path)))?;
-        Ok(Self { path, facts, questions, _lock: lock })
+        Ok(Self { path, facts, requests, _lock: lock })
     }
 
     /// The database's folder.
@@ -76,7 +76,7 @@ impl ReferenceChain {
     /// [`ReferenceDataError`] if the database cannot be read.
     pub fn canonical_hash(&self, number: u64) -> Result<Option<B256>, ReferenceDataError> {
         let (reply, answer) = sync_channel(1);
-        let asked = self.questions.send(Question::CanonicalHash { number, reply });
+        let asked = self.requests.send(Request::CanonicalHash { number, reply });
         asked.map_err(|_| ended(&self.path))?;
         answer.recv().unwrap_or_else(|_| Err(ended(&self.path)))
     }
@@ -86,13 +86,13 @@ impl ReferenceChain {
         let (reply, answers) = sync_channel(BLOCKS_AHEAD);
         let (last, path) = (self.facts.head.0, self.path.clone());
         // If the thread has ended, [`Blocks`] returns an error.
-        let _ = self.questions.send(Question::Blocks { first, last, reply });
+        let _ = self.requests.send(Request::Blocks { first, last, reply });
         Blocks { answers: Some(answers), left: (last + 1).saturating_sub(first), path }
     }
 }
 
 /// Opens the database, sends its facts to `opened`, and answers requests until all request senders are dropped.
-fn serve(path: &Path, opened: &Reply<Facts>, asked: &Receiver<Question>) {
+fn serve(path: &Path, opened: &Reply<Facts>, requests: &Receiver<Request>) {
     let made = Database::open(path.to_owned()).and_then(|mut database| Ok((database.facts()?, database)));
     let mut database = match made {
         Ok((facts, database)) => {
@@ -106,10 +106,10 @@ fn serve(path: &Path, opened: &Reply<Facts>, asked: &Receiver<Question>) {
             return;
         }
     };
-    for question in asked {
-        match question {
-            Question::CanonicalHash { number, reply } => drop(reply.send(database.canonical_hash(number))),
-            Question::Blocks { first, last, reply } => {
+    for request in requests {
+        match request {
+            Request::CanonicalHash { number, reply } => drop(reply.send(database.canonical_hash(number))),
+            Request::Blocks { first, last, reply } => {
                 if let Err(error) = database.read(first, last, |block| reply.send(Ok(block)).is_ok()) {
                     let _ = reply.send(Err(error));
                 }

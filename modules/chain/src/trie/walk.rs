@@ -68,18 +68,18 @@ fn walk(
     if root == EMPTY_ROOT_HASH {
         return Ok(());
     }
-    let mut walk = Walk { source: Source { nodes, owner }, path: Vec::with_capacity(64), backwards, visit };
-    walk.node(&Node::Stored(root)).map(|_| ())
+    let mut walker = TrieWalker { source: Source { nodes, owner }, path: Vec::with_capacity(64), backwards, visit };
+    walker.node(&Node::Stored(root)).map(|_| ())
 }
 
-struct Walk<'a, 'b> {
+struct TrieWalker<'a, 'b> {
     source: Source<'a>,
     path: Vec<u8>,
     backwards: bool,
     visit: &'b mut dyn FnMut(TrieItem<'_>) -> ControlFlow<()>,
 }
 
-impl Walk<'_, '_> {
+impl TrieWalker<'_, '_> {
     fn node(&mut self, node: &Node) -> Result<ControlFlow<()>, TrieError> {
         match node {
             Node::Empty => Ok(ControlFlow::Continue(())),

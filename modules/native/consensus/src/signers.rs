@@ -16,9 +16,9 @@ use tenon_recovery::{RecoveryError, Signature};
 pub(crate) const SIGNATURE_BYTES: usize = 65;
 /// Cached signers per core, about 2 MB. An import recovers the signers of at most 96 headers per core ahead of their
 /// verification. At 74 signatures per header on a public network they fit, so that no signature is recovered twice.
-const REMEMBERED_PER_CORE: usize = 8_192;
+const CACHE_SIZE_PER_CORE: usize = 8_192;
 /// Maximum on a machine with many cores.
-const MAX_REMEMBERED: usize = 262_144;
+const MAX_CACHE_SIZE: usize = 262_144;
 /// Half of the group order: the maximum S in v2.
 const HALF_ORDER: [u8; 32] = alloy_primitives::hex!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
 
@@ -65,19 +65,19 @@ pub fn recover(digest: B256, signature: &[u8]) -> Result<Address, SignatureProbl
 /// Recovers signers and caches the latest.
 pub struct SignerCache {
     /// By digest and signature. Locked for look-ups and insertions only, never during a recovery.
-    remembered: Mutex<LruCache<(B256, [u8; SIGNATURE_BYTES]), Address>>,
+    signers: Mutex<LruCache<(B256, [u8; SIGNATURE_BYTES]), Address>>,
 }
 
 impl Default for SignerCache {
     fn default() -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self::remembering(cores.saturating_add(1).saturating_mul(REMEMBERED_PER_CORE).min(MAX_REMEMBERED))
+        Self::with_capacity(cores.saturating_add(1).saturating_mul(CACHE_SIZE_PER_CORE).min(MAX_CACHE_SIZE))
     }
 }
 
 impl SignerCache {
-    fn remembering(max: usize) -> Self {
-        Self { remembered: Mutex::new(LruCache::new(NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN))) }
+    fn with_capacity(max: usize) -> Self {
+        Self { signers: Mutex::new(LruCache::new(NonZeroUsize::new(max).unwrap_or(NonZeroUsize::MIN))) }
     }
 
     /// The signer under v1's rule: any S.
@@ -87,11 +87,11 @@ impl SignerCache {
     pub fn recover(&self, digest: B256, signature: &[u8]) -> Result<Address, SignatureProblem> {
         let bytes: [u8; SIGNATURE_BYTES] = signature.try_into().map_err(|_| SignatureProblem::Length)?;
         let key = (digest, bytes);
-        if let Some(signer) = self.remembered.lock().get(&key) {
+        if let Some(signer) = self.signers.lock().get(&key) {
             return Ok(*signer);
         }
         let signer = recover(digest, signature)?;
-        self.remembered.lock().put(key, signer);
+        self.signers.lock().put(key, signer);
         Ok(signer)
     }
 
@@ -103,9 +103,9 @@ impl SignerCache {
         };
         let keys: Vec<Result<_, SignatureProblem>> = signed.iter().map(keyed).collect();
         let mut signers: Vec<Option<Result<Address, SignatureProblem>>> = {
-            let mut remembered = self.remembered.lock();
+            let mut cached = self.signers.lock();
             let known = |key: &Result<_, _>| match key {
-                Ok(key) => remembered.get(key).map(|signer| Ok(*signer)),
+                Ok(key) => cached.get(key).map(|signer| Ok(*signer)),
                 Err(problem) => Some(Err(*problem)),
             };
             keys.iter().map(known).collect()
@@ -116,13 +116,13 @@ impl SignerCache {
         let unknown: Vec<_> = unknown.into_iter().collect();
         let batch: Vec<_> = unknown.iter().map(|(digest, bytes)| (digest.0, Signature::from(bytes))).collect();
         let recovered = tenon_recovery::recover_batch(&batch);
-        let mut remembered = self.remembered.lock();
+        let mut cached = self.signers.lock();
         for (key, signer) in unknown.iter().zip(&recovered) {
             if let Ok(signer) = signer {
-                remembered.put(*key, *signer);
+                cached.put(*key, *signer);
             }
         }
-        drop(remembered);
+        drop(cached);
         let recovered: HashMap<_, _> = unknown.into_iter().zip(recovered).collect();
         for (place, key) in signers.iter_mut().zip(&keys).filter(|(place, _)| place.is_none()) {
             *place = key.ok().and_then(|key| recovered.get(&key)).map(|signer| Ok((*signer)?));
@@ -180,7 +180,7 @@ mod tests {
             assert_eq!(cache.recover(one, &signature[..64]), Err(SignatureProblem::Length));
         }
         // Failures are not cached, so that invalid signatures cannot evict valid ones.
-        assert!(cache.remembered.lock().len() <= 3);
+        assert!(cache.signers.lock().len() <= 3);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(cache.recover_each(&signed), expected);
         }
-        assert_eq!(cache.remembered.lock().len(), expected.iter().filter(|signer| signer.is_ok()).count() - 1);
+        assert_eq!(cache.signers.lock().len(), expected.iter().filter(|signer| signer.is_ok()).count() - 1);
     }
 
     #[test]
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_and_evicts_the_oldest() {
-        let cache = SignerCache::remembering(4);
+        let cache = SignerCache::with_capacity(4);
         let digests: Vec<B256> = (0..10_u8).map(|number| keccak256([number])).collect();
         for digest in &digests {
             cache.recover(*digest, &sign(*digest, &key(0))).unwrap();
         }
 
-        let remembered: Vec<B256> = cache.remembered.lock().iter().map(|((digest, _), _)| *digest).collect();
-        assert_eq!(remembered, digests[6..].iter().rev().copied().collect::<Vec<_>>());
+        let signers: Vec<B256> = cache.signers.lock().iter().map(|((digest, _), _)| *digest).collect();
+        assert_eq!(signers, digests[6..].iter().rev().copied().collect::<Vec<_>>());
     }
 }

@@ -20,7 +20,7 @@ const INPUT_BYTES: usize = 68;
 pub const MERGE_SIGN_RANGE: u64 = 15;
 /// Number of blocks with cached data: the two epochs of 900 blocks that one reward needs and the one that is imported
 /// until the next reward, with room for late epoch switches.
-const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
+const BLOCK_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 
 /// A signing transaction, reduced to what consensus uses. The number in its data is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ pub enum Counted {
     Successful,
 }
 
-type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
+type TransactionCache = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 
 /// Caches the signing transactions of recent blocks and the parts of their headers that walks need, so that an epoch
 /// switch does not have to read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
@@ -73,15 +73,15 @@ type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
 /// with eviction by last use, the newest blocks, which the next walk needs, would be dropped before old ones.
 pub struct SigningIndex {
     /// Locked for a look-up or an insertion only, never while a block is read.
-    remembered: Mutex<Remembered>,
-    /// Locked like `remembered`.
+    transactions: Mutex<TransactionCache>,
+    /// Locked like `transactions`.
     links: Mutex<LruCache<B256, HeaderLink>>,
 }
 
 impl Default for SigningIndex {
     fn default() -> Self {
-        let (remembered, links) = (LruCache::new(REMEMBERED_BLOCKS), LruCache::new(REMEMBERED_BLOCKS));
-        Self { remembered: Mutex::new(remembered), links: Mutex::new(links) }
+        let (transactions, links) = (LruCache::new(BLOCK_CACHE_SIZE), LruCache::new(BLOCK_CACHE_SIZE));
+        Self { transactions: Mutex::new(transactions), links: Mutex::new(links) }
     }
 }
 
@@ -91,7 +91,7 @@ impl SigningIndex {
         let link = HeaderLink::new(&block.header);
         self.links.lock().put(link.hash, link);
         let found = signing_transactions(block, None).into();
-        self.remembered.lock().put((block.hash(), Counted::All), found);
+        self.transactions.lock().put((block.hash(), Counted::All), found);
     }
 
     /// The link of a header, from the cache or the database; `None` if the header is not stored.
@@ -119,7 +119,7 @@ impl SigningIndex {
         chain: &dyn ChainReader,
     ) -> Result<Arc<[SigningTransaction]>, StoreError> {
         let key = (hash, counted);
-        if let Some(found) = self.remembered.lock().peek(&key) {
+        if let Some(found) = self.transactions.lock().peek(&key) {
             return Ok(Arc::clone(found));
         }
         let unknown = |what: &str| StoreError::UnknownBlock { what: format!("{what}{hash}") };
@@ -132,7 +132,7 @@ impl SigningIndex {
             }
             Counted::Successful => Arc::default(),
         };
-        self.remembered.lock().put(key, Arc::clone(&found));
+        self.transactions.lock().put(key, Arc::clone(&found));
         Ok(found)
     }
 }
@@ -154,7 +154,7 @@ mod tests {
                 index.links.lock().put(header.hash(), HeaderLink::new(&header));
             }
         };
-        let (room, recorded) = (REMEMBERED_BLOCKS.get(), chain.blocks.len());
+        let (room, recorded) = (BLOCK_CACHE_SIZE.get(), chain.blocks.len());
         put(0..room - recorded);
         chain.blocks.iter().for_each(|block| index.observe(block));
         for block in chain.blocks.iter().rev() {

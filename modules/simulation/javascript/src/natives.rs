@@ -9,7 +9,7 @@ use tenon_api::WholeBalance;
 use crate::{
     address::{from_hex, to_address, to_word},
     link::Link,
-    protocol::{Dialect, Question, Reply, Request, RunFacts},
+    protocol::{AccountQuery, Dialect, Reply, Request, RunFacts},
     session::Session,
 };
 
@@ -221,40 +221,40 @@ fn memory_part<'js>(ctx: Ctx<'js>, dialect: Dialect, memory: &[u8], start: f64, 
 fn add_accounts<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Result<()> {
     let own = shared.clone();
     let balance = move |ctx: Ctx<'js>, of: String| {
-        let answer = own.ask(&ctx, Question::Balance, &bytes(&of), &[]);
+        let answer = own.ask(&ctx, AccountQuery::Balance, &bytes(&of), &[]);
         answer.map(|answer| hex(WholeBalance::try_from_be_slice(&answer).unwrap_or_default()))
     };
     host.set("balance", Function::new(ctx.clone(), balance)?)?;
     let own = shared.clone();
     let nonce = move |ctx: Ctx<'js>, of: String| {
-        let answer = own.ask(&ctx, Question::Nonce, &bytes(&of), &[]);
+        let answer = own.ask(&ctx, AccountQuery::Nonce, &bytes(&of), &[]);
         answer.map(|answer| number(U256::from_be_bytes(to_word(&answer).0).saturating_to()))
     };
     host.set("nonce", Function::new(ctx.clone(), nonce)?)?;
     let own = shared.clone();
     let code = move |ctx: Ctx<'js>, of: String| {
-        let code = own.ask(&ctx, Question::Code, &bytes(&of), &[])?;
+        let code = own.ask(&ctx, AccountQuery::Code, &bytes(&of), &[])?;
         buffer(ctx, &code)
     };
     host.set("code", Function::new(ctx.clone(), code)?)?;
     let own = shared.clone();
     let slot = move |ctx: Ctx<'js>, of: String, slot: String| {
-        let value = own.ask(&ctx, Question::Slot, &bytes(&of), &bytes(&slot))?;
+        let value = own.ask(&ctx, AccountQuery::Slot, &bytes(&of), &bytes(&slot))?;
         buffer(ctx, to_word(&value).as_slice())
     };
     host.set("slot", Function::new(ctx.clone(), slot)?)?;
     let own = shared.clone();
     let exists = move |ctx: Ctx<'js>, of: String| {
-        own.ask(&ctx, Question::Exists, &bytes(&of), &[]).map(|answer| answer.iter().any(|byte| *byte != 0))
+        own.ask(&ctx, AccountQuery::Exists, &bytes(&of), &[]).map(|answer| answer.iter().any(|byte| *byte != 0))
     };
     host.set("exists", Function::new(ctx.clone(), exists)?)
 }
 
 impl Shared {
     /// Sends a question about an account to the node.
-    fn ask(&self, ctx: &Ctx<'_>, question: Question, address: &[u8], slot: &[u8]) -> Result<Bytes> {
+    fn ask(&self, ctx: &Ctx<'_>, query: AccountQuery, address: &[u8], slot: &[u8]) -> Result<Bytes> {
         let slot: B256 = to_word(slot);
-        let query = Reply::Query { question, address: to_address(address), slot };
+        let query = Reply::Query { query, address: to_address(address), slot };
         let mut link = self.link.borrow_mut();
         let answer = link.send(&query).and_then(|()| link.receive::<Request>());
         match answer {

@@ -22,7 +22,7 @@ use tenon_api::WholeBalance;
 use crate::{
     child,
     link::{Link, MAX_MESSAGE},
-    protocol::{Dialect, Event, Failed, Opening, Question, Reply, Request, RunFacts, ScriptError},
+    protocol::{AccountQuery, Dialect, Event, Failed, Opening, Reply, Request, RunFacts, ScriptError},
 };
 
 /// Memory of a process in addition to its script's heap, bytes: the program, messages, mirrors of EVM memory.
@@ -381,13 +381,13 @@ impl Script {
                 }
                 Err(error) => return Err(broken_socket(error)),
             };
-            let Reply::Query { question, address, slot } = reply else { return Ok(reply) };
+            let Reply::Query { query, address, slot } = reply else { return Ok(reply) };
             // A script that keeps asking leaves no pause for this check.
             if looked.elapsed() >= CHECK_PERIOD {
                 self.waiting.check()?;
                 looked = Instant::now();
             }
-            let answer = answer(question, address, slot, state);
+            let answer = answer(query, address, slot, state);
             let has_failed = answer.is_none();
             link.send(&Request::Answer(answer)).map_err(broken_socket)?;
             if has_failed {
@@ -406,14 +406,14 @@ fn broken_socket(error: io::Error) -> ScriptError {
     })
 }
 
-fn answer(question: Question, address: Address, slot: B256, state: &mut dyn State) -> Option<Bytes> {
+fn answer(query: AccountQuery, address: Address, slot: B256, state: &mut dyn State) -> Option<Bytes> {
     let word = |word: U256| Bytes::from(word.to_be_bytes::<32>());
-    match question {
-        Question::Balance => state.balance(address).map(|whole| Bytes::from(whole.to_be_bytes_trimmed_vec())),
-        Question::Nonce => state.nonce(address).map(|nonce| word(U256::from(nonce))),
-        Question::Code => state.code(address),
-        Question::Slot => state.slot(address, slot).map(|value| Bytes::from(value.0)),
-        Question::Exists => state.exists(address).map(|exists| Bytes::from(vec![u8::from(exists)])),
+    match query {
+        AccountQuery::Balance => state.balance(address).map(|whole| Bytes::from(whole.to_be_bytes_trimmed_vec())),
+        AccountQuery::Nonce => state.nonce(address).map(|nonce| word(U256::from(nonce))),
+        AccountQuery::Code => state.code(address),
+        AccountQuery::Slot => state.slot(address, slot).map(|value| Bytes::from(value.0)),
+        AccountQuery::Exists => state.exists(address).map(|exists| Bytes::from(vec![u8::from(exists)])),
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Reply {
     /// The events were handled.
     Done,
     /// A question about an account.
-    Query { question: Question, address: Address, slot: B256 },
+    Query { query: AccountQuery, address: Address, slot: B256 },
     /// JSON text of the result.
     Result(Bytes),
     /// The script failed, or took too long.
@@ -59,7 +59,7 @@ pub(crate) enum Reply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Question {
+pub(crate) enum AccountQuery {
     Balance,
     Nonce,
     Code,
@@ -207,7 +207,7 @@ pub enum ScriptError {
     /// The caller has gone.
     #[error("request timed out")]
     CallerGone,
-    /// A question could not be answered: the database failed.
+    /// A query could not be answered: the database failed.
     #[error("the state cannot be read")]
     State,
     /// Scripts are switched off.

@@ -32,7 +32,7 @@ use super::Calls;
 /// Maximum call data of an attempted call, bytes.
 const MAX_INPUT: usize = 16 << 10;
 /// Number of calls recorded as long: somewhat more than a node's clients make at a time.
-const REMEMBERED: usize = 1_024;
+const LONG_CALL_CACHE_SIZE: usize = 1_024;
 
 /// The kind of an attempted request.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -54,7 +54,7 @@ pub(crate) struct LongCalls {
 
 impl LongCalls {
     pub(crate) fn new() -> Self {
-        Self { places: (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
+        Self { places: (0..LONG_CALL_CACHE_SIZE).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
     }
 
     /// A call's mark, which is never zero, and its place. Calls of the same kind and function of the same contract share
@@ -62,7 +62,7 @@ impl LongCalls {
     fn place(&self, kind: Kind, request: &CallRequest) -> Option<(u64, &AtomicU64)> {
         let selector = request.input.get(..4);
         let mark = self.hasher.hash_one((kind, request.to, selector)) | 1;
-        Some((mark, self.places.get((mark >> 32) as usize % REMEMBERED)?))
+        Some((mark, self.places.get((mark >> 32) as usize % LONG_CALL_CACHE_SIZE)?))
     }
 
     fn knows(&self, kind: Kind, request: &CallRequest) -> bool {

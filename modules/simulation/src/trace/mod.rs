@@ -14,7 +14,7 @@ mod reexecution;
 mod reference;
 mod reference_replay;
 mod replay;
-mod replay_words;
+mod replay_texts;
 mod scripts;
 mod storage_range;
 mod struct_log;

@@ -1,7 +1,7 @@
 //! Replays blocks up to a transaction, and traces from there.
 //!
 //! This file contains what all tracers share: how blocks are found, how their transactions are executed, and when a run
-//! ends. A [`TraceDialect`] contains the differences: options, error texts (`replay_words`), and how a transaction, a
+//! ends. A [`TraceDialect`] contains the differences: options, error texts (`replay_texts`), and how a transaction, a
 //! block and a call are traced.
 
 use std::{sync::Arc, time::Instant};
@@ -29,7 +29,7 @@ use super::{
     recording::TraceMemory,
     reference::{RunGas, TracerFailure},
     reference_replay::ReferenceTracing,
-    replay_words::ReplayWords,
+    replay_texts::ReplayTexts,
     scripts::Scripts,
 };
 
@@ -51,7 +51,7 @@ pub(super) struct Replay<'a> {
     /// The end of an attempt, if this is one.
     pub(super) attempt_ends: Option<Instant>,
     /// The dialect's error texts.
-    words: &'static ReplayWords,
+    texts: &'static ReplayTexts,
 }
 
 /// How the tracers of one dialect trace.
@@ -96,12 +96,12 @@ fn dialect_of<'a>(
     caller: &'a CallContext,
     attempt_ends: Option<Instant>,
 ) -> Result<Box<dyn TraceDialect + 'a>, Failure> {
-    let replay = |words| Replay::new(calls, caller, attempt_ends, words);
+    let replay = |texts| Replay::new(calls, caller, attempt_ends, texts);
     let dialect: Box<dyn TraceDialect + 'a> = match calls.family.tracer_dialect() {
-        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayWords::REFERENCE), options)),
+        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayTexts::REFERENCE), options)),
         TracerDialect::Ethereum => {
             let options = EthereumOptions::new(options, &calls.limits)?;
-            Box::new(EthereumTracing::new(replay(&ReplayWords::ETHEREUM), options))
+            Box::new(EthereumTracing::new(replay(&ReplayTexts::ETHEREUM), options))
         }
     };
     if attempt_ends.is_some() && !dialect.records_calls_only() {
@@ -162,18 +162,18 @@ fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, F
 
 /// A transaction's block, and its index there.
 fn transaction(dialect: &dyn TraceDialect, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), Failure> {
-    let Replay { calls, words, .. } = dialect.replay();
-    let unknown = || (words.unknown_transaction)(hash);
+    let Replay { calls, texts, .. } = dialect.replay();
+    let unknown = || (texts.unknown_transaction)(hash);
     let (block_hash, index) = calls.chain.transaction_location(hash)?.ok_or_else(unknown)?;
-    let block = calls.chain.block(block_hash)?.ok_or_else(|| (words.unknown_block_of_transaction)(block_hash))?;
+    let block = calls.chain.block(block_hash)?.ok_or_else(|| (texts.unknown_block_of_transaction)(block_hash))?;
     Ok((block, usize::try_from(index).map_err(|_| unknown())?))
 }
 
 /// A block that the caller supplied. Trailing bytes are ignored, as in the reference.
 fn raw_block(dialect: &dyn TraceDialect, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
-    let Replay { calls, words, .. } = dialect.replay();
+    let Replay { calls, texts, .. } = dialect.replay();
     let block = tenon_chain::decode_block(&mut &*bytes)
-        .map_err(|error| Failure::server(format!("could not decode block: {}", (words.undecodable)(bytes, &error))))?;
+        .map_err(|error| Failure::server(format!("could not decode block: {}", (texts.undecodable)(bytes, &error))))?;
     dialect.check_raw_block(&block)?;
     let rules = calls.executor.spec().signer_rules(block.header.number, block.header.timestamp);
     tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
@@ -184,15 +184,15 @@ impl<'a> Replay<'a> {
         calls: &'a Calls,
         caller: &'a CallContext,
         attempt_ends: Option<Instant>,
-        words: &'static ReplayWords,
+        texts: &'static ReplayTexts,
     ) -> Self {
         let memory = calls.recording_memory.of(caller.origin());
         let scripts = Scripts::new(&calls.scripts, &memory, caller);
-        Self { calls, caller, memory, scripts, attempt_ends, words }
+        Self { calls, caller, memory, scripts, attempt_ends, texts }
     }
 
     pub(super) fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
-        let not_found = || (self.words.unknown_block)(id);
+        let not_found = || (self.texts.unknown_block)(id);
         let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
         self.calls.chain.block(header.hash())?.ok_or_else(not_found)
     }
@@ -204,7 +204,7 @@ impl<'a> Replay<'a> {
     pub(super) fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
         let Self { calls, caller, .. } = self;
         let parent = block.header.parent_hash;
-        let parent = calls.chain.header(parent)?.ok_or_else(|| (self.words.unknown_parent)(parent))?;
+        let parent = calls.chain.header(parent)?.ok_or_else(|| (self.texts.unknown_parent)(parent))?;
         let state = calls.state_after(&parent, caller)?;
         let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
         let (family, no_deadline) = (calls.executor.family(), Interrupt::when(caller, None));
@@ -231,7 +231,7 @@ impl<'a> Replay<'a> {
     /// The state before a transaction of a block; at its number of transactions, the state after the last one.
     pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<BlockState, Failure> {
         let position = usize::try_from(index).ok().filter(|index| *index <= block.transactions.len());
-        let position = position.ok_or_else(|| (self.words.index_out_of_range)(index, block.hash()))?;
+        let position = position.ok_or_else(|| (self.texts.index_out_of_range)(index, block.hash()))?;
         Ok(self.before(block, position)?.into_state().map_err(|StateError(error)| error)?)
     }
 
@@ -241,7 +241,7 @@ impl<'a> Replay<'a> {
         block: &'b RecoveredBlock,
         index: usize,
     ) -> Result<(&'b Transaction, Address), Failure> {
-        member(block, index).ok_or_else(|| (self.words.index_out_of_range)(index as u64, block.hash()))
+        member(block, index).ok_or_else(|| (self.texts.index_out_of_range)(index as u64, block.hash()))
     }
 
     /// Executes a transaction as its block does.
@@ -252,7 +252,7 @@ impl<'a> Replay<'a> {
         index: usize,
     ) -> Result<(), Failure> {
         let (transaction, sender) = self.member(block, index)?;
-        let name = || (self.words.transaction_name)(transaction.hash);
+        let name = || (self.texts.transaction_name)(transaction.hash);
         execute_member(execution, transaction, sender, name, self.caller)
     }
 

@@ -8,7 +8,7 @@ use tenon_api::{BlockId, Failure};
 use super::replay::block_not_found;
 
 /// The errors of one dialect.
-pub(super) struct ReplayWords {
+pub(super) struct ReplayTexts {
     pub(super) unknown_transaction: fn(B256) -> Failure,
     /// The block of a known transaction is missing.
     pub(super) unknown_block_of_transaction: fn(B256) -> Failure,
@@ -22,7 +22,7 @@ pub(super) struct ReplayWords {
     pub(super) undecodable: fn(&[u8], &dyn Display) -> String,
 }
 
-impl ReplayWords {
+impl ReplayTexts {
     /// The texts of go-ethereum.
     pub(super) const ETHEREUM: Self = Self {
         unknown_transaction: |_| Failure::server("transaction not found"),

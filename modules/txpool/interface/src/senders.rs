@@ -9,12 +9,12 @@ use tenon_chain::{HighS, RecoverError, SignedHash, SignerRules, signed_hash_of};
 use tenon_recovery::RecoveryError;
 
 /// Number of cached signers, some 200 kB: as many as one batch of requests or one peer message may bring.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+const CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// Recovers signers and caches the latest: some policies need the same one twice.
 pub struct Senders {
     /// By hash and signature. Locked for look-ups and insertions only, never during a recovery.
-    remembered: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
+    cache: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
 }
 
 impl fmt::Debug for Senders {
@@ -25,7 +25,7 @@ impl fmt::Debug for Senders {
 
 impl Default for Senders {
     fn default() -> Self {
-        Self { remembered: Mutex::new(LruCache::new(REMEMBERED)) }
+        Self { cache: Mutex::new(LruCache::new(CACHE_SIZE)) }
     }
 }
 
@@ -36,21 +36,21 @@ impl Senders {
     /// [`RecoverError`].
     pub fn sender(&self, rules: &SignerRules, transaction: &Transaction) -> Result<Address, RecoverError> {
         let signed = rules.signed_hash(transaction)?;
-        if let Some(sender) = self.remembered.lock().get(&signed) {
+        if let Some(sender) = self.cache.lock().get(&signed) {
             return Ok((*sender)?);
         }
         let sender = tenon_recovery::recover(&signed.0, &signed.1);
-        self.remembered.lock().put(signed, sender);
+        self.cache.lock().put(signed, sender);
         Ok(sender?)
     }
 
     /// Maximum number of senders recovered ahead: the size of the cache.
-    pub const MAX_AHEAD: usize = REMEMBERED.get();
+    pub const MAX_AHEAD: usize = CACHE_SIZE.get();
 
     /// Caches the sender of a transaction that was in a block.
     pub fn remember(&self, transaction: &Transaction, sender: Address) {
         if let Ok(signed) = signed_hash_of(transaction, HighS::Refused) {
-            self.remembered.lock().put(signed, Ok(sender));
+            self.cache.lock().put(signed, Ok(sender));
         }
     }
 
@@ -61,14 +61,14 @@ impl Senders {
         let signed = transactions.filter_map(|transaction| signed_hash_of(transaction.borrow(), HighS::Refused).ok());
         let mut signed: HashSet<SignedHash> = signed.collect();
         {
-            let remembered = self.remembered.lock();
-            signed.retain(|signed| !remembered.contains(signed));
+            let cache = self.cache.lock();
+            signed.retain(|signed| !cache.contains(signed));
         }
         let signed: Vec<SignedHash> = signed.into_iter().collect();
         let senders = tenon_recovery::recover_batch(&signed);
-        let mut remembered = self.remembered.lock();
+        let mut cache = self.cache.lock();
         for (signed, sender) in signed.into_iter().zip(senders) {
-            remembered.put(signed, sender);
+            cache.put(signed, sender);
         }
     }
 }
@@ -96,23 +96,23 @@ mod tests {
         ahead.recover_ahead(transactions.iter());
 
         // The fourth is refused for its form. All others are cached, including a signature without a signer.
-        assert_eq!(ahead.remembered.lock().len(), 19);
+        assert_eq!(ahead.cache.lock().len(), 19);
         for (account, transaction) in (0..).zip(&transactions) {
             let sender = ahead.sender(&rules, transaction);
             assert_eq!(sender, in_turn.sender(&rules, transaction));
             assert_eq!(sender.is_ok(), ![3, 4].contains(&account));
             assert!(sender.is_err() || sender == Ok(address(account)));
         }
-        assert_eq!(ahead.remembered.lock().len(), 19);
+        assert_eq!(ahead.cache.lock().len(), 19);
     }
 
     #[test]
     fn recovery_ahead_is_bounded_by_the_cache() {
         let transaction = sign(0, transfer(0, 9, 9));
-        let many = std::iter::repeat_n(&transaction, REMEMBERED.get() * 2);
+        let many = std::iter::repeat_n(&transaction, CACHE_SIZE.get() * 2);
         let mut looked_at = 0;
         let senders = Senders::default();
         senders.recover_ahead(many.inspect(|_| looked_at += 1));
-        assert_eq!(looked_at, REMEMBERED.get());
+        assert_eq!(looked_at, CACHE_SIZE.get());
     }
 }

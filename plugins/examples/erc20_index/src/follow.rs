@@ -19,7 +19,7 @@ const MAX_STEP: u64 = 1_024;
 /// blocks.
 const MAX_TRANSFERS: usize = 4_000;
 /// Number of records removed per batch when the index restarts.
-const REMOVED_AT_A_TIME: u64 = 5_000;
+const REMOVED_PER_BATCH: u64 = 5_000;
 
 type FollowContext = Context<Erc20Index>;
 
@@ -108,7 +108,7 @@ fn fingerprint(settings: &Settings) -> B256 {
 
 async fn remove_all(storage: &Storage) -> Result<(), Failure> {
     loop {
-        let page = storage.range(&[], None, REMOVED_AT_A_TIME).await?;
+        let page = storage.range(&[], None, REMOVED_PER_BATCH).await?;
         let mut batch = Batch::new();
         page.records.iter().for_each(|(key, _)| batch.delete(key));
         storage.commit(batch).await?;

@@ -32,12 +32,12 @@ use self::epochs::Link;
 use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, rewards, v1_masternodes};
 
 /// Epochs whose first block is cached: half a year on the public networks, with epochs of half an hour.
-const REMEMBERED_SWITCHES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+const SWITCH_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 /// Headers whose number and round are cached, about 90 bytes each: more than four epochs of 900.
-const REMEMBERED_LINKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+const LINK_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Blocks whose missed rounds are cached: at most 900 rounds of 144 bytes each, 4 MB.
-const REMEMBERED_MISSED: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+const MISSED_ROUND_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -149,9 +149,9 @@ impl Queries {
             engine,
             started_at: chain.head().header.number,
             chain,
-            switches: Mutex::new(LruCache::new(REMEMBERED_SWITCHES)),
-            links: Mutex::new(LruCache::new(REMEMBERED_LINKS)),
-            missed: Mutex::new(LruCache::new(REMEMBERED_MISSED)),
+            switches: Mutex::new(LruCache::new(SWITCH_CACHE_SIZE)),
+            links: Mutex::new(LruCache::new(LINK_CACHE_SIZE)),
+            missed: Mutex::new(LruCache::new(MISSED_ROUND_CACHE_SIZE)),
         })
     }
 

@@ -36,7 +36,7 @@ pub(super) fn ended_epoch(
     chain: &dyn ChainReader,
     signing: &SigningIndex,
 ) -> Result<EndedEpoch, RewardError> {
-    Walk { settings, chain, signing }.two_epoch_switches(header)
+    WindowBuilder { settings, chain, signing }.two_epoch_switches(header)
 }
 
 /// The counts for the rewards paid by this block.
@@ -46,11 +46,11 @@ pub(super) fn signature_counts(
     chain: &dyn ChainReader,
     signing: &SigningIndex,
 ) -> Result<SignatureCounts, RewardError> {
-    let walk = Walk { settings, chain, signing };
+    let builder = WindowBuilder { settings, chain, signing };
     let window = if header.number > settings.consensus.switch_block {
-        walk.two_epoch_switches(header)?.window
+        builder.two_epoch_switches(header)?.window
     } else {
-        walk.two_checkpoints(header)?
+        builder.two_checkpoints(header)?
     };
     Ok(window.map(|window| window.counts(settings, &window.masternodes)).unwrap_or_default())
 }
@@ -88,13 +88,13 @@ const fn is_counted(settings: &NativeSettings, number: u64) -> bool {
         || (number <= settings.consensus.switch_block && number < settings.heights.tip2019)
 }
 
-struct Walk<'a> {
+struct WindowBuilder<'a> {
     settings: &'a NativeSettings,
     chain: &'a dyn ChainReader,
     signing: &'a SigningIndex,
 }
 
-impl Walk<'_> {
+impl WindowBuilder<'_> {
     /// v1 (`docs/spec/chain.md` 4.3, left column): the epoch before the last one, with signatures from both; its
     /// masternodes are in the checkpoint before it.
     fn two_checkpoints(&self, header: &Header) -> Result<Option<Window>, RewardError> {

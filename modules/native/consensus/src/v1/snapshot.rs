@@ -29,7 +29,7 @@ pub(crate) const NONCE_DROP: B64 = B64::ZERO;
 /// Maximum number of masternodes before `tipIncreaseMasternodes` (1.4).
 const MAX_EARLY_MASTERNODES: usize = 18;
 /// Number of cached snapshots, as in the reference.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(128).unwrap();
+const SNAPSHOT_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 
 /// A vote that currently counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +160,7 @@ pub(crate) struct Snapshots {
     signers: Arc<SignerCache>,
     source: Arc<dyn MasternodeSource>,
     /// Locked for a look-up or an insertion only, never while a header or state is read.
-    remembered: Mutex<LruCache<B256, Arc<Snapshot>>>,
+    cache: Mutex<LruCache<B256, Arc<Snapshot>>>,
 }
 
 impl Snapshots {
@@ -169,7 +169,7 @@ impl Snapshots {
         signers: Arc<SignerCache>,
         source: Arc<dyn MasternodeSource>,
     ) -> Self {
-        Self { settings, signers, source, remembered: Mutex::new(LruCache::new(REMEMBERED)) }
+        Self { settings, signers, source, cache: Mutex::new(LruCache::new(SNAPSHOT_CACHE_SIZE)) }
     }
 
     /// The snapshot after `header`; `None` if the source of candidates has no state.
@@ -184,7 +184,7 @@ impl Snapshots {
         let mut pending = Vec::new();
         let mut current = Arc::new(header.clone());
         let mut snapshot = loop {
-            if let Some(found) = self.remembered.lock().get(&current.hash()) {
+            if let Some(found) = self.cache.lock().get(&current.hash()) {
                 break Snapshot::clone(found);
             }
             if current.number == 0 {
@@ -204,7 +204,7 @@ impl Snapshots {
             snapshot.apply(header, self.settings.consensus.epoch, creator)?;
         }
         let snapshot = Arc::new(snapshot);
-        self.remembered.lock().put(header.hash(), Arc::clone(&snapshot));
+        self.cache.lock().put(header.hash(), Arc::clone(&snapshot));
         Ok(Some(snapshot))
     }
 

@@ -44,9 +44,9 @@ use super::{
 
 /// Blocks whose epoch is cached: more than four epochs of 900, so that verification never walks far. An entry is a hash
 /// and a pointer.
-const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+const BLOCK_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Cached lists of candidates; one per gap block, some hundred addresses each.
-const REMEMBERED_SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+const SNAPSHOT_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
 /// The rules of engine v2. All its caches are keyed by block hash and can be recomputed from the chain passed to each
 /// call.
@@ -79,9 +79,9 @@ impl V2Engine {
             signers,
             source,
             signing,
-            epochs: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)),
-            snapshots: Mutex::new(LruCache::new(REMEMBERED_SNAPSHOTS)),
-            committed: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)),
+            epochs: Mutex::new(LruCache::new(BLOCK_CACHE_SIZE)),
+            snapshots: Mutex::new(LruCache::new(SNAPSHOT_CACHE_SIZE)),
+            committed: Mutex::new(LruCache::new(BLOCK_CACHE_SIZE)),
         }
     }
 

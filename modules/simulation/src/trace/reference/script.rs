@@ -51,15 +51,15 @@ pub(super) struct ScriptTracer {
     /// Number of frames that have begun and not ended.
     open: usize,
     /// The stacks and memories of open frames that were sent to the script.
-    shown: Vec<ShownFrame>,
+    sent: Vec<SentFrame>,
     /// Total length of their stacks, words.
-    shown_words: usize,
+    sent_words: usize,
     failure: Option<ScriptError>,
 }
 
 /// A frame as last sent to the script.
 #[derive(Default)]
-struct ShownFrame {
+struct SentFrame {
     stack: Vec<U256>,
     /// Offset and length of the memory that the last instruction may have written.
     written: Option<(usize, usize)>,
@@ -67,8 +67,8 @@ struct ShownFrame {
 
 impl ScriptTracer {
     pub(super) fn new(script: Script, run: ScriptRun) -> Self {
-        let (events, shown) = (Vec::new(), Vec::new());
-        Self { script, run, events, bytes: 0, step: None, open: 0, shown, shown_words: 0, failure: None }
+        let (events, sent) = (Vec::new(), Vec::new());
+        Self { script, run, events, bytes: 0, step: None, open: 0, sent, sent_words: 0, failure: None }
     }
 
     fn push(&mut self, event: Event) {
@@ -107,8 +107,8 @@ impl ScriptTracer {
 
     /// Removes the data of frames beyond this number.
     fn close_frames(&mut self, open: usize) {
-        for frame in self.shown.drain(open.min(self.shown.len())..) {
-            self.shown_words = self.shown_words.saturating_sub(frame.stack.len());
+        for frame in self.sent.drain(open.min(self.sent.len())..) {
+            self.sent_words = self.sent_words.saturating_sub(frame.stack.len());
         }
     }
 
@@ -123,8 +123,8 @@ impl ScriptTracer {
     fn facts(&mut self, step: &Step<'_>) -> StepFacts {
         let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);
         self.close_frames(step.depth);
-        while self.shown.len() < step.depth {
-            self.shown.push(ShownFrame::default());
+        while self.sent.len() < step.depth {
+            self.sent.push(SentFrame::default());
             let (caller, address, value) = (step.caller, step.contract, step.value);
             self.push(Event::Call(CallFacts { depth, caller, address, value, input: step.input.clone() }));
         }
@@ -138,20 +138,20 @@ impl ScriptTracer {
             memory: step.memory.len() as u64,
             ..StepFacts::default()
         };
-        let Some(shown) = self.shown.last_mut() else { return facts };
-        let kept = shown.stack.iter().zip(step.stack).take_while(|(before, now)| before == now).count();
+        let Some(sent) = self.sent.last_mut() else { return facts };
+        let kept = sent.stack.iter().zip(step.stack).take_while(|(before, now)| before == now).count();
         let above = step.stack.get(kept..).unwrap_or_default();
-        self.shown_words = (self.shown_words + step.stack.len()).saturating_sub(shown.stack.len());
-        shown.stack.truncate(kept);
-        shown.stack.extend_from_slice(above);
+        self.sent_words = (self.sent_words + step.stack.len()).saturating_sub(sent.stack.len());
+        sent.stack.truncate(kept);
+        sent.stack.extend_from_slice(above);
         (facts.kept, facts.pushed) = (u32::try_from(kept).unwrap_or_default(), above.to_vec());
-        if let Some((offset, length)) = shown.written.take() {
+        if let Some((offset, length)) = sent.written.take() {
             let end = offset.saturating_add(length).min(step.memory.len());
             if let Some(bytes) = step.memory.get(offset..end).filter(|bytes| !bytes.is_empty()) {
                 facts.writes.push(Write { offset: offset as u64, bytes: Bytes::copy_from_slice(bytes) });
             }
         }
-        shown.written = written(step);
+        sent.written = written(step);
         facts
     }
 }
@@ -249,7 +249,7 @@ impl Tracer for ScriptTracer {
 
     fn held_bytes(&self) -> usize {
         // The request accounts for the memory of the process. A stack grows by doubling.
-        self.bytes + 2 * size_of::<U256>() * self.shown_words
+        self.bytes + 2 * size_of::<U256>() * self.sent_words
     }
 
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
