@@ -22,7 +22,7 @@ const BURST: Duration = Duration::from_secs(1);
 const BULK_RESERVE: i128 = 4;
 /// Time after which a waiting bulk message gets the priority of an answer: a peer with many requests can delay bulk
 /// messages, but not block them.
-const BULK_PATIENCE: Duration = Duration::from_secs(5);
+const MAX_BULK_WAIT: Duration = Duration::from_secs(5);
 /// Maximum sleep before a bucket is checked again: other connections may have used its bytes.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
@@ -234,7 +234,7 @@ impl BandwidthShare {
     /// Waits until a message of this priority, queued at `since`, may be sent. Cancel safe.
     pub async fn upload(&self, priority: Priority, since: Instant) {
         loop {
-            let is_patient = priority == Priority::Bulk && since.elapsed() < BULK_PATIENCE;
+            let is_patient = priority == Priority::Bulk && since.elapsed() < MAX_BULK_WAIT;
             let floor: fn(&Bucket) -> i128 = if is_patient { Bucket::bulk_floor } else { |_| 0 };
             match self.wait(|buckets| buckets.upload.as_ref(), floor) {
                 Duration::ZERO => return,

@@ -30,7 +30,7 @@ pub use budget::{Payload, ReceiveBudget};
 /// Time limit for writing one frame.
 const WRITE_LIMIT: Duration = Duration::from_secs(20);
 /// Time limit for sending Disconnect.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
 /// Maximum number of frames that wait for the socket.
@@ -145,7 +145,7 @@ where
     };
     // The driver has dropped its end of the channel. Write what is left, for example a Disconnect.
     if !matches!(end, ConnectionEnd::Eof | ConnectionEnd::Io(_)) {
-        let _ = timeout(FAREWELL_LIMIT, writing).await;
+        let _ = timeout(DISCONNECT_TIMEOUT, writing).await;
     }
     end
 }

@@ -20,7 +20,7 @@ use crate::{
 /// Where UPnP devices listen for searches.
 const SSDP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(239, 255, 255, 250)), 1900);
 /// Time for the mappings to be removed.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(3);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Times of the mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl PortKeeper {
     pub async fn stop(mut self) {
         // Fails only if the task has already ended.
         let _ = self.stop.send(());
-        if timeout(FAREWELL_LIMIT, &mut self.task).await.is_err() {
+        if timeout(REMOVAL_TIMEOUT, &mut self.task).await.is_err() {
             tracing::warn!("the router did not remove the mapped ports in time; they will expire");
             self.task.abort();
         }

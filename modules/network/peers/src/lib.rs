@@ -13,5 +13,5 @@ mod reputation;
 mod slots;
 
 pub use dialer::{Dial, Dialer, DialerSettings};
-pub use reputation::{Fault, Reputation, ReputationSettings, Standing, StoredBan};
+pub use reputation::{Fault, FaultOutcome, Reputation, ReputationSettings, StoredBan};
 pub use slots::{Connection, Refusal, SlotSettings, Slots};

@@ -39,7 +39,7 @@ impl Fault {
 
 /// The consequence of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum FaultOutcome {
     /// The connection remains.
     Kept,
     /// The connection is ended; the peer may reconnect.
@@ -133,15 +133,15 @@ impl Reputation {
 
     /// Records a fault of a peer at an address. `is_protected` is true for static and trusted peers, which are not
     /// banned.
-    pub fn report(&mut self, node: NodeId, ip: IpAddr, fault: Fault, is_protected: bool, now: u64) -> Standing {
+    pub fn report(&mut self, node: NodeId, ip: IpAddr, fault: Fault, is_protected: bool, now: u64) -> FaultOutcome {
         let of_node = self.add_debt(Subject::Node(node), fault.points(), now);
         // Several nodes can share an address. The address gets the same debt, but is banned only together with a node.
         let debt = of_node.max(self.add_debt(address_subject(ip), fault.points(), now));
         if debt >= self.settings.ban_at && !is_protected {
             let length = self.ban(Subject::Node(node), now).max(self.ban(address_subject(ip), now));
-            return Standing::Banned(Duration::from_secs(length));
+            return FaultOutcome::Banned(Duration::from_secs(length));
         }
-        if of_node >= self.settings.cut_at { Standing::Cut } else { Standing::Kept }
+        if of_node >= self.settings.cut_at { FaultOutcome::Cut } else { FaultOutcome::Kept }
     }
 
     /// Returns whether connections from and to a node or its address are banned. Do not call it for static and trusted
@@ -255,14 +255,14 @@ mod tests {
     #[test]
     fn small_faults_disconnect_first_and_ban_later_and_rare_ones_do_nothing() {
         let mut all = reputation();
-        let standings: Vec<Standing> =
+        let outcomes: Vec<FaultOutcome> =
             (0..10).map(|_| all.report(id(1), ip(1), Fault::NoAnswer, false, 1000)).collect();
-        assert_eq!(standings[3], Standing::Kept);
-        assert_eq!(standings[4], Standing::Cut);
-        assert_eq!(standings[9], Standing::Banned(Duration::from_secs(600)));
+        assert_eq!(outcomes[3], FaultOutcome::Kept);
+        assert_eq!(outcomes[4], FaultOutcome::Cut);
+        assert_eq!(outcomes[9], FaultOutcome::Banned(Duration::from_secs(600)));
 
         for hour in 0..100 {
-            assert_eq!(all.report(id(2), ip(2), Fault::NoAnswer, false, hour * 3600), Standing::Kept);
+            assert_eq!(all.report(id(2), ip(2), Fault::NoAnswer, false, hour * 3600), FaultOutcome::Kept);
         }
     }
 
@@ -271,8 +271,8 @@ mod tests {
         let mut all = reputation();
         let mut now = 1000;
         for minutes in [10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440] {
-            let standing = all.report(id(1), ip(1), Fault::InvalidBlock, false, now);
-            assert_eq!(standing, Standing::Banned(Duration::from_secs(minutes * MINUTE)));
+            let outcome = all.report(id(1), ip(1), Fault::InvalidBlock, false, now);
+            assert_eq!(outcome, FaultOutcome::Banned(Duration::from_secs(minutes * MINUTE)));
             assert!(all.is_banned(Some(&id(1)), ip(9), now) && all.is_banned(None, ip(1), now));
             assert!(!all.is_banned(Some(&id(2)), ip(9), now));
             now += minutes * MINUTE;
@@ -284,7 +284,7 @@ mod tests {
     fn protected_peers_are_disconnected_and_not_banned() {
         let mut all = reputation();
         for _ in 0..5 {
-            assert_eq!(all.report(id(1), ip(1), Fault::InvalidBlock, true, 1000), Standing::Cut);
+            assert_eq!(all.report(id(1), ip(1), Fault::InvalidBlock, true, 1000), FaultOutcome::Cut);
         }
         assert!(!all.is_banned(Some(&id(1)), ip(1), 1000));
     }
@@ -301,7 +301,7 @@ mod tests {
         assert!(after.is_banned(Some(&id(1)), ip(9), 1001) && after.is_banned(None, ip(1), 1001));
         assert_eq!(
             after.report(id(1), ip(1), Fault::InvalidBlock, false, 2000),
-            Standing::Banned(Duration::from_secs(1200))
+            FaultOutcome::Banned(Duration::from_secs(1200))
         );
     }
 

@@ -41,7 +41,7 @@ use crate::transactions::{self, GossipItem, TransactionGossip};
 /// Maximum number of pending requests to disconnect of one connection.
 const MAX_DISCONNECTS: usize = 4;
 /// Time between two checks whether the files must be written.
-const KEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
+const SAVE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// An event or a request for the actor.
 pub(crate) enum Input {
@@ -146,7 +146,7 @@ pub(crate) struct NetworkActor {
     links: HashMap<ConnectionId, Link>,
     /// Lookups of static nodes without a known address.
     resolving: HashMap<u64, NodeId>,
-    keep_at: Duration,
+    save_at: Duration,
 }
 
 impl NetworkActor {
@@ -164,7 +164,7 @@ impl NetworkActor {
             log: ProgressLog::default(),
             links: HashMap::new(),
             resolving: HashMap::new(),
-            keep_at: clock.now + KEEP_INTERVAL,
+            save_at: clock.now + SAVE_INTERVAL,
             parts,
         }
     }
@@ -249,7 +249,7 @@ impl NetworkActor {
         if let Some(peers) = self.switchboard.changed_peers() {
             self.parts.published.set_peers(peers);
         }
-        let mut wakes_at = self.switchboard.wakes_at(clock).min(self.keep_at);
+        let mut wakes_at = self.switchboard.wakes_at(clock).min(self.save_at);
         if let Some(discovery) = &self.discovery {
             wakes_at = wakes_at.min(discovery.wakes_at());
         }
@@ -294,7 +294,7 @@ impl NetworkActor {
             }
             Action::Tell(event) => self.parts.bus.publish(event),
             // One event for each ban.
-            Action::KeepBans => {
+            Action::SaveBans => {
                 self.parts.context.traffic.count_ban();
                 self.parts.folder.keep_bans(&self.switchboard.bans(clock));
             }
@@ -444,7 +444,7 @@ impl NetworkActor {
     }
 
     fn keep_files(&mut self, clock: Clock) {
-        self.keep_at = clock.now + KEEP_INTERVAL;
+        self.save_at = clock.now + SAVE_INTERVAL;
         self.parts.folder.keep_bans(&self.switchboard.bans(clock));
         if let Some(discovery) = &self.discovery {
             self.parts.folder.keep_nodes(&discovery.nodes_to_keep(clock));
@@ -535,7 +535,7 @@ impl NetworkActor {
                 if let Some(discovery) = &mut self.discovery {
                     discovery.tick(clock);
                 }
-                if clock.now >= self.keep_at {
+                if clock.now >= self.save_at {
                     self.keep_files(clock);
                 }
             }

@@ -35,7 +35,7 @@ pub(crate) const PROTOCOL: &str = "eth";
 /// Time limit for a dial.
 const DIAL_LIMIT: Duration = Duration::from_secs(15);
 /// Time limit for sending Disconnect.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts to report the end of a connection to a busy actor.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -317,7 +317,7 @@ async fn run_session(
     };
     drop(task);
     // The last messages are written, within a time limit.
-    let _ = timeout(FAREWELL_LIMIT, driving).await;
+    let _ = timeout(DISCONNECT_TIMEOUT, driving).await;
     over
 }
 

@@ -55,7 +55,7 @@ const MAX_CHOSEN_PORTS: usize = 16;
 /// Time limit for the actor to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(3);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
 
@@ -262,7 +262,7 @@ impl Network {
         let mut connections = std::mem::take(&mut *running.parts.tasks());
         let farewell = async { while connections.join_next().await.is_some() {} };
         // Connections that have not ended by then are dropped.
-        let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
+        let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, farewell).await;
         self.published.set_node(None);
         has_stopped
     }

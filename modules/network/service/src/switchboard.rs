@@ -9,7 +9,7 @@ use tenon_api::BlockNumber;
 use tenon_api::messages::{PeerChain, PeerChange, PeerChanged, PeerInfo};
 use tenon_network_discovery::Clock;
 use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
-use tenon_network_peers::{Connection, Dial, Dialer, Fault, Reputation, Slots, Standing, StoredBan};
+use tenon_network_peers::{Connection, Dial, Dialer, Fault, FaultOutcome, Reputation, Slots, StoredBan};
 use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_wire::Status;
 
@@ -29,7 +29,7 @@ pub(crate) enum Action {
     /// Publish an event.
     Tell(PeerChanged),
     /// The bans have changed: write their file.
-    KeepBans,
+    SaveBans,
 }
 
 /// One connection.
@@ -202,12 +202,12 @@ impl Switchboard {
         let ip = row.remote.ip();
         let is_protected = self.slots.is_protected(&node);
         match self.reputation.report(node, ip, fault, is_protected, clock.unix) {
-            Standing::Kept => {}
-            Standing::Cut => self.close_all(&node, DisconnectReason::REQUESTED),
-            Standing::Banned(length) => {
+            FaultOutcome::Kept => {}
+            FaultOutcome::Cut => self.close_all(&node, DisconnectReason::REQUESTED),
+            FaultOutcome::Banned(length) => {
                 tracing::info!(peer = node.short(), %ip, seconds = length.as_secs(), ?fault, "peer banned");
                 self.close_all(&node, DisconnectReason::REQUESTED);
-                self.actions.push_back(Action::KeepBans);
+                self.actions.push_back(Action::SaveBans);
             }
         }
     }

@@ -81,14 +81,14 @@ impl BlockQueue {
     }
 
     /// Returns the blocks whose bodies to request from a peer, at most `max`: the first ones that were not requested
-    /// yet. If the first missing body has been requested from another peer for longer than `patience`, that peer's
+    /// yet. If the first missing body has been requested from another peer for longer than `reassign_after`, that peer's
     /// outstanding bodies are requested again.
     pub(crate) fn assign(
         &mut self,
         peer: NodeId,
         max: usize,
         now: Duration,
-        patience: Duration,
+        reassign_after: Duration,
         is_usable: impl Fn(&SealedHeader) -> bool,
     ) -> Vec<(u64, B256)> {
         let first_wait = self.slots.iter().find_map(|slot| match slot.body {
@@ -96,7 +96,7 @@ impl BlockQueue {
             Body::Missing => Some((peer, now)),
             Body::Here(_) => None,
         });
-        let late = first_wait.filter(|(by, at)| *by != peer && now >= *at + patience).map(|(by, _)| by);
+        let late = first_wait.filter(|(by, at)| *by != peer && now >= *at + reassign_after).map(|(by, _)| by);
         if late.is_none() && self.body_bytes >= MAX_BODY_BYTES {
             return Vec::new();
         }

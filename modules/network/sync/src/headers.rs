@@ -150,12 +150,12 @@ impl HeaderChain {
     }
 
     /// A segment to request from a peer with blocks up to `reach`: one that was not requested, or whose answer takes longer than
-    /// `patience`. It is recorded as requested.
-    pub(crate) fn assign(&mut self, peer: NodeId, reach: u64, now: Duration, patience: Duration) -> Option<u64> {
+    /// `reassign_after`. It is recorded as requested.
+    pub(crate) fn assign(&mut self, peer: NodeId, reach: u64, now: Duration, reassign_after: Duration) -> Option<u64> {
         let is_open = |segment: &&mut Segment| {
             let is_wanted = match segment.asked {
                 None => true,
-                Some((asked, at)) => asked != peer && now >= at + patience,
+                Some((asked, at)) => asked != peer && now >= at + reassign_after,
             };
             segment.headers.is_none() && segment.last <= reach && is_wanted
         };

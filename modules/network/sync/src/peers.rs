@@ -223,7 +223,7 @@ fn take_late<T: Clone>(
 
 /// An overdue request.
 #[derive(Clone, Debug)]
-pub(crate) enum Overdue {
+pub(crate) enum OverdueRequest {
     /// `None` if the answer is no longer wanted.
     Headers(Option<HeaderPurpose>),
     /// Empty if the answer is no longer wanted.
@@ -247,13 +247,13 @@ impl Peers {
     }
 
     /// Ends the requests whose answers are overdue, and returns them.
-    pub(crate) fn take_overdue(&mut self, now: Duration) -> Vec<(NodeId, Overdue)> {
+    pub(crate) fn take_overdue(&mut self, now: Duration) -> Vec<(NodeId, OverdueRequest)> {
         let mut overdue = Vec::new();
         for (id, peer) in &mut self.0 {
             if peer.headers.as_ref().is_some_and(|open| open.is_due(now))
                 && let Some(open) = peer.headers.take()
             {
-                overdue.push((*id, Overdue::Headers(open.is_wanted.then_some(open.what))));
+                overdue.push((*id, OverdueRequest::Headers(open.is_wanted.then_some(open.what))));
                 peer.overdue_headers.push(open);
                 peer.pause(now);
             }
@@ -261,7 +261,7 @@ impl Peers {
                 && let Some(open) = peer.bodies.take()
             {
                 let wanted = if open.is_wanted { open.what.clone() } else { Vec::new() };
-                overdue.push((*id, Overdue::Bodies(wanted)));
+                overdue.push((*id, OverdueRequest::Bodies(wanted)));
                 peer.overdue_bodies.push(open);
                 peer.pause(now);
             }

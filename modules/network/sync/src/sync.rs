@@ -13,15 +13,15 @@ use tenon_network_wire::{Announced, HeaderOrigin, HeaderRequest};
 use crate::cycle::{Cycle, Stage, Step};
 use crate::fetcher::{Fetcher, Wanted};
 use crate::headers::{FillProblem, Mismatch, SEGMENT};
-use crate::peers::{HeaderPurpose, Open, Overdue, Peers, request};
+use crate::peers::{HeaderPurpose, Open, OverdueRequest, Peers, request};
 use crate::port::{Action, CheckedBody, LocalChain, SyncRequest};
 
 /// Pause before the next cycle after a failure of this node.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
 /// A request that takes longer than this number of round trips is sent to another peer, too.
-const PATIENCE_ROUND_TRIPS: u32 = 4;
+const REASSIGN_ROUND_TRIPS: u32 = 4;
 /// Minimum time before a request is sent to another peer, too.
-const MIN_PATIENCE: Duration = Duration::from_millis(400);
+const MIN_REASSIGN_TIME: Duration = Duration::from_millis(400);
 
 /// Progress of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -375,26 +375,26 @@ impl ChainSync {
     pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let pause = (self.not_before > now).then_some(self.not_before);
         // While a cycle runs, requests that take long are repeated to other peers.
-        let patience = self.cycle.as_ref().map(|_| now + MIN_PATIENCE / 2);
-        [self.peers.wakes_at(now), self.fetcher.wakes_at(now), pause, patience].into_iter().flatten().min()
+        let reassign_at = self.cycle.as_ref().map(|_| now + MIN_REASSIGN_TIME / 2);
+        [self.peers.wakes_at(now), self.fetcher.wakes_at(now), pause, reassign_at].into_iter().flatten().min()
     }
 
-    fn expire(&mut self, peer: NodeId, overdue: Overdue) {
+    fn expire(&mut self, peer: NodeId, overdue: OverdueRequest) {
         match overdue {
-            Overdue::Headers(Some(HeaderPurpose::Announced { hash, .. })) => self.fetcher.missed(peer, &hash),
-            Overdue::Headers(Some(HeaderPurpose::Fill { first })) => {
+            OverdueRequest::Headers(Some(HeaderPurpose::Announced { hash, .. })) => self.fetcher.missed(peer, &hash),
+            OverdueRequest::Headers(Some(HeaderPurpose::Fill { first })) => {
                 if let Some(Stage::Download(headers)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) {
                     headers.release(peer, first);
                 }
                 self.blame(peer, Fault::NoAnswer, "no headers in time");
             }
-            Overdue::Headers(_) => {
+            OverdueRequest::Headers(_) => {
                 if self.cycle.as_ref().is_some_and(|cycle| cycle.source == peer) {
                     self.fail_cycle(None);
                 }
                 self.blame(peer, Fault::NoAnswer, "no headers in time");
             }
-            Overdue::Bodies(hashes) => {
+            OverdueRequest::Bodies(hashes) => {
                 if let [(_, hash)] = hashes[..]
                     && self.fetcher.header_of(&hash).is_some()
                 {
@@ -472,9 +472,9 @@ impl ChainSync {
         let Stage::Download(headers) = &mut cycle.stage else { return };
         let mut missing_everywhere = cycle.blocks.first_missing();
         for (id, peer) in &mut self.peers.0 {
-            let patience = (peer.round_trip * PATIENCE_ROUND_TRIPS).max(MIN_PATIENCE);
+            let reassign_after = (peer.round_trip * REASSIGN_ROUND_TRIPS).max(MIN_REASSIGN_TIME);
             if peer.is_free_for_headers(now)
-                && let Some(first) = headers.assign(*id, peer.number.unwrap_or_default(), now, patience)
+                && let Some(first) = headers.assign(*id, peer.number.unwrap_or_default(), now, reassign_after)
             {
                 let purpose = HeaderPurpose::Fill { first };
                 peer.headers = Some(Open::new(purpose, now));
@@ -487,7 +487,7 @@ impl ChainSync {
                 let lacking = &peer.lacking;
                 let number = peer.number.unwrap_or_default();
                 let is_usable = |header: &SealedHeader| header.number <= number && !lacking.contains(&header.hash());
-                let hashes = cycle.blocks.assign(*id, peer.body_count, now, patience, is_usable);
+                let hashes = cycle.blocks.assign(*id, peer.body_count, now, reassign_after, is_usable);
                 if !hashes.is_empty() {
                     peer.bodies = Some(Open::new(hashes.clone(), now));
                     let request = SyncRequest::Bodies(hashes.into_iter().map(|(_, hash)| hash).collect());

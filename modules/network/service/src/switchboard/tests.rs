@@ -111,7 +111,7 @@ fn faults_cut_and_ban_and_the_ban_is_kept() {
     board.fault(1, Fault::Malformed, CLOCK);
     assert_eq!(actions(&mut board), [close(1)]);
     board.fault(1, Fault::InvalidBlock, CLOCK);
-    assert_eq!(actions(&mut board), [close(1), Action::KeepBans]);
+    assert_eq!(actions(&mut board), [close(1), Action::SaveBans]);
     board.ended(1, "");
     assert_eq!(connect(&mut board, 2, 1), Err(DisconnectReason::USELESS_PEER));
     assert_eq!(board.bans(CLOCK).len(), 2);
@@ -219,7 +219,7 @@ proptest! {
                 match action {
                     Action::Tell(event) => told += if event.is_connected { 1 } else { -1 },
                     Action::Close { connection, .. } => prop_assert!(board.rows.contains_key(&connection)),
-                    Action::KeepBans => {}
+                    Action::SaveBans => {}
                 }
             }
             let peers = board.peers();
