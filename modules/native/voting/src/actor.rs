@@ -17,8 +17,8 @@ use tenon_native_consensus::{
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
-use crate::early::{Early, MAX_ROUNDS_AHEAD};
-use crate::proposer::{self, Proposer, Turn};
+use crate::early::{EarlyMessages, MAX_ROUNDS_AHEAD};
+use crate::proposer::{self, Proposer, RoundDecision};
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
@@ -82,7 +82,7 @@ pub(crate) struct VotingActor {
     /// The voting state at the start. If this run did not sign a message of a later round that has this node's
     /// signature, another node did.
     at_start: VotingState,
-    early: Early,
+    early: EarlyMessages,
     proposer: Proposer,
     /// Messages of peers that were processed, by kind.
     seen: [LruCache<B256, ()>; 3],
@@ -123,7 +123,7 @@ impl VotingActor {
             is_syncing: false,
             kept: VotingState::default(),
             at_start: VotingState::default(),
-            early: Early::default(),
+            early: EarlyMessages::default(),
             proposer: Proposer::default(),
             seen: [LruCache::new(SEEN), LruCache::new(SEEN), LruCache::new(SEEN)],
             sent: LruCache::new(SEEN),
@@ -337,7 +337,7 @@ impl VotingActor {
 
     /// The messages that arrived too early.
     #[cfg(test)]
-    pub(crate) const fn early(&self) -> &Early {
+    pub(crate) const fn early(&self) -> &EarlyMessages {
         &self.early
     }
 
@@ -530,12 +530,12 @@ impl VotingActor {
             return;
         }
         match self.proposer.next_step(&self.ports, &*key, state, now) {
-            Ok(Turn::Nothing) => {}
-            Ok(Turn::Wait(wait)) => {
+            Ok(RoundDecision::Nothing) => {}
+            Ok(RoundDecision::Wait(wait)) => {
                 self.planned = Some(now + wait);
                 self.later(wait, Input::TryPropose);
             }
-            Ok(Turn::Propose(parent, draft)) => {
+            Ok(RoundDecision::Propose(parent, draft)) => {
                 let round = state.round;
                 let noted = VotingState { highest_proposed_round: round, ..state.clone() };
                 if let Some(replica) = &mut self.replica {

@@ -20,13 +20,13 @@ pub(crate) const MAX_ROUNDS_AHEAD: u64 = 20;
 /// Messages that arrived too early. A repeated message is stored once. When a queue is full, its oldest message is
 /// removed; when a signer has reached its share, the signer's oldest message is removed.
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct EarlyMessages {
     votes: VecDeque<(Address, Vote)>,
     timeouts: VecDeque<(Address, Timeout)>,
     sync_infos: VecDeque<SyncInfo>,
 }
 
-impl Early {
+impl EarlyMessages {
     pub(crate) fn keep_vote(&mut self, signer: Address, vote: Vote) {
         push_of(&mut self.votes, signer, vote);
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn messages_are_returned_once_when_their_block_or_round_has_arrived() {
-        let mut early = Early::default();
+        let mut early = EarlyMessages::default();
         for (round, block) in [(3, 1), (4, 2), (5, 3), (9, 4)] {
             early.keep_vote(signer(1), vote(round, block));
         }
@@ -145,7 +145,7 @@ mod tests {
     /// An honest node repeats its timeout until the round is over.
     #[test]
     fn a_repeated_message_is_kept_once() {
-        let mut early = Early::default();
+        let mut early = EarlyMessages::default();
         for round in 0..MAX_OF_SIGNER as u64 {
             for _ in 0..3 {
                 early.keep_timeout(signer(1), Timeout { round, ..Timeout::default() });
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_oldest_message_is_removed_when_the_queue_is_full() {
-        let mut early = Early::default();
+        let mut early = EarlyMessages::default();
         for round in 0..3_000 {
             early.keep_vote(signer(round % 250), vote(round, 1));
         }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn many_messages_of_a_signer_remove_only_its_own() {
-        let mut early = Early::default();
+        let mut early = EarlyMessages::default();
         early.keep_vote(signer(1), vote(3, 1));
         for round in 0..3_000 {
             early.keep_vote(signer(2), vote(round, 2));

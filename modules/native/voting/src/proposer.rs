@@ -23,7 +23,7 @@ pub(crate) struct Proposer {
 }
 
 /// The decision about the current round.
-pub(crate) enum Turn {
+pub(crate) enum RoundDecision {
     /// Nothing to do in this round, as far as this node knows.
     Nothing,
     /// The block is due after this time.
@@ -43,15 +43,15 @@ impl Proposer {
         key: &dyn BlockSigner,
         state: &VotingState,
         now: Duration,
-    ) -> Result<Turn, V2Error> {
+    ) -> Result<RoundDecision, V2Error> {
         let certified = state.highest_quorum.block;
         if state.round <= state.highest_proposed_round {
-            return Ok(Turn::Nothing);
+            return Ok(RoundDecision::Nothing);
         }
         if self.not_mine == Some((state.round, certified.hash)) {
-            return Ok(Turn::Nothing);
+            return Ok(RoundDecision::Nothing);
         }
-        let Some(parent) = ports.chain.header(certified.hash)? else { return Ok(Turn::Nothing) };
+        let Some(parent) = ports.chain.header(certified.hash)? else { return Ok(RoundDecision::Nothing) };
         let engine = ports.engine.v2();
         let period = engine.consensus().at_round(state.round).mine_period;
         let due = Duration::from_secs(parent.timestamp.saturating_add(period));
@@ -66,11 +66,11 @@ impl Proposer {
         match prepared {
             Err(V2Error::NotLeader) => {
                 self.not_mine = Some((state.round, certified.hash));
-                Ok(Turn::Nothing)
+                Ok(RoundDecision::Nothing)
             }
             Err(error) => Err(error),
-            Ok(_) if now < due => Ok(Turn::Wait(due - now)),
-            Ok(header) => Ok(Turn::Propose(parent, Box::new(header))),
+            Ok(_) if now < due => Ok(RoundDecision::Wait(due - now)),
+            Ok(header) => Ok(RoundDecision::Propose(parent, Box::new(header))),
         }
     }
 }

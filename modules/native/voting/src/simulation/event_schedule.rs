@@ -15,14 +15,14 @@ pub(super) struct Planned {
 
 /// All planned events.
 #[derive(Default)]
-pub(super) struct Agenda {
+pub(super) struct EventSchedule {
     /// Those of the current millisecond.
     now: VecDeque<Planned>,
     time: u64,
     later: BTreeMap<u64, Vec<Planned>>,
 }
 
-impl Agenda {
+impl EventSchedule {
     /// Plans an event for the current millisecond or a later one.
     pub(super) fn add(&mut self, time: u64, planned: Planned) {
         if time <= self.time && !self.now.is_empty() {

@@ -157,8 +157,8 @@ impl World {
     }
 
     fn lie_to_all(&mut self, who: usize, message: &RoundMessage) {
-        let (spoken, _) = self.spoken.of(message);
-        self.broadcast(who, &spoken, false);
+        let (sent, _) = self.sent_messages.of(message);
+        self.broadcast(who, &sent, false);
     }
 
     /// One masternode's signature, repeated often enough for a quorum.

@@ -26,7 +26,7 @@ pub(super) enum Message {
 }
 
 /// A vote, a timeout or certificates that were sent at least once. All nodes share the value.
-pub(super) struct Spoken {
+pub(super) struct SentMessage {
     /// Messages are numbered in the order in which they were sent first.
     pub(super) number: usize,
     /// Hash of the message.
@@ -38,28 +38,28 @@ pub(super) struct Spoken {
 
 /// All messages of the voting.
 #[derive(Default)]
-pub(super) struct AllSpoken {
-    by_hash: HashMap<B256, Arc<Spoken>>,
+pub(super) struct SentMessages {
+    by_hash: HashMap<B256, Arc<SentMessage>>,
 }
 
-impl AllSpoken {
+impl SentMessages {
     /// The shared form of a message, and whether it is new.
-    pub(super) fn of(&mut self, message: &RoundMessage) -> (Arc<Spoken>, bool) {
+    pub(super) fn of(&mut self, message: &RoundMessage) -> (Arc<SentMessage>, bool) {
         let (number, hash) = (self.by_hash.len(), keccak256(&message.payload));
         let mut is_new = false;
-        let spoken = self.by_hash.entry(hash).or_insert_with(|| {
+        let sent = self.by_hash.entry(hash).or_insert_with(|| {
             is_new = true;
-            Arc::new(Spoken { number, hash, block: block_of(message), message: message.clone() })
+            Arc::new(SentMessage { number, hash, block: block_of(message), message: message.clone() })
         });
-        (Arc::clone(spoken), is_new)
+        (Arc::clone(sent), is_new)
     }
 }
 
 /// A set of messages: one bit for each.
 #[derive(Default)]
-pub(super) struct Heard(Vec<u64>);
+pub(super) struct MessageSet(Vec<u64>);
 
-impl Heard {
+impl MessageSet {
     /// Adds a message. Returns whether it is new.
     pub(super) fn insert(&mut self, number: usize) -> bool {
         let (place, bit) = (number / 64, 1 << (number % 64));
@@ -82,7 +82,7 @@ pub(super) struct Link {
     /// Arrival time of the last message in each direction: a connection preserves the order of messages.
     arrives: [u64; 2],
     /// The messages that each end knows the other one to have.
-    known: [Heard; 2],
+    known: [MessageSet; 2],
 }
 
 impl Link {
@@ -192,11 +192,11 @@ impl World {
         }
     }
 
-    fn say(&mut self, from: usize, link: usize, spoken: &Arc<Spoken>) {
+    fn say(&mut self, from: usize, link: usize, sent: &Arc<SentMessage>) {
         if let Some((time, connection)) = self.arrival(from, link, true) {
             let to = self.links.links[link].other(from);
             let link = u32::try_from(link).unwrap();
-            self.at(time, to, Event::Hears { link, connection, spoken: Arc::clone(spoken) });
+            self.at(time, to, Event::Hears { link, connection, sent: Arc::clone(sent) });
         }
     }
 
@@ -206,22 +206,22 @@ impl World {
     }
 
     /// Sends a message to the peers that do not have it, or to all.
-    pub(super) fn broadcast(&mut self, who: usize, spoken: &Arc<Spoken>, is_for_all: bool) {
+    pub(super) fn broadcast(&mut self, who: usize, sent: &Arc<SentMessage>, is_for_all: bool) {
         for place in 0..self.links.of[who].len() {
             let (_, number) = self.links.of[who][place];
             let link = &mut self.links.links[number];
             let end = link.place(who);
-            if link.is_up && (link.known[end].insert(spoken.number) || is_for_all) {
-                self.say(who, number, spoken);
+            if link.is_up && (link.known[end].insert(sent.number) || is_for_all) {
+                self.say(who, number, sent);
             }
         }
     }
 
     /// Notes that the peer at the other end of a link has a message.
-    pub(super) fn peer_has(&mut self, who: usize, link: usize, spoken: &Spoken) {
+    pub(super) fn peer_has(&mut self, who: usize, link: usize, sent: &SentMessage) {
         let link = &mut self.links.links[link];
         let end = link.place(who);
-        link.known[end].insert(spoken.number);
+        link.known[end].insert(sent.number);
     }
 
     pub(super) fn connect(&mut self, one: usize, other: usize) {

@@ -9,7 +9,7 @@ use tenon_api::{Block, ChainReader, RoundMessageKind};
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::{ExtraFields, SignerCache, SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 
-use super::links::Spoken;
+use super::links::SentMessage;
 
 /// The kinds of messages that a masternode signs only once in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,11 +56,11 @@ impl Observer {
     }
 
     /// Records a message that leaves a node.
-    pub(super) fn sent(&mut self, spoken: &Spoken) {
-        if !self.seen.insert(spoken.number) {
+    pub(super) fn sent(&mut self, sent: &SentMessage) {
+        if !self.seen.insert(sent.number) {
             return;
         }
-        let message = &spoken.message;
+        let message = &sent.message;
         let mut payload = &message.payload[..];
         match message.kind {
             RoundMessageKind::Vote => self.note_vote(&Vote::decode(&mut payload).unwrap()),

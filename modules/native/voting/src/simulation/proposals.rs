@@ -12,7 +12,7 @@ use super::node::{Network, Node};
 use super::ports::Outbox;
 use super::world::network_of;
 use crate::VotingPorts;
-use crate::proposer::{Proposer, Turn};
+use crate::proposer::{Proposer, RoundDecision};
 
 const MASTERNODES: u64 = 4;
 /// The first round of [`Leader`].
@@ -50,9 +50,9 @@ impl Leader {
     fn parent(&self, proposer: &mut Proposer, state: &VotingState) -> Option<SealedHeader> {
         let now = Duration::from_secs(1_700_000_000);
         match proposer.next_step(&self.ports(), &self.key, state, now).unwrap() {
-            Turn::Propose(parent, _) => Some((*parent).clone()),
-            Turn::Nothing => None,
-            Turn::Wait(wait) => panic!("due in {wait:?}"),
+            RoundDecision::Propose(parent, _) => Some((*parent).clone()),
+            RoundDecision::Nothing => None,
+            RoundDecision::Wait(wait) => panic!("due in {wait:?}"),
         }
     }
 }

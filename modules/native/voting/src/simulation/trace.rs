@@ -85,7 +85,7 @@ const fn kind(event: &Event) -> u8 {
 
 fn add_contents(event: &Event, hasher: &mut DefaultHasher) {
     match event {
-        Event::Hears { link, connection, spoken } => (link, connection, spoken.hash).hash(hasher),
+        Event::Hears { link, connection, sent } => (link, connection, sent.hash).hash(hasher),
         Event::Arrives { link, connection, message } => {
             (link, connection).hash(hasher);
             add_message(message, hasher);

@@ -12,9 +12,9 @@ use tenon_native_consensus::v2::MasternodeKey;
 use tenon_network_peers::Fault;
 use tenon_network_sync::{Action, LocalChain, SyncRequest};
 
-use super::agenda::{Agenda, Planned};
+use super::event_schedule::{EventSchedule, Planned};
 use super::lies;
-use super::links::{AllSpoken, Links, Message, Split, Spoken};
+use super::links::{Links, Message, SentMessage, SentMessages, Split};
 use super::node::{self, Network, Node, since_start};
 use super::observer::{Observer, round_of};
 use super::ports::ActorOutput;
@@ -44,7 +44,7 @@ pub(super) enum Event {
     Hears {
         link: u32,
         connection: u32,
-        spoken: Arc<Spoken>,
+        sent: Arc<SentMessage>,
     },
     /// Another message arrives.
     Arrives {
@@ -77,9 +77,9 @@ pub(super) struct World {
     pub(super) now: u64,
     faulty_until: u64,
     made: u64,
-    agenda: Agenda,
+    event_schedule: EventSchedule,
     pub(super) links: Links,
-    pub(super) spoken: AllSpoken,
+    pub(super) sent_messages: SentMessages,
     pub(super) splits: Vec<Split>,
     /// Until the faults end: the probability that a message is lost, and the maximum delay.
     pub(super) loss: f64,
@@ -170,9 +170,9 @@ impl World {
             liars,
             now: 0,
             made: 0,
-            agenda: Agenda::default(),
+            event_schedule: EventSchedule::default(),
             links,
-            spoken: AllSpoken::default(),
+            sent_messages: SentMessages::default(),
             splits: Vec::new(),
             dying: None,
             observer,
@@ -244,7 +244,7 @@ impl World {
     pub(super) fn at(&mut self, time: u64, who: usize, event: Event) {
         self.made += 1;
         let life = self.nodes[who].life;
-        self.agenda.add(time.max(self.now), Planned { who: u32::try_from(who).unwrap(), life, event });
+        self.event_schedule.add(time.max(self.now), Planned { who: u32::try_from(who).unwrap(), life, event });
     }
 
     pub(super) fn is_calm(&self) -> bool {
@@ -284,7 +284,7 @@ impl World {
 
     /// Executes the next event. Returns false if there is none before `end`.
     pub(super) fn step(&mut self, end: u64) -> bool {
-        let Some((time, Planned { who, life, event })) = self.agenda.next(end) else {
+        let Some((time, Planned { who, life, event })) = self.event_schedule.next(end) else {
             self.now = end;
             return false;
         };
@@ -312,9 +312,9 @@ impl World {
     fn happens(&mut self, who: usize, event: Event) {
         let Some(running) = &mut self.nodes[who].running else { return };
         let touches_sync = match event {
-            Event::Hears { link, connection, spoken } => {
+            Event::Hears { link, connection, sent } => {
                 let link = link as usize;
-                self.is_current(link, connection) && self.hears(who, link, &spoken)
+                self.is_current(link, connection) && self.hears(who, link, &sent)
             }
             Event::Arrives { link, connection, message } => {
                 self.is_current(link, connection) && self.arrives(who, self.links.links[link].other(who), *message)
@@ -347,8 +347,8 @@ impl World {
     }
 
     /// Processes a message of the voting. Returns whether the synchronisation has something to do.
-    fn hears(&mut self, who: usize, link: usize, spoken: &Spoken) -> bool {
-        self.peer_has(who, link, spoken);
+    fn hears(&mut self, who: usize, link: usize, sent: &SentMessage) -> bool {
+        self.peer_has(who, link, sent);
         let from = self.links.links[link].other(who);
         let peer = self.nodes[from].id;
         let own = self.is_liar(who).then(|| self.nodes[who].key.address());
@@ -358,12 +358,12 @@ impl World {
         if running.is_syncing {
             return false;
         }
-        let unknown = spoken.block.filter(|block| !running.blocks.is_stored(&block.hash));
+        let unknown = sent.block.filter(|block| !running.blocks.is_stored(&block.hash));
         if let Some(block) = unknown {
             running.sync.mentioned(peer, block, &*running.blocks, since_start(self.now));
         }
-        if own.is_none_or(|own| !lies::is_signed_by(&spoken.message, own)) {
-            running.tell(Input::Message(spoken.message.clone(), Box::new(())));
+        if own.is_none_or(|own| !lies::is_signed_by(&sent.message, own)) {
+            running.tell(Input::Message(sent.message.clone(), Box::new(())));
         }
         unknown.is_some()
     }
@@ -545,12 +545,12 @@ impl World {
     }
 
     fn speak(&mut self, who: usize, message: &RoundMessage, is_for_all: bool) {
-        let (spoken, is_new) = self.spoken.of(message);
+        let (sent, is_new) = self.sent_messages.of(message);
         if is_new && message.kind != RoundMessageKind::SyncInfo {
             self.nodes[who].last_said = Some(message.clone());
         }
-        self.observer.sent(&spoken);
-        self.broadcast(who, &spoken, is_for_all);
+        self.observer.sent(&sent);
+        self.broadcast(who, &sent, is_for_all);
     }
 
     fn check_commits(&mut self, who: usize) {
