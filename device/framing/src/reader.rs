@@ -78,7 +78,7 @@ pub enum FrameError {
 }
 
 /// A partly received message.
-struct Begun {
+struct PartialMessage {
     id: u16,
     length: u32,
     body: Zeroizing<Vec<u8>>,
@@ -90,24 +90,24 @@ struct Begun {
 /// [`Wire::max_body`] bytes, with up to twice that capacity.
 pub struct Reader {
     wire: Wire,
-    begun: Option<Begun>,
+    partial: Option<PartialMessage>,
 }
 
 impl Reader {
     /// Creates an empty reader.
     pub const fn new(wire: Wire) -> Self {
-        Self { wire, begun: None }
+        Self { wire, partial: None }
     }
 
     /// Whether a message was partly received. Its next packet must arrive within seconds (`docs/spec/device.md 8.2`),
     /// whereas the first packet of a message may take as long as a person does.
     pub const fn is_within_message(&self) -> bool {
-        self.begun.is_some()
+        self.partial.is_some()
     }
 
     /// Drops and wipes a partly received message.
     pub fn reset(&mut self) {
-        self.begun = None;
+        self.partial = None;
     }
 
     /// Adds a packet; returns the message if it is complete.
@@ -115,12 +115,12 @@ impl Reader {
     /// # Errors
     /// [`FrameError`], after which the reader is empty.
     pub fn push(&mut self, packet: &[u8]) -> Result<Option<Message>, FrameError> {
-        let begun = self.begun.take();
+        let partial = self.partial.take();
         let Some((mark, piece)) = packet.split_first().filter(|_| packet.len() == PACKET_LENGTH) else {
             return Err(FrameError::PacketLength { length: packet.len() });
         };
-        let (mut message, piece) = match begun {
-            Some(Begun { id, length, body }) if *mark != MARK => {
+        let (mut message, piece) = match partial {
+            Some(PartialMessage { id, length, body }) if *mark != MARK => {
                 return Err(FrameError::NoContinuation { id, received: body.len(), length });
             }
             Some(message) => (message, piece),
@@ -133,12 +133,12 @@ impl Reader {
         if message.body.len() == message.length as usize {
             return Ok(Some(Message { id: message.id, body: message.body }));
         }
-        self.begun = Some(message);
+        self.partial = Some(message);
         Ok(None)
     }
 
     /// Reads the header of a message.
-    fn begin(&self, piece: &[u8]) -> Result<Begun, FrameError> {
+    fn begin(&self, piece: &[u8]) -> Result<PartialMessage, FrameError> {
         let Some(&[a, b, id_high, id_low, ref length @ ..]) = piece.first_chunk::<HEADER>() else {
             return Err(FrameError::NoBeginning);
         };
@@ -150,14 +150,14 @@ impl Reader {
         if length > max {
             return Err(FrameError::MessageLength { id, length, max });
         }
-        Ok(Begun { id, length, body: Zeroizing::new(Vec::new()) })
+        Ok(PartialMessage { id, length, body: Zeroizing::new(Vec::new()) })
     }
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let begun = self.begun.as_ref().map(|message| (message.id, message.body.len(), message.length));
-        f.debug_struct("Reader").field("wire", &self.wire).field("begun", &begun).finish()
+        let partial = self.partial.as_ref().map(|message| (message.id, message.body.len(), message.length));
+        f.debug_struct("Reader").field("wire", &self.wire).field("partial", &partial).finish()
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Reading {
     TooLong,
 }
 
-struct Begun {
+struct PartialMessage {
     message: Message,
     length: usize,
     is_known: bool,
@@ -33,22 +33,22 @@ struct Begun {
 /// Reads packets of one interface of a device.
 pub(crate) struct DeviceReader {
     line: Line,
-    begun: Option<Begun>,
+    partial: Option<PartialMessage>,
 }
 
 impl DeviceReader {
     pub(crate) const fn new(line: Line) -> Self {
-        Self { line, begun: None }
+        Self { line, partial: None }
     }
 
     /// Adds a packet. `is_known` returns whether a message with this id is accepted now.
     pub(crate) fn push(&mut self, packet: &[u8; PACKET_LENGTH], is_known: impl Fn(u16) -> bool) -> Reading {
-        match self.begun.take() {
+        match self.partial.take() {
             None => self.begin(packet, is_known),
-            Some(begun) if packet[0] == b'?' => self.add(begun, &packet[1..]),
+            Some(partial) if packet[0] == b'?' => self.add(partial, &packet[1..]),
             // Model One drops the partial message; Model T keeps waiting for the rest.
-            Some(begun) => {
-                self.begun = (self.line == Line::T).then_some(begun);
+            Some(partial) => {
+                self.partial = (self.line == Line::T).then_some(partial);
                 Reading::Nothing
             }
         }
@@ -71,17 +71,17 @@ impl DeviceReader {
             return Reading::TooLong;
         }
         let message = Message { id, body: Zeroizing::new(Vec::new()) };
-        self.add(Begun { message, length: length as usize, is_known }, &packet[9..])
+        self.add(PartialMessage { message, length: length as usize, is_known }, &packet[9..])
     }
 
-    fn add(&mut self, mut begun: Begun, piece: &[u8]) -> Reading {
-        let missing = begun.length - begun.message.body.len();
-        begun.message.body.extend_from_slice(&piece[..missing.min(piece.len())]);
-        if begun.message.body.len() < begun.length {
-            self.begun = Some(begun);
+    fn add(&mut self, mut partial: PartialMessage, piece: &[u8]) -> Reading {
+        let missing = partial.length - partial.message.body.len();
+        partial.message.body.extend_from_slice(&piece[..missing.min(piece.len())]);
+        if partial.message.body.len() < partial.length {
+            self.partial = Some(partial);
             return Reading::Nothing;
         }
-        if begun.is_known { Reading::Whole(begun.message) } else { Reading::Unknown }
+        if partial.is_known { Reading::Whole(partial.message) } else { Reading::Unknown }
     }
 }
 

@@ -31,7 +31,7 @@ pub use history::{History, NoHistory, Spent};
 pub use interfaces::{DecodedArgument, DecodedCall, Interfaces};
 pub use matching::Mismatch;
 pub use policy::{Decision, Explained, Outcome, Policy};
-pub use presentation::{Line, Mark, Presentation};
+pub use presentation::{Line, Presentation, Warning};
 pub use request::{Domain, Kind, Request, Subject, TypedMessage, ValidatorMessage};
 pub use text::{DisplayText, MAX_SHOWN_CHARACTERS};
 

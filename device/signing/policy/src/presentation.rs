@@ -29,7 +29,7 @@ pub struct Line {
 /// A warning for the person who approves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mark {
+pub enum Warning {
     /// The call approves another account for an unlimited amount of tokens.
     UnlimitedApproval,
     /// The meaning of the data is unknown.
@@ -44,7 +44,7 @@ pub enum Mark {
     Cut,
 }
 
-impl std::fmt::Display for Mark {
+impl std::fmt::Display for Warning {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::UnlimitedApproval => "this allows another account to transfer an unlimited amount of tokens",
@@ -65,14 +65,15 @@ pub struct Presentation {
     pub title: String,
     /// The details.
     pub lines: Vec<Line>,
-    /// The warnings, each at most once.
-    pub marks: Vec<Mark>,
+    /// The warnings, each at most once; `marks` in JSON.
+    #[serde(rename = "marks")]
+    pub warnings: Vec<Warning>,
 }
 
 impl Presentation {
     /// Presents a request.
     pub fn new(request: &Request, interfaces: &Interfaces) -> Self {
-        let mut shown = Self { title: String::new(), lines: Vec::new(), marks: Vec::new() };
+        let mut shown = Self { title: String::new(), lines: Vec::new(), warnings: Vec::new() };
         shown.text("Asked by", &request.client);
         shown.line("Account", request.account.to_checksum(None));
         match &request.subject {
@@ -84,14 +85,14 @@ impl Presentation {
             Subject::TypedData(data) => shown.typed_data(data),
             Subject::Raw(bytes) => {
                 shown.title = "Sign bytes of unknown meaning".to_owned();
-                shown.mark(Mark::Blind);
+                shown.warn(Warning::Blind);
                 shown.bytes("Bytes", bytes);
             }
             Subject::Validator(message) => shown.validator(message),
         }
         if shown.lines.len() > MAX_LINES {
             shown.lines.truncate(MAX_LINES);
-            shown.mark(Mark::Cut);
+            shown.warn(Warning::Cut);
         }
         shown
     }
@@ -106,7 +107,7 @@ impl Presentation {
         match transaction.to {
             Some(recipient) => self.line("To", recipient.to_checksum(None)),
             None => {
-                self.mark(Mark::Creation);
+                self.warn(Warning::Creation);
                 self.line("To", "a new contract".to_owned());
             }
         }
@@ -136,11 +137,11 @@ impl Presentation {
             self.line("Access list", [&[entry.address.to_checksum(None)], &keys[..]].concat().join(" "));
         }
         if access_list.len() > MAX_LISTED || access_list.iter().any(|entry| entry.storage_keys.len() > MAX_LISTED) {
-            self.mark(Mark::Cut);
+            self.warn(Warning::Cut);
             self.line("Access list (complete)", format!("{} accounts", access_list.len()));
         }
         if let TransactionPayload::SetCode { authorization_list, .. } = payload {
-            self.mark(Mark::Delegation);
+            self.warn(Warning::Delegation);
             for authorization in authorization_list {
                 let code = authorization.address.to_checksum(None);
                 self.line(
@@ -153,12 +154,12 @@ impl Presentation {
 
     fn call(&mut self, contract: Address, data: &[u8], interfaces: &Interfaces) {
         if let Some(spender) = unlimited_approval(data) {
-            self.mark(Mark::UnlimitedApproval);
+            self.warn(Warning::UnlimitedApproval);
             self.line("Unlimited approval for", Address::from(spender).to_checksum(None));
         }
         let calls = interfaces.decode(contract, data);
         if calls.is_empty() {
-            self.mark(Mark::Blind);
+            self.warn(Warning::Blind);
         }
         for call in calls {
             self.title = format!("Call {}", DisplayText::new(&call.name));
@@ -181,7 +182,7 @@ impl Presentation {
                 text.split('\n').take(MAX_LINES).for_each(|line| self.text("Message", line.trim_end_matches('\r')))
             }
             Err(_) => {
-                self.mark(Mark::Blind);
+                self.warn(Warning::Blind);
                 self.bytes("Message (not text)", bytes);
             }
         }
@@ -210,7 +211,7 @@ impl Presentation {
             self.text(&format!("{of}.{name}"), value);
         }
         if members.len() > MAX_LINES {
-            self.mark(Mark::Cut);
+            self.warn(Warning::Cut);
         }
     }
 
@@ -229,9 +230,9 @@ impl Presentation {
         self.line("Hash to sign", hex::encode_prefixed(message.hash));
     }
 
-    fn mark(&mut self, mark: Mark) {
-        if !self.marks.contains(&mark) {
-            self.marks.push(mark);
+    fn warn(&mut self, warning: Warning) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
         }
     }
 
@@ -243,7 +244,7 @@ impl Presentation {
     /// Adds a line with bytes, of which only the first ones are shown.
     fn bytes(&mut self, label: &str, bytes: &[u8]) {
         if bytes.len() > MAX_SHOWN_BYTES {
-            self.mark(Mark::Cut);
+            self.warn(Warning::Cut);
         }
         self.line(label, shown_bytes(bytes));
     }
@@ -252,10 +253,10 @@ impl Presentation {
     fn text(&mut self, label: &str, value: &str) {
         let (label, value) = (DisplayText::new(label), DisplayText::new(value));
         if label.removed() + value.removed() > 0 {
-            self.mark(Mark::HiddenCharacters);
+            self.warn(Warning::HiddenCharacters);
         }
         if label.is_cut() || value.is_cut() {
-            self.mark(Mark::Cut);
+            self.warn(Warning::Cut);
         }
         self.lines.push(Line { label: label.as_str().to_owned(), value: value.as_str().to_owned() });
     }
@@ -306,7 +307,7 @@ mod tests {
         let shown = shown(Subject::TypedData(Box::new(data)), &Interfaces::default());
 
         assert_eq!(values(&shown, "Hash to sign").len(), 1);
-        assert_eq!((shown.lines.len(), shown.marks.as_slice()), (MAX_LINES, &[Mark::Cut][..]));
+        assert_eq!((shown.lines.len(), shown.warnings.as_slice()), (MAX_LINES, &[Warning::Cut][..]));
     }
 
     #[test]
@@ -333,10 +334,10 @@ mod tests {
 
         let plain = call("pay 1000");
         assert_eq!(values(&plain, "text (string[])"), ["[\"pay 1000\"]"]);
-        assert!(!plain.marks.contains(&Mark::HiddenCharacters));
+        assert!(!plain.warnings.contains(&Warning::HiddenCharacters));
         let hidden = call("pay \u{202e}0001");
         assert_eq!(values(&hidden, "text (string[])"), ["[\"pay 0001\"]"]);
-        assert!(hidden.marks.contains(&Mark::HiddenCharacters));
-        assert!(call(&"x".repeat(2_000)).marks.contains(&Mark::Cut));
+        assert!(hidden.warnings.contains(&Warning::HiddenCharacters));
+        assert!(call(&"x".repeat(2_000)).warnings.contains(&Warning::Cut));
     }
 }

@@ -603,21 +603,24 @@ fn the_presentation_shows_the_content_to_be_signed() {
     assert_eq!(payment.title, "Send 1 coin");
     assert_eq!(value(&payment, "To"), FRIEND.to_checksum(None));
     assert_eq!(value(&payment, "Highest fee"), "0.000021 coins");
-    assert_eq!((value(&payment, "Chain").as_str(), payment.marks.as_slice()), ("50", &[][..]));
+    assert_eq!((value(&payment, "Chain").as_str(), payment.warnings.as_slice()), ("50", &[][..]));
 
     let call = shown(&transfer(FRIEND, 5));
     assert_eq!((call.title.as_str(), value(&call, "amount (uint256)").as_str()), ("Call erc20.transfer", "5"));
-    assert_eq!(call.marks, []);
+    assert_eq!(call.warnings, []);
 
     let approval = shown(&token_call(APPROVE, STRANGER, U256::MAX));
-    assert_eq!(approval.marks, [Mark::UnlimitedApproval]);
+    assert_eq!(approval.warnings, [Warning::UnlimitedApproval]);
     assert_eq!(value(&approval, "Unlimited approval for"), STRANGER.to_checksum(None));
 
     let blind = shown(&token_call([1, 2, 3, 4], FRIEND, U256::ZERO));
-    assert_eq!(blind.marks, [Mark::Blind]);
-    assert_eq!(shown(&with(|it| it.to = None)).marks, [Mark::Creation]);
-    assert_eq!(shown(&with(|it| it.payload = set_code())).marks, [Mark::Delegation]);
-    assert_eq!(shown(&with(|it| (it.to, it.input) = (None, vec![1; 129].into()))).marks, [Mark::Creation, Mark::Cut]);
+    assert_eq!(blind.warnings, [Warning::Blind]);
+    assert_eq!(shown(&with(|it| it.to = None)).warnings, [Warning::Creation]);
+    assert_eq!(shown(&with(|it| it.payload = set_code())).warnings, [Warning::Delegation]);
+    assert_eq!(
+        shown(&with(|it| (it.to, it.input) = (None, vec![1; 129].into()))).warnings,
+        [Warning::Creation, Warning::Cut]
+    );
 }
 
 #[test]
@@ -635,10 +638,10 @@ fn an_access_list_is_shown_completely_or_marked_as_cut() {
     let listed = |shown: &Presentation| shown.lines.iter().filter(|line| line.label == "Access list").count();
 
     let whole = shown(2, 1);
-    assert_eq!((listed(&whole), whole.marks.as_slice()), (2, &[][..]));
+    assert_eq!((listed(&whole), whole.warnings.as_slice()), (2, &[][..]));
     assert!(whole.lines.iter().any(|line| line.value.ends_with(&B256::ZERO.to_string())));
-    assert_eq!((listed(&shown(9, 0)), shown(9, 0).marks), (8, vec![Mark::Cut]));
-    assert_eq!(shown(1, 9).marks, [Mark::Cut]);
+    assert_eq!((listed(&shown(9, 0)), shown(9, 0).warnings), (8, vec![Warning::Cut]));
+    assert_eq!(shown(1, 9).warnings, [Warning::Cut]);
 }
 
 #[test]
@@ -655,7 +658,7 @@ fn shown_text_has_no_misleading_characters() {
 
     let shown = Presentation::new(&asked, &Interfaces::default());
 
-    assert_eq!(shown.marks, [Mark::HiddenCharacters]);
+    assert_eq!(shown.warnings, [Warning::HiddenCharacters]);
     let values: Vec<&str> = shown.lines.iter().map(|line| line.value.as_str()).collect();
     assert_eq!(values[0], "evil");
     assert_eq!(&values[2..], ["pay 0001", "and [2J", "20 bytes"]);

@@ -199,7 +199,7 @@ struct Inner {
 }
 
 /// Result of a request's first step.
-enum Begun {
+enum RequestProgress {
     Signed(Signed),
     Denied(String),
     /// A person or a device must still act.
@@ -353,9 +353,9 @@ impl Service {
         let signer = self.inner.wallets.signer(ask.account, Authority { password: None, context }).await;
         let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| error.to_string());
         let (asked, outcome) = match self.begin(client, ask, signer.clone()).await? {
-            Begun::Signed(signed) => return Ok(signed),
-            Begun::Denied(reason) => return Err(ServiceError::Denied(reason)),
-            Begun::Waits(asked, outcome) => (*asked, outcome),
+            RequestProgress::Signed(signed) => return Ok(signed),
+            RequestProgress::Denied(reason) => return Err(ServiceError::Denied(reason)),
+            RequestProgress::Waits(asked, outcome) => (*asked, outcome),
         };
         let mut unfinished = Unfinished { service: self.clone(), number: asked.number, is_armed: true };
         let signed = self.continue_with(asked, outcome, signer).await;
@@ -370,7 +370,7 @@ impl Service {
         client: &str,
         ask: Ask,
         signer: Result<Arc<dyn Signer>, String>,
-    ) -> Result<Begun, ServiceError> {
+    ) -> Result<RequestProgress, ServiceError> {
         let turn = self.inner.at_log.take(client).await?;
         let (service, client) = (self.clone(), client.to_owned());
         self.with_log(move |log| {
@@ -401,18 +401,18 @@ impl Service {
             let rule = decision.rule.unwrap_or_default();
             let asked = Asked { number, request, hash, typed_data: ask.typed_data, policy: policy.hash(), rule };
             let begun = match (decision.outcome, signer) {
-                (Outcome::Deny, _) | (_, Err(_)) => Begun::Denied(decision.reason),
+                (Outcome::Deny, _) | (_, Err(_)) => RequestProgress::Denied(decision.reason),
                 (Outcome::Allow, Ok(signer)) if signer.has_key_in_memory() => match at_once(&*signer, &asked) {
                     Ok(signature) => {
                         steps.push(asked.signed());
-                        Begun::Signed(Signed { number, signature })
+                        RequestProgress::Signed(Signed { number, signature })
                     }
                     Err(error) => {
                         steps.push(Step::Failed { request: number, reason: error.to_string() });
-                        Begun::Denied(error.to_string())
+                        RequestProgress::Denied(error.to_string())
                     }
                 },
-                (outcome, Ok(_)) => Begun::Waits(Box::new(asked), outcome),
+                (outcome, Ok(_)) => RequestProgress::Waits(Box::new(asked), outcome),
             };
             log.append_all(steps, now)?;
             Ok(begun)

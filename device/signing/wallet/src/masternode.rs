@@ -42,7 +42,7 @@ enum Answer {
 }
 
 /// Whether the service answers.
-enum Standing {
+enum ServiceStatus {
     /// It has not answered since the start.
     Unknown,
     Answers,
@@ -51,7 +51,7 @@ enum Standing {
 }
 
 struct State {
-    standing: Standing,
+    status: ServiceStatus,
     asked: HashSet<B256>,
     answers: LruCache<B256, Answer>,
     ready: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -83,7 +83,7 @@ impl ServiceMasternode {
     /// Outside of a tokio runtime.
     pub fn new(endpoint: Endpoint, account: Address, chain_id: u64) -> Self {
         let state = State {
-            standing: Standing::Unknown,
+            status: ServiceStatus::Unknown,
             asked: HashSet::new(),
             answers: LruCache::new(MAX_ANSWERS),
             ready: None,
@@ -113,7 +113,7 @@ impl BlockSigner for ServiceMasternode {
             Some(Answer::Refused(reason)) => return Err(inner.cannot(reason.clone(), false)),
             None => {}
         }
-        if let Standing::Away(reason) = &state.standing {
+        if let ServiceStatus::Away(reason) = &state.status {
             return Err(inner.cannot(reason.clone(), false));
         }
         if !state.asked.contains(&digest) {
@@ -150,11 +150,11 @@ impl Inner {
     /// it yet.
     fn note_away(&self, reason: String) -> bool {
         let state = &mut *self.state.lock();
-        if !matches!(state.standing, Standing::Away(_)) {
+        if !matches!(state.status, ServiceStatus::Away(_)) {
             tracing::error!(masternode = %self.account, %reason, "THIS NODE SIGNS NOTHING until its signing service answers");
         }
-        let before = std::mem::replace(&mut state.standing, Standing::Away(reason));
-        matches!(before, Standing::Answers)
+        let before = std::mem::replace(&mut state.status, ServiceStatus::Away(reason));
+        matches!(before, ServiceStatus::Answers)
     }
 }
 
@@ -254,7 +254,7 @@ async fn probe(inner: Weak<Inner>) {
         let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.call("account_list", &json!([]))).await;
         let reason = match listed {
             Ok(Ok(accounts)) if lists(&accounts, inner.account) => {
-                inner.state.lock().standing = Standing::Answers;
+                inner.state.lock().status = ServiceStatus::Answers;
                 tracing::info!(masternode = %inner.account, endpoint = %inner.endpoint, "the signing service answers");
                 inner.tell_ready();
                 return;

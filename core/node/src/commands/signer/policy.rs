@@ -161,8 +161,8 @@ fn explanation(shown: &Presentation, explained: &Explained) -> String {
     for line in &shown.lines {
         let _ = writeln!(text, "  {:width$}  {}", line.label, line.value);
     }
-    for mark in &shown.marks {
-        let _ = writeln!(text, "  ! {mark}");
+    for warning in &shown.warnings {
+        let _ = writeln!(text, "  ! {warning}");
     }
     text.push_str("\nRules\n");
     for (name, outcome) in &explained.rules {

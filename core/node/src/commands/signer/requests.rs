@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::Serialize;
 use serde_json::Value;
 use tenon_ipc_client::{ApprovalsClient as _, PolicyClient as _, WaitingRequest};
-use tenon_signing_policy::{DisplayText, Mark};
+use tenon_signing_policy::{DisplayText, Warning};
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -139,9 +139,9 @@ fn shown(waiting: &WaitingRequest) -> String {
     for line in lines {
         text_of_all += &format!("  {:width$}  {}\n", text(&line.label), text(&line.value));
     }
-    for mark in &presentation.marks {
-        let mark = serde_json::from_value::<Mark>(Value::from(mark.as_str()));
-        text_of_all += &mark.map_or_else(|_| "  ! look again\n".to_owned(), |mark| format!("  ! {mark}\n"));
+    for warning in &presentation.marks {
+        let warning = serde_json::from_value::<Warning>(Value::from(warning.as_str()));
+        text_of_all += &warning.map_or_else(|_| "  ! look again\n".to_owned(), |warning| format!("  ! {warning}\n"));
     }
     let (hash, rule) = (waiting.hash, text(&waiting.rule));
     text_of_all + &format!("  rule {rule}, hash {hash}, {} s left\n", seconds_left(waiting))

@@ -98,8 +98,8 @@ fn add_request(body: &mut String, approver: &str, token: &str, request: &Waiting
         request.approved_by.len(),
         request.needed,
     );
-    for mark in &shown.marks {
-        let _ = write!(body, "<p class=\"mark\">Warning: {}</p>", escaped(&mark.to_string()));
+    for warning in &shown.warnings {
+        let _ = write!(body, "<p class=\"mark\">Warning: {}</p>", escaped(&warning.to_string()));
     }
     body.push_str("<table>");
     for line in &shown.lines {
@@ -151,7 +151,7 @@ mod tests {
             until: 0,
             needed: 1,
             approved_by: Vec::new(),
-            presentation: Presentation { title: "<u>".to_owned(), lines: vec![line], marks: Vec::new() },
+            presentation: Presentation { title: "<u>".to_owned(), lines: vec![line], warnings: Vec::new() },
         };
 
         let html = list("<alice>", "00", &[request]);

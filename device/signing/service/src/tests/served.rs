@@ -122,7 +122,7 @@ fn waiting(client: &str, number: u64) -> WaitingRequest {
         until: 0,
         needed: 1,
         approved_by: Vec::new(),
-        presentation: Presentation { title: String::new(), lines: Vec::new(), marks: Vec::new() },
+        presentation: Presentation { title: String::new(), lines: Vec::new(), warnings: Vec::new() },
     }
 }
 
