@@ -14,7 +14,7 @@ use crate::Bus;
 
 /// How many events a subscriber may lag behind before it misses some. Events are `Arc`s, so this bounds memory to a few
 /// hundred blocks at worst.
-const LAG: usize = 256;
+const MAX_LAG: usize = 256;
 
 /// An event as shared by all subscribers. The first subscriber beyond the plugin boundary encodes its frame, at most
 /// once.
@@ -51,7 +51,7 @@ impl EventTable {
             return sender;
         }
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
-        channels.entry(topic).or_insert_with(|| broadcast::channel(LAG).0).clone()
+        channels.entry(topic).or_insert_with(|| broadcast::channel(MAX_LAG).0).clone()
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
         let bus = Bus::new();
         let mut slow = bus.subscribe::<SyncChanged>();
 
-        for number in 0..LAG as u64 + 10 {
+        for number in 0..MAX_LAG as u64 + 10 {
             bus.publish(progress(number));
         }
 

@@ -24,7 +24,7 @@ use self::bus_requests::BusRequest;
 use crate::{
     WINDOW,
     outgoing::{MAX_BACKLOG, NotSent, Outgoing},
-    process::{Early, level},
+    process::{EarlyFrame, level},
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
 
@@ -307,7 +307,12 @@ impl Link {
     }
 
     /// Serves the socket until it has to end.
-    pub(crate) async fn run(self: &Arc<Self>, socket: UnixStream, buffer: FrameBuffer, early: Vec<Early>) -> Ending {
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        socket: UnixStream,
+        buffer: FrameBuffer,
+        early: Vec<EarlyFrame>,
+    ) -> Ending {
         let socket = Arc::new(socket);
         let (link, writer) = (Arc::clone(self), Arc::clone(&socket));
         let pump = tokio::spawn(async move { link.out.pump(&writer, || link.slots().taken.len() > 1).await });
@@ -320,8 +325,8 @@ impl Link {
         ending
     }
 
-    async fn read(self: &Arc<Self>, socket: &UnixStream, mut buffer: FrameBuffer, early: Vec<Early>) -> Ending {
-        for Early { kind, id, body } in early {
+    async fn read(self: &Arc<Self>, socket: &UnixStream, mut buffer: FrameBuffer, early: Vec<EarlyFrame>) -> Ending {
+        for EarlyFrame { kind, id, body } in early {
             if let Err(error) = self.take(Frame { kind, id, body: &body }) {
                 return Ending::Broke(error);
             }

@@ -238,7 +238,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// Messages of a process during its start, to be handled once it serves.
-pub(crate) struct Early {
+pub(crate) struct EarlyFrame {
     pub(crate) kind: Kind,
     pub(crate) id: u64,
     pub(crate) body: Vec<u8>,
@@ -275,7 +275,7 @@ impl Process {
         handover: &[u8],
         limit: Duration,
         mut log: impl FnMut(u32, &str),
-    ) -> Result<Result<Vec<Early>, Failure>, ProcessError> {
+    ) -> Result<Result<Vec<EarlyFrame>, Failure>, ProcessError> {
         self.send_start(settings, handover)?;
         let (mut early, mut early_bytes) = (Vec::new(), 0_usize);
         let started = self.wait_for(limit, |frame| match frame.kind {
@@ -289,7 +289,7 @@ impl Process {
                 if early.len() >= MAX_EARLY || early_bytes > MAX_EARLY_BYTES {
                     return Err(WireError::TooMuchEarly.into());
                 }
-                early.push(Early { kind: frame.kind, id: frame.id, body: frame.body.to_vec() });
+                early.push(EarlyFrame { kind: frame.kind, id: frame.id, body: frame.body.to_vec() });
                 Ok(None)
             }
             _ => Err(frame.unexpected().into()),

@@ -30,7 +30,7 @@ use tokio::{
 use crate::{
     BACKGROUND, IsolationError, IsolationOptions,
     link::{Answer, Ending, Limits, Link},
-    process::{self, ChildProcess, Early, Greeting, Process, ProcessError},
+    process::{self, ChildProcess, EarlyFrame, Greeting, Process, ProcessError},
 };
 
 /// Time limit for a process to stop in order.
@@ -135,14 +135,14 @@ struct Spec {
 }
 
 impl Spec {
-    fn start(&self, process: &mut Process, handover: &[u8], timeout: Duration) -> Result<Vec<Early>, Failure> {
+    fn start(&self, process: &mut Process, handover: &[u8], timeout: Duration) -> Result<Vec<EarlyFrame>, Failure> {
         let log = |level, line: &str| self.journal.write(&*self.backend, level, line);
         process
             .start(&self.settings, handover, self.options.start_time.min(timeout), log)
             .map_err(|error| Failure::server(error.to_string()))?
     }
 
-    fn start_again(&self) -> Result<(Process, Vec<Early>), Failure> {
+    fn start_again(&self) -> Result<(Process, Vec<EarlyFrame>), Failure> {
         let opened = process::open(&self.library, &self.options, Duration::MAX);
         let (mut process, greeting) = opened.map_err(|error| Failure::server(error.to_string()))?;
         if greeting.manifest != self.manifest {
@@ -330,7 +330,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    async fn run(mut self, mut process: Process, mut early: Vec<Early>, mut link: Arc<Link>) {
+    async fn run(mut self, mut process: Process, mut early: Vec<EarlyFrame>, mut link: Arc<Link>) {
         loop {
             let Some(reason) = self.serve(process, early, &link).await else { return };
             self.note_end(&reason);
@@ -360,7 +360,7 @@ impl Supervisor {
     }
 
     /// Serves until the process ends, and returns the reason; `None` if it was stopped.
-    async fn serve(&self, process: Process, early: Vec<Early>, link: &Arc<Link>) -> Option<String> {
+    async fn serve(&self, process: Process, early: Vec<EarlyFrame>, link: &Arc<Link>) -> Option<String> {
         let Process { running, socket, output, buffer } = process;
         let output = tokio::spawn(read_output(output, Arc::clone(&self.spec)));
         let run = async {
@@ -411,7 +411,7 @@ impl Supervisor {
     }
 
     /// Restarts the process after a pause, within the limit; `None` if it has been stopped or has failed for good.
-    async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<Early>)> {
+    async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<EarlyFrame>)> {
         let IsolationOptions { restarts, restart_window, first_pause, longest_pause, .. } = self.spec.options;
         loop {
             let now = Instant::now();

@@ -74,7 +74,7 @@ pub struct ActorModule {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SwitchState {
     Enabled,
     Disabled,
     Failed(String),
@@ -84,7 +84,7 @@ pub(crate) enum Standing {
 pub(crate) struct KnownActor {
     pub(crate) module: ActorModule,
     /// Changed by operations only; nothing awaits under the lock.
-    pub(crate) standing: Mutex<Standing>,
+    pub(crate) switch_state: Mutex<SwitchState>,
 }
 
 impl KnownActor {
@@ -94,11 +94,11 @@ impl KnownActor {
 
     /// Whether it should run, and whether the settings enable it.
     pub(crate) fn choice(&self) -> (bool, bool) {
-        (*self.standing() != Standing::Disabled, self.module.is_wanted)
+        (*self.switch_state() != SwitchState::Disabled, self.module.is_wanted)
     }
 
-    pub(crate) fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn switch_state(&self) -> MutexGuard<'_, SwitchState> {
+        self.switch_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn switch(&self) -> Result<&dyn ActorSwitch, ModuleError> {
@@ -111,10 +111,10 @@ impl KnownActor {
     /// Its state, and the reason if it has failed.
     pub(crate) fn state(&self) -> (ModuleState, Option<String>) {
         let fallen = || self.switch().ok().and_then(ActorSwitch::failure);
-        match self.standing().clone() {
-            Standing::Disabled => (ModuleState::Disabled, None),
-            Standing::Failed(reason) => (ModuleState::Failed, Some(reason)),
-            Standing::Enabled => match fallen() {
+        match self.switch_state().clone() {
+            SwitchState::Disabled => (ModuleState::Disabled, None),
+            SwitchState::Failed(reason) => (ModuleState::Failed, Some(reason)),
+            SwitchState::Enabled => match fallen() {
                 None => (ModuleState::Enabled, None),
                 Some(reason) => (ModuleState::Failed, Some(reason)),
             },

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     ModuleError, ModuleRegister,
-    actor::{ActorControl, ActorModule, ActorStage, ActorSwitch, KnownActor, Standing},
+    actor::{ActorControl, ActorModule, ActorStage, ActorSwitch, KnownActor, SwitchState},
     ends::now,
     reports::micros,
 };
@@ -28,11 +28,11 @@ impl ModuleRegister {
             let problem = "already exists".to_owned();
             return Err(ModuleError::WrongState { name: module.name.to_owned(), problem });
         }
-        let standing = match module.control {
-            ActorControl::Switch(_) => Standing::Disabled,
-            ActorControl::Fixed(_) => Standing::Enabled,
+        let switch_state = match module.control {
+            ActorControl::Switch(_) => SwitchState::Disabled,
+            ActorControl::Fixed(_) => SwitchState::Enabled,
         };
-        self.actors().push(Arc::new(KnownActor { module, standing: Mutex::new(standing) }));
+        self.actors().push(Arc::new(KnownActor { module, switch_state: Mutex::new(switch_state) }));
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl ModuleRegister {
             }
             self.set_end(actor.name(), end);
             switch.start().await.map_err(|failure| ModuleError::Actor { name: actor.name().to_owned(), failure })?;
-            *actor.standing() = Standing::Enabled;
+            *actor.switch_state() = SwitchState::Enabled;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl ModuleRegister {
         let actors = std::mem::take(&mut *self.actors());
         for actor in actors.iter().rev() {
             let Ok(switch) = actor.switch() else { continue };
-            if std::mem::replace(&mut *actor.standing(), Standing::Disabled) == Standing::Disabled {
+            if std::mem::replace(&mut *actor.switch_state(), SwitchState::Disabled) == SwitchState::Disabled {
                 continue;
             }
             if let Err(failure) = switch.stop().await {
@@ -107,7 +107,7 @@ impl ModuleRegister {
             }
             // Refuse requests first, so that none waits for a module that stops.
             self.bus.suspend(actor.module.answers, actor.name());
-            *actor.standing() = Standing::Disabled;
+            *actor.switch_state() = SwitchState::Disabled;
             if let Err(failure) = switch.stop().await {
                 tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");
             }
@@ -129,12 +129,12 @@ impl ModuleRegister {
     async fn start_again(&self, actor: &KnownActor, switch: &dyn ActorSwitch) -> Result<(), ModuleError> {
         match switch.start().await {
             Ok(()) => {
-                *actor.standing() = Standing::Enabled;
+                *actor.switch_state() = SwitchState::Enabled;
                 self.bus.resume(actor.module.answers);
                 Ok(())
             }
             Err(failure) => {
-                *actor.standing() = Standing::Failed(failure.message.clone());
+                *actor.switch_state() = SwitchState::Failed(failure.message.clone());
                 Err(ModuleError::Actor { name: actor.name().to_owned(), failure })
             }
         }

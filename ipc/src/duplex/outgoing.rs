@@ -19,7 +19,7 @@ use crate::envelope::Reply;
 pub(crate) type Encode = fn(Reply, &mut VecDeque<Bytes>);
 
 /// Bytes that a queue may hold without a reservation: most connections never need more.
-const UNASKED: usize = 16 << 10;
+const UNRESERVED_BYTES: usize = 16 << 10;
 
 /// Minimum step by which a queue's reservation grows, and the excess that it keeps.
 const MEMORY_STEP: usize = 64 << 10;
@@ -52,13 +52,13 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 struct Memory {
     client: ClientMemory,
-    /// `None` while `UNASKED` is enough.
+    /// `None` while `UNRESERVED_BYTES` is enough.
     reservation: Option<Reservation>,
 }
 
 impl Memory {
     fn held(&self) -> usize {
-        UNASKED + self.reservation.as_ref().map_or(0, Reservation::bytes)
+        UNRESERVED_BYTES + self.reservation.as_ref().map_or(0, Reservation::bytes)
     }
 
     /// Adds the reservation of a reply.
@@ -71,7 +71,7 @@ impl Memory {
 
     /// Grows until it is enough for `length` bytes.
     fn grow(&mut self, length: usize) -> Result<(), OutOfMemory> {
-        let wanted = length.saturating_sub(UNASKED).next_multiple_of(MEMORY_STEP);
+        let wanted = length.saturating_sub(UNRESERVED_BYTES).next_multiple_of(MEMORY_STEP);
         match &mut self.reservation {
             Some(reservation) => reservation.resize(wanted),
             None => {
@@ -83,7 +83,7 @@ impl Memory {
 
     /// Releases the part that `length` bytes do not need.
     fn shrink(&mut self, length: usize) {
-        let wanted = length.saturating_sub(UNASKED);
+        let wanted = length.saturating_sub(UNRESERVED_BYTES);
         match &mut self.reservation {
             Some(reservation) if wanted > 0 => reservation.shrink(wanted),
             _ => self.reservation = None,
@@ -112,7 +112,7 @@ impl Outgoing {
         Self {
             queue: Mutex::new(queue),
             length: AtomicUsize::new(0),
-            held: AtomicUsize::new(UNASKED),
+            held: AtomicUsize::new(UNRESERVED_BYTES),
             is_awaited: AtomicBool::new(false),
             is_writer_asleep: AtomicBool::new(false),
             encode,
@@ -305,7 +305,7 @@ impl Outgoing {
     pub(crate) fn sent(&self, count: usize) {
         let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count);
         let held = self.held.load(Ordering::Relaxed);
-        if held > UNASKED && (left == 0 || held > left.saturating_add(UNASKED + MEMORY_STEP)) {
+        if held > UNRESERVED_BYTES && (left == 0 || held > left.saturating_add(UNRESERVED_BYTES + MEMORY_STEP)) {
             self.release();
         }
         // Either the reader waits for room, or the end for emptiness; never both at a time.
@@ -380,7 +380,7 @@ mod tests {
         let client = budget.client(ClientId::INSIDE);
         let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());
 
-        outgoing.push_answer(reply(UNASKED));
+        outgoing.push_answer(reply(UNRESERVED_BYTES));
         assert_eq!(client.held(), 0, "small answers cost nothing");
         outgoing.push_answer(reply(1));
         assert_eq!(client.held(), MEMORY_STEP);
@@ -389,8 +389,8 @@ mod tests {
         outgoing.push_answer(large);
         assert_eq!(client.held(), MEMORY_STEP + 300_000, "it brought its own");
 
-        outgoing.sent(UNASKED + 1 + 200_000);
-        assert_eq!(client.held(), 100_000 - UNASKED);
+        outgoing.sent(UNRESERVED_BYTES + 1 + 200_000);
+        assert_eq!(client.held(), 100_000 - UNRESERVED_BYTES);
         outgoing.sent(100_000);
         assert_eq!(client.held(), 0);
     }
@@ -414,7 +414,7 @@ mod tests {
     async fn a_queue_without_memory_starts_no_call_and_takes_no_notification() {
         let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: MEMORY_STEP });
         let outgoing = Outgoing::new(encode_plain, usize::MAX, budget.client(ClientId::INSIDE));
-        outgoing.push_answer(reply(UNASKED + MEMORY_STEP));
+        outgoing.push_answer(reply(UNRESERVED_BYTES + MEMORY_STEP));
         assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_ready());
 
         outgoing.push_answer(reply(1));

@@ -23,7 +23,7 @@ const WRONG_PASSWORD_LIFETIME: Duration = Duration::from_secs(600);
 const MAX_RECORDED_PAIRS: usize = 1024;
 
 /// Wrong passwords by account and client.
-type Known = HashMap<(Address, ClientId), Arc<Turn<Wrong>>>;
+type Known = HashMap<(Address, ClientId), Arc<Turn<WrongPasswords>>>;
 
 /// Records wrong passwords and delays further attempts.
 #[derive(Debug, Default)]
@@ -34,13 +34,13 @@ pub(crate) struct Attempts {
 
 /// The wrong passwords of one client for one account. Locked during an attempt; the client's other attempts wait.
 #[derive(Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct WrongPasswords {
     count: u32,
     not_before: Instant,
 }
 
 /// Permission to try one password.
-pub(crate) struct Attempt(OwnedMutexGuard<Wrong>);
+pub(crate) struct Attempt(OwnedMutexGuard<WrongPasswords>);
 
 impl Attempts {
     /// Waits until the client may try a password for the account.
@@ -51,7 +51,7 @@ impl Attempts {
         Attempt(wrong)
     }
 
-    fn turn(&self, account: Address, client: ClientId) -> Arc<Turn<Wrong>> {
+    fn turn(&self, account: Address, client: ClientId) -> Arc<Turn<WrongPasswords>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if known.len() >= MAX_RECORDED_PAIRS {
@@ -62,7 +62,7 @@ impl Attempts {
         {
             known.remove(&oldest);
         }
-        let new = || Arc::new(Turn::new(Wrong { count: 0, not_before: now }));
+        let new = || Arc::new(Turn::new(WrongPasswords { count: 0, not_before: now }));
         Arc::clone(known.entry((account, client)).or_insert_with(new))
     }
 }
@@ -72,7 +72,7 @@ fn oldest(known: &Known) -> Option<(Address, ClientId)> {
     ages.min_by_key(|(not_before, _)| *not_before).map(|(_, pair)| pair)
 }
 
-impl Wrong {
+impl WrongPasswords {
     fn is_forgotten(&self, now: Instant) -> bool {
         self.count == 0 || now.saturating_duration_since(self.not_before) > WRONG_PASSWORD_LIFETIME
     }

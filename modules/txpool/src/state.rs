@@ -34,7 +34,7 @@ pub(crate) struct PoolHead {
 
 /// Whether an entry could be included in the next block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum Readiness {
     /// No: it waits for a nonce gap to close.
     Queued,
     /// Yes.
@@ -43,11 +43,11 @@ enum Standing {
     Privileged,
 }
 
-/// Decides which entries stay in a full pool: standing, tip cap, fee cap, and whether the sender pays itself rather
+/// Decides which entries stay in a full pool: readiness, tip cap, fee cap, and whether the sender pays itself rather
 /// than a token, so that the entry costs it something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    standing: Standing,
+    readiness: Readiness,
     tip: U256,
     fee: U256,
     is_paid_by_sender: bool,
@@ -55,12 +55,12 @@ struct Rank {
 
 impl Rank {
     fn of(entry: &Entry, is_pending: bool) -> Self {
-        let standing = match is_pending {
-            true if entry.is_privileged => Standing::Privileged,
-            true => Standing::Pending,
-            false => Standing::Queued,
+        let readiness = match is_pending {
+            true if entry.is_privileged => Readiness::Privileged,
+            true => Readiness::Pending,
+            false => Readiness::Queued,
         };
-        Self { standing, tip: entry.tip_cap(), fee: entry.fee_cap(), is_paid_by_sender: entry.sponsor.is_none() }
+        Self { readiness, tip: entry.tip_cap(), fee: entry.fee_cap(), is_paid_by_sender: entry.sponsor.is_none() }
     }
 }
 
@@ -487,7 +487,7 @@ impl PoolState {
 /// The error for a transaction that ranks too low to replace `other`.
 fn too_cheap(rank: &Rank, other: &Rank) -> PoolError {
     // An entry that is not executable yet would be refused at any price.
-    if rank.standing < other.standing {
+    if rank.readiness < other.readiness {
         return PoolError::Full;
     }
     PoolError::Underpriced { tip: rank.tip, needed: other.tip.saturating_add(U256::from(1)) }

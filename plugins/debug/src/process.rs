@@ -11,7 +11,7 @@ use crate::{DebugContext, state::Integer};
 const MAX_STACKS: usize = 1 << 20;
 
 /// Numeric members of Go's memory statistics that have no meaning here.
-const GO_ALONE: [&str; 12] = [
+const GO_ONLY_MEMBERS: [&str; 12] = [
     "StackInuse",
     "StackSys",
     "MSpanInuse",
@@ -46,7 +46,7 @@ pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure>
         ("HeapObjects", 0),
     ];
     json.begin_object();
-    for (name, figure) in figures.into_iter().chain(GO_ALONE.map(|name| (name, 0))) {
+    for (name, figure) in figures.into_iter().chain(GO_ONLY_MEMBERS.map(|name| (name, 0))) {
         json.key(name).raw(&figure.to_string());
     }
     for name in ["PauseNs", "PauseEnd"] {

@@ -17,10 +17,10 @@ use crate::wire::Kind;
 /// Number of cycles after which all one-time allocations have been made.
 const WARM: u32 = 10;
 /// Time after the last cycle for leftover code to crash.
-const AFTERMATH: Duration = Duration::from_millis(100);
+const CRASH_WAIT: Duration = Duration::from_millis(100);
 
 /// Resources of a process.
-struct Figures {
+struct ResourceUsage {
     threads: u64,
     /// Private memory, KiB.
     memory: u64,
@@ -38,13 +38,13 @@ impl Observer {
     }
 
     // Not read with procfs-core, which refuses the file of gVisor (no `SigQ`).
-    fn figures(&mut self) -> io::Result<Figures> {
+    fn usage(&mut self) -> io::Result<ResourceUsage> {
         let status = text(&mut self.status)?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
         };
-        Ok(Figures { threads: field("Threads:"), memory: field("RssAnon:") })
+        Ok(ResourceUsage { threads: field("Threads:"), memory: field("RssAnon:") })
     }
 
     fn has_mapped(&mut self, library: &Path) -> io::Result<bool> {
@@ -67,7 +67,7 @@ pub(crate) fn run(
     upstream: &Upstream,
     observer: &mut Observer,
 ) -> io::Result<()> {
-    let before = observer.figures()?;
+    let before = observer.usage()?;
     let mut warm = None;
     for cycle in 1..=opening.cycles {
         upstream.out.push(Kind::LoadCycle, cycle.into(), |_| {});
@@ -78,11 +78,11 @@ pub(crate) fn run(
             return Ok(());
         }
         if cycle == WARM {
-            warm = Some(observer.figures()?);
+            warm = Some(observer.usage()?);
         }
     }
-    thread::sleep(AFTERMATH);
-    let after = observer.figures()?;
+    thread::sleep(CRASH_WAIT);
+    let after = observer.usage()?;
     let stays = observer.has_mapped(&opening.library.copy)?;
     let memory_before = warm.map_or(before.memory, |warm| warm.memory);
     upstream.out.push(Kind::LoadCycle, 0, |out| {

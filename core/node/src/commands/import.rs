@@ -2,7 +2,7 @@
 
 mod chain_data;
 pub(super) mod chain_file;
-mod placed;
+mod positioned_stream;
 mod progress;
 mod reference;
 
@@ -21,7 +21,7 @@ use tenon_execution::{
 
 use self::chain_data::ChainData;
 use self::chain_file::ChainFile;
-use self::placed::{Placed, Places};
+use self::positioned_stream::{Places, PositionedStream};
 use self::progress::Progress;
 use self::reference::{OtherNode, Reference};
 use crate::command_line::{self, is_database_setting};
@@ -186,7 +186,7 @@ fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) ->
         .reader(Arc::clone(&watcher.read), Arc::clone(&watcher.is_interrupted))
         .map_err(|error| error.to_string())?;
     let places = Places::default();
-    importer.import(Placed::new(BlockStream::new(reader), places.clone()), watcher).map_err(|error| {
+    importer.import(PositionedStream::new(BlockStream::new(reader), places.clone()), watcher).map_err(|error| {
         match error.block().and_then(|number| places.of(number)) {
             Some(offset) => format!("{name}: {error}; the block begins at byte {offset} of the file"),
             None => format!("{name}: {error}"),

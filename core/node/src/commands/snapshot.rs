@@ -14,7 +14,7 @@ use crate::commands::{db_backup, print};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::front_ends::absolute;
-use crate::snapshot::{self, Checked, Demands};
+use crate::snapshot::{self, Checked, SnapshotRequirements};
 use crate::{logging, own_paths, shutdown};
 
 const EXAMPLES: &str = "\
@@ -82,21 +82,21 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
-    let demands = Demands {
+    let requirements = SnapshotRequirements {
         trust_hash: matches.get_one::<B256>("trust-hash").copied(),
         checks_state: name == "verify" || !matches.get_flag("without-state"),
         network_id: settings.node.network_id,
         is_interrupted: &|| is_interrupted.load(Ordering::Relaxed),
     };
     if name == "verify" {
-        return say("sound", &snapshot::verify(place, &demands)?, place);
+        return say("sound", &snapshot::verify(place, &requirements)?, place);
     }
     if !place.exists() {
         // Checked before a folder is created in vain.
         return Err(Stop::Usage(format!("{}: no such snapshot", place.display())));
     }
     let data = DataFolder::create(&settings.node.datadir)?;
-    say("restored", &snapshot::restore(place, &data, &demands)?, data.path())
+    say("restored", &snapshot::restore(place, &data, &requirements)?, data.path())
 }
 
 fn create(settings: &Settings, target: &Path) -> Result<(), Stop> {

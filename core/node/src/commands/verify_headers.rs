@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use tenon_chain::{Genesis, PublicNetwork};
 use tenon_config::{Network, Origin};
-use tenon_native_consensus::{HeaderVerifier, Standing};
+use tenon_native_consensus::{HeaderVerifier, VerificationLevel};
 
 use self::header_file::HeaderFile;
 use super::import::chain_file::ChainFile;
@@ -74,10 +74,10 @@ impl Tally {
         self.in_full + self.alone
     }
 
-    fn add(&mut self, number: u64, hash: tenon_api::B256, standing: Standing) {
+    fn add(&mut self, number: u64, hash: tenon_api::B256, level: VerificationLevel) {
         self.first.get_or_insert(number);
         self.last = Some((number, hash));
-        if standing == Standing::Alone {
+        if level == VerificationLevel::Alone {
             self.alone += 1;
             self.first_alone.get_or_insert(number);
         } else {
@@ -182,10 +182,10 @@ fn verify_file(
         let (headers, damage) = file.next_batch(BATCH);
         let is_end = headers.is_empty();
         let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();
-        let (standings, refused) = verifier.verify(headers);
-        let accepted = standings.len();
-        for ((number, hash), standing) in keys.into_iter().zip(standings) {
-            tally.add(number, hash, standing);
+        let (levels, refused) = verifier.verify(headers);
+        let accepted = levels.len();
+        for ((number, hash), level) in keys.into_iter().zip(levels) {
+            tally.add(number, hash, level);
         }
         if let Some(refused) = refused {
             return Err(failed(&format!("{refused}{}", file.place(accepted))));

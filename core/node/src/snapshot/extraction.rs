@@ -10,7 +10,7 @@ use tenon_api::B256;
 
 use super::archive::Hashed;
 use super::gzip_members::GzipMembers;
-use super::{Demands, ListedParts, interrupted};
+use super::{ListedParts, SnapshotRequirements, interrupted};
 use crate::backup::{self, GENESIS, MANIFEST, MAX_FILES, Manifest, Source, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -33,15 +33,19 @@ type Part<'a> = tar::Entry<'a, Content>;
 ///
 /// # Errors
 /// As [`super::verify`].
-pub(super) fn take(source: Source<'_>, place: &Path, demands: &Demands<'_>) -> Result<ListedParts, Stop> {
+pub(super) fn take(
+    source: Source<'_>,
+    place: &Path,
+    requirements: &SnapshotRequirements<'_>,
+) -> Result<ListedParts, Stop> {
     // The list may name `MAX_FILES` parts, and is itself a part.
-    Archive { source, demands, max_parts: MAX_FILES + 1 }.take(place)
+    Archive { source, requirements, max_parts: MAX_FILES + 1 }.take(place)
 }
 
 /// A snapshot in one file.
 struct Archive<'a> {
     source: Source<'a>,
-    demands: &'a Demands<'a>,
+    requirements: &'a SnapshotRequirements<'a>,
     max_parts: usize,
 }
 
@@ -80,7 +84,7 @@ impl Archive<'_> {
         // Raw entries, because the others read long names, which GNU and POSIX put into separate headers, into memory
         // at any length. A snapshot has no such names.
         for part in archive.entries().map_err(self.unreadable())?.raw(true) {
-            if (self.demands.is_interrupted)() {
+            if (self.requirements.is_interrupted)() {
                 return Err(interrupted());
             }
             self.extract_part(part.map_err(self.unreadable())?, place, &mut extracted, &mut buffer)?;
@@ -198,8 +202,8 @@ mod tests {
 
     const GENESIS_TEXT: &[u8] = include_bytes!("../../../../tests/data/execution-apis/genesis.json");
     const TABLE: &str = "db/000001.sst";
-    const DEMANDS: Demands<'static> =
-        Demands { trust_hash: None, checks_state: false, network_id: None, is_interrupted: &|| false };
+    const REQUIREMENTS: SnapshotRequirements<'static> =
+        SnapshotRequirements { trust_hash: None, checks_state: false, network_id: None, is_interrupted: &|| false };
 
     /// Names and contents.
     type Parts = Vec<(String, Vec<u8>)>;
@@ -250,7 +254,7 @@ mod tests {
         let (file, place) = (folder.path().join("a.tar.gz"), folder.path().join("place"));
         fs::write(&file, content).unwrap();
         fs::create_dir(&place).unwrap();
-        let outcome = take(Source::snapshot(&file), &place, &DEMANDS).map(drop).map_err(|stop| stop.to_string());
+        let outcome = take(Source::snapshot(&file), &place, &REQUIREMENTS).map(drop).map_err(|stop| stop.to_string());
         let names = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         (outcome, names.collect())
     }
@@ -294,7 +298,7 @@ mod tests {
         let outcome = |max_parts| {
             let place = tempfile::tempdir().unwrap();
             let source = Source::snapshot(&file);
-            Archive { source, demands: &DEMANDS, max_parts }.take(place.path()).map(drop)
+            Archive { source, requirements: &REQUIREMENTS, max_parts }.take(place.path()).map(drop)
         };
 
         assert!(outcome(3).is_ok());

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{Demands, ListedParts, interrupted, write_named};
+use super::{ListedParts, SnapshotRequirements, interrupted, write_named};
 use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, Source, SourceError, failed};
 use crate::bounded_file;
 use crate::exit::Stop;
@@ -111,7 +111,7 @@ fn copy_part(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
 
 /// How to transfer the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum TransferMode {
     /// Links tables, which are never written again, if possible.
     Link,
     /// Copies. Existing equal files are kept.
@@ -143,19 +143,19 @@ pub(super) fn transfer(
     source: Source<'_>,
     manifest: &Manifest,
     place: &Path,
-    way: Way,
-    demands: &Demands<'_>,
+    mode: TransferMode,
+    requirements: &SnapshotRequirements<'_>,
 ) -> Result<(), SourceError> {
     let names = manifest.files.iter().filter_map(|file| backup::database_file(&file.path)).map(str::to_owned).collect();
     remove_others(place, &names)?;
     for file in &manifest.files {
-        if (demands.is_interrupted)() {
+        if (requirements.is_interrupted)() {
             return Err(interrupted().into());
         }
         let Some(name) = backup::database_file(&file.path) else { continue };
         let (from, to) = (source.path.join(&file.path), place.join(name));
         let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
-        if way == Way::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
+        if mode == TransferMode::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
             // The source is compared too: a modified snapshot is refused even if a correct part was copied before.
             backup::compare_file(source, file, None)?;
             continue;
@@ -163,7 +163,7 @@ pub(super) fn transfer(
         if to.exists() {
             fs::remove_file(&to).map_err(failed(&to))?;
         }
-        let is_linked = way == Way::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
+        let is_linked = mode == TransferMode::Link && name.ends_with(".sst") && fs::hard_link(&from, &to).is_ok();
         backup::compare_file(source, file, (!is_linked).then_some(to.as_path()))?;
     }
     Ok(())

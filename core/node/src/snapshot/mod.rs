@@ -41,8 +41,8 @@ pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<M
     folder::create(database, genesis, target, manifest)
 }
 
-/// The demands on a snapshot: what it must match, and what is checked.
-pub(crate) struct Demands<'a> {
+/// The requirements on a snapshot: what it must match, and what is checked.
+pub(crate) struct SnapshotRequirements<'a> {
     /// The head's hash, from another source.
     pub(crate) trust_hash: Option<B256>,
     /// Whether the state is computed again.
@@ -75,19 +75,19 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming the problem and its place.
-pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, Stop> {
+pub(crate) fn verify(source: &Path, requirements: &SnapshotRequirements<'_>) -> Result<Checked, Stop> {
     let form = Form::of(source)?;
     let place = Place::beside(source)?;
     let source = Source::snapshot(source);
     let parts = match form {
-        Form::File => extraction::take(source, &place.path, demands)?,
+        Form::File => extraction::take(source, &place.path, requirements)?,
         Form::Folder => {
             let parts = folder::read(source)?;
-            folder::transfer(source, &parts.manifest, &place.path, folder::Way::Link, demands)?;
+            folder::transfer(source, &parts.manifest, &place.path, folder::TransferMode::Link, requirements)?;
             parts
         }
     };
-    let (trust, state) = check(source, &place.path, &parts, demands)?;
+    let (trust, state) = check(source, &place.path, &parts, requirements)?;
     Ok(Checked { manifest: parts.manifest, trust, state })
 }
 
@@ -96,13 +96,17 @@ pub(crate) fn verify(source: &Path, demands: &Demands<'_>) -> Result<Checked, St
 ///
 /// # Errors
 /// As [`verify`], and those of [`Restoration::begin`].
-pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -> Result<Checked, Stop> {
+pub(crate) fn restore(
+    source: &Path,
+    data: &DataFolder,
+    requirements: &SnapshotRequirements<'_>,
+) -> Result<Checked, Stop> {
     let form = Form::of(source)?;
     let restoration = Restoration::begin(data)?;
     let source = Source::snapshot(source);
     let (parts, trust, state) = match form {
-        Form::File => restore_file(source, &restoration, demands)?,
-        Form::Folder => restore_folder(source, &restoration, demands)?,
+        Form::File => restore_file(source, &restoration, requirements)?,
+        Form::Folder => restore_folder(source, &restoration, requirements)?,
     };
     Ok(Checked { manifest: parts.manifest, trust, state })
 }
@@ -111,11 +115,15 @@ pub(crate) fn restore(source: &Path, data: &DataFolder, demands: &Demands<'_>) -
 type Restored = (ListedParts, Trust, Option<(u64, u64)>);
 
 /// Restores a snapshot in one file. A failed attempt leaves nothing: the next one cannot use it.
-fn restore_file(source: Source<'_>, restoration: &Restoration<'_>, demands: &Demands<'_>) -> Result<Restored, Stop> {
+fn restore_file(
+    source: Source<'_>,
+    restoration: &Restoration<'_>,
+    requirements: &SnapshotRequirements<'_>,
+) -> Result<Restored, Stop> {
     restoration.start_over()?;
     let database = restoration.database();
-    let restored = extraction::take(source, database, demands).and_then(|parts| {
-        let (trust, state) = check(source, database, &parts, demands)?;
+    let restored = extraction::take(source, database, requirements).and_then(|parts| {
+        let (trust, state) = check(source, database, &parts, requirements)?;
         Ok((parts, trust, state))
     });
     restoration.finish_or_discard(restored, |(parts, ..)| &parts.genesis_text)
@@ -123,13 +131,17 @@ fn restore_file(source: Source<'_>, restoration: &Restoration<'_>, demands: &Dem
 
 /// Restores a snapshot in a folder. A failed attempt leaves what it copied to the next one, unless the snapshot is
 /// wrong.
-fn restore_folder(source: Source<'_>, restoration: &Restoration<'_>, demands: &Demands<'_>) -> Result<Restored, Stop> {
+fn restore_folder(
+    source: Source<'_>,
+    restoration: &Restoration<'_>,
+    requirements: &SnapshotRequirements<'_>,
+) -> Result<Restored, Stop> {
     // First, so that a place without a snapshot does not affect what an earlier attempt has copied.
     let parts = folder::read(source)?;
     restoration.resume()?;
     let database = restoration.database();
-    let restored = folder::transfer(source, &parts.manifest, database, folder::Way::Copy, demands)
-        .and_then(|()| check(source, database, &parts, demands))
+    let restored = folder::transfer(source, &parts.manifest, database, folder::TransferMode::Copy, requirements)
+        .and_then(|()| check(source, database, &parts, requirements))
         .map(|(trust, state)| (parts, trust, state));
     restoration.finish_or_keep(restored, |(parts, ..)| &parts.genesis_text)
 }
@@ -139,12 +151,12 @@ fn check(
     source: Source<'_>,
     database: &Path,
     parts: &ListedParts,
-    demands: &Demands<'_>,
+    requirements: &SnapshotRequirements<'_>,
 ) -> Result<(Trust, Option<(u64, u64)>), SourceError> {
     let store = Store::open(database, StoreOptions::with_cache(backup::CACHE)).map_err(Stop::from)?;
     let store = Arc::new(store);
     parts.manifest.compare(source, &store)?;
-    let genesis = match demands.network_id {
+    let genesis = match requirements.network_id {
         Some(network_id) => parts.genesis.clone().with_network_id(network_id).map_err(Stop::failure)?,
         None => parts.genesis.clone(),
     };
@@ -152,11 +164,11 @@ fn check(
     crate::rules_in_force::compare(&genesis.spec, &store).map_err(|difference| {
         Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", path.display()))
     })?;
-    let trust = Trust::of(path, &genesis.spec, &store, demands.trust_hash)?;
-    if !demands.checks_state {
+    let trust = Trust::of(path, &genesis.spec, &store, requirements.trust_hash)?;
+    if !requirements.checks_state {
         return Ok((trust, None));
     }
-    let report = store.verify(&mut |_| {}, demands.is_interrupted).map_err(Stop::from)?;
+    let report = store.verify(&mut |_| {}, requirements.is_interrupted).map_err(Stop::from)?;
     if let Some(damage) = report.damage {
         return Err(SourceError::Wrong(source.refused(damage)));
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{HexBytes, LooseAddress, Nonce, Number, Number64, Word};
+use super::lenient::{HexBytes, LenientAddress, Nonce, Number, Number64, Word};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,8 +20,8 @@ pub(super) struct GenesisFile<'a> {
     pub(super) gas_limit: Option<Number64>,
     pub(super) difficulty: Option<Number>,
     pub(super) mix_hash: Option<Word>,
-    pub(super) coinbase: Option<LooseAddress>,
-    pub(super) alloc: Option<BTreeMap<LooseAddress, AccountFile>>,
+    pub(super) coinbase: Option<LenientAddress>,
+    pub(super) alloc: Option<BTreeMap<LenientAddress, AccountFile>>,
     pub(super) number: Option<Number64>,
     pub(super) gas_used: Option<Number64>,
     pub(super) parent_hash: Option<Word>,
@@ -71,7 +71,7 @@ pub(super) struct ConfigFile {
     pub(super) amsterdam_time: Option<Number64>,
     pub(super) verkle_time: Option<Number64>,
     pub(super) terminal_total_difficulty: Option<Number>,
-    pub(super) deposit_contract_address: Option<LooseAddress>,
+    pub(super) deposit_contract_address: Option<LenientAddress>,
     pub(super) blob_schedule: Option<BTreeMap<String, Option<BlobFile>>>,
     pub(super) merge_block: Option<Number64>,
     pub(super) shanghai_block: Option<Number64>,
@@ -106,13 +106,13 @@ pub(super) struct ConfigFile {
     pub(super) tip_upgrade_penalty_block: Option<Number64>,
     pub(super) tip_epoch_halving_block: Option<Number64>,
     #[serde(rename = "trc21IssuerSMC")]
-    pub(super) trc21_issuer: Option<LooseAddress>,
+    pub(super) trc21_issuer: Option<LenientAddress>,
     #[serde(rename = "xdcxListingSMC")]
-    pub(super) xdcx_listing: Option<LooseAddress>,
+    pub(super) xdcx_listing: Option<LenientAddress>,
     #[serde(rename = "relayerRegistrationSMC")]
-    pub(super) relayer_registration: Option<LooseAddress>,
+    pub(super) relayer_registration: Option<LenientAddress>,
     #[serde(rename = "lendingRegistrationSMC")]
-    pub(super) lending_registration: Option<LooseAddress>,
+    pub(super) lending_registration: Option<LenientAddress>,
 }
 
 /// Members of a native chain's `config` whose names look like a rule's and that are read or have no effect by design.

@@ -93,9 +93,9 @@ impl<'de> Deserialize<'de> for Nonce {
 
 /// An address: forty digits, optionally after `0x` or `xdc`, in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LooseAddress(pub(crate) Address);
+pub(crate) struct LenientAddress(pub(crate) Address);
 
-impl<'de> Deserialize<'de> for LooseAddress {
+impl<'de> Deserialize<'de> for LenientAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         parse_address(&text).map(Self).ok_or_else(|| D::Error::custom(NotAnAddress(&text)))

@@ -21,7 +21,7 @@ use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE, NativeConf
 use crate::trie::{TrieError, update_state_trie};
 pub use development::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use file::{ConfigFile, GenesisFile};
-pub(crate) use lenient::LooseAddress;
+pub(crate) use lenient::LenientAddress;
 pub use networks::PublicNetwork;
 
 /// SHA-256 of empty input: the requests hash of a block without requests.

@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 
 use super::GenesisError;
 use super::file::{BlobFile, ConfigFile};
-use super::lenient::{LooseAddress, Number64};
+use super::lenient::{LenientAddress, Number64};
 use crate::spec::{Activation, BlobParameters, ChainSpec, FileContracts, FileHeights, FileRules, Fork, NativeSettings};
 
 /// The rules that `config` describes.
@@ -76,7 +76,7 @@ fn file_heights(config: &ConfigFile) -> FileHeights {
 }
 
 fn file_contracts(config: &ConfigFile) -> FileContracts {
-    let address = |address: Option<LooseAddress>| address.map(|address| address.0);
+    let address = |address: Option<LenientAddress>| address.map(|address| address.0);
     FileContracts {
         trc21_issuer: address(config.trc21_issuer),
         xdcx_listing: address(config.xdcx_listing),

@@ -9,7 +9,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 use super::heights::{FileHeights, HeightSource, NamedHeight, NativeHeights};
-use crate::genesis::LooseAddress;
+use crate::genesis::LenientAddress;
 
 /// Blocks of an epoch if the file says 0.
 const DEFAULT_EPOCH: u64 = 900;
@@ -443,10 +443,10 @@ struct EngineFile {
     gap: u64,
     /// With `0x` or `xdc` before it.
     #[serde(default)]
-    foundation_wallet_addr: LooseAddress,
+    foundation_wallet_addr: LenientAddress,
     /// The reference's spelling up to v2.7.0, still read (`docs/spec/upgrades.md` 2.3).
     #[serde(default, rename = "foudationWalletAddr")]
-    misspelt_foundation_wallet_addr: LooseAddress,
+    misspelt_foundation_wallet_addr: LenientAddress,
     #[serde(default, rename = "SkipV1Validation", alias = "skipV1Validation")]
     skip_v1_validation: bool,
     /// The limit of masternodes of v1 from `tip_increase_masternodes` on; see [`EngineFile::late_v1_masternodes`].

@@ -21,7 +21,7 @@ use crate::{Executor, Explanation, ImportError, ReferenceBlock};
 /// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
 /// Blocks of other branches deeper below the head than this are stored without being executed.
-const DEEPEST_EXECUTED_ASIDE: u64 = 1_024;
+const MAX_EXECUTED_SIDE_DEPTH: u64 = 1_024;
 
 /// Decides which blocks become canonical. Its writing methods exclude one another.
 pub struct Importer {
@@ -129,7 +129,7 @@ impl Importer {
         parent: &SealedHeader,
     ) -> Result<Option<BlockCommit>, ImportError> {
         let (number, hash) = (block.number(), block.hash());
-        if number.0.saturating_add(DEEPEST_EXECUTED_ASIDE) < self.chain.head().header.number {
+        if number.0.saturating_add(MAX_EXECUTED_SIDE_DEPTH) < self.chain.head().header.number {
             return Ok(None);
         }
         let below = BlockNumber(parent.number);

@@ -33,7 +33,7 @@ pub enum VerifierError {
 
 /// How far a header was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum VerificationLevel {
     /// Block 0, equal to the expected genesis.
     Genesis,
     /// By every rule that needs no state.
@@ -94,12 +94,12 @@ impl HeaderVerifier {
         Ok(Self { engine, chain, genesis, threads })
     }
 
-    /// Verifies the next headers, whose ancestors must be among them or in an earlier call. Returns the standing of
+    /// Verifies the next headers, whose ancestors must be among them or in an earlier call. Returns the level of
     /// each, up to the first that is refused.
     ///
     /// They are verified in parallel: rules only read ancestors, and a refused ancestor precedes its descendants, so
     /// the first error is the same as in a sequential check.
-    pub fn verify(&mut self, headers: Vec<SealedHeader>) -> (Vec<Standing>, Option<RefusedHeader>) {
+    pub fn verify(&mut self, headers: Vec<SealedHeader>) -> (Vec<VerificationLevel>, Option<RefusedHeader>) {
         let headers: Vec<Arc<SealedHeader>> = headers.into_iter().map(Arc::new).collect();
         for header in &headers {
             self.chain.insert(Arc::clone(header));
@@ -111,37 +111,37 @@ impl HeaderVerifier {
         };
         let part = (headers.len() / (4 * self.threads.current_num_threads())).clamp(1, HEADERS_PER_BATCH);
         let verdicts: Vec<_> = self.threads.install(|| headers.par_chunks(part).flat_map_iter(judge).collect());
-        let mut standings = Vec::with_capacity(verdicts.len());
+        let mut levels = Vec::with_capacity(verdicts.len());
         for (header, verdict) in headers.iter().zip(verdicts) {
             match verdict {
-                Ok(standing) => standings.push(standing),
+                Ok(level) => levels.push(level),
                 Err(reason) => {
                     let refused = RefusedHeader { number: header.number, hash: header.hash(), reason };
-                    return (standings, Some(refused));
+                    return (levels, Some(refused));
                 }
             }
         }
         self.chain.forget_oldest();
-        (standings, None)
+        (levels, None)
     }
 
-    fn judge(&self, header: &SealedHeader) -> Result<Standing, HeaderProblem> {
+    fn judge(&self, header: &SealedHeader) -> Result<VerificationLevel, HeaderProblem> {
         if header.number == 0 {
             match self.genesis {
                 Some(wanted) if wanted != header.hash() => return Err(HeaderProblem::OtherGenesis(wanted)),
-                Some(_) => return Ok(Standing::Genesis),
-                None => return Ok(Standing::Alone),
+                Some(_) => return Ok(VerificationLevel::Genesis),
+                None => return Ok(VerificationLevel::Alone),
             }
         }
         if let Some(parent) = self.chain.by_hash.get(&header.parent_hash) {
             match self.engine.check_header(header, parent, &self.chain) {
-                Ok(()) => return Ok(Standing::InFull),
+                Ok(()) => return Ok(VerificationLevel::InFull),
                 Err(error) if error.is_missing_ancestor() => {}
                 Err(error) => return Err(error.into()),
             }
         }
         self.engine.verify_standing_alone(header, &self.chain)?;
-        Ok(Standing::Alone)
+        Ok(VerificationLevel::Alone)
     }
 }
 
@@ -259,15 +259,15 @@ mod tests {
         ] {
             let chain = RecordedChain::read(name, genesis);
             let mut verifier = verifier(&chain);
-            let mut standings = Vec::new();
+            let mut levels = Vec::new();
             for batch in headers(&chain).chunks(100) {
                 let (found, refused) = verifier.verify(batch.to_vec());
                 assert!(refused.is_none(), "{name}: {}", refused.unwrap());
-                standings.extend(found);
+                levels.extend(found);
             }
-            let count = |wanted| standings.iter().filter(|standing| **standing == wanted).count();
-            assert_eq!(count(Standing::Genesis), 1, "{name}");
-            assert_eq!(count(Standing::InFull) + 1, chain.blocks.len(), "{name}");
+            let count = |wanted| levels.iter().filter(|level| **level == wanted).count();
+            assert_eq!(count(VerificationLevel::Genesis), 1, "{name}");
+            assert_eq!(count(VerificationLevel::InFull) + 1, chain.blocks.len(), "{name}");
         }
     }
 
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn headers_without_their_epoch_are_checked_alone() {
         let chain = RecordedChain::local();
-        let (standings, refused) = verifier(&chain).verify(headers(&chain)[130..200].to_vec());
+        let (levels, refused) = verifier(&chain).verify(headers(&chain)[130..200].to_vec());
 
         assert!(refused.is_none(), "{}", refused.unwrap());
-        let first_in_full = standings.iter().position(|standing| *standing == Standing::InFull);
+        let first_in_full = levels.iter().position(|level| *level == VerificationLevel::InFull);
         assert_eq!(first_in_full, Some(168 + 1 - 130), "block 168 opens an epoch");
-        assert!(standings[39..].iter().all(|standing| *standing == Standing::InFull));
+        assert!(levels[39..].iter().all(|level| *level == VerificationLevel::InFull));
     }
 
     #[test]
@@ -291,11 +291,11 @@ mod tests {
         broken.difficulty = U256::from(2);
         all[77] = tenon_chain::seal(broken);
 
-        let (standings, refused) = verifier(&chain).verify(all);
+        let (levels, refused) = verifier(&chain).verify(all);
 
         // The seal covers the difficulty; the reported rule is the first that a sequential check would find.
         let refused = refused.unwrap().to_string();
-        assert_eq!(standings.len(), 77);
+        assert_eq!(levels.len(), 77);
         assert!(refused.starts_with("header 77 (") && refused.ends_with("): invalid difficulty"), "{refused}");
     }
 

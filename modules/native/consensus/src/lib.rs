@@ -62,7 +62,7 @@ pub mod v2;
 pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};
 pub use engine::{Clock, NativeEngine, NativeError};
 pub use extra::{ExtraFields, ExtraProblem, addresses_of, v1_masternodes};
-pub use header_chain::{HeaderProblem, HeaderVerifier, RefusedHeader, Standing, VerifierError};
+pub use header_chain::{HeaderProblem, HeaderVerifier, RefusedHeader, VerificationLevel, VerifierError};
 pub use messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
 };

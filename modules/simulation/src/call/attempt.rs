@@ -199,7 +199,7 @@ impl Calls {
         block: BlockId,
         end: Instant,
     ) -> Result<(Arc<SealedHeader>, BlockState), CallEnd> {
-        Ok(self.base_through(block, |state| Arc::new(StateInTime { state, end }))?)
+        Ok(self.base_through(block, |state| Arc::new(TimeLimitedState { state, end }))?)
     }
 
     /// `eth_call`: the output of the call.
@@ -213,12 +213,12 @@ impl Calls {
 }
 
 /// A state that is readable until the end of an attempt.
-struct StateInTime {
+struct TimeLimitedState {
     state: Arc<dyn StateReader>,
     end: Instant,
 }
 
-impl StateInTime {
+impl TimeLimitedState {
     /// The error is never reported: the pool repeats every call that fails in an attempt.
     fn state(&self) -> Result<&dyn StateReader, StoreError> {
         if Instant::now() >= self.end {
@@ -228,7 +228,7 @@ impl StateInTime {
     }
 }
 
-impl StateReader for StateInTime {
+impl StateReader for TimeLimitedState {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
         self.state()?.account(address)
     }

@@ -280,13 +280,13 @@ mod tests {
     // A short frame is decoded within a multiple of its length.
     #[test]
     fn the_densest_results_decode_whether_their_frame_is_short_or_long() {
-        const LONGEST_SHORT: usize = 64 << 10;
+        const MAX_SHORT_FRAME: usize = 64 << 10;
         for (place, result) in densest(1000).into_iter().enumerate() {
             let length = check(result);
 
-            let items = LONGEST_SHORT * 1000 / length;
+            let items = MAX_SHORT_FRAME * 1000 / length;
             let nearly = check(densest(items).swap_remove(place));
-            assert!((LONGEST_SHORT - 1000..=LONGEST_SHORT).contains(&nearly), "{place}: {nearly} bytes");
+            assert!((MAX_SHORT_FRAME - 1000..=MAX_SHORT_FRAME).contains(&nearly), "{place}: {nearly} bytes");
             check(densest(3 * items).swap_remove(place));
         }
     }

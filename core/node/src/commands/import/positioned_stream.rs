@@ -31,18 +31,18 @@ impl Places {
 }
 
 /// A stream of blocks that records their positions.
-pub(super) struct Placed<R> {
+pub(super) struct PositionedStream<R> {
     stream: BlockStream<R>,
     places: Places,
 }
 
-impl<R: Read> Placed<R> {
+impl<R: Read> PositionedStream<R> {
     pub(super) const fn new(stream: BlockStream<R>, places: Places) -> Self {
         Self { stream, places }
     }
 }
 
-impl<R: Read> Iterator for Placed<R> {
+impl<R: Read> Iterator for PositionedStream<R> {
     type Item = Result<Block, StreamError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -69,7 +69,8 @@ mod tests {
         let file = [first.clone(), second].concat();
         let places = Places::default();
 
-        let read = Placed::new(BlockStream::new(file.as_slice()), places.clone()).filter(Result::is_ok).count();
+        let read =
+            PositionedStream::new(BlockStream::new(file.as_slice()), places.clone()).filter(Result::is_ok).count();
 
         assert_eq!(read, 2);
         assert_eq!([7, 8, 9].map(|number| places.of(BlockNumber(number))), [Some(0), Some(first.len() as u64), None]);

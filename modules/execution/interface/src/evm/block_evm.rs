@@ -180,7 +180,7 @@ impl Used {
 }
 
 /// Growth of memory by a single instruction that needs no check.
-const UNASKED_GROWTH: usize = 64 << 10;
+const UNCHECKED_GROWTH: usize = 64 << 10;
 
 /// Whether a frame's remaining gas pays for memory up to `end`, in addition to the memory that it has already paid for
 /// (Yellow Paper, appendix H: three per word, and the square of the words divided by 512).
@@ -197,7 +197,7 @@ fn growing(step: Step<'_>, used: &[Used], instruction: fn(Step<'_>) -> Instructi
     let end = used.iter().filter_map(|used| used.end(&step.interpreter.stack)).max().unwrap_or_default();
     let growth = end.saturating_sub(step.interpreter.memory.len());
     // The instruction itself refuses growth that its gas does not pay for. The buffer grows by doubling.
-    if growth > UNASKED_GROWTH && is_paid(step.interpreter, end) && !fits(step.host, growth.saturating_mul(2)) {
+    if growth > UNCHECKED_GROWTH && is_paid(step.interpreter, end) && !fits(step.host, growth.saturating_mul(2)) {
         return interrupt(step);
     }
     instruction(step)
