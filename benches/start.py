@@ -8,7 +8,7 @@ import servers
 from targets import Target
 
 IDLE_SECONDS = 3
-QUESTION = b'{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}\n'
+REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}\n'
 
 
 def first_answer(datadir):
@@ -17,7 +17,7 @@ def first_answer(datadir):
     with servers.tenon(datadir, core=None) as server:
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(server.endpoints["Unix"][1])
-            client.sendall(QUESTION)
+            client.sendall(REQUEST)
             assert b'"result"' in client.recv(4096)
         seconds = time.monotonic() - begun
         time.sleep(IDLE_SECONDS)

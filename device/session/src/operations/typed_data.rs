@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum number of the device's queries about one request. Each one takes a round trip.
-const MAX_QUESTIONS: u32 = 10_000;
+const MAX_QUERIES: u32 = 10_000;
 
 /// The hash that is signed for typed data.
 fn signing_hash(domain_separator: B256, message_hash: Option<B256>) -> B256 {
@@ -89,7 +89,7 @@ pub struct SignTypedData {
     path: DerivationPath,
     account: Address,
     data: TypedData,
-    questions: u32,
+    queries: u32,
 }
 
 impl SignTypedData {
@@ -107,7 +107,7 @@ impl SignTypedData {
         if info.is_model_one || !info.is_later() {
             return Err(Unsupported::TypedData.into());
         }
-        Ok(Self { path, account, data, questions: 0 })
+        Ok(Self { path, account, data, queries: 0 })
     }
 
     fn structure(&self, name: &str) -> Option<Outgoing> {
@@ -160,7 +160,7 @@ impl Operation for SignTypedData {
     type Output = Signature;
 
     fn request(&mut self) -> Outgoing {
-        self.questions = 0;
+        self.queries = 0;
         Outgoing::new(&EthereumSignTypedData {
             address_n: self.path.elements().to_vec(),
             primary_type: Some(self.data.primary_type.clone()),
@@ -173,13 +173,13 @@ impl Operation for SignTypedData {
     }
 
     fn answered(&mut self, message: &Message) -> Result<Progress<Signature>, DeviceError> {
-        self.questions += 1;
+        self.queries += 1;
         let answer = match message.id {
             EthereumTypedDataSignature::ID => {
                 let hash = signing_hash(self.data.domain_separator, self.data.message_hash);
                 return read_signature(message, hash, self.account).map(Progress::Done);
             }
-            _ if self.questions > MAX_QUESTIONS => None,
+            _ if self.queries > MAX_QUERIES => None,
             EthereumTypedDataStructRequest::ID => {
                 let question: EthereumTypedDataStructRequest = decode(message.id, &message.body)?;
                 self.structure(question.name())

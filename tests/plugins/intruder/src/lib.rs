@@ -30,7 +30,7 @@ fn table() -> Table<Intruder> {
 tenon_sdk::export!(Intruder, table);
 
 /// Requests to the node, by the capability that they need.
-const QUESTIONS: [&str; 9] = [
+const REQUESTS: [&str; 9] = [
     "ReadChain: the head",
     "ReadChain: events",
     "CallEvm: a call",
@@ -43,7 +43,7 @@ const QUESTIONS: [&str; 9] = [
 ];
 
 async fn attempts(_context: IntruderContext) -> Result<Vec<&'static str>, Failure> {
-    Ok(QUESTIONS.into_iter().chain(system::ATTEMPTS.iter().map(|(name, _)| *name)).collect())
+    Ok(REQUESTS.into_iter().chain(system::ATTEMPTS.iter().map(|(name, _)| *name)).collect())
 }
 
 async fn endings(_context: IntruderContext) -> Result<Vec<&'static str>, Failure> {
@@ -51,7 +51,7 @@ async fn endings(_context: IntruderContext) -> Result<Vec<&'static str>, Failure
 }
 
 async fn attempt(context: IntruderContext, attempt: String) -> Result<String, Failure> {
-    if QUESTIONS.contains(&attempt.as_str()) {
+    if REQUESTS.contains(&attempt.as_str()) {
         return Ok(match ask(&context, &attempt).await {
             Err(failure) if failure.message.contains("was not granted") => format!("refused: {}", failure.message),
             outcome => format!("got in: {outcome:?}"),
