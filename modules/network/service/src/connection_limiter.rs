@@ -1,7 +1,7 @@
-//! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): the number of concurrent ones, in total and per
-//! address, and how often an address connects.
+//! Limits on handshakes that peers begin (`docs/spec/p2p.md` 10): the number of concurrent ones, in total, per address and
+//! per IPv6 network, and how often an address connects.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
@@ -9,20 +9,23 @@ use tenon_network_discovery::Networks;
 
 /// Age from which a handshake can be displaced in any case. An honest one takes a few round trips.
 const USUAL_HANDSHAKE: Duration = Duration::from_secs(1);
+/// An IPv6 /48, which one customer may own, has the shares of this many addresses.
+const NETWORK_SHARES: u8 = 2;
 
 /// Bounds on handshakes that peers begin.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimiterSettings {
     /// Maximum number of concurrent handshakes.
     pub(crate) max_pending: usize,
-    /// The same for one address (IPv6: one /64).
+    /// The same for one address (IPv6: one /64). An IPv6 /48 may have [`NETWORK_SHARES`] times as many.
     pub(crate) max_pending_of_address: usize,
-    /// Maximum number of connections of one address in a window.
+    /// Maximum number of connections of one address in a window. An IPv6 /48 may have connections of [`NETWORK_SHARES`]
+    /// times as many new addresses.
     pub(crate) max_attempts: u32,
     /// Length of a window.
     pub(crate) window: Duration,
-    /// Maximum number of remembered addresses.
-    pub(crate) max_addresses: usize,
+    /// Maximum number of remembered addresses and networks. Only those with a handshake may exceed it.
+    pub(crate) max_records: usize,
     /// The only networks that may connect.
     pub(crate) restrict: Option<Networks>,
 }
@@ -36,7 +39,7 @@ impl ConnectionLimiterSettings {
             max_pending_of_address: max_pending.div_ceil(5),
             max_attempts: 60,
             window: Duration::from_secs(30),
-            max_addresses: 4096,
+            max_records: 4096,
             restrict,
         }
     }
@@ -51,16 +54,34 @@ pub(crate) enum RefusedConnection {
     /// All handshake slots are taken.
     #[error("too many handshakes at a time")]
     Busy,
-    /// Its address has used up its share of the slots.
-    #[error("too many handshakes of one address")]
+    /// Its address or network has used up its share of the slots.
+    #[error("too many handshakes of one address or network")]
     BusyAddress,
-    /// Its address has connected too often.
-    #[error("address connects too often")]
+    /// Its address, or new addresses of its network, have connected too often.
+    #[error("address or network connects too often")]
     TooOften,
 }
 
+/// What a record counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Subject {
+    Address(IpAddr),
+    /// An IPv6 /48.
+    Network(Ipv6Addr),
+}
+
+impl Subject {
+    /// Number of addresses whose shares it has.
+    const fn shares(self) -> u8 {
+        match self {
+            Self::Address(_) => 1,
+            Self::Network(_) => NETWORK_SHARES,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
-struct Address {
+struct Record {
     pending: usize,
     attempts: u32,
     window_began: Duration,
@@ -69,8 +90,7 @@ struct Address {
 /// A handshake that was admitted and has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    /// Its address as it is counted.
-    subject: IpAddr,
+    subjects: Subjects,
     began: Duration,
 }
 
@@ -90,16 +110,18 @@ pub(crate) struct ConnectionLimiter {
     /// By number, which is the order of their beginning.
     pending: BTreeMap<u64, Pending>,
     next: u64,
-    addresses: HashMap<IpAddr, Address>,
+    records: HashMap<Subject, Record>,
+    /// The same records, oldest window first.
+    windows: BTreeSet<(Duration, Subject)>,
 }
 
 impl ConnectionLimiter {
     pub(crate) fn new(settings: ConnectionLimiterSettings) -> Self {
-        Self { settings, pending: BTreeMap::new(), next: 0, addresses: HashMap::new() }
+        Self { settings, pending: BTreeMap::new(), next: 0, records: HashMap::new(), windows: BTreeSet::new() }
     }
 
     /// Admits or refuses a new connection. After an admission [`ConnectionLimiter::leave`] must be called. If all slots are
-    /// occupied, a handshake of the address with the most may be displaced, so that a few addresses cannot keep out all others.
+    /// occupied, a handshake of the address or network with the most may be displaced ([`ConnectionLimiter::displaceable`]).
     ///
     /// # Errors
     /// [`RefusedConnection`].
@@ -108,72 +130,124 @@ impl ConnectionLimiter {
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(ip)) {
             return Err(RefusedConnection::Restricted);
         }
-        let settings = self.settings.clone();
-        let key = subject(ip);
-        if !self.addresses.contains_key(&key) && self.addresses.len() >= settings.max_addresses {
-            self.forget(now);
-            if self.addresses.len() >= settings.max_addresses {
-                return Err(RefusedConnection::Busy);
-            }
+        let subjects = Subjects::new(ip);
+        // Before an address is remembered, so that one network cannot replace the records of all others. An address that
+        // is known has its own limit, and cannot use up that of its network.
+        if let Some(network) = subjects.network
+            && !self.records.contains_key(&subjects.address)
+        {
+            self.count_attempt(network, now)?;
         }
-        let address = self.addresses.entry(key).or_insert(Address { pending: 0, attempts: 0, window_began: now });
-        if now.saturating_sub(address.window_began) >= settings.window {
-            (address.attempts, address.window_began) = (0, now);
-        }
-        address.attempts = address.attempts.saturating_add(1);
-        if address.attempts > settings.max_attempts {
-            return Err(RefusedConnection::TooOften);
-        }
-        if address.pending >= settings.max_pending_of_address {
+        self.count_attempt(subjects.address, now)?;
+        let max_pending = self.settings.max_pending_of_address;
+        if subjects.iter().any(|subject| self.pending_of(subject) >= max_pending * usize::from(subject.shares())) {
             return Err(RefusedConnection::BusyAddress);
         }
-        let own = address.pending;
-        let displaced = match self.pending.len() < settings.max_pending {
+        let displaced = match self.pending.len() < self.settings.max_pending {
             true => None,
-            false => Some(self.displaceable(own, now).ok_or(RefusedConnection::Busy)?),
+            false => Some(self.displaceable(subjects, now).ok_or(RefusedConnection::Busy)?),
         };
         if let Some(displaced) = displaced {
             self.leave(displaced);
         }
-        if let Some(address) = self.addresses.get_mut(&key) {
-            address.pending += 1;
+        for subject in subjects.iter() {
+            self.record(subject, now).pending += 1;
         }
         let handshake = self.next;
         self.next += 1;
-        self.pending.insert(handshake, Pending { subject: key, began: now });
+        self.pending.insert(handshake, Pending { subjects, began: now });
         Ok(Admission { handshake, displaced })
     }
 
-    /// The oldest handshake of the address with the most handshakes. Displaceable only if that address has more than
-    /// the new one would have, or if the handshake takes unusually long.
-    fn displaceable(&self, own: usize, now: Duration) -> Option<u64> {
-        let of = |pending: &Pending| self.addresses.get(&pending.subject).map_or(0, |address| address.pending);
+    fn count_attempt(&mut self, subject: Subject, now: Duration) -> Result<(), RefusedConnection> {
+        let max_attempts = self.settings.max_attempts * u32::from(subject.shares());
+        let record = self.record(subject, now);
+        record.attempts = record.attempts.saturating_add(1);
+        if record.attempts > max_attempts { Err(RefusedConnection::TooOften) } else { Ok(()) }
+    }
+
+    /// The record of the current window. If there are too many, those with the oldest windows and no handshake are removed.
+    fn record(&mut self, subject: Subject, now: Duration) -> &mut Record {
+        let is_new = !self.records.contains_key(&subject);
+        while is_new
+            && self.records.len() >= self.settings.max_records
+            // Passes over at most two records for each handshake.
+            && let Some(oldest) = self.windows.iter().copied().find(|(_, subject)| self.pending_of(*subject) == 0)
+        {
+            self.windows.remove(&oldest);
+            self.records.remove(&oldest.1);
+        }
+        let record = self.records.entry(subject).or_insert(Record { pending: 0, attempts: 0, window_began: now });
+        if now.saturating_sub(record.window_began) >= self.settings.window {
+            self.windows.remove(&(record.window_began, subject));
+            (record.attempts, record.window_began) = (0, now);
+        }
+        self.windows.insert((record.window_began, subject));
+        record
+    }
+
+    fn pending_of(&self, subject: Subject) -> usize {
+        self.records.get(&subject).map_or(0, |record| record.pending)
+    }
+
+    /// The oldest handshake of the address (IPv6: /48) with the most handshakes. Displaceable only if that one has more than
+    /// that of the new connection would have, or if the handshake takes unusually long.
+    fn displaceable(&self, subjects: Subjects, now: Duration) -> Option<u64> {
+        let of = |pending: &Pending| self.pending_of(pending.subjects.widest());
         // `find` returns the oldest, because handshakes are sorted by start.
         let max = self.pending.values().map(of).max()?;
         let (handshake, pending) = self.pending.iter().find(|(_, pending)| of(pending) == max)?;
+        let own = self.pending_of(subjects.widest());
         (max > own + 1 || now.saturating_sub(pending.began) >= USUAL_HANDSHAKE).then_some(*handshake)
     }
 
     /// An admitted handshake has ended. Does nothing for one that was displaced.
     pub(crate) fn leave(&mut self, handshake: u64) {
         let Some(pending) = self.pending.remove(&handshake) else { return };
-        if let Some(address) = self.addresses.get_mut(&pending.subject) {
-            address.pending = address.pending.saturating_sub(1);
+        for subject in pending.subjects.iter() {
+            if let Some(record) = self.records.get_mut(&subject) {
+                record.pending = record.pending.saturating_sub(1);
+            }
         }
     }
+}
 
-    fn forget(&mut self, now: Duration) {
-        let window = self.settings.window;
-        self.addresses.retain(|_, address| address.pending > 0 || now.saturating_sub(address.window_began) < window);
+/// The address and the network for which a connection counts.
+#[derive(Clone, Copy, Debug)]
+struct Subjects {
+    address: Subject,
+    network: Option<Subject>,
+}
+
+impl Subjects {
+    fn new(ip: IpAddr) -> Self {
+        let network = match ip {
+            IpAddr::V6(ip) => Some(Subject::Network(prefix(ip, 48))),
+            IpAddr::V4(_) => None,
+        };
+        Self { address: Subject::Address(counted_address(ip)), network }
+    }
+
+    fn iter(self) -> impl Iterator<Item = Subject> {
+        self.network.into_iter().chain([self.address])
+    }
+
+    fn widest(self) -> Subject {
+        self.network.unwrap_or(self.address)
     }
 }
 
 /// The address that is counted: for IPv6 the /64, which one machine may own.
-fn subject(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+pub(crate) fn counted_address(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6(prefix(ip, 64)),
         ip => ip,
     }
+}
+
+/// The first `bits` bits, between 1 and 128.
+fn prefix(ip: Ipv6Addr, bits: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << (128 - bits)))
 }
 
 #[cfg(test)]
@@ -252,16 +326,68 @@ mod tests {
         assert_eq!(limiter.enter(IpAddr::from([10, 0, 1, 1]), NOW), Err(RefusedConnection::Restricted));
     }
 
+    /// An address of the `host`-th /64 of a /48.
+    fn in_network(network: u16, host: u16) -> IpAddr {
+        IpAddr::from([0x2001, 0xdb8, network, host, 0, 0, 0, 1])
+    }
+
     #[test]
-    fn the_memory_of_addresses_is_bounded() {
+    fn a_network_has_the_handshakes_of_two_addresses_and_its_handshakes_are_displaced_first() {
         let mut limiter = connection_limiter();
-        limiter.settings.max_addresses = 3;
-        for last in 0..3 {
-            let admission = limiter.enter(ip(last), NOW).unwrap();
-            limiter.leave(admission.handshake);
+        for host in 0..20 {
+            limiter.enter(in_network(1, host), NOW).unwrap();
         }
-        assert_eq!(limiter.enter(ip(9), NOW), Err(RefusedConnection::Busy));
-        assert!(limiter.enter(ip(9), NOW + Duration::from_secs(30)).is_ok());
-        assert_eq!(limiter.addresses.len(), 1);
+        assert_eq!(limiter.enter(in_network(1, 20), NOW), Err(RefusedConnection::BusyAddress));
+
+        for last in 0..30 {
+            limiter.enter(ip(last), NOW).unwrap();
+        }
+        assert_eq!(limiter.enter(ip(99), NOW).unwrap().displaced, Some(0));
+        assert_eq!(limiter.enter(in_network(2, 0), NOW).unwrap().displaced, Some(1));
+        assert!(limiter.records.values().all(|record| record.pending <= 18));
+    }
+
+    #[test]
+    fn new_addresses_of_a_network_are_limited_and_a_noisy_one_does_not_use_up_the_limit() {
+        let mut limiter = connection_limiter();
+        let mut enter =
+            |host| limiter.enter(in_network(1, host), NOW).map(|admission| limiter.leave(admission.handshake));
+        for _ in 0..1000 {
+            let _ = enter(0);
+        }
+        assert_eq!(enter(0), Err(RefusedConnection::TooOften));
+        for host in 1..120 {
+            enter(host).unwrap();
+        }
+
+        assert_eq!(enter(120), Err(RefusedConnection::TooOften));
+        assert_eq!(enter(1), Ok(()));
+        assert_eq!(limiter.records.len(), 121);
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest_windows_without_a_handshake_and_admits_new_addresses() {
+        let mut limiter = connection_limiter();
+        limiter.settings.max_records = 3;
+        let handshakes: Vec<_> = (0..3_u8)
+            .map(|last| limiter.enter(ip(last), NOW + Duration::from_secs(last.into())).unwrap().handshake)
+            .collect();
+        limiter.leave(handshakes[1]);
+        limiter.leave(handshakes[2]);
+
+        limiter.enter(ip(9), NOW + Duration::from_secs(3)).unwrap();
+
+        let remembers = |limiter: &ConnectionLimiter, last| limiter.records.contains_key(&Subject::Address(ip(last)));
+        assert_eq!([0, 1, 2, 9].map(|last| remembers(&limiter, last)), [true, false, true, true]);
+        for last in 10..40 {
+            limiter.enter(ip(last), NOW + Duration::from_secs(3)).unwrap();
+        }
+        assert_eq!(limiter.records.len(), 32, "those with a handshake");
+        for number in 0..100 {
+            limiter.leave(number);
+        }
+        let admission = limiter.enter(ip(50), NOW + Duration::from_secs(3)).unwrap();
+        limiter.leave(admission.handshake);
+        assert_eq!((limiter.records.len(), limiter.windows.len()), (3, 3));
     }
 }
