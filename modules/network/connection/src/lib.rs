@@ -13,6 +13,7 @@ mod bandwidth;
 mod budget;
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tenon_network_identity::NodeId;
@@ -24,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use bandwidth::LIMITED_READ_BYTES;
 pub use bandwidth::{Bandwidth, BandwidthLimits, BandwidthShare, MIN_BYTES_PER_SECOND, Priority};
-use budget::Account;
+use budget::{Account, MIN_PROGRESS_BYTES, PROGRESS_TIME};
 pub use budget::{Payload, ReceiveBudget};
 
 /// Time limit for writing one frame.
@@ -103,6 +104,8 @@ pub struct Channels {
     pub bulk: Receiver<Command>,
     /// Counts received bytes.
     pub budget: ReceiveBudget,
+    /// The address for which they count; the same for all addresses that count as one.
+    pub address: IpAddr,
     /// Bytes per second. Reading waits here; before it sends, the owner waits ([`BandwidthShare::upload`]).
     pub bandwidth: BandwidthShare,
 }
@@ -122,6 +125,9 @@ pub enum ConnectionEnd {
     /// The peer does not read.
     #[error("write timeout")]
     WriteTimeout,
+    /// The peer's unfinished message holds memory for which other connections wait.
+    #[error("a large message arrives too slowly while others wait for its memory")]
+    Stalled,
     /// The owner is gone.
     #[error("the connection is closed")]
     Abandoned,
@@ -134,15 +140,30 @@ where
 {
     let (mut reader, mut writer) = split(stream);
     let (frames, unwritten) = channel(MAX_UNWRITTEN_FRAMES);
-    let account = channels.budget.account();
-    let driver = Driver { session, channels, frames, written: None, started, account, counted: 0, in_progress: None };
+    let account = channels.budget.account(channels.address);
+    let state = account.state();
+    let driver = Driver {
+        session,
+        channels,
+        frames,
+        written: None,
+        started,
+        account,
+        counted: 0,
+        in_progress: None,
+        progress: Progress::default(),
+    };
     let writing = write(&mut writer, unwritten);
     tokio::pin!(writing);
     let end = tokio::select! {
         biased;
         end = driver.run(&mut reader) => end,
+        // Here, so that it also ends a driver that waits for the socket.
+        () = state.closed() => ConnectionEnd::Stalled,
         end = &mut writing => return end,
     };
+    // Its bytes are released.
+    drop(state);
     // The driver has dropped its end of the channel. Write what is left, for example a Disconnect.
     if !matches!(end, ConnectionEnd::Eof | ConnectionEnd::Io(_)) {
         let _ = timeout(DISCONNECT_TIMEOUT, writing).await;
@@ -185,6 +206,15 @@ struct Driver {
     counted: usize,
     /// Ends when the owner is done with the last message. Nothing more is read before that.
     in_progress: Option<oneshot::Receiver<()>>,
+    progress: Progress,
+}
+
+/// How fast a message arrives that holds bytes of the pool.
+#[derive(Default)]
+struct Progress {
+    received: usize,
+    /// Only the time in which this node reads.
+    read_for: Duration,
 }
 
 /// Waits until the owner is done.
@@ -209,8 +239,15 @@ impl Driver {
                 return end;
             }
             self.recount();
-            let (is_idle, has_room) = (self.in_progress.is_none(), self.account.has_room());
+            let is_idle = self.in_progress.is_none();
+            let has_room = is_idle && self.account.has_room();
             let may_read = !is_limited || self.channels.bandwidth.may_read();
+            let (is_reading, began) = (has_room && may_read, Instant::now());
+            let holds_common = self.account.holds_common();
+            if !holds_common || self.progress.received >= MIN_PROGRESS_BYTES {
+                self.progress = Progress::default();
+            }
+            let progress_until = began + PROGRESS_TIME.saturating_sub(self.progress.read_for);
             let wakes_at = self.started + self.session.wakes_at().unwrap_or_default();
             tokio::select! {
                 biased;
@@ -224,19 +261,31 @@ impl Driver {
                 }
                 () = handled(&mut self.in_progress), if !is_idle => self.in_progress = None,
                 () = self.account.room(), if is_idle && !has_room => {}
-                () = self.channels.bandwidth.download(), if is_idle && has_room && !may_read => {}
-                read = reader.read(&mut buffer), if is_idle && has_room && may_read => match read {
+                () = self.channels.bandwidth.download(), if has_room && !may_read => {}
+                read = reader.read(&mut buffer), if is_reading => match read {
                     Ok(0) => return ConnectionEnd::Eof,
                     Ok(count) => {
+                        self.progress.received += count;
                         self.channels.bandwidth.charge_received(count);
                         self.session.receive(&buffer[..count]);
                     }
                     Err(cause) => return cause.into(),
                 },
+                // After the read: bytes that have arrived count first.
+                () = sleep_until(progress_until), if is_reading && holds_common => {
+                    if self.account.others_wait() {
+                        return ConnectionEnd::Stalled;
+                    }
+                    self.progress = Progress::default();
+                    continue;
+                }
                 command = self.channels.bulk.recv(), if is_bulk_open => match command {
                     Some(command) => self.execute(command),
                     None => is_bulk_open = false,
                 },
+            }
+            if is_reading {
+                self.progress.read_for += began.elapsed();
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tenon_network_connection::{
 };
 use tenon_network_identity::NodeKey;
 use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, Offer, Session, SessionSettings};
-use tokio::io::{AsyncRead, AsyncWrite, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -29,7 +30,22 @@ fn start(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, session: 
     start_with(stream, session, ReceiveBudget::default(), Bandwidth::default().share())
 }
 
+/// The address of a peer.
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
 fn start_with(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    session: Session,
+    budget: ReceiveBudget,
+    bandwidth: BandwidthShare,
+) -> Owner {
+    start_from(address(1), stream, session, budget, bandwidth)
+}
+
+fn start_from(
+    address: IpAddr,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     session: Session,
     budget: ReceiveBudget,
@@ -38,7 +54,7 @@ fn start_with(
     let (events_in, events) = channel(4);
     let (urgent, urgent_out) = channel(4);
     let (bulk, bulk_out) = channel(4);
-    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget, bandwidth };
+    let channels = Channels { events: events_in, urgent: urgent_out, bulk: bulk_out, budget, address, bandwidth };
     let end = tokio::spawn(drive(stream, session, channels, Instant::now()));
     Owner { events, urgent, bulk, end }
 }
@@ -67,6 +83,16 @@ fn sessions() -> (Session, Session) {
     let random = || HandshakeRandom::generate().unwrap();
     let dialed = Session::dial(settings(), &dialer, listener.id(), random(), Duration::ZERO).unwrap();
     (dialed, Session::accept(settings(), &listener, random(), Duration::ZERO))
+}
+
+/// Bytes that do not compress.
+fn noise(size: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..size).map(|_| next()).collect()
 }
 
 fn message(code: u64, size: usize) -> Command {
@@ -200,12 +226,7 @@ async fn a_limited_connection_reads_no_faster_than_its_limit() {
     let mut one = start(near, dialed);
     let mut other = start_with(far, accepted, ReceiveBudget::default(), Bandwidth::new(limits).share());
     tokio::join!(one.admit(), other.admit());
-    let mut state = 1_u64;
-    let mut noise = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state.to_be_bytes()[0]
-    };
-    let payload: Vec<u8> = (0..200 << 10).map(|_| noise()).collect();
+    let payload = noise(200 << 10);
     let begun = Instant::now();
     let bulk = one.bulk.clone();
     let sending = payload.clone();
@@ -223,4 +244,94 @@ async fn a_limited_connection_reads_no_faster_than_its_limit() {
     let seconds = begun.elapsed().as_secs_f64();
     assert!((6.6..7.4).contains(&seconds), "{seconds}");
     assert!(!one.end.is_finished() && !other.end.is_finished());
+}
+
+/// Forwards bytes both ways. After `fast` bytes from `from`, it forwards `bytes` of them each `pause`.
+async fn forward_slowly(from: DuplexStream, to: DuplexStream, fast: u64, bytes: usize, pause: Duration) {
+    let ((reader, mut back), (mut answers, mut writer)) = (split(from), split(to));
+    tokio::spawn(async move { copy(&mut answers, &mut back).await });
+    let mut reader = reader.take(fast);
+    if copy(&mut reader, &mut writer).await.is_err() {
+        return;
+    }
+    let (mut reader, mut buffer) = (reader.into_inner(), vec![0; bytes]);
+    loop {
+        tokio::time::sleep(pause).await;
+        let Ok(count) = reader.read(&mut buffer).await else { return };
+        if count == 0 || writer.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A peer whose line slows down after `fast` bytes, and the owner of this node's end.
+async fn slow_peer(budget: &ReceiveBudget, from: IpAddr, fast: u64, bytes: usize, pause: Duration) -> (Owner, Owner) {
+    let ((near, line), (line_end, far)) = (duplex(64 << 10), duplex(64 << 10));
+    tokio::spawn(forward_slowly(line, line_end, fast, bytes, pause));
+    let (dialed, accepted) = sessions();
+    let mut peer = start(near, dialed);
+    let mut own = start_from(from, far, accepted, budget.clone(), Bandwidth::default().share());
+    tokio::join!(peer.admit(), own.admit());
+    (peer, own)
+}
+
+/// A budget of a tenth of the usual one, with which fewer bytes must be encrypted.
+fn small_budget() -> ReceiveBudget {
+    ReceiveBudget::new(1_600_000, 16 << 10)
+}
+
+/// A peer of `from` whose message of 1 MB stops shortly before its end.
+async fn attacker(budget: &ReceiveBudget, from: IpAddr) -> (Owner, Owner) {
+    let (peer, own) = slow_peer(budget, from, 950_000, 1, Duration::from_secs(8)).await;
+    let payload = noise(1_000_000);
+    peer.bulk.send(Command::Send { protocol: 0, code: 2, payload, written: None }).await.unwrap();
+    // Its bytes arrive.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    (peer, own)
+}
+
+/// Three connections of one address hold all they can. A peer of another address does not wait for them, and they are closed.
+#[tokio::test(start_paused = true)]
+async fn unfinished_messages_of_one_address_block_no_other_peer() {
+    let budget = small_budget();
+    let mut attackers = Vec::new();
+    for _ in 0..3 {
+        attackers.push(attacker(&budget, address(9)).await);
+    }
+    let begun = Instant::now();
+
+    let (honest, mut own) = slow_peer(&budget, address(2), u64::MAX, 0, Duration::ZERO).await;
+    let payload = noise(100_000);
+    for _ in 0..3 {
+        let send = Command::Send { protocol: 0, code: 2, payload: payload.clone(), written: None };
+        honest.bulk.send(send).await.unwrap();
+        assert_eq!(own.message().await, (0, 2, payload.clone()));
+    }
+
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    let (_peer, first) = attackers.swap_remove(0);
+    let end = first.end.await.unwrap();
+    assert!(matches!(end, ConnectionEnd::Stalled), "{end}");
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+/// 100 KiB/s, while the messages of four attackers of different addresses fill the pool.
+#[tokio::test(start_paused = true)]
+async fn a_peer_on_a_slow_line_completes_its_large_message_while_others_wait() {
+    let budget = small_budget();
+    let mut attackers = Vec::new();
+    for last in 10..14 {
+        attackers.push(attacker(&budget, address(last)).await);
+    }
+    let pause = Duration::from_millis(200);
+
+    let (honest, mut own) = slow_peer(&budget, address(2), 1_000, 20 << 10, pause).await;
+    let payload = noise(900_000);
+    honest.bulk.send(Command::Send { protocol: 0, code: 2, payload: payload.clone(), written: None }).await.unwrap();
+
+    let begun = Instant::now();
+    assert_eq!(own.message().await, (0, 2, payload));
+    // 9 s, and two turns of others.
+    assert!(begun.elapsed() < Duration::from_secs(16), "{:?}", begun.elapsed());
+    assert!(!own.end.is_finished());
 }

@@ -21,6 +21,8 @@ pub enum Fault {
     WrongAnswer,
     /// A header that does not verify, or a block whose execution fails.
     InvalidBlock,
+    /// A large message that arrives too slowly while other peers wait for the memory that it holds.
+    Stalled,
     /// Many votes, timeouts or certificates that do not verify.
     ForgedConsensus,
 }
@@ -30,7 +32,7 @@ impl Fault {
     pub const fn points(self) -> f64 {
         match self {
             Self::NoAnswer | Self::EmptyAnswer => 10.0,
-            Self::ForgedConsensus => 25.0,
+            Self::ForgedConsensus | Self::Stalled => 25.0,
             Self::Malformed | Self::WrongAnswer => 50.0,
             Self::InvalidBlock => 100.0,
         }

@@ -454,7 +454,7 @@ impl NetworkActor {
     fn take(&mut self, input: Input, clock: Clock) {
         match input {
             Input::Arrived { stream, remote, place } => {
-                self.begin(remote, None, Start::Accepted { stream, place });
+                self.begin(remote, None, Start::Accepted { stream, remote, place });
             }
             Input::Authenticated { connection, node, local, answer } => {
                 // Dropping the sender of the answer ends the connection.

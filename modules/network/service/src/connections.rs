@@ -23,6 +23,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::actor::Input;
+use crate::connection_limiter::counted_address;
 use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, PeerRequest};
 use crate::sockets::SharedLimiter;
@@ -149,7 +150,7 @@ async fn displaced(displacement: Option<oneshot::Receiver<()>>) {
 /// The direction of a connection.
 pub(crate) enum Start {
     /// Inbound.
-    Accepted { stream: TcpStream, place: Place },
+    Accepted { stream: TcpStream, remote: SocketAddr, place: Place },
     /// Outbound: this node dials.
     Dial { node: NodeId, address: SocketAddr },
 }
@@ -239,6 +240,7 @@ async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Inpu
 
 struct Opened {
     stream: TcpStream,
+    remote: SocketAddr,
     session: Session,
     /// Held until the end of the handshake.
     place: Option<Place>,
@@ -252,9 +254,9 @@ async fn open(
     let (settings, key) = (context.session.clone(), &context.key);
     let random = system::random_for_handshake().map_err(EndReason::new)?;
     match start {
-        Start::Accepted { stream, place } => {
+        Start::Accepted { stream, remote, place } => {
             let session = Session::accept(settings, key, random, Duration::ZERO);
-            Ok(Opened { stream, session, place: Some(place) })
+            Ok(Opened { stream, remote, session, place: Some(place) })
         }
         Start::Dial { node, address } => {
             let dialed = tokio::select! {
@@ -264,7 +266,7 @@ async fn open(
             };
             let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
             let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(EndReason::new)?;
-            Ok(Opened { stream, session, place: None })
+            Ok(Opened { stream, remote: address, session, place: None })
         }
     }
 }
@@ -276,7 +278,7 @@ async fn run_session(
     mailbox: &Mailbox<Input>,
     receivers: LinkReceivers,
 ) -> EndReason {
-    let Opened { stream, session, place } = opened;
+    let Opened { stream, remote, session, place } = opened;
     // Sends small messages without delay. If the system refuses the option, they are only slower.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().ok();
@@ -289,6 +291,7 @@ async fn run_session(
         urgent: urgent_out,
         bulk: bulk_out,
         budget: context.budget.clone(),
+        address: counted_address(remote.ip()),
         bandwidth: bandwidth.clone(),
     };
     let started = Instant::now();
@@ -329,6 +332,7 @@ const fn fault_of(end: &ConnectionEnd) -> Option<Fault> {
             | CloseReason::CodeOutOfRange { .. }
             | CloseReason::Hello(HelloError::TooLong | HelloError::Rlp(_) | HelloError::OtherMessage { .. }),
         ) => Some(Fault::Malformed),
+        ConnectionEnd::Stalled => Some(Fault::Stalled),
         _ => None,
     }
 }

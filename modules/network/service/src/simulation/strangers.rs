@@ -71,8 +71,8 @@ impl SlowReader {
         let session = Session::dial(settings, &self.key, node.id, random, Duration::ZERO).unwrap();
         let ((events_in, mut events), (urgent, urgent_out), (_bulk, bulk)) = (channel(1), channel(1), channel(1));
         let bandwidth = Bandwidth::default().share();
-        let budget = ReceiveBudget::default();
-        let channels = Channels { events: events_in, urgent: urgent_out, bulk, budget, bandwidth };
+        let (budget, address) = (ReceiveBudget::default(), stream.peer_addr().unwrap().ip());
+        let channels = Channels { events: events_in, urgent: urgent_out, bulk, budget, address, bandwidth };
         let driving = tokio::task::spawn_local(drive(stream, session, channels, Instant::now()));
         assert!(matches!(events.recv().await, Some(Event::Authenticated(_))));
         urgent.send(Command::Admit).await.unwrap();
