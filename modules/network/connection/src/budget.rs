@@ -487,6 +487,28 @@ mod tests {
         complete_all_of(|_| address(1));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_hundred_addresses_that_send_all_they_can_stay_within_the_limit() {
+        const READ: usize = 64 << 10;
+        let budget = ReceiveBudget::default();
+        let mut greedy: Vec<(Account, usize)> = (0..100).map(|last| (budget.account(address(last)), 0)).collect();
+        let mut closed = 0;
+        for _ in 0..1000 {
+            tokio::time::advance(Duration::from_millis(100)).await;
+            for (last, (account, unread)) in greedy.iter_mut().enumerate() {
+                if account.0.must_close() {
+                    (*account, *unread) = (budget.account(address(u8::try_from(last).unwrap())), 0);
+                    closed += 1;
+                } else if *unread < 12 * MIB && account.has_room() {
+                    account.recount(*unread, *unread + READ);
+                    *unread += READ;
+                }
+            }
+            assert!(budget.held() <= 16 * MIB + 100 * (RESERVE_BYTES + READ), "{}", budget.held());
+        }
+        assert!(closed > 10, "{closed}");
+    }
+
     /// 20 addresses hold all they can, and send no more than the minimum when they are chosen.
     #[tokio::test(start_paused = true)]
     async fn a_new_message_waits_for_one_turn_of_addresses_that_were_chosen_before() {
