@@ -1,5 +1,7 @@
 //! Polling filters: `docs/spec/rpc-eth.md` 14.3.
 
+use std::time::Duration;
+
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{
@@ -13,6 +15,18 @@ use crate::{
 
 /// Maximum number of restarts of a poll because another poll of the same filter was faster.
 const MAX_RACES: usize = 8;
+
+/// Pause between removals of idle filters.
+const REMOVE_EVERY: Duration = Duration::from_mins(1);
+
+/// The plugin's background work: removes idle filters also when no client uses filters, because their memory counts
+/// against the share of clients that may be gone.
+pub(crate) async fn remove_idle(context: EthContext) -> Result<(), Failure> {
+    loop {
+        context.sleep(REMOVE_EVERY).await;
+        context.filters.remove_idle(context.host().now());
+    }
+}
 
 pub(crate) async fn new_filter(
     context: EthContext,

@@ -1,4 +1,4 @@
-//! The installed filters. A filter is the position of its owner's last poll; nothing runs between polls.
+//! The installed filters. A filter is the position of its owner's last poll; between polls only its idle time is checked.
 
 use std::{
     collections::HashMap,
@@ -152,8 +152,8 @@ impl Registry {
         position: Position,
     ) -> Result<String, Failure> {
         let id = self.next_id();
+        self.remove_idle(now);
         let mut filters = self.lock();
-        filters.retain(|_, installed| !installed.filter.is_idle(now));
         let own = filters.values().filter(|installed| installed.filter.client == by.client).count();
         if own >= MAX_CLIENT_FILTERS {
             return Err(Failure::limit(format!("too many filters: this client has {own}; uninstall some")));
@@ -208,6 +208,11 @@ impl Registry {
     /// Removes a filter; returns false if there was none.
     pub(crate) fn uninstall(&self, id: &str) -> bool {
         parse_id(id).is_some_and(|id| self.lock().remove(&id).is_some())
+    }
+
+    /// Removes the filters that nobody polls any more, and releases their memory.
+    pub(crate) fn remove_idle(&self, now: Duration) {
+        self.lock().retain(|_, installed| !installed.filter.is_idle(now));
     }
 
     fn next_id(&self) -> u128 {

@@ -23,6 +23,7 @@ pub(crate) fn table() -> Table<Eth> {
         .results(results::RESULTS)
         .parameters(results::PARAMETERS)
         .lasting_subscriptions()
+        .background(filters::remove_idle)
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)
         .subscription("newPendingTransactions", subscriptions::new_pending_transactions)

@@ -1,12 +1,15 @@
 //! Polling filters and subscriptions over a chain that grows and reorganises.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
 use super::{call_on, hash_of, head, host, plugin, sealed, stored_header};
-use crate::table::table;
+use crate::{Eth, registry::IDLE_LIMIT, table::table};
 
 fn log_of(number: u64, removed: bool) -> LocatedLog {
     LocatedLog {
@@ -78,6 +81,21 @@ fn numbers_and_removed(logs: &Value) -> Vec<(String, bool)> {
     let pair =
         |log: &Value| (log["blockNumber"].as_str().unwrap_or_default().to_owned(), log["removed"] == json!(true));
     logs.iter().map(pair).collect()
+}
+
+#[test]
+fn idle_filters_are_removed_while_no_client_uses_filters() {
+    let chain = tenon_sdk::testing::Chain::new();
+    let started = chain.start::<Eth>("{}").expect("a start");
+    started.call("eth_newBlockFilter", "[]").expect("an id");
+    let wait = |duration| {
+        chain.advance(duration);
+        started.settle();
+        chain.held(0)
+    };
+
+    assert!(wait(IDLE_LIMIT) > 0);
+    assert_eq!(wait(Duration::from_mins(1)), 0, "its memory is released");
 }
 
 #[test]
