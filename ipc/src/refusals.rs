@@ -10,8 +10,9 @@ use crate::service::ClientId;
 /// Minimum interval between log lines about one address.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Maximum number of addresses that are counted separately. Refusals of further ones are counted together.
-const MAX_ADDRESSES: usize = 256;
+/// Maximum number of addresses that are counted separately. Refusals of further ones are counted together, so that all
+/// addresses cause one line a second on average, however many refused connections there are.
+const MAX_ADDRESSES: usize = 9;
 
 /// Refusals that are not logged yet, by address. `None` stands for all addresses beyond the maximum.
 #[derive(Debug, Default)]
@@ -108,6 +109,19 @@ mod tests {
         let reports = refusals.take_due(now + Duration::from_secs(15));
         assert_eq!(reports, [Report { address: Some(other), refused: 0, gave_way: 1 }]);
         assert_eq!(refusals.next_due(), None);
+    }
+
+    #[test]
+    fn ever_new_addresses_cause_no_more_than_a_line_a_second() {
+        let (mut refusals, start) = (Refusals::default(), Instant::now());
+        let mut lines = 0;
+        for millisecond in 0..100_000 {
+            let now = start + Duration::from_millis(millisecond);
+            refusals.refuse(ClientId::from_number(millisecond), now);
+            lines += refusals.take_due(now).len();
+        }
+
+        assert!((50..=100).contains(&lines), "{lines}");
     }
 
     #[test]
