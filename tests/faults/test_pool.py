@@ -3,7 +3,6 @@ are local, and the journal survives a full disk."""
 
 import json
 import resource
-import signal
 import time
 
 import pytest
@@ -129,12 +128,11 @@ def limit_files(process, limit):
 
 
 def test_a_record_truncated_by_a_full_disk_is_removed_and_no_other_is_lost():
-    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)}
     sealed_never = ["dev", "--block-time", "1h"]
     large = {"data": "0x" + "00" * 100_000, "gas": 2_000_000}
     with folder() as path:
         journal = path / "data" / "transactions.rlp"
-        with Node(*sealed_never, datadir=path / "data", **ignoring) as node:
+        with Node(*sealed_never, datadir=path / "data") as node:
             transactions = [transfer(DEV_KEY, 0, **large), transfer(DEV_KEY, 1, **large), transfer(DEV_KEY, 2)]
             for number, (raw, identity) in enumerate(transactions):
                 size = journal.stat().st_size

@@ -9,7 +9,6 @@ import pathlib
 import random
 import resource
 import select
-import signal
 import socket
 import ssl
 import stat
@@ -216,8 +215,7 @@ def test_its_files_are_accessible_only_to_the_owner(place):
 
 
 def test_a_log_that_cannot_grow_ends_signing(place):
-    ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)}
-    with SigningService(place, POLICY, SETTINGS, options=ignoring) as service:
+    with SigningService(place, POLICY, SETTINGS) as service:
         service.call("payroll", "eth_signTransaction", transfer(0))
         size = next((place / "log").glob("audit-*.jsonl")).stat().st_size
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size + 300, resource.RLIM_INFINITY))

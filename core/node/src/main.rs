@@ -27,6 +27,7 @@ mod devices;
 mod endpoints;
 mod exit;
 mod exposure;
+mod file_sizes;
 mod front_end_modules;
 mod front_ends;
 mod health;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
     if commands::script_child::is_wanted(std::env::args_os()) {
         return exit_code(commands::script_child::execute());
     }
+    file_sizes::refuse_without_signal();
     match command_line::definition().try_get_matches() {
         Ok(matches) => exit_code(command_line::dispatch(&matches)),
         // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is no error.
