@@ -202,13 +202,25 @@ def test_a_node_that_cannot_write_at_its_start_names_the_file_and_starts_later(l
             assert node.stop() == 0
 
 
+def check_named(stopped):
+    """The command's own error, its last line, names the cause."""
+    *_, error = stopped.stderr.splitlines()
+    assert stopped.returncode == 1 and error.startswith("tenon: ") and any(word in error for word in FULL), stopped.stderr
+
+
+def test_an_import_onto_a_full_disk_names_it():
+    recorded = DATA / "execution-apis"
+    with folder() as path, memory_disk(path / "data" / "db", "1m"):
+        check_named(run("import", "--genesis", recorded / "genesis.json", "--datadir", path / "data", recorded / "chain.rlp.gz", check=False))
+
+
 def test_an_import_that_cannot_write_reports_it_and_can_continue_later():
     recorded = DATA / "execution-apis"
     with folder() as path:
         command = ["import", "--genesis", recorded / "genesis.json", "--datadir", path / "data", recorded / "chain.rlp.gz"]
         with largest_file(200_000):
             stopped = run(*command, check=False)
-        assert stopped.returncode == 1 and any(word in stopped.stderr for word in FULL), stopped.stderr
+        check_named(stopped)
         assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
         head = json.loads(run("db", "stats", "--json", "--datadir", path / "data").stdout)["head"]["number"]
         assert head < 54

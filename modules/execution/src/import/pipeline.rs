@@ -110,8 +110,11 @@ impl Importer {
             // Dropping the groups, on success or error, ends the other thread at its next one.
             self.insert_all(groups, &mut progress)
         });
-        self.writer.flush()?;
-        outcome.map(|()| progress.summary)
+        let flushed = self.writer.flush();
+        // Reported first: on a full disk, every write after the one that failed has an error without the cause.
+        outcome?;
+        flushed?;
+        Ok(progress.summary)
     }
 
     fn insert_all(&self, mut groups: Groups, progress: &mut Progress<'_>) -> Result<(), ImportError> {
