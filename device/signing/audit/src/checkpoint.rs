@@ -7,7 +7,7 @@
 use std::{
     fs,
     io::Write as _,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -15,6 +15,7 @@ use alloy_primitives::{B256, Bytes};
 use secp256k1::{Message, PublicKey, SECP256K1, SecretKey, ecdsa::Signature};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tenon_file_access::check_secret;
 use zeroize::Zeroizing;
 
 use crate::AuditError;
@@ -110,8 +111,8 @@ impl Sealer {
     /// Reads the log's key, or creates one if the log has no checkpoint yet.
     pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
-            return Err(AuditError::Exposed { path, reason: "others can read the log's key: run chmod 600 on it" });
+        if let Ok(metadata) = fs::metadata(&path) {
+            check_secret(&metadata).map_err(|access| AuditError::Exposed { path: path.clone(), access })?;
         }
         let key = match fs::read(&path).map(Zeroizing::new) {
             Ok(bytes) => read_key(&bytes)

@@ -60,12 +60,12 @@ pub enum AuditError {
     #[error("an earlier write to the log failed; restart the service")]
     Broken,
     /// Other users may read or change files that are for the service's owner only.
-    #[error("{}: {reason}", .path.display())]
+    #[error("{}: {access}", .path.display())]
     Exposed {
         /// The file or folder.
         path: PathBuf,
-        /// Who has which access, and how to remove it.
-        reason: &'static str,
+        /// Who has access.
+        access: tenon_file_access::Exposed,
     },
     /// A file of the log was removed, shortened or replaced while the log was open.
     #[error("{}: removed or changed while the service runs; nothing is signed any more", .0.display())]

@@ -8,6 +8,7 @@ use std::{
 };
 
 use alloy_primitives::{B256, Bytes};
+use tenon_file_access::check_unchangeable;
 
 use crate::{
     AuditError, Checkpoint, Line, Memory, Report, Step,
@@ -169,11 +170,7 @@ fn make_folder(folder: &Path) -> Result<(), AuditError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| AuditError::file(folder, error))?;
     let metadata = fs::metadata(folder).map_err(|error| AuditError::file(folder, error))?;
-    if metadata.mode() & 0o022 != 0 {
-        let reason = "others can write to the folder of the log: run chmod 700 on it";
-        return Err(AuditError::Exposed { path: folder.to_owned(), reason });
-    }
-    Ok(())
+    check_unchangeable(&metadata).map_err(|access| AuditError::Exposed { path: folder.to_owned(), access })
 }
 
 fn locked(folder: &Path) -> Result<File, AuditError> {

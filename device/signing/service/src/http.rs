@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tenon_bus::CallContext;
+use tenon_file_access::check_secret;
 use tenon_ipc::{Caller, Dispatcher, Exposure};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -242,19 +243,17 @@ pub(crate) fn file_error(path: &Path, reason: impl Into<String>) -> HttpStartErr
 
 /// SHA-256 of the token in a file, without surrounding white space.
 fn token_hash(path: &Path) -> Result<[u8; 32], HttpStartError> {
-    use std::{io::Read as _, os::unix::fs::PermissionsExt as _};
+    use std::io::Read as _;
     let read = || {
         let file = std::fs::File::open(path)?;
-        let mode = file.metadata()?.permissions().mode();
+        let access = check_secret(&file.metadata()?);
         let mut token = Zeroizing::new(Vec::new());
         file.take(MAX_TOKEN + 1).read_to_end(&mut token)?;
-        Ok((mode, token))
+        Ok((access, token))
     };
-    let (mode, token) = read().map_err(|error: io::Error| file_error(path, error.to_string()))?;
+    let (access, token) = read().map_err(|error: io::Error| file_error(path, error.to_string()))?;
     let token = token.trim_ascii();
-    if mode & 0o077 != 0 {
-        return Err(file_error(path, "others can read it: run chmod 600 on it"));
-    }
+    access.map_err(|exposed| file_error(path, exposed.to_string()))?;
     let is_plain = token.iter().all(u8::is_ascii_graphic);
     match token.len() >= MIN_TOKEN && token.len() as u64 <= MAX_TOKEN && is_plain {
         true => Ok(sha256(token)),

@@ -59,12 +59,12 @@ pub enum ServiceError {
     #[error("the policy: {0}")]
     Policy(#[from] PolicyError),
     /// Others can change the policy; the current one stays in force.
-    #[error("{}: {reason}", .path.display())]
+    #[error("{}: {access}", .path.display())]
     Exposed {
         /// The policy's file or folder, or an interface file.
         path: PathBuf,
-        /// What is wrong with its mode or owner.
-        reason: &'static str,
+        /// Who has access.
+        access: tenon_file_access::Exposed,
     },
     /// The service is stopping.
     #[error("the service is stopping")]
@@ -72,8 +72,8 @@ pub enum ServiceError {
 }
 
 impl From<Exposed> for ServiceError {
-    fn from(Exposed { path, reason }: Exposed) -> Self {
-        Self::Exposed { path, reason }
+    fn from(Exposed { path, access }: Exposed) -> Self {
+        Self::Exposed { path, access }
     }
 }
 
@@ -543,7 +543,7 @@ impl Service {
 /// Reads a policy that no other user can change, including its folder and its interface files.
 fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
     owner::check_with_folder(path)?;
-    let check = |file: &Path| owner::check(file).map_err(|exposed| exposed.reason.to_owned());
+    let check = |file: &Path| owner::check(file).map_err(|exposed| exposed.access.to_string());
     Ok(Policy::read_checked(path, check)?)
 }
 

@@ -188,8 +188,10 @@ impl Settings {
         use std::io::Read as _;
         let unreadable = |reason: String| SettingsError::Unreadable { path: path.to_owned(), reason };
         let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        owner::check_with_folder(path)
-            .map_err(|owner::Exposed { path, reason }| SettingsError::Unreadable { path, reason: reason.to_owned() })?;
+        owner::check_with_folder(path).map_err(|owner::Exposed { path, access }| SettingsError::Unreadable {
+            path,
+            reason: access.to_string(),
+        })?;
         let mut text = String::new();
         file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
         if text.len() as u64 > MAX_BYTES {

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use tenon_file_access::{Exposed, check_secret};
 use tenon_native_consensus::v2::MasternodeKey;
 use zeroize::Zeroizing;
 
@@ -22,13 +22,13 @@ pub enum KeyFileError {
         /// The operating system's error.
         cause: std::io::Error,
     },
-    /// Users other than the owner can read the file.
-    #[error("key file {}: others can read it (mode {mode:03o}); run chmod 600 on it", path.display())]
+    /// Other users can read or change the file.
+    #[error("key file {}: {access}", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its mode.
-        mode: u32,
+        /// Who has access.
+        access: Exposed,
     },
     /// The content is not a key.
     #[error("key file {}: not 64 hexadecimal digits of a private key", path.display())]
@@ -50,11 +50,8 @@ pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
     if !metadata.is_file() {
         return Err(malformed());
     }
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(KeyFileError::Exposed { path: path.to_owned(), mode });
-    }
-    if metadata.size() > MAX_BYTES {
+    check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
+    if metadata.len() > MAX_BYTES {
         return Err(malformed());
     }
     let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
@@ -69,6 +66,7 @@ pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -84,7 +82,10 @@ mod tests {
             assert_eq!(key.address(), MasternodeKey::from_bytes([7; 32]).unwrap().address());
         }
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(read_key(&path), Err(KeyFileError::Exposed { mode: 0o640, .. })));
+        assert!(matches!(
+            read_key(&path),
+            Err(KeyFileError::Exposed { access: Exposed::Readable { mode: 0o640 }, .. })
+        ));
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         for text in ["", "07", &"00".repeat(32), &"0g".repeat(32), &"07".repeat(100)] {
             fs::write(&path, text).unwrap();

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
+use tenon_file_access::{Exposed, check_secret};
 use zeroize::Zeroizing;
 
 use crate::{KeyError, NodeKey};
@@ -23,13 +24,13 @@ pub enum KeyFileError {
         /// The operating system's error.
         cause: io::Error,
     },
-    /// Users other than the owner can read the file.
-    #[error("node key {}: others can read it (mode {mode:o}); run chmod 600 on it", path.display())]
-    TooOpen {
+    /// Other users can read or change the file.
+    #[error("node key {}: {access}", path.display())]
+    Exposed {
         /// The file.
         path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
+        /// Who has access.
+        access: Exposed,
     },
     /// The file's content is not 64 hexadecimal digits.
     #[error("a node key has 64 hexadecimal digits")]
@@ -67,10 +68,8 @@ pub fn load_or_create(path: &Path) -> Result<NodeKey, KeyFileError> {
 
 fn load(path: &Path, file: &File) -> Result<NodeKey, KeyFileError> {
     let failed = |cause| KeyFileError::Io { path: path.to_owned(), cause };
-    let mode = permissions(file).map_err(failed)?;
-    if mode & 0o077 != 0 {
-        return Err(KeyFileError::TooOpen { path: path.to_owned(), mode });
-    }
+    let metadata = file.metadata().map_err(failed)?;
+    check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize));
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
     parse_key(&text)
@@ -102,12 +101,6 @@ fn private_options() -> OpenOptions {
     options
 }
 
-#[cfg(unix)]
-fn permissions(file: &File) -> io::Result<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(file.metadata()?.permissions().mode() & 0o777)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -135,8 +128,24 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let before = fs::read(&path).unwrap();
 
-        assert!(matches!(load_or_create(&path), Err(KeyFileError::TooOpen { mode: 0o640, .. })));
+        let refused = load_or_create(&path);
+        assert!(matches!(refused, Err(KeyFileError::Exposed { access: Exposed::Readable { mode: 0o640 }, .. })));
         assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodekey");
+        load_or_create(&path).unwrap();
+        if std::os::unix::fs::chown(&path, Some(1_001), None).is_err() {
+            // Only root can give a file away.
+            return;
+        }
+
+        let refused = load_or_create(&path);
+
+        assert!(matches!(refused, Err(KeyFileError::Exposed { access: Exposed::Foreign { owner: 1_001 }, .. })));
     }
 
     #[test]

@@ -142,14 +142,10 @@ impl Keys {
 
 /// Only the owner may read the service's passwords.
 fn check_private(path: &Path) -> Result<(), Stop> {
-    use std::os::unix::fs::PermissionsExt as _;
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => Err(Stop::Usage(format!(
-            "passwords: {}: others can read it; change its mode with chmod 600",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
+    // Reading a missing file reports that it is missing.
+    let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
+    tenon_file_access::check_secret(&metadata)
+        .map_err(|exposed| Stop::Usage(format!("passwords: {}: {exposed}", path.display())))
 }
 
 async fn unlock(settings: &Settings, directory: &WalletDirectory) -> Result<(), Stop> {
