@@ -71,7 +71,17 @@ impl KeystoreWallets {
         };
         wallets.options.folder.remove_abandoned();
         wallets.scan();
+        wallets.warn_of_exposed_files();
         wallets
+    }
+
+    /// Exposed files are used nevertheless, as by the reference: they are encrypted.
+    fn warn_of_exposed_files(&self) {
+        let exposed = self.options.folder.exposed(self.list.listed().keys());
+        if let Some((path, access)) = exposed.first() {
+            let further = exposed.len() - 1;
+            tracing::warn!(path = %path.display(), %access, further, "other users can access key files");
+        }
     }
 
     /// Scans the folder and publishes changes.

@@ -9,10 +9,11 @@ use std::{
 };
 
 use alloy_primitives::{Address, hex};
+use tenon_file_access::{Exposed, check_secret, check_unchangeable};
 use zeroize::Zeroizing;
 
 use super::{
-    CostLimits, FileNames, KeyDerivation, KeyFile, KeyFileError, KeyFolderError, MAX_KEY_FILE_BYTES,
+    CostLimits, FileNames, KeyDerivation, KeyFile, KeyFileError, KeyFolderError, ListedKey, MAX_KEY_FILE_BYTES,
     sealed_text::{fill_random, seal},
 };
 use crate::key::Key;
@@ -140,6 +141,16 @@ impl KeyFolder {
         let file = KeyFile::parse(&read_bounded(path).map_err(unreadable)?, &self.limits)?;
         let have = file.open(password)?.address();
         if have == address { Ok(()) } else { Err(KeyFileError::OtherAccount { have, want: address }) }
+    }
+
+    /// The folder and the files of `keys` that other users could replace or read.
+    pub(crate) fn exposed(&self, keys: &[ListedKey]) -> Vec<(PathBuf, Exposed)> {
+        let problem = |path: &Path, check: fn(&fs::Metadata) -> Result<(), Exposed>| {
+            let exposed = check(&fs::metadata(path).ok()?).err()?;
+            Some((path.to_owned(), exposed))
+        };
+        let files = keys.iter().filter_map(|key| problem(&key.path, check_secret));
+        problem(&self.path, check_unchangeable).into_iter().chain(files).collect()
     }
 
     /// Removes temporary files left by killed processes, an hour after they were written.

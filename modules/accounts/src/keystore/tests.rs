@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use alloy_primitives::{Address, address, hex};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tenon_file_access::Exposed;
 use zeroize::Zeroizing;
 
 use super::*;
@@ -382,6 +383,22 @@ fn changes_of_a_folder_are_reported_once() {
     assert_eq!(exchanged.arrived, [listed(&two, other)]);
     assert_eq!(gone.dropped.len(), 2);
     assert!(list.listed().keys().is_empty() && !list.listed().has(ADDRESS));
+}
+
+#[test]
+fn files_that_others_can_read_and_a_folder_that_they_can_change_are_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = folder(temporary.path(), FileNames::Plain);
+    let keys = [folder.create(b"").unwrap(), folder.create(b"").unwrap()];
+    let listed = keys.map(|StoredKey { address, path }| ListedKey { address, path });
+    assert_eq!(folder.exposed(&listed), []);
+    let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+
+    set(folder.path(), 0o777);
+    set(&listed[1].path, 0o666);
+
+    let file = (listed[1].path.clone(), Exposed::Readable { mode: 0o666 });
+    assert_eq!(folder.exposed(&listed), [(folder.path().to_owned(), Exposed::Writable), file]);
 }
 
 #[test]
