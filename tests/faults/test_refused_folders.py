@@ -91,6 +91,15 @@ def test_a_folder_with_a_truncated_genesis_copy_is_refused_and_opens_with_the_fi
     tell("folder", "with a torn copy of its genesis", 1, f"exit code {REFUSED}: {words}", "refused by name")
 
 
+def test_a_link_to_nothing_is_named_with_its_target():
+    with folder() as path:
+        datadir = path / "data"
+        datadir.symlink_to(path / "disk")
+        for command in (("dev", "--http.port", "0"), ("db", "stats"), ("import", DATA / "execution-apis" / "chain.rlp.gz")):
+            words = refused((f"{datadir} is a symbolic link to {path / 'disk'}, which does not exist",), *command, "--datadir", datadir)
+        tell("folder", "a symbolic link to nothing", 3, f"exit code {REFUSED}: {words}", "refused by name")
+
+
 def crc32c(data):
     """Castagnoli's checksum, as in RocksDB's log."""
     crc = 0xFFFFFFFF

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{Access, Mode, access};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::exit::Stop;
@@ -33,9 +33,12 @@ impl DataFolder {
     /// Uses a folder, and creates it, for its owner only, if it is missing.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] if it can't be created.
+    /// [`Stop::DataFolder`] if it can't be created, or not be written.
     pub(crate) fn create(path: &Path) -> Result<Self, Stop> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| refusal(path, &error))?;
+        // Here, because a later error would name only the first file that the node happens to write.
+        access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| refusal(path, &error.into()))?;
         let folder = Self { path: path.to_owned(), ephemeral: None };
         folder.close_to_others()?;
         Ok(folder)
@@ -74,10 +77,12 @@ impl DataFolder {
             folder.close_to_others()?;
             return Ok(folder);
         }
-        Err(Stop::DataFolder(format!(
-            "{} has no chain; give the folder with --datadir, or import a chain with `tenon import`",
-            path.display()
-        )))
+        Err(dangling_link(path).unwrap_or_else(|| {
+            Stop::DataFolder(format!(
+                "{} has no chain; give the folder with --datadir, or import a chain with `tenon import`",
+                path.display()
+            ))
+        }))
     }
 
     /// Creates a folder under the system's temporary folder, removed with its content on drop. Also removes those of
@@ -247,12 +252,34 @@ fn unless_gone(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-fn refusal(path: &Path, error: &io::Error) -> Stop {
+/// The refusal of a data folder or of one of its files: what is wrong, and what to do.
+pub(crate) fn refusal(path: &Path, error: &io::Error) -> Stop {
+    if let Some(refusal) = dangling_link(path) {
+        return refusal;
+    }
     let reason = match error.kind() {
-        io::ErrorKind::AlreadyExists => "is a file, not a folder".to_owned(),
-        _ => error.to_string(),
+        io::ErrorKind::AlreadyExists => "is a file, not a folder;".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            let user = rustix::process::geteuid().as_raw();
+            format!(
+                "the user of this process (id {user}) has no permission; run as its owner, give this user access, or"
+            )
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only; mount it for writing, or".to_owned(),
+        _ => format!("{error};"),
     };
-    Stop::DataFolder(format!("{}: {reason}; choose another folder with --datadir", path.display()))
+    Stop::DataFolder(format!("{}: {reason} choose another folder with --datadir", path.display()))
+}
+
+/// The refusal of a folder that is, or is in, a symbolic link to nothing, such as a disk that is not mounted.
+fn dangling_link(path: &Path) -> Option<Stop> {
+    let link = path.ancestors().find(|part| part.is_symlink() && !part.exists())?;
+    let target = fs::read_link(link).ok()?;
+    Some(Stop::DataFolder(format!(
+        "{} is a symbolic link to {}, which does not exist; mount or create it, or choose another folder with --datadir",
+        link.display(),
+        target.display()
+    )))
 }
 
 #[cfg(test)]
@@ -294,6 +321,21 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let error = DataFolder::existing(parent.path()).unwrap_err().to_string();
         assert!(error.contains("has no chain; give the folder with --datadir"), "{error}");
+    }
+
+    #[test]
+    fn names_a_link_to_nothing_and_its_target() {
+        let parent = tempfile::tempdir().unwrap();
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink("/nowhere/disk", &link).unwrap();
+
+        for path in [link.clone(), link.join("data")] {
+            for refused in [DataFolder::create(&path), DataFolder::existing(&path)] {
+                let error = refused.unwrap_err().to_string();
+                let start = format!("{} is a symbolic link to /nowhere/disk, which does not exist", link.display());
+                assert!(error.starts_with(&start), "{error}");
+            }
+        }
     }
 
     #[test]

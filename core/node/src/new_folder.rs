@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::data_folder::refusal;
 use crate::exit::Stop;
 
 /// The folders that a start has created for a data folder's path. Removed on drop unless [`NewFolder::keep`] was
@@ -40,12 +41,7 @@ impl NewFolder {
                 Ok(()) => folder.around.push(missing.to_owned()),
                 // Another process was faster; the folder belongs to it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    return Err(Stop::DataFolder(format!(
-                        "{}: {error}; choose another folder with --datadir",
-                        missing.display()
-                    )));
-                }
+                Err(error) => return Err(refusal(missing, &error)),
             }
         }
         Ok(folder)
