@@ -14,7 +14,7 @@ import rlp
 
 from figures import tell
 from native_chains import Recorded, head, items
-from tenon_node import BINARY, Node, folder, run
+from tenon_node import BINARY, Node, RpcError, folder, run
 
 KILLS = int(os.environ.get("TENON_KILLS", "8"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
@@ -128,6 +128,19 @@ def heights_to(node, goal):
         assert time.monotonic() < deadline, f"the chain stands at {height}"
         yield height
         time.sleep(0.05)
+
+
+def test_an_unwind_to_a_pruned_state_changes_nothing(tmp_path):
+    recorded, datadir = Recorded("local", tmp_path), tmp_path / "data"
+    pruned = ["--gcmode", "pruned", "--history.state", "452"]
+    run("import", "--genesis", recorded.genesis, *pruned, "--datadir", datadir, recorded.file)
+    # The chain is unwound in steps of 256 blocks, of which the first is possible.
+    done = run("db", "unwind", "200", *pruned, "--datadir", datadir, check=False)
+    assert done.returncode != 0 and "state of block 200 has been pruned" in done.stderr, done.stderr
+    with Node("run", *pruned, "--http.api", "eth,debug", "--auth.namespaces", "", datadir=datadir) as node:
+        with pytest.raises(RpcError, match="has been pruned"):
+            node.call("debug_setHead", "0xc8")
+        assert int(node.call("eth_blockNumber"), 16) == recorded.last
 
 
 def test_a_native_development_network_killed_around_an_epoch_switch_continues_and_signs_nothing_twice(dice):

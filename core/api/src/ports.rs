@@ -298,10 +298,15 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::Engine`].
     fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    /// Whether [`ChainWriter::unwind`] to this block is possible.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownBlock`] above the head, [`StoreError::Pruned`] if the history does not reach back that far.
+    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
     /// Removes canonical blocks until `number` is the head. Their headers and bodies stay as a side branch.
     ///
     /// # Errors
-    /// [`StoreError::Pruned`] if the history does not reach back that far; nothing is changed then.
+    /// See [`ChainWriter::check_unwind`]; nothing is changed then.
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
     /// Replaces the canonical blocks above `ancestor` by a branch, oldest block first, in one atomic batch. Disk and
     /// readers have the chain before or after it, never one in between.

@@ -104,6 +104,10 @@ impl ChainWriter for CountedWriter {
         self.writer.keep_side_state(commit)
     }
 
+    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.writer.check_unwind(number)
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.writer.unwind(number)?;
         self.unwinds.fetch_add(1, Ordering::Relaxed);
@@ -154,9 +158,13 @@ mod tests {
             Err(StoreError::Engine("full".to_owned()))
         }
 
-        fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
             let refusal = StoreError::UnknownBlock { what: number.to_string() };
             if number < BlockNumber(5) { Ok(()) } else { Err(refusal) }
+        }
+
+        fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+            self.check_unwind(number)
         }
 
         fn reorganise(&self, ancestor: BlockNumber, _: &[Arc<BlockCommit>]) -> Result<(), StoreError> {

@@ -154,6 +154,10 @@ impl ChainWriter for Store {
         self.keep_side_state_of(commit)
     }
 
+    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.require_unwindable(number)
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.unwind_to(number)
     }

@@ -284,6 +284,11 @@ impl ChainWriter for MemoryChain {
         Ok(())
     }
 
+    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        let is_known = number.0 < self.tables.read().canonical.len() as u64;
+        is_known.then_some(()).ok_or_else(|| StoreError::UnknownBlock { what: number.to_string() })
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         let tables = &mut *self.tables.write();
         tables.canonical.truncate(number.0 as usize + 1);

@@ -205,12 +205,11 @@ impl Importer {
     /// Moves the head back to a canonical block; the blocks above remain as a side branch.
     ///
     /// # Errors
-    /// [`ImportError::Store`] if there is no such block or its state was pruned.
+    /// [`ImportError::Store`] if there is no such block or its state was pruned; nothing is changed then.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.lock_writing();
-        if number > self.chain.head().number() {
-            return Err(StoreError::UnknownBlock { what: number.to_string() }.into());
-        }
+        // Before the first step, which could succeed where a later one is refused.
+        self.writer.check_unwind(number)?;
         while self.chain.head().number() > number {
             let target = number.0.max(self.chain.head().header.number.saturating_sub(UNWIND_STEP));
             let removed = self.blocks_above(target.into())?;

@@ -22,23 +22,28 @@ use crate::{
 };
 
 impl Store {
+    /// Whether the chain can be moved back to this block.
+    pub(crate) fn require_unwindable(&self, target: BlockNumber) -> Result<(), StoreError> {
+        if target > self.shared.head.load_full().number() {
+            return Err(StoreError::UnknownBlock { what: target.to_string() });
+        }
+        let oldest = BlockNumber(self.shared.oldest_state());
+        if target < oldest {
+            return Err(StoreError::Pruned { number: target, oldest });
+        }
+        require_trie(&self.shared, target.0)
+    }
+
     /// Removes blocks, newest first, each in a batch of its own: at any instant the database is at a whole block, and
     /// no batch grows with the distance. If the trie of the new head has left the window, it is computed at the end, or
     /// when the database is opened again.
     pub(crate) fn unwind_to(&self, target: BlockNumber) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
+        self.require_unwindable(target)?;
         let head = self.shared.head.load_full().number();
-        if target > head {
-            return Err(StoreError::UnknownBlock { what: target.to_string() });
-        }
-        let oldest = self.shared.oldest_state();
-        if target.0 < oldest {
-            return Err(StoreError::Pruned { number: target, oldest: BlockNumber(oldest) });
-        }
         if target == head {
             return Ok(());
         }
-        require_trie(&self.shared, target.0)?;
         writer.created_nodes.forget();
         store_tries_of_removed(&self.shared, self.removed_with_state(target.0, head.0))?;
         let _unwinding = self.shared.generations.unwind_to(target.0);
