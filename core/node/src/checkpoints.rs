@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tenon_api::Failure;
 use tenon_api::messages::MakeCheckpoint;
@@ -21,7 +21,13 @@ use crate::front_ends::absolute;
 pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: Arc<Store>) -> Result<(), Stop> {
     let place = absolute(&folder.checkpoint());
     remove(&place).map_err(|error| Stop::DataFolder(format!("{}: {error}", place.display())))?;
-    bus.handle_work(work, move |_: MakeCheckpoint, _: &CallContext| {
+    // Several requests can run at the same time, for example one of a command that was killed.
+    let making = Mutex::new(());
+    bus.handle_work(work, move |_: MakeCheckpoint, context: &CallContext| {
+        let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
+        if context.is_cancelled() {
+            return Err(Failure::server("the client that requested the copy is gone"));
+        }
         make(&store, &place).map_err(|error| Failure::server(error.to_string()))?;
         Ok(place.display().to_string())
     })?;
