@@ -57,18 +57,19 @@ impl Blocks<'_> {
     pub(crate) fn write_to(&self, path: &Path, file: File) -> Result<(), Stop> {
         let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
         if is_compressed(path) {
-            let encoder = self.write(GzEncoder::new(BufWriter::new(file), Compression::default()))?;
+            let encoder = self.write(path, GzEncoder::new(BufWriter::new(file), Compression::default()))?;
             encoder.finish().and_then(|mut rest| rest.flush()).map_err(named)
         } else {
-            self.write(BufWriter::new(file))?.flush().map_err(named)
+            self.write(path, BufWriter::new(file))?.flush().map_err(named)
         }
     }
 
-    /// Writes the blocks in order.
+    /// Writes the blocks in order. `path` names the output in errors.
     ///
     /// # Errors
     /// As [`Blocks::write_file`].
-    pub(crate) fn write<W: Write>(&self, mut output: W) -> Result<W, Stop> {
+    pub(crate) fn write<W: Write>(&self, path: &Path, mut output: W) -> Result<W, Stop> {
+        let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
         for number in self.first..=self.last {
             if (self.is_interrupted)() {
                 return Err(Stop::Interrupted(format!("interrupted at block {number}")));
@@ -77,9 +78,9 @@ impl Blocks<'_> {
             let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
             let hash = self.chain.canonical_hash(number)?.ok_or_else(missing)?;
             let block = self.chain.block(hash)?.ok_or_else(missing)?;
-            output.write_all(&tenon_chain::encode_block(&block.block)).map_err(Stop::failure)?;
+            output.write_all(&tenon_chain::encode_block(&block.block)).map_err(named)?;
         }
-        output.flush().map_err(Stop::failure)?;
+        output.flush().map_err(named)?;
         Ok(output)
     }
 }

@@ -63,7 +63,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let is_interrupted = || is_interrupted.load(Ordering::Relaxed);
     let blocks = Blocks { chain: &*chain.store, first, last, is_interrupted: &is_interrupted };
     match output {
-        OutputFile::Standard => return blocks.write(BufWriter::new(io::stdout().lock())).map(drop),
+        OutputFile::Standard => {
+            return blocks.write(Path::new("standard output"), BufWriter::new(io::stdout().lock())).map(drop);
+        }
         OutputFile::Stream(path) => blocks.write_to(&path, output_file::open_stream(&path, &is_interrupted)?)?,
         OutputFile::Regular { path, replaces } => blocks.write_file(&path, replaces)?,
     }

@@ -48,7 +48,13 @@ impl NetworkFolder {
 }
 
 fn read(path: &Path, max: usize) -> Option<String> {
-    let file = match File::open(path) {
+    // Checked before it is opened, because opening a pipe waits for a writer.
+    let is_regular = fs::metadata(path).map(|about| about.is_file());
+    let opened = is_regular.and_then(|is_regular| match is_regular {
+        true => File::open(path),
+        false => Err(io::Error::other("not a regular file")),
+    });
+    let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
