@@ -339,7 +339,7 @@ pub trait EngineRecords: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Engine`]; the previous record is kept.
-    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 }
 
 /// What a refusal says about the refused block.

@@ -22,7 +22,7 @@ impl AcceptedRules {
     /// # Errors
     /// [`Stop::Failure`] if they can't be written.
     pub(crate) fn keep(&self, store: &Store) -> Result<(), Stop> {
-        store.keep_rules(&self.rules.to_bytes().map_err(Stop::failure)?, self.first).map_err(Stop::from)
+        store.write_rules(&self.rules.to_bytes().map_err(Stop::failure)?, self.first).map_err(Stop::from)
     }
 }
 

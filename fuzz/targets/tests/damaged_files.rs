@@ -162,7 +162,7 @@ fn a_damaged_chain_file_names_its_block_and_offset_within_its_memory_bound() {
             ),
             bound: "no panic, 1 MiB and 40 times the length",
         }
-        .tell();
+        .record();
     }
 
     assert_eq!(read(&nested(200_000), &[0]).0, Ending::NotABlock);

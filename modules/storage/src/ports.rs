@@ -147,11 +147,11 @@ impl ChainWriter for Store {
     }
 
     fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
-        self.keep_side_block(block, total_difficulty)
+        self.write_side_block(block, total_difficulty)
     }
 
     fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        self.keep_side_state_of(commit)
+        self.write_side_state(commit)
     }
 
     fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {

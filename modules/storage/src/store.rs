@@ -16,7 +16,7 @@ use crate::{
         meta::{self, Identity, MIGRATIONS, TrieExtent},
         migration,
     },
-    read::shared::{Kept, Shared, corrupt, cursor_status},
+    read::shared::{Shared, StoredStates, corrupt, cursor_status},
     space::Writers,
     table_list,
     write::created::CreatedNodes,
@@ -72,7 +72,7 @@ impl Store {
         let lock = FolderLock::take(path)?;
         table_list::check(path)?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?.holding(lock);
-        let format_found = migration::bring_up(path, &database, &MIGRATIONS)?;
+        let format_found = migration::migrate(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;
         let (finalized, safe) = meta::finality(&database)?;
@@ -81,8 +81,8 @@ impl Store {
             TrieExtent { whole_from: 0, checkpoint_every: options.trie_checkpoint_every.max(1), was_rebuilt: false };
         let trie_extent = meta::trie_extent(&database)?.unwrap_or(nothing_thinned);
         let has_exact_checkpoints = meta::has_exact_checkpoints(&database)?;
-        let kept = Kept { oldest_state, trie_extent, has_exact_checkpoints };
-        let shared = Shared::new(database, empty_head(), kept, &options);
+        let stored_states = StoredStates { oldest_state, trie_extent, has_exact_checkpoints };
+        let shared = Shared::new(database, empty_head(), stored_states, &options);
         if let Some((number, hash)) = standing {
             let (header, total_difficulty) = shared
                 .read_header(number, hash)?

@@ -29,7 +29,7 @@ impl Figure<'_> {
     ///
     /// # Panics
     /// If the table's file cannot be written: a missing figure would look like one that was not measured.
-    pub fn tell(&self) {
+    pub fn record(&self) {
         let Self { clause, what, count, figure, bound } = self;
         println!("{clause}: {what}: {count}: {figure} (allowed: {bound})");
         let Some(path) = std::env::var_os("TENON_FIGURES") else { return };

@@ -20,7 +20,7 @@ use super::{
     candidates::{ContractCandidates, MasternodeSource},
     extra::SEAL_BYTES,
     messages::BlockInfo,
-    records::{KeptCandidates, keep_voting_state, voting_state},
+    records::{RecordedCandidates, voting_state, write_voting_state},
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
     signing::SigningIndex,
@@ -223,7 +223,7 @@ impl NativeEngine {
         signers: Arc<SignerCache>,
     ) -> Result<Self, NativeError> {
         let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
-        let source = Arc::new(KeptCandidates::new(source, Arc::clone(&records), epoch));
+        let source = Arc::new(RecordedCandidates::new(source, Arc::clone(&records), epoch));
         let engine = Self { records: Some(records), ..Self::with_signers(spec, source, clock, signers)? };
         if let Some(committed) = engine.voting_state()?.committed {
             engine.protect(committed);
@@ -238,7 +238,7 @@ impl NativeEngine {
     /// [`NativeError::NotNative`].
     pub fn reading(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
         let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
-        let source = KeptCandidates::reading(Arc::new(ContractCandidates), records, epoch);
+        let source = RecordedCandidates::reading(Arc::new(ContractCandidates), records, epoch);
         Self::with(spec, Arc::new(source), Arc::new(system_time))
     }
 
@@ -256,9 +256,9 @@ impl NativeEngine {
     ///
     /// # Errors
     /// [`StoreError`]; the messages derived from the state must then not be sent.
-    pub fn keep_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
+    pub fn write_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
         if let Some(records) = &self.records {
-            keep_voting_state(&**records, state)?;
+            write_voting_state(&**records, state)?;
         }
         if let Some(committed) = state.committed {
             self.protect(committed);

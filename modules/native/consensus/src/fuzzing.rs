@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tenon_api::{EngineRecords, StoreError};
 
-use super::records::{keep_voting_state, voting_state};
+use super::records::{voting_state, write_voting_state};
 
 /// A single record, under any name.
 struct OneRecord(Mutex<Option<Vec<u8>>>);
@@ -14,7 +14,7 @@ impl EngineRecords for OneRecord {
         Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn keep(&self, _: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn put(&self, _: &str, value: &[u8]) -> Result<(), StoreError> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value.to_vec());
         Ok(())
     }
@@ -24,6 +24,6 @@ impl EngineRecords for OneRecord {
 pub fn voting_record(bytes: &[u8]) -> Option<Vec<u8>> {
     let records = OneRecord(Mutex::new(Some(bytes.to_vec())));
     let state = voting_state(&records).ok()?;
-    keep_voting_state(&records, &state).ok()?;
+    write_voting_state(&records, &state).ok()?;
     records.record("").ok().flatten()
 }

@@ -104,13 +104,13 @@ impl HeaderVerifier {
         for header in &headers {
             self.chain.insert(Arc::clone(header));
         }
-        let judge = |headers: &[Arc<SealedHeader>]| {
+        let verify_part = |headers: &[Arc<SealedHeader>]| {
             let ahead: Vec<&SealedHeader> = headers.iter().map(|header| &**header).collect();
             self.engine.recover_ahead(&ahead);
-            headers.iter().map(|header| self.judge(header)).collect::<Vec<_>>()
+            headers.iter().map(|header| self.verify_header(header)).collect::<Vec<_>>()
         };
         let part = (headers.len() / (4 * self.threads.current_num_threads())).clamp(1, HEADERS_PER_BATCH);
-        let verdicts: Vec<_> = self.threads.install(|| headers.par_chunks(part).flat_map_iter(judge).collect());
+        let verdicts: Vec<_> = self.threads.install(|| headers.par_chunks(part).flat_map_iter(verify_part).collect());
         let mut levels = Vec::with_capacity(verdicts.len());
         for (header, verdict) in headers.iter().zip(verdicts) {
             match verdict {
@@ -125,7 +125,7 @@ impl HeaderVerifier {
         (levels, None)
     }
 
-    fn judge(&self, header: &SealedHeader) -> Result<VerificationLevel, HeaderProblem> {
+    fn verify_header(&self, header: &SealedHeader) -> Result<VerificationLevel, HeaderProblem> {
         if header.number == 0 {
             match self.genesis {
                 Some(wanted) if wanted != header.hash() => return Err(HeaderProblem::OtherGenesis(wanted)),

@@ -16,36 +16,36 @@ use super::{
 
 /// Gap blocks whose candidates are kept: far more than the two that verification may need, and small enough (some 3 KB
 /// each) to keep forever.
-const KEPT_GAP_BLOCKS: u64 = 32;
+const MAX_RECORDED_GAP_BLOCKS: u64 = 32;
 /// Name of the record of the voting state.
 const VOTING: &str = "voting";
 
 /// Candidates, recorded once they are known, in a ring indexed by epoch. A record contains the hash of its gap block,
 /// so that the record of another branch is never used.
-pub(super) struct KeptCandidates {
+pub(super) struct RecordedCandidates {
     source: Arc<dyn MasternodeSource>,
     records: Arc<dyn EngineRecords>,
     epoch: u64,
     /// Whether results are recorded. False for queries on old gap blocks: their records would replace newer ones.
-    is_keeping: bool,
+    is_recording: bool,
 }
 
-impl KeptCandidates {
+impl RecordedCandidates {
     pub(super) fn new(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
-        Self { source, records, epoch, is_keeping: true }
+        Self { source, records, epoch, is_recording: true }
     }
 
     /// Reads the records and writes none.
     pub(super) fn reading(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
-        Self { source, records, epoch, is_keeping: false }
+        Self { source, records, epoch, is_recording: false }
     }
 
     fn name(&self, gap: &SealedHeader) -> String {
         let epoch = gap.number.checked_div(self.epoch).unwrap_or_default();
-        format!("candidates/{}", epoch % KEPT_GAP_BLOCKS)
+        format!("candidates/{}", epoch % MAX_RECORDED_GAP_BLOCKS)
     }
 
-    fn kept(&self, gap: &SealedHeader) -> Result<Option<Arc<[Address]>>, StoreError> {
+    fn recorded(&self, gap: &SealedHeader) -> Result<Option<Arc<[Address]>>, StoreError> {
         let Some(record) = self.records.record(&self.name(gap))? else { return Ok(None) };
         let Some((hash, addresses)) = record.split_first_chunk::<32>() else { return Ok(None) };
         if B256::new(*hash) != gap.hash() {
@@ -56,18 +56,18 @@ impl KeptCandidates {
     }
 }
 
-impl MasternodeSource for KeptCandidates {
+impl MasternodeSource for RecordedCandidates {
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
-        if let Some(kept) = self.kept(gap)? {
+        if let Some(kept) = self.recorded(gap)? {
             return Ok(Some(kept));
         }
         let found = self.source.candidates(gap, chain)?;
         // A record of another branch would replace that of the canonical chain, whose state may be pruned since.
-        let is_kept = self.is_keeping && is_canonical(chain, gap)?;
+        let is_kept = self.is_recording && is_canonical(chain, gap)?;
         if let Some(candidates) = found.as_ref().filter(|candidates| is_kept && !candidates.is_empty()) {
             let mut record = gap.hash().to_vec();
             candidates.iter().for_each(|candidate| record.extend_from_slice(candidate.as_slice()));
-            self.records.keep(&self.name(gap), &record)?;
+            self.records.put(&self.name(gap), &record)?;
         }
         Ok(found)
     }
@@ -106,7 +106,7 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
 }
 
 /// Replaces the record.
-pub(super) fn keep_voting_state(records: &dyn EngineRecords, state: &VotingState) -> Result<(), StoreError> {
+pub(super) fn write_voting_state(records: &dyn EngineRecords, state: &VotingState) -> Result<(), StoreError> {
     let state = state.clone();
     let record = VotingRecord {
         round: state.round,
@@ -117,7 +117,7 @@ pub(super) fn keep_voting_state(records: &dyn EngineRecords, state: &VotingState
         committed: state.committed.into_iter().collect(),
         highest_proposed_round: Some(state.highest_proposed_round),
     };
-    records.keep(VOTING, &alloy_rlp::encode(record))
+    records.put(VOTING, &alloy_rlp::encode(record))
 }
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ impl VotingActor {
         // Cloned only if it has to be written: it contains certificates, and most messages do not change it.
         if has_voted || signs {
             let state = state.clone();
-            if !self.keep(state) {
+            if !self.store_state(state) {
                 return;
             }
         }
@@ -265,11 +265,11 @@ impl VotingActor {
     }
 
     /// Writes the voting state to disk. Returns false if that fails; then no message signed in this state may be sent.
-    fn keep(&mut self, state: VotingState) -> bool {
+    fn store_state(&mut self, state: VotingState) -> bool {
         if self.ports.key.is_none() {
             return true;
         }
-        match self.ports.engine.keep_voting_state(&state) {
+        match self.ports.engine.write_voting_state(&state) {
             Ok(()) => {
                 self.kept = state;
                 true
@@ -396,7 +396,7 @@ impl VotingActor {
     fn keep_early_vote(&mut self, vote: Vote) {
         let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
         match replica.signer_of_vote(&vote, &*chain) {
-            Ok(Some(signer)) => self.early.keep_vote(signer, vote),
+            Ok(Some(signer)) => self.early.store_vote(signer, vote),
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, round = vote.block.round, "an early vote was rejected"),
         }
@@ -406,7 +406,7 @@ impl VotingActor {
     fn keep_early_timeout(&mut self, timeout: Timeout) {
         let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
         match replica.signer_of_timeout(&timeout, &*chain) {
-            Ok(Some(signer)) => self.early.keep_timeout(signer, timeout),
+            Ok(Some(signer)) => self.early.store_timeout(signer, timeout),
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, round = timeout.round, "an early timeout was rejected"),
         }
@@ -416,7 +416,7 @@ impl VotingActor {
     fn keep_early_sync_info(&mut self, info: SyncInfo) {
         let (chain, Some(replica)) = (self.chain(), &self.replica) else { return };
         match replica.is_plausible(&info.quorum, &*chain) {
-            Ok(true) => self.early.keep_sync_info(info),
+            Ok(true) => self.early.store_sync_info(info),
             Ok(false) => {}
             Err(error) => tracing::debug!(%error, round = info.quorum.block.round, "early certificates were rejected"),
         }
@@ -541,7 +541,7 @@ impl VotingActor {
                 if let Some(replica) = &mut self.replica {
                     replica.note_proposal(round);
                 }
-                if !self.keep(noted) {
+                if !self.store_state(noted) {
                     return;
                 }
                 match proposer::build(&self.ports, &parent, *draft) {

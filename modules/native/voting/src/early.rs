@@ -27,15 +27,15 @@ pub(crate) struct EarlyMessages {
 }
 
 impl EarlyMessages {
-    pub(crate) fn keep_vote(&mut self, signer: Address, vote: Vote) {
+    pub(crate) fn store_vote(&mut self, signer: Address, vote: Vote) {
         push_of(&mut self.votes, signer, vote);
     }
 
-    pub(crate) fn keep_timeout(&mut self, signer: Address, timeout: Timeout) {
+    pub(crate) fn store_timeout(&mut self, signer: Address, timeout: Timeout) {
         push_of(&mut self.timeouts, signer, timeout);
     }
 
-    pub(crate) fn keep_sync_info(&mut self, info: SyncInfo) {
+    pub(crate) fn store_sync_info(&mut self, info: SyncInfo) {
         push(&mut self.sync_infos, info, MAX_SYNC_INFOS);
     }
 
@@ -129,14 +129,14 @@ mod tests {
     fn messages_are_returned_once_when_their_block_or_round_has_arrived() {
         let mut early = EarlyMessages::default();
         for (round, block) in [(3, 1), (4, 2), (5, 3), (9, 4)] {
-            early.keep_vote(signer(1), vote(round, block));
+            early.store_vote(signer(1), vote(round, block));
         }
         assert_eq!(early.votes_for(B256::repeat_byte(2)), [vote(4, 2)]);
         assert_eq!(early.votes_up_to(4), [vote(5, 3)]);
         assert_eq!(early.votes, [(signer(1), vote(9, 4))], "the vote of round 3 is dropped");
 
         for (from, round) in [(1, 4), (1, 5), (2, 5), (1, 6)] {
-            early.keep_timeout(signer(from), Timeout { round, ..Timeout::default() });
+            early.store_timeout(signer(from), Timeout { round, ..Timeout::default() });
         }
         assert_eq!(early.timeouts_of(5).len(), 2);
         assert_eq!(early.timeouts.len(), 1);
@@ -148,7 +148,7 @@ mod tests {
         let mut early = EarlyMessages::default();
         for round in 0..MAX_OF_SIGNER as u64 {
             for _ in 0..3 {
-                early.keep_timeout(signer(1), Timeout { round, ..Timeout::default() });
+                early.store_timeout(signer(1), Timeout { round, ..Timeout::default() });
             }
         }
         assert_eq!(early.timeouts.len(), MAX_OF_SIGNER);
@@ -159,7 +159,7 @@ mod tests {
     fn the_oldest_message_is_removed_when_the_queue_is_full() {
         let mut early = EarlyMessages::default();
         for round in 0..3_000 {
-            early.keep_vote(signer(round % 250), vote(round, 1));
+            early.store_vote(signer(round % 250), vote(round, 1));
         }
         assert_eq!(early.votes.len(), MAX_KEPT);
         assert_eq!(early.votes.back().unwrap().1.block.round, 2_999);
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn many_messages_of_a_signer_remove_only_its_own() {
         let mut early = EarlyMessages::default();
-        early.keep_vote(signer(1), vote(3, 1));
+        early.store_vote(signer(1), vote(3, 1));
         for round in 0..3_000 {
-            early.keep_vote(signer(2), vote(round, 2));
+            early.store_vote(signer(2), vote(round, 2));
         }
 
         assert_eq!(early.votes.len(), 1 + MAX_OF_SIGNER);

@@ -37,7 +37,7 @@ const EMPTY_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time between two checks of the table's nodes.
 const MAX_REVALIDATION_MILLIS: u64 = 10_000;
 /// Minimum time that a node must have been in the table to be written to the file.
-const MIN_STAY: Duration = Duration::from_secs(5 * 60);
+const MIN_TIME_IN_TABLE: Duration = Duration::from_secs(5 * 60);
 /// Maximum number of nodes of the file that are contacted at the start.
 const MAX_SEEDS: usize = 30;
 /// Minimum interval between two Pings to an address that sends Pings without having proven itself. Otherwise each
@@ -209,10 +209,10 @@ impl Discovery {
     }
 
     /// Nodes to write to the file for the next start.
-    pub fn nodes_to_keep(&self, clock: Clock) -> Vec<KnownNode> {
+    pub fn nodes_to_save(&self, clock: Clock) -> Vec<KnownNode> {
         let keep = |entry: &crate::NodeEntry| {
             let since = self.proofs.since(&(entry.id, entry.endpoint.udp_address()), clock.now)?;
-            let is_old = clock.now.saturating_sub(entry.added) >= MIN_STAY;
+            let is_old = clock.now.saturating_sub(entry.added) >= MIN_TIME_IN_TABLE;
             let last_pong = clock.unix.saturating_sub(clock.now.saturating_sub(since).as_secs());
             is_old.then_some(KnownNode { id: entry.id, endpoint: entry.endpoint, last_pong })
         };

@@ -18,8 +18,8 @@ use igd_next::{
 
 use crate::{
     gateway::{default_gateway, local_address},
-    keeper::NatSettings,
     mechanism::Mechanism,
+    port_mapper::NatSettings,
 };
 
 /// Time for a search by UPnP.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenon_network_nat::{MappedPort, Mechanism, NatSettings, NatTiming, PortKeeper, Transport};
+use tenon_network_nat::{MappedPort, Mechanism, NatSettings, NatTiming, PortMapper, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -248,13 +248,13 @@ fn settings(mechanism: Mechanism) -> NatSettings {
     NatSettings { timing, ssdp, trusted_routers, ..NatSettings::new(mechanism, ports()) }
 }
 
-fn start(settings: NatSettings) -> (PortKeeper, UnboundedReceiver<IpAddr>) {
+fn start(settings: NatSettings) -> (PortMapper, UnboundedReceiver<IpAddr>) {
     let (tell, told) = unbounded_channel();
-    let keeper = PortKeeper::start(settings, move |address| {
+    let port_mapper = PortMapper::start(settings, move |address| {
         // The test may be over.
         let _ = tell.send(address);
     });
-    (keeper, told)
+    (port_mapper, told)
 }
 
 async fn until(what: impl Fn() -> bool) {
@@ -268,7 +268,7 @@ async fn until(what: impl Fn() -> bool) {
 
 /// Checks that both ports are mapped, the address is reported once, the mappings are renewed, and removed at the end.
 async fn keeps(settings: NatSettings, router: &Router, lifetime: u32) {
-    let (keeper, mut told) = start(settings);
+    let (port_mapper, mut told) = start(settings);
     let address = timeout(Duration::from_secs(20), told.recv()).await.expect("in time");
     assert_eq!(address, Some(OUTSIDE.into()));
     let both = BTreeMap::from([(("TCP", 30_303), lifetime), (("UDP", 30_303), lifetime)]);
@@ -278,7 +278,7 @@ async fn keeps(settings: NatSettings, router: &Router, lifetime: u32) {
     assert_eq!(router.mapped(), both);
     assert!(told.try_recv().is_err(), "told once");
 
-    keeper.stop().await;
+    port_mapper.stop().await;
 
     assert_eq!(router.mapped(), BTreeMap::new());
 }
@@ -324,7 +324,7 @@ async fn any_takes_the_router_that_answers() {
 async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
     let address = IpAddr::V4(Ipv4Addr::new(127, 90, std::process::id().to_le_bytes()[0], 4));
     let begun = std::time::Instant::now();
-    let (keeper, mut told) = start(settings(Mechanism::PortControl(Some(address))));
+    let (port_mapper, mut told) = start(settings(Mechanism::PortControl(Some(address))));
     assert!(begun.elapsed() < Duration::from_millis(500));
     sleep(Duration::from_secs(1)).await;
     assert!(told.try_recv().is_err());
@@ -333,11 +333,12 @@ async fn does_not_wait_for_a_missing_router_and_finds_a_later_one() {
 
     assert_eq!(timeout(Duration::from_secs(20), told.recv()).await.expect("in time"), Some(OUTSIDE.into()));
     assert_eq!(router.mapped().len(), 2);
-    keeper.stop().await;
-    let (keeper, _) = start(NatSettings { ssdp: SocketAddr::from(([127, 0, 0, 1], 9)), ..settings(Mechanism::Upnp) });
+    port_mapper.stop().await;
+    let (port_mapper, _) =
+        start(NatSettings { ssdp: SocketAddr::from(([127, 0, 0, 1], 9)), ..settings(Mechanism::Upnp) });
     sleep(Duration::from_millis(100)).await;
     let begun = std::time::Instant::now();
-    keeper.stop().await;
+    port_mapper.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
@@ -354,8 +355,8 @@ async fn wrong_answers_map_nothing() {
             socket.send_to(answer, from).await.unwrap();
         }
     });
-    let (keeper, mut told) = start(settings(Mechanism::PortControl(Some(address.into()))));
+    let (port_mapper, mut told) = start(settings(Mechanism::PortControl(Some(address.into()))));
     sleep(Duration::from_secs(3)).await;
     assert!(told.try_recv().is_err());
-    keeper.stop().await;
+    port_mapper.stop().await;
 }

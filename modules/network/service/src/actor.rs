@@ -34,7 +34,7 @@ use crate::progress::ProgressLog;
 use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;
 use crate::sockets::Timer;
-use crate::switchboard::{Action, ConnectionId, Switchboard};
+use crate::switchboard::{Action, ConnectionId, ConnectionManager};
 use crate::system::{self, TcpStream, UdpSocket, unix_now};
 use crate::transactions::{self, GossipItem, TransactionGossip};
 
@@ -77,7 +77,7 @@ pub(crate) enum Input {
     /// The import has ended.
     ImportEnded(Result<(), FailedBlock>),
     /// A header was verified, or refused.
-    HeaderJudged { hash: B256, verdict: BlockVerdict },
+    HeaderVerified { hash: B256, verdict: BlockVerdict },
     /// A block was inserted, or refused.
     Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
     /// A consensus message for the peers: for those that do not know it, or if it is repeated, for all.
@@ -104,7 +104,7 @@ pub(crate) enum Input {
 
 /// Everything that the actor is built from, at the start and after a panic.
 pub(crate) struct Parts {
-    pub(crate) make_switchboard: Box<dyn Fn(Clock) -> Switchboard + Send + Sync>,
+    pub(crate) make_connection_manager: Box<dyn Fn(Clock) -> ConnectionManager + Send + Sync>,
     pub(crate) make_discovery: Option<Box<dyn Fn(Clock) -> Discovery + Send + Sync>>,
     pub(crate) folder: NetworkFolder,
     pub(crate) udp: Option<Arc<UdpSocket>>,
@@ -133,7 +133,7 @@ impl Parts {
 
 pub(crate) struct NetworkActor {
     parts: Arc<Parts>,
-    switchboard: Switchboard,
+    connection_manager: ConnectionManager,
     discovery: Option<Discovery>,
     sync: ChainSync,
     chain: StoredChain,
@@ -153,7 +153,7 @@ impl NetworkActor {
     pub(crate) fn new(parts: Arc<Parts>) -> Self {
         let clock = parts.timer.clock();
         Self {
-            switchboard: (parts.make_switchboard)(clock),
+            connection_manager: (parts.make_connection_manager)(clock),
             discovery: parts.make_discovery.as_ref().map(|make| make(clock)),
             sync: ChainSync::new(),
             chain: StoredChain { chain: Arc::clone(&parts.context.chain), genesis: parts.context.genesis },
@@ -169,12 +169,12 @@ impl NetworkActor {
         }
     }
 
-    fn begin(&mut self, remote: SocketAddr, dialed: Option<NodeId>, start: Start) {
+    fn start_connection(&mut self, remote: SocketAddr, dialed: Option<NodeId>, start: Start) {
         let Some(mailbox) = self.parts.mailbox.get().cloned() else { return };
         let connection = self.parts.next_connection.fetch_add(1, Ordering::Relaxed);
         let (link, receivers) = Link::new(MAX_DISCONNECTS);
         self.links.insert(connection, link);
-        self.switchboard.begin(connection, remote, dialed);
+        self.connection_manager.start(connection, remote, dialed);
         let context = self.parts.context.clone();
         let running = connections::run(connection, start, context, mailbox, receivers);
         self.parts.tasks().spawn_on(running, &self.parts.runtime);
@@ -184,13 +184,13 @@ impl NetworkActor {
         match dial {
             Dial::Connect { id, endpoint } => {
                 let address = endpoint.tcp_address();
-                self.begin(address, Some(id), Start::Dial { node: id, address });
+                self.start_connection(address, Some(id), Start::Dial { node: id, address });
             }
             Dial::Resolve { id } => {
                 let lookup = self.discovery.as_mut().and_then(|discovery| discovery.lookup(id, clock));
                 match lookup {
                     Some(lookup) => drop(self.resolving.insert(lookup, id)),
-                    None => self.switchboard.resolved(&id, None, clock),
+                    None => self.connection_manager.resolved(&id, None, clock),
                 }
             }
             Dial::Search => {
@@ -210,7 +210,7 @@ impl NetworkActor {
                     let _ = socket.try_send_to(&datagram, to);
                 }
             }
-            discovery::Action::Found { id, endpoint } => self.switchboard.found([(id, endpoint)], clock),
+            discovery::Action::Found { id, endpoint } => self.connection_manager.found([(id, endpoint)], clock),
             discovery::Action::LookupDone { lookup, nodes } => self.looked_up(lookup, nodes, clock),
             discovery::Action::Record(_) => {}
         }
@@ -219,9 +219,9 @@ impl NetworkActor {
     fn looked_up(&mut self, lookup: u64, nodes: Vec<(NodeId, Endpoint)>, clock: Clock) {
         if let Some(id) = self.resolving.remove(&lookup) {
             let endpoint = nodes.iter().find(|(node, _)| *node == id).map(|(_, endpoint)| *endpoint);
-            self.switchboard.resolved(&id, endpoint, clock);
+            self.connection_manager.resolved(&id, endpoint, clock);
         }
-        self.switchboard.found(nodes, clock);
+        self.connection_manager.found(nodes, clock);
     }
 
     /// Carries out all pending decisions, and sets the timer.
@@ -234,22 +234,22 @@ impl NetworkActor {
             while let Some(action) = self.sync.next_action() {
                 self.follow(action, clock);
             }
-            let dials = self.switchboard.schedule(clock);
+            let dials = self.connection_manager.schedule(clock);
             let is_done = dials.is_empty();
             for dial in dials {
                 self.dial(dial, clock);
             }
-            while let Some(action) = self.switchboard.next_action() {
+            while let Some(action) = self.connection_manager.next_action() {
                 self.act(action, clock);
             }
             if is_done {
                 break;
             }
         }
-        if let Some(peers) = self.switchboard.changed_peers() {
+        if let Some(peers) = self.connection_manager.changed_peers() {
             self.parts.published.set_peers(peers);
         }
-        let mut wakes_at = self.switchboard.wakes_at(clock).min(self.save_at);
+        let mut wakes_at = self.connection_manager.wakes_at(clock).min(self.save_at);
         if let Some(discovery) = &self.discovery {
             wakes_at = wakes_at.min(discovery.wakes_at());
         }
@@ -278,7 +278,7 @@ impl NetworkActor {
 
     fn publish_progress(&mut self, clock: Clock) {
         let progress = self.sync.progress();
-        self.log.update(progress, self.chain.head().number, self.switchboard.speaking(), clock.now);
+        self.log.update(progress, self.chain.head().number, self.connection_manager.speaking(), clock.now);
         if progress != self.progress {
             self.progress = progress;
             self.parts.published.set_progress(progress);
@@ -292,19 +292,19 @@ impl NetworkActor {
                     link.close(reason);
                 }
             }
-            Action::Tell(event) => self.parts.bus.publish(event),
+            Action::Publish(event) => self.parts.bus.publish(event),
             // One event for each ban.
             Action::SaveBans => {
                 self.parts.context.traffic.count_ban();
-                self.parts.folder.keep_bans(&self.switchboard.bans(clock));
+                self.parts.folder.save_bans(&self.connection_manager.bans(clock));
             }
         }
     }
 
     fn establish(&mut self, connection: ConnectionId, status: &Status) {
-        self.switchboard.established(connection, status);
-        let Some(node) = self.switchboard.established_node(connection) else { return };
-        if self.switchboard.established_connections(&node).nth(1).is_some() {
+        self.connection_manager.established(connection, status);
+        let Some(node) = self.connection_manager.established_node(connection) else { return };
+        if self.connection_manager.established_connections(&node).nth(1).is_some() {
             return;
         }
         self.sync.joined(node, status.head, status.total_difficulty);
@@ -335,7 +335,7 @@ impl NetworkActor {
             Delivered::Plain(Delivery::Round(message, block)) => {
                 self.take_round_message(node, message, handled);
                 if let Some(block) = block {
-                    self.sync.mentioned(node, block, &self.chain, clock.now);
+                    self.sync.block_mentioned(node, block, &self.chain, clock.now);
                 }
             }
             // Bodies arrive as another variant, with their roots computed.
@@ -362,7 +362,7 @@ impl NetworkActor {
     }
 
     fn broadcast(&mut self, message: &RoundMessage, is_repeated: bool) {
-        let (kind, to) = if is_repeated { self.rounds.all(message) } else { self.rounds.lacking(message) };
+        let (kind, to) = if is_repeated { self.rounds.all(message) } else { self.rounds.peers_without(message) };
         let outgoing = Outgoing { kind, payload: Arc::new(message.payload.to_vec()) };
         to.iter().for_each(|node| self.send_last(node, outgoing.clone()));
     }
@@ -373,11 +373,11 @@ impl NetworkActor {
             sync::Action::Ask { peer, request } => self.ask(&peer, request),
             sync::Action::Height { peer, head, number } => {
                 tracing::debug!(peer = peer.short(), height = number, %head, "a peer announced its head");
-                self.switchboard.height(&peer, head, number);
+                self.connection_manager.height(&peer, head, number);
             }
             sync::Action::Fault { peer, fault, reason } => {
                 tracing::debug!(peer = peer.short(), ?fault, reason, "a peer violated the protocol");
-                self.switchboard.fault_of(&peer, fault, clock);
+                self.connection_manager.fault_of(&peer, fault, clock);
             }
             sync::Action::BeginImport => {
                 let Some(mailbox) = self.parts.mailbox.get().cloned() else {
@@ -397,9 +397,9 @@ impl NetworkActor {
                     importing.end();
                 }
             }
-            sync::Action::Judge(block) => {
+            sync::Action::VerifyAndInsert(block) => {
                 if let Some(mailbox) = self.parts.mailbox.get().cloned() {
-                    importing::judge(Arc::clone(&self.parts.blocks), block, mailbox, &self.parts.runtime);
+                    importing::verify_and_insert(Arc::clone(&self.parts.blocks), block, mailbox, &self.parts.runtime);
                 }
             }
             sync::Action::Relay { block, total_difficulty, to } => self.relay(&block, total_difficulty, &to),
@@ -418,7 +418,7 @@ impl NetworkActor {
     }
 
     fn send_last(&self, node: &NodeId, message: Outgoing) {
-        let link = self.switchboard.established_connections(node).last().and_then(|id| self.links.get(&id));
+        let link = self.connection_manager.established_connections(node).last().and_then(|id| self.links.get(&id));
         if let Some(link) = link
             && !link.send(message)
         {
@@ -428,7 +428,7 @@ impl NetworkActor {
 
     /// Sends over the first connection, over which a peer expects blocks and transactions.
     fn send_first(&self, node: &NodeId, message: Outgoing) {
-        let link = self.switchboard.established_connections(node).next().and_then(|id| self.links.get(&id));
+        let link = self.connection_manager.established_connections(node).next().and_then(|id| self.links.get(&id));
         if let Some(link) = link
             && !link.send(message)
         {
@@ -445,30 +445,30 @@ impl NetworkActor {
 
     fn keep_files(&mut self, clock: Clock) {
         self.save_at = clock.now + SAVE_INTERVAL;
-        self.parts.folder.keep_bans(&self.switchboard.bans(clock));
+        self.parts.folder.save_bans(&self.connection_manager.bans(clock));
         if let Some(discovery) = &self.discovery {
-            self.parts.folder.keep_nodes(&discovery.nodes_to_keep(clock));
+            self.parts.folder.save_nodes(&discovery.nodes_to_save(clock));
         }
     }
 
     fn take(&mut self, input: Input, clock: Clock) {
         match input {
             Input::Arrived { stream, remote, place } => {
-                self.begin(remote, None, Start::Accepted { stream, remote, place });
+                self.start_connection(remote, None, Start::Accepted { stream, remote, place });
             }
             Input::Authenticated { connection, node, local, answer } => {
                 // Dropping the sender of the answer ends the connection.
-                let _ = answer.send(self.switchboard.authenticated(connection, node, local, clock));
+                let _ = answer.send(self.connection_manager.authenticated(connection, node, local, clock));
             }
             Input::Greeted { connection, hello, answer } => {
-                let _ = answer.send(self.switchboard.greeted(connection, hello));
+                let _ = answer.send(self.connection_manager.greeted(connection, hello));
             }
             Input::Established { connection, status } => self.establish(connection, &status),
             Input::NewHead { connection, hash, total_difficulty, number } => {
-                self.switchboard.new_head(connection, hash, total_difficulty, number);
+                self.connection_manager.new_head(connection, hash, total_difficulty, number);
             }
             Input::Delivered { connection, delivered, handled } => {
-                if let Some(node) = self.switchboard.established_node(connection) {
+                if let Some(node) = self.connection_manager.established_node(connection) {
                     self.receive(node, delivered, handled, clock);
                 }
             }
@@ -481,7 +481,7 @@ impl NetworkActor {
                 self.importing = None;
                 self.sync.import_ended(outcome, clock.now);
             }
-            Input::HeaderJudged { hash, verdict } => self.sync.header_judged(hash, &verdict, &self.chain),
+            Input::HeaderVerified { hash, verdict } => self.sync.header_verified(hash, &verdict, &self.chain),
             Input::Inserted { header, verdict } => {
                 let is_executed = matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch);
                 self.sync.inserted(header.hash(), &verdict, clock.unix);
@@ -500,14 +500,14 @@ impl NetworkActor {
                 let messages = self.gossip.messages_for(&node, &items);
                 messages.into_iter().for_each(|message| self.send_first(&node, message));
             }
-            Input::Fault { connection, fault } => self.switchboard.fault(connection, fault, clock),
+            Input::Fault { connection, fault } => self.connection_manager.fault(connection, fault, clock),
             Input::Ended { connection, reason } => {
                 self.links.remove(&connection);
                 while self.parts.tasks().try_join_next().is_some() {}
-                let node = self.switchboard.established_node(connection);
-                self.switchboard.ended(connection, &reason);
+                let node = self.connection_manager.established_node(connection);
+                self.connection_manager.ended(connection, &reason);
                 if let Some(node) = node
-                    && self.switchboard.established_connections(&node).next().is_none()
+                    && self.connection_manager.established_connections(&node).next().is_none()
                 {
                     self.sync.left(node);
                     self.gossip.left(&node);
@@ -527,7 +527,7 @@ impl NetworkActor {
                 }
             }
             Input::Change { enode, change, answer } => {
-                let changed = self.switchboard.change(&enode, change, clock);
+                let changed = self.connection_manager.change(&enode, change, clock);
                 let items = changed.map_err(|problem| Failure::server(format!("invalid enode: {problem}")));
                 let _ = answer.send(items);
             }
@@ -562,8 +562,8 @@ impl Actor for NetworkActor {
     fn stopping(&mut self) {
         let clock = Clock { now: self.parts.timer.clock().now, unix: unix_now() };
         self.keep_files(clock);
-        self.switchboard.close_everything(DisconnectReason::CLIENT_QUITTING);
-        while let Some(action) = self.switchboard.next_action() {
+        self.connection_manager.close_everything(DisconnectReason::CLIENT_QUITTING);
+        while let Some(action) = self.connection_manager.next_action() {
             self.act(action, clock);
         }
         if let Some(importing) = &self.importing {

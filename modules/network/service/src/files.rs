@@ -34,7 +34,7 @@ impl NetworkFolder {
         read(&self.0.join("nodes"), MAX_NODE_FILE_BYTES).map(|text| read_nodes(&text, unix_now)).unwrap_or_default()
     }
 
-    pub(crate) fn keep_nodes(&self, nodes: &[KnownNode]) {
+    pub(crate) fn save_nodes(&self, nodes: &[KnownNode]) {
         write(&self.0.join("nodes"), &write_nodes(nodes));
     }
 
@@ -42,7 +42,7 @@ impl NetworkFolder {
         read(&self.0.join("bans"), MAX_BAN_FILE_BYTES).map(|text| read_bans(&text, unix_now)).unwrap_or_default()
     }
 
-    pub(crate) fn keep_bans(&self, bans: &[StoredBan]) {
+    pub(crate) fn save_bans(&self, bans: &[StoredBan]) {
         write(&self.0.join("bans"), &write_bans(bans));
     }
 }
@@ -98,7 +98,7 @@ mod tests {
         let folder = NetworkFolder::open(root.path().join("network")).unwrap();
         assert_eq!(folder.bans(1000), []);
         let ban = StoredBan { node: Some(NodeId([7; 64])), address: None, until: 2000, length: 600 };
-        folder.keep_bans(&[ban]);
+        folder.save_bans(&[ban]);
         assert_eq!(NetworkFolder::open(root.path().join("network")).unwrap().bans(1000), [ban]);
         fs::write(root.path().join("network/bans"), [0xff]).unwrap();
         assert_eq!(folder.bans(1000), []);

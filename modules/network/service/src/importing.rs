@@ -14,7 +14,7 @@ use crate::actor::Input;
 use crate::system;
 
 /// Time between two attempts to send to a busy actor.
-const TELL_PAUSE: Duration = Duration::from_millis(5);
+const SEND_RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// A running import. Dropping it ends the import after the blocks that it has received.
 pub(crate) struct Importing {
@@ -40,7 +40,7 @@ impl Importing {
         let mut observer = Observer { reports: Arc::clone(&reports), mailbox: mailbox.clone() };
         system::spawn_blocking(runtime, move || {
             let outcome = port.import(Box::new(source.into_iter()), &mut observer);
-            tell(&mailbox, || Input::ImportEnded(outcome.clone()));
+            send_with_retries(&mailbox, || Input::ImportEnded(outcome.clone()));
         });
         Self { blocks: Some(blocks), reports }
     }
@@ -88,24 +88,29 @@ impl BatchObserver for Observer {
 }
 
 /// Verifies a header, inserts the block if the header is right, and reports both results.
-pub(crate) fn judge(port: Arc<dyn BlockPort>, block: Arc<Block>, mailbox: Mailbox<Input>, runtime: &Handle) {
+pub(crate) fn verify_and_insert(
+    port: Arc<dyn BlockPort>,
+    block: Arc<Block>,
+    mailbox: Mailbox<Input>,
+    runtime: &Handle,
+) {
     system::spawn_blocking(runtime, move || {
         let (hash, sealed) = (block.hash(), Arc::new(block.header.clone()));
         let header = port.verify_header(&block.header);
-        tell(&mailbox, || Input::HeaderJudged { hash, verdict: header.clone() });
+        send_with_retries(&mailbox, || Input::HeaderVerified { hash, verdict: header.clone() });
         let verdict = match header {
             BlockVerdict::Head => port.insert(Arc::unwrap_or_clone(block)),
             other => other,
         };
-        tell(&mailbox, || Input::Inserted { header: Arc::clone(&sealed), verdict: verdict.clone() });
+        send_with_retries(&mailbox, || Input::Inserted { header: Arc::clone(&sealed), verdict: verdict.clone() });
     });
 }
 
 /// Sends an event that must not be lost to the actor, on a thread that may block.
-fn tell(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
+fn send_with_retries(mailbox: &Mailbox<Input>, input: impl Fn() -> Input) {
     // A stopped actor needs no events.
     while let Err(ActorError::MailboxFull { .. }) = mailbox.try_send(input()) {
-        std::thread::sleep(TELL_PAUSE);
+        std::thread::sleep(SEND_RETRY_PAUSE);
     }
 }
 

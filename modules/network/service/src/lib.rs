@@ -1,7 +1,7 @@
 //! The peer-to-peer network of a running node (`docs/spec/p2p.md` 10 to 12, 15, 23): its sockets, its connections, and the actor
 //! that decides about them.
 //!
-//! [`Network`] starts and stops. The actor owns one `Switchboard` (slots, dialing, reputation), one `Discovery` and one
+//! [`Network`] starts and stops. The actor owns one `ConnectionManager` (slots, dialing, reputation), one `Discovery` and one
 //! [`ChainSync`](tenon_network_sync::ChainSync) (which blocks to request from which peer), which are state machines. Listener,
 //! datagrams and connections are thin tasks that report events to it. Each connection has its own `Conversation`, and
 //! answers the requests of its peer from a [`ChainReader`](tenon_api::ChainReader).

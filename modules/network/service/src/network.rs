@@ -18,7 +18,7 @@ use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::{Bandwidth, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
 use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
-use tenon_network_nat::{MappedPort, NatSettings, PortKeeper, Transport};
+use tenon_network_nat::{MappedPort, NatSettings, PortMapper, Transport};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
 use tenon_network_rlpx::{Offer, SessionSettings};
 use tenon_network_wire::{VERSIONS, limits};
@@ -34,7 +34,7 @@ use crate::files::NetworkFolder;
 use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
-use crate::switchboard::Switchboard;
+use crate::switchboard::ConnectionManager;
 use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
 use crate::transactions;
@@ -86,7 +86,7 @@ struct Running {
     parts: Arc<Parts>,
     tasks: Vec<JoinHandle<()>>,
     /// The task that asks a router for ports, if the settings say so.
-    ports: Option<PortKeeper>,
+    ports: Option<PortMapper>,
 }
 
 /// The public address of this node, if known: from the settings or from a router. Clones share it.
@@ -178,7 +178,12 @@ impl Network {
         let (timer, mailbox) = (Timer::start(), Arc::new(OnceLock::new()));
         let (wakes_at, watched) = watch::channel(Duration::ZERO);
         let parts = Arc::new(Parts {
-            make_switchboard: switchboard_maker(settings.clone(), key.id(), bootnodes.clone(), folder.clone()),
+            make_connection_manager: connection_manager_factory(
+                settings.clone(),
+                key.id(),
+                bootnodes.clone(),
+                folder.clone(),
+            ),
             make_discovery: udp
                 .is_some()
                 .then(|| discovery_maker(settings, &external, &key, bootnodes, folder.clone(), address)),
@@ -227,7 +232,7 @@ impl Network {
         own: OwnNode,
         external: External,
         mailbox: Mailbox<Input>,
-    ) -> Option<PortKeeper> {
+    ) -> Option<PortMapper> {
         // A loopback address is not reachable from outside, and routers map ports of IPv4 only.
         if !settings.nat.maps_ports() || own.address.ip().is_loopback() || !own.address.is_ipv4() {
             return None;
@@ -237,7 +242,7 @@ impl Network {
         let udp = MappedPort { transport: Transport::Udp, port, label: "ethereum discovery" };
         let ports = if own.is_discovering { vec![tcp, udp] } else { vec![tcp] };
         let published = self.published.clone();
-        Some(PortKeeper::start(NatSettings::new(settings.nat, ports), move |address| {
+        Some(PortMapper::start(NatSettings::new(settings.nat, ports), move |address| {
             external.set(address);
             published.set_node(Some(own.shown(Some(address))));
             // If the mailbox is full, the address is announced only after the next start; it is shown immediately.
@@ -358,12 +363,12 @@ async fn listen_once(settings: &NetworkSettings) -> Result<Sockets, StartError> 
     Ok((tcp, udp, address))
 }
 
-fn switchboard_maker(
+fn connection_manager_factory(
     settings: NetworkSettings,
     own: NodeId,
     bootnodes: Nodes,
     folder: NetworkFolder,
-) -> Box<dyn Fn(Clock) -> Switchboard + Send + Sync> {
+) -> Box<dyn Fn(Clock) -> ConnectionManager + Send + Sync> {
     Box::new(move |clock| {
         let is_dialing = settings.is_discovering;
         let slots = SlotSettings { max_peers: settings.max_peers, dial_ratio: DIAL_RATIO, is_dialing };
@@ -372,15 +377,15 @@ fn switchboard_maker(
         let first = if is_dialing { bootnodes.clone() } else { Vec::new() };
         let reputation = Reputation::new(ReputationSettings::default(), &folder.bans(clock.unix));
         let dialer = Dialer::new(dialing, own, first, clock.now);
-        let mut switchboard = Switchboard::new(Slots::new(slots, own), dialer, reputation);
+        let mut connection_manager = ConnectionManager::new(Slots::new(slots, own), dialer, reputation);
         let named = settings.statics.iter().map(|enode| (enode, PeerChange::Add));
         let trusted = settings.trusted.iter().map(|enode| (enode, PeerChange::Trust));
         for (enode, change) in named.chain(trusted) {
-            if let Err(problem) = switchboard.change(enode, change, clock) {
+            if let Err(problem) = connection_manager.change(enode, change, clock) {
                 tracing::warn!(%enode, %problem, "a node in the settings was ignored");
             }
         }
-        switchboard
+        connection_manager
     })
 }
 

@@ -35,7 +35,7 @@ impl RoundGossip {
     }
 
     /// Returns the peers that do not know a message, and its kind on the wire. Records that they know it now.
-    pub(crate) fn lacking(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
+    pub(crate) fn peers_without(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
         let hash = keccak256(&message.payload);
         let lacking = self.known.iter_mut().filter_map(|(peer, known)| known.insert(hash).then_some(*peer));
         (kind_of(message), lacking.collect())
@@ -43,7 +43,7 @@ impl RoundGossip {
 
     /// Returns all peers, and the kind of a message on the wire. Records that they know it now.
     pub(crate) fn all(&mut self, message: &RoundMessage) -> (Kind, Vec<NodeId>) {
-        self.lacking(message);
+        self.peers_without(message);
         (kind_of(message), self.known.keys().copied().collect())
     }
 }
@@ -69,13 +69,13 @@ mod tests {
         peers.iter().for_each(|peer| gossip.joined(*peer));
         let message = RoundMessage { kind: RoundMessageKind::Timeout, payload: Bytes::from_static(&[0xc0]) };
         gossip.received(&peers[1], &message);
-        let (kind, mut to) = gossip.lacking(&message);
+        let (kind, mut to) = gossip.peers_without(&message);
         to.sort_unstable();
         assert_eq!((kind, to), (Kind::Timeout, vec![peers[0], peers[2]]));
-        assert!(gossip.lacking(&message).1.is_empty());
+        assert!(gossip.peers_without(&message).1.is_empty());
         assert_eq!(gossip.all(&message).1.len(), 3, "a repeated one goes to all");
         gossip.left(&peers[0]);
         gossip.joined(peers[0]);
-        assert_eq!(gossip.lacking(&message).1, [peers[0]]);
+        assert_eq!(gossip.peers_without(&message).1, [peers[0]]);
     }
 }

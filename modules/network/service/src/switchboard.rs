@@ -27,7 +27,7 @@ pub(crate) enum Action {
         reason: DisconnectReason,
     },
     /// Publish an event.
-    Tell(PeerChanged),
+    Publish(PeerChanged),
     /// The bans have changed: write their file.
     SaveBans,
 }
@@ -58,7 +58,7 @@ impl Row {
 }
 
 /// All connections.
-pub(crate) struct Switchboard {
+pub(crate) struct ConnectionManager {
     slots: Slots,
     dialer: Dialer,
     reputation: Reputation,
@@ -66,11 +66,11 @@ pub(crate) struct Switchboard {
     statics: BTreeSet<NodeId>,
     trusted: BTreeSet<NodeId>,
     actions: VecDeque<Action>,
-    /// Whether the list of [`Switchboard::peers`] may have changed since it was last read.
+    /// Whether the list of [`ConnectionManager::peers`] may have changed since it was last read.
     is_changed: bool,
 }
 
-impl Switchboard {
+impl ConnectionManager {
     pub(crate) fn new(slots: Slots, dialer: Dialer, reputation: Reputation) -> Self {
         Self {
             slots,
@@ -90,7 +90,7 @@ impl Switchboard {
     }
 
     /// A connection begins, inbound or outbound.
-    pub(crate) fn begin(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
+    pub(crate) fn start(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
         let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None };
         self.rows.insert(connection, row);
     }
@@ -130,7 +130,7 @@ impl Switchboard {
         if let Some(dialed) = row.dialed {
             self.dialer.ended(&dialed);
         }
-        self.tell(node, true, None);
+        self.publish(node, true, None);
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Switchboard {
         of_node.map(|(connection, _)| *connection)
     }
 
-    /// As [`Switchboard::fault`], by node.
+    /// As [`ConnectionManager::fault`], by node.
     pub(crate) fn fault_of(&mut self, node: &NodeId, fault: Fault, clock: Clock) {
         let connection = self.rows.iter().find(|(_, row)| row.node.as_ref() == Some(node)).map(|(id, _)| *id);
         if let Some(connection) = connection {
@@ -220,7 +220,7 @@ impl Switchboard {
         }
         if let Some((node, _)) = row.entered() {
             self.slots.leave(row.slot(node));
-            self.tell(node, false, Some(reason.to_owned()));
+            self.publish(node, false, Some(reason.to_owned()));
         }
     }
 
@@ -282,7 +282,7 @@ impl Switchboard {
         self.dialer.schedule(&self.slots, clock.now)
     }
 
-    /// When to call [`Switchboard::schedule`] again.
+    /// When to call [`ConnectionManager::schedule`] again.
     pub(crate) fn wakes_at(&self, clock: Clock) -> std::time::Duration {
         self.dialer.wakes_at(clock.now)
     }
@@ -297,7 +297,7 @@ impl Switchboard {
         self.reputation.bans(clock.unix)
     }
 
-    /// Like [`Switchboard::peers`], if the list has changed.
+    /// Like [`ConnectionManager::peers`], if the list has changed.
     pub(crate) fn changed_peers(&mut self) -> Option<Vec<PeerInfo>> {
         std::mem::take(&mut self.is_changed).then(|| self.peers())
     }
@@ -342,9 +342,9 @@ impl Switchboard {
         self.actions.extend(of_node.map(|(connection, _)| Action::Close { connection: *connection, reason }));
     }
 
-    fn tell(&mut self, node: NodeId, is_connected: bool, error: Option<String>) {
+    fn publish(&mut self, node: NodeId, is_connected: bool, error: Option<String>) {
         self.is_changed = true;
-        self.actions.push_back(Action::Tell(PeerChanged { peer: node.to_string(), is_connected, error }));
+        self.actions.push_back(Action::Publish(PeerChanged { peer: node.to_string(), is_connected, error }));
     }
 }
 

@@ -21,7 +21,7 @@ const MAX_BLOCKS: usize = 256;
 /// Maximum bytes of all waiting blocks.
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
 /// Maximum number of blocks that are verified at a time.
-const MAX_JUDGED: usize = 8;
+const MAX_VERIFYING: usize = 8;
 /// Maximum number of waiting announcements of one peer.
 const MAX_ANNOUNCED_OF_PEER: usize = 256;
 /// Maximum number of waiting announcements of all peers.
@@ -70,7 +70,7 @@ pub(crate) struct Fetcher {
     /// By height and hash.
     waiting: BTreeMap<(u64, B256), Waiting>,
     waiting_bytes: u64,
-    judged: BTreeMap<B256, Waiting>,
+    verifying: BTreeMap<B256, Waiting>,
     /// Sorted, so that equal events lead to equal requests.
     announced: BTreeMap<B256, Announcement>,
     recent: BoundedSet<B256>,
@@ -82,7 +82,7 @@ impl Default for Fetcher {
         Self {
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
-            judged: BTreeMap::new(),
+            verifying: BTreeMap::new(),
             announced: BTreeMap::new(),
             recent: BoundedSet::new(MAX_RECENT),
             wrong: BoundedSet::new(MAX_RECENT),
@@ -229,7 +229,7 @@ impl Fetcher {
     }
 
     /// A peer did not answer a request, or answered with something else.
-    pub(crate) fn missed(&mut self, peer: NodeId, hash: &B256) {
+    pub(crate) fn request_failed(&mut self, peer: NodeId, hash: &B256) {
         if let Some(announcement) = self.announced.get_mut(hash) {
             announcement.asked = None;
             announcement.by.retain(|(by, _)| *by != peer);
@@ -249,7 +249,7 @@ impl Fetcher {
 
     /// Returns the next block to verify, whose parent is stored and whose timestamp is reached. Drops blocks that are too old.
     pub(crate) fn next_block(&mut self, head: u64, unix: u64, is_stored: impl Fn(&B256) -> bool) -> Option<Arc<Block>> {
-        if self.judged.len() >= MAX_JUDGED {
+        if self.verifying.len() >= MAX_VERIFYING {
             return None;
         }
         let old: Vec<_> = self.waiting.keys().filter(|(number, _)| !is_near(*number, head)).copied().collect();
@@ -263,7 +263,7 @@ impl Fetcher {
         let key = *ready?.0;
         let waiting = self.drop_waiting(&key)?;
         let block = Arc::clone(&waiting.block);
-        self.judged.insert(key.1, waiting);
+        self.verifying.insert(key.1, waiting);
         Some(block)
     }
 
@@ -280,15 +280,15 @@ impl Fetcher {
 
     /// The header of a block that is being verified is right; returns the block.
     pub(crate) fn header_is_right(&mut self, hash: &B256) -> Option<Arc<Block>> {
-        let waiting = self.judged.get_mut(hash)?;
+        let waiting = self.verifying.get_mut(hash)?;
         waiting.is_header_right = true;
         Some(Arc::clone(&waiting.block))
     }
 
     /// Records the verdict on a block; returns its sender if its header is wrong. The sender of another invalid block may have
     /// verified its header only, as every node does before it passes a block on.
-    pub(crate) fn judge(&mut self, hash: &B256, verdict: &BlockVerdict, unix: u64) -> Option<NodeId> {
-        let waiting = self.judged.remove(hash)?;
+    pub(crate) fn record_verdict(&mut self, hash: &B256, verdict: &BlockVerdict, unix: u64) -> Option<NodeId> {
+        let waiting = self.verifying.remove(hash)?;
         match verdict {
             BlockVerdict::Wrong { .. } => {
                 self.wrong.insert(*hash);

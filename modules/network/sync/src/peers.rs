@@ -18,7 +18,7 @@ const LATE_LIMIT: Duration = Duration::from_secs(60);
 /// Pause in the requests to a peer that did not answer.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Time for which a peer that failed as the source of a cycle is not chosen again.
-const DISTRUST: Duration = Duration::from_secs(60);
+const FAILED_SOURCE_PAUSE: Duration = Duration::from_secs(60);
 /// Number of bodies in the first request to a peer.
 const FIRST_BODIES: usize = 16;
 /// After an answer within this time the next request is twice as large.
@@ -26,7 +26,7 @@ const QUICK: Duration = Duration::from_millis(500);
 /// After an answer that takes longer the next request is half as large.
 const SLOW: Duration = Duration::from_secs(2);
 /// Maximum number of remembered blocks that a peer lacks.
-const MAX_LACKING: usize = 4096;
+const MAX_MISSING_BLOCKS: usize = 4096;
 /// Maximum number of remembered blocks that a peer knows.
 const MAX_KNOWN_BLOCKS: usize = 1024;
 
@@ -107,9 +107,9 @@ pub(crate) struct Peer {
     /// Earliest time of the next request.
     paused_until: Duration,
     /// Time until which it is not chosen as a source.
-    distrusted_until: Duration,
+    excluded_until: Duration,
     /// Blocks whose bodies it lacks.
-    pub(crate) lacking: BoundedSet<B256>,
+    pub(crate) missing_blocks: BoundedSet<B256>,
     /// Blocks that it has sent, announced or received.
     pub(crate) known_blocks: BoundedSet<B256>,
 }
@@ -128,8 +128,8 @@ impl Peer {
             body_count: FIRST_BODIES,
             round_trip: Duration::from_millis(200),
             paused_until: Duration::ZERO,
-            distrusted_until: Duration::ZERO,
-            lacking: BoundedSet::new(MAX_LACKING),
+            excluded_until: Duration::ZERO,
+            missing_blocks: BoundedSet::new(MAX_MISSING_BLOCKS),
             known_blocks: BoundedSet::new(MAX_KNOWN_BLOCKS),
         }
     }
@@ -181,8 +181,8 @@ impl Peer {
     }
 
     /// Excludes it as a source for a while.
-    pub(crate) fn distrust(&mut self, now: Duration) {
-        self.distrusted_until = now + DISTRUST;
+    pub(crate) fn exclude_as_source(&mut self, now: Duration) {
+        self.excluded_until = now + FAILED_SOURCE_PAUSE;
     }
 
     /// Pauses the requests to it.
@@ -241,7 +241,7 @@ impl Peers {
 
     /// The usable peer with the highest total difficulty.
     pub(crate) fn best(&self, now: Duration) -> Option<(NodeId, U256)> {
-        let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.distrusted_until;
+        let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.excluded_until;
         let free = self.0.iter().filter(|(_, peer)| is_usable(peer));
         free.max_by_key(|(_, peer)| peer.total_difficulty).map(|(id, peer)| (*id, peer.total_difficulty))
     }
@@ -290,7 +290,7 @@ impl Peers {
         let due = |peer: &Peer| {
             let headers = peer.headers.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
             let bodies = peer.bodies.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
-            let pause = [peer.paused_until, peer.distrusted_until].into_iter().filter(|until| *until > now).min();
+            let pause = [peer.paused_until, peer.excluded_until].into_iter().filter(|until| *until > now).min();
             [headers, bodies, pause].into_iter().flatten().min()
         };
         self.0.values().filter_map(due).min()

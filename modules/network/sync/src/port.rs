@@ -96,8 +96,8 @@ pub enum Action {
     Import(Box<Block>),
     /// The import has all blocks.
     EndImport,
-    /// Check the header ([`header_judged`](crate::ChainSync::header_judged)), and insert the block if it is right ([`inserted`](crate::ChainSync::inserted)).
-    Judge(Arc<Block>),
+    /// Check the header ([`header_verified`](crate::ChainSync::header_verified)), and insert the block if it is right ([`inserted`](crate::ChainSync::inserted)).
+    VerifyAndInsert(Arc<Block>),
     /// Send a block to these peers: its header is right.
     Relay {
         /// The block.

@@ -252,9 +252,9 @@ impl World {
                 Action::BeginImport | Action::Height { .. } => {}
                 Action::Import(block) => self.import(*block),
                 Action::EndImport => self.later(2, Arrival::Ended(Ok(()))),
-                Action::Judge(block) => {
+                Action::VerifyAndInsert(block) => {
                     let hash = block.hash();
-                    self.sync.header_judged(hash, &BlockVerdict::Head, &self.local);
+                    self.sync.header_verified(hash, &BlockVerdict::Head, &self.local);
                     self.local.stored.insert(hash);
                     if block.header.number == self.local.head().number + 1 {
                         self.local.canonical.push(block.header.clone());
@@ -446,7 +446,7 @@ fn a_wrong_block_with_a_right_header_is_no_fault_of_those_that_pass_it_on() {
         world.sync.advance(local, now, 0);
         let wrong = BlockVerdict::Wrong { reason: "state root".to_owned() };
         let of_header = if is_header_right { BlockVerdict::Head } else { wrong.clone() };
-        world.sync.header_judged(hash, &of_header, local);
+        world.sync.header_verified(hash, &of_header, local);
         world.sync.inserted(hash, &wrong, 0);
         world.sync.new_block(node(2), block, U256::from(12), local, now);
         world.sync.advance(local, now, 0);
@@ -455,7 +455,7 @@ fn a_wrong_block_with_a_right_header_is_no_fault_of_those_that_pass_it_on() {
         let faults = actions.iter().filter(|action| matches!(action, Action::Fault { .. })).count();
         assert_eq!(faults, usize::from(!is_header_right), "{actions:?}");
         assert_eq!(actions.iter().filter(is_fault).count(), faults);
-        assert_eq!(actions.iter().filter(|action| matches!(action, Action::Judge(_))).count(), 1);
+        assert_eq!(actions.iter().filter(|action| matches!(action, Action::VerifyAndInsert(_))).count(), 1);
     }
 }
 
@@ -544,10 +544,10 @@ fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
     }
     let (hash, local, now) = (theirs.head().hash(), &world.local, world.now);
     // A wrong height counts against the peer that stated it, even if another peer has the block, too.
-    world.sync.mentioned(node(2), Announced { hash, number: 12 }, local, now);
-    world.sync.mentioned(node(1), Announced { hash, number: 13 }, local, now);
+    world.sync.block_mentioned(node(2), Announced { hash, number: 12 }, local, now);
+    world.sync.block_mentioned(node(1), Announced { hash, number: 13 }, local, now);
     let far = Announced { hash: B256::repeat_byte(3), number: 1_000 };
-    world.sync.mentioned(node(1), far, local, now);
+    world.sync.block_mentioned(node(1), far, local, now);
     assert!(world.run(hash, 10), "at {:?}", world.local.head());
     assert!(
         world.faults.iter().all(|(peer, fault)| (*peer, *fault) == (node(2), Fault::WrongAnswer)),

@@ -147,7 +147,7 @@ impl ChainSync {
 
     /// A peer has sent a vote or a certificate for a block. The block is requested from it unless it arrives unrequested, because
     /// no peer sends a block twice.
-    pub fn mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
+    pub fn block_mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
         if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
             self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);
         }
@@ -157,7 +157,7 @@ impl ChainSync {
     fn take_block(&mut self, block: Arc<Block>, peer: NodeId, chain: &dyn LocalChain, now: Duration) {
         let (parent, number) = (block.header.parent_hash, block.header.number.saturating_sub(1));
         if self.fetcher.take_block(block, peer, chain.head().number) {
-            self.mentioned(peer, Announced { hash: parent, number }, chain, now);
+            self.block_mentioned(peer, Announced { hash: parent, number }, chain, now);
         }
     }
 
@@ -272,7 +272,7 @@ impl ChainSync {
         {
             let fitting = bodies.into_iter().find(|body| body.belongs_to(&header));
             let Some(CheckedBody { body, .. }) = fitting else {
-                self.fetcher.missed(peer, &hash);
+                self.fetcher.request_failed(peer, &hash);
                 return;
             };
             let block = tenon_chain::assemble_block(header, body.transactions, body.ommers, None);
@@ -283,7 +283,7 @@ impl ChainSync {
         let matched = cycle.blocks.take(peer, &asked, bodies);
         if matched.fitting == 0 {
             for (_, hash) in &asked {
-                known.lacking.insert(*hash);
+                known.missing_blocks.insert(*hash);
             }
         }
         if matched.has_foreign {
@@ -314,7 +314,7 @@ impl ChainSync {
                     self.fetcher.note_wrong(hash);
                 }
                 self.blame(cycle.source, Fault::InvalidBlock, "a chain with an invalid block");
-                self.distrust(cycle.source);
+                self.exclude_as_source(cycle.source);
             }
             Err(FailedBlock { verdict: BlockVerdict::OwnFailure { reason }, .. }) => {
                 tracing::warn!(%reason, "blocks of peers cannot be imported; trying again");
@@ -325,7 +325,7 @@ impl ChainSync {
     }
 
     /// The verdict on a header that was to be verified.
-    pub fn header_judged(&mut self, hash: B256, verdict: &BlockVerdict, chain: &dyn LocalChain) {
+    pub fn header_verified(&mut self, hash: B256, verdict: &BlockVerdict, chain: &dyn LocalChain) {
         if *verdict != BlockVerdict::Head {
             return;
         }
@@ -348,7 +348,7 @@ impl ChainSync {
 
     /// The verdict on a block that was to be inserted.
     pub fn inserted(&mut self, hash: B256, verdict: &BlockVerdict, unix: u64) {
-        if let Some(peer) = self.fetcher.judge(&hash, verdict, unix) {
+        if let Some(peer) = self.fetcher.record_verdict(&hash, verdict, unix) {
             self.blame(peer, Fault::InvalidBlock, "a block with an invalid header");
         }
         if matches!(verdict, BlockVerdict::Head) {
@@ -381,7 +381,9 @@ impl ChainSync {
 
     fn expire(&mut self, peer: NodeId, overdue: OverdueRequest) {
         match overdue {
-            OverdueRequest::Headers(Some(HeaderPurpose::Announced { hash, .. })) => self.fetcher.missed(peer, &hash),
+            OverdueRequest::Headers(Some(HeaderPurpose::Announced { hash, .. })) => {
+                self.fetcher.request_failed(peer, &hash)
+            }
             OverdueRequest::Headers(Some(HeaderPurpose::Fill { first })) => {
                 if let Some(Stage::Download(headers)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) {
                     headers.release(peer, first);
@@ -398,7 +400,7 @@ impl ChainSync {
                 if let [(_, hash)] = hashes[..]
                     && self.fetcher.header_of(&hash).is_some()
                 {
-                    self.fetcher.missed(peer, &hash);
+                    self.fetcher.request_failed(peer, &hash);
                     return;
                 }
                 if let Some(cycle) = &mut self.cycle {
@@ -481,10 +483,10 @@ impl ChainSync {
                 let request = SyncRequest::Headers(request_of(purpose, peer.head));
                 self.actions.push_back(Action::Ask { peer: *id, request });
             }
-            missing_everywhere =
-                missing_everywhere.filter(|(number, hash)| peer.number < Some(*number) || peer.lacking.contains(hash));
+            missing_everywhere = missing_everywhere
+                .filter(|(number, hash)| peer.number < Some(*number) || peer.missing_blocks.contains(hash));
             if peer.is_free_for_bodies(now) {
-                let lacking = &peer.lacking;
+                let lacking = &peer.missing_blocks;
                 let number = peer.number.unwrap_or_default();
                 let is_usable = |header: &SealedHeader| header.number <= number && !lacking.contains(&header.hash());
                 let hashes = cycle.blocks.assign(*id, peer.body_count, now, reassign_after, is_usable);
@@ -547,7 +549,7 @@ impl ChainSync {
         }
         let head = chain.head().number;
         while let Some(block) = self.fetcher.next_block(head, unix, |hash| chain.is_stored(hash)) {
-            self.actions.push_back(Action::Judge(block));
+            self.actions.push_back(Action::VerifyAndInsert(block));
         }
     }
 
@@ -564,7 +566,7 @@ impl ChainSync {
             self.drop_cycle();
         }
         if let Some((fault, reason)) = blame {
-            self.distrust(source);
+            self.exclude_as_source(source);
             self.blame(source, fault, reason);
         }
     }
@@ -575,9 +577,9 @@ impl ChainSync {
         self.cycle.take()
     }
 
-    fn distrust(&mut self, peer: NodeId) {
+    fn exclude_as_source(&mut self, peer: NodeId) {
         if let Some(peer) = self.peers.0.get_mut(&peer) {
-            peer.distrust(self.now);
+            peer.exclude_as_source(self.now);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// [`OpenError::NewerFormat`], [`OpenError::Migration`].
-pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) -> Result<u32, OpenError> {
+pub(crate) fn migrate(path: &Path, database: &Database, steps: &[Migration]) -> Result<u32, OpenError> {
     let known = newest(steps);
     let Some(found) = meta::format(database)? else {
         let mut batch = database.batch();
@@ -91,7 +91,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = open(folder.path());
 
-        bring_up(folder.path(), &database, &[A, B]).unwrap();
+        migrate(folder.path(), &database, &[A, B]).unwrap();
 
         assert_eq!(meta::format(&database).unwrap(), Some(3));
         assert!(database.get(Column::Meta, b"letters").unwrap().is_none());
@@ -103,8 +103,8 @@ mod tests {
         let database = open(folder.path());
         record(&database, 2).unwrap();
 
-        bring_up(folder.path(), &database, &[A, B, C]).unwrap();
-        bring_up(folder.path(), &database, &[A, B, C]).unwrap();
+        migrate(folder.path(), &database, &[A, B, C]).unwrap();
+        migrate(folder.path(), &database, &[A, B, C]).unwrap();
 
         assert_eq!((meta::format(&database).unwrap(), letters(&database)), (Some(4), "bc".to_owned()));
     }
@@ -115,7 +115,7 @@ mod tests {
         let database = open(folder.path());
         record(&database, 1).unwrap();
 
-        let failed = bring_up(folder.path(), &database, &[A, FAILS, C]).unwrap_err();
+        let failed = migrate(folder.path(), &database, &[A, FAILS, C]).unwrap_err();
 
         let path = folder.path().display();
         let wanted = format!(
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((meta::format(&database).unwrap(), letters(&database)), (Some(2), "a".to_owned()));
         drop(database);
         let database = open(folder.path());
-        bring_up(folder.path(), &database, &[A, B, C]).unwrap();
+        migrate(folder.path(), &database, &[A, B, C]).unwrap();
         assert_eq!((meta::format(&database).unwrap(), letters(&database)), (Some(4), "abc".to_owned()));
     }
 

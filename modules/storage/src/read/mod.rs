@@ -3,10 +3,10 @@
 
 pub(crate) mod branch;
 pub(crate) mod generation;
-pub(crate) mod known;
 pub(crate) mod listing;
 pub(crate) mod log_search;
 pub(crate) mod old_trie;
 pub(crate) mod parts;
 pub(crate) mod shared;
 pub(crate) mod state;
+pub(crate) mod state_cache;

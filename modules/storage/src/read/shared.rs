@@ -21,7 +21,7 @@ use crate::{
         meta::TrieExtent,
         records::{self, ReceiptSummary, StoredLog},
     },
-    read::{generation::Generations, known::KnownState, parts::Outline},
+    read::{generation::Generations, parts::Outline, state_cache::StateCache},
 };
 
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.
@@ -44,11 +44,11 @@ pub(crate) struct Shared {
     /// Tries of transactions and receipts, by block, kept after a proof from that block.
     pub(crate) list_tries: BoundedCache<B256, Arc<[ListTrie; 2]>>,
     pub(crate) trie_nodes: BoundedCache<B256, Bytes>,
-    pub(crate) known: KnownState,
+    pub(crate) state_cache: StateCache,
 }
 
 /// What a folder keeps of old states when it is opened.
-pub(crate) struct Kept {
+pub(crate) struct StoredStates {
     pub(crate) oldest_state: u64,
     pub(crate) trie_extent: TrieExtent,
     pub(crate) has_exact_checkpoints: bool,
@@ -65,14 +65,14 @@ pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
 }
 
 impl Shared {
-    pub(crate) fn new(database: Database, head: Head, kept: Kept, options: &StoreOptions) -> Self {
+    pub(crate) fn new(database: Database, head: Head, stored_states: StoredStates, options: &StoreOptions) -> Self {
         let part = options.block_cache_bytes / 12;
         Self {
             database,
             head: ArcSwap::from_pointee(head),
-            oldest_state: AtomicU64::new(kept.oldest_state),
-            trie_extent: ArcSwap::from_pointee(kept.trie_extent),
-            has_exact_checkpoints: kept.has_exact_checkpoints,
+            oldest_state: AtomicU64::new(stored_states.oldest_state),
+            trie_extent: ArcSwap::from_pointee(stored_states.trie_extent),
+            has_exact_checkpoints: stored_states.has_exact_checkpoints,
             generations: Generations::default(),
             headers: BoundedCache::new(part),
             blocks: BoundedCache::new(part * 5),
@@ -80,7 +80,7 @@ impl Shared {
             outlines: BoundedCache::new(part),
             list_tries: BoundedCache::new(part * 2),
             trie_nodes: BoundedCache::new(options.trie_cache_bytes),
-            known: KnownState::new(options.state_cache_bytes),
+            state_cache: StateCache::new(options.state_cache_bytes),
         }
     }
 

@@ -9,8 +9,8 @@ use crate::{
     format::{columns::Column, keys, records},
     read::{
         generation::Token,
-        known::{Answer, Fact, KnownValues},
         shared::{Shared, corrupt, cursor_status},
+        state_cache::{Lookup, ReadResult, ValueCache},
     },
 };
 
@@ -55,42 +55,44 @@ impl StateAt {
     /// Reads a key at this height.
     fn read<K: Hash + Eq, T: Copy + Default + PartialEq>(
         &self,
-        known: &KnownValues<K, T>,
+        cache: &ValueCache<K, T>,
         key: K,
         (latest, history): (Column, Column),
         record: &[u8],
         decode: fn(&[u8]) -> Option<T>,
     ) -> Result<T, StoreError> {
-        let moment = self.shared.known.writes.moment();
-        let fact = match known.at(&key, self.number) {
-            Answer::Value(value) => return self.check().map(|()| value),
-            Answer::ChangedSince => past_at(&self.shared, history, record, self.number, decode),
-            Answer::Unknown => fact_at(&self.shared, (latest, history), record, self.number, decode),
+        let write_count = self.shared.state_cache.writes.write_count();
+        let result = match cache.at(&key, self.number) {
+            Lookup::Value(value) => return self.check().map(|()| value),
+            Lookup::ChangedSince => past_at(&self.shared, history, record, self.number, decode),
+            Lookup::Unknown => result_at(&self.shared, (latest, history), record, self.number, decode),
         };
         // An apparent corruption may be due to an unwind or pruning, and facts about a state that is no longer valid
         // must not be cached.
-        let fact = fact.and_then(|fact| self.check().map(|()| fact))?;
+        let result = result.and_then(|result| self.check().map(|()| result))?;
         let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(record)));
-        let fact = fact.ok_or_else(name)?;
-        known.learn(key, fact, &self.shared.known.writes, moment);
-        let (Fact::Latest { value, .. } | Fact::Past { value, .. }) = fact;
+        let result = result.ok_or_else(name)?;
+        cache.insert(key, result, &self.shared.state_cache.writes, write_count);
+        let (ReadResult::Latest { value, .. } | ReadResult::Past { value, .. }) = result;
         Ok(value)
     }
 }
 
 /// The value of a key at a height; `None` if `decode` fails.
-fn fact_at<T>(
+fn result_at<T>(
     shared: &Shared,
     (latest, history): (Column, Column),
     key: &[u8],
     number: u64,
     decode: fn(&[u8]) -> Option<T>,
-) -> Result<Option<Fact<T>>, StoreError> {
+) -> Result<Option<ReadResult<T>>, StoreError> {
     let Some(record) = shared.database.get(latest, key)? else {
-        return Ok(decode(&[]).map(|value| Fact::Latest { changed: 0, value }));
+        return Ok(decode(&[]).map(|value| ReadResult::Latest { changed: 0, value }));
     };
     match records::decode_latest(&record) {
-        Some((changed, value)) if changed <= number => Ok(decode(value).map(|value| Fact::Latest { changed, value })),
+        Some((changed, value)) if changed <= number => {
+            Ok(decode(value).map(|value| ReadResult::Latest { changed, value }))
+        }
         Some(_) => past_at(shared, history, key, number, decode),
         None => Ok(None),
     }
@@ -105,8 +107,8 @@ pub(crate) fn value_at<T: Copy>(
     decode: fn(&[u8]) -> Option<T>,
 ) -> Result<T, StoreError> {
     let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(key)));
-    let fact = fact_at(shared, (latest, history), key, number, decode)?.ok_or_else(name)?;
-    let (Fact::Latest { value, .. } | Fact::Past { value, .. }) = fact;
+    let result = result_at(shared, (latest, history), key, number, decode)?.ok_or_else(name)?;
+    let (ReadResult::Latest { value, .. } | ReadResult::Past { value, .. }) = result;
     Ok(value)
 }
 
@@ -117,10 +119,10 @@ fn past_at<T>(
     key: &[u8],
     number: u64,
     decode: fn(&[u8]) -> Option<T>,
-) -> Result<Option<Fact<T>>, StoreError> {
+) -> Result<Option<ReadResult<T>>, StoreError> {
     let found = version_at(shared, history, key, number, |changed, value| (changed, decode(value)))?;
     let (changed, value) = found.unwrap_or_else(|| (0, decode(&[])));
-    Ok(value.map(|value| Fact::Past { changed, number, value }))
+    Ok(value.map(|value| ReadResult::Past { changed, number, value }))
 }
 
 /// The newest version of a key at or below `number`, with its height; `None` if there is none.
@@ -151,13 +153,13 @@ pub(crate) const SLOTS: (Column, Column) = (Column::SlotLatest, Column::SlotHist
 
 impl StateReader for StateAt {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        let known = &self.shared.known.accounts;
-        self.read(known, address, ACCOUNTS, address.as_slice(), records::decode_account)
+        let cache = &self.shared.state_cache.accounts;
+        self.read(cache, address, ACCOUNTS, address.as_slice(), records::decode_account)
     }
 
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        let known = &self.shared.known.slots;
-        self.read(known, (address, slot), SLOTS, &keys::slot(address, slot), records::decode_slot)
+        let cache = &self.shared.state_cache.slots;
+        self.read(cache, (address, slot), SLOTS, &keys::slot(address, slot), records::decode_slot)
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {

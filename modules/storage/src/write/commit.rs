@@ -66,7 +66,7 @@ impl Store {
     }
 
     /// Stores a block outside the canonical chain.
-    pub(crate) fn keep_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+    pub(crate) fn write_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let mut batch = self.shared.database.batch();
         put_block(&mut batch, block, total_difficulty)?;
@@ -75,28 +75,28 @@ impl Store {
 
     /// Writes a block's state changes. Afterwards, even on failure, readers' caches contain only what is written.
     fn write_state(&self, batch: Batch<'_>, changes: &Changes, is_synced: bool) -> Result<(), StoreError> {
-        let writing = self.shared.known.write();
+        let writing = self.shared.state_cache.begin_write();
         let outcome = batch.write(is_synced);
-        writing.forget_changed(changes);
+        writing.remove_changed(changes);
         outcome
     }
 
     /// Publishes the block to readers. The batch has been written.
     fn publish(&self, commit: &BlockCommit, head: Head) {
-        self.keep_in_memory(commit, Arc::clone(&head.header));
+        self.cache_commit(commit, Arc::clone(&head.header));
         self.shared.head.store(Arc::new(head));
     }
 
     /// Caches the parts of a new block that are requested most, and its trie nodes.
-    pub(crate) fn keep_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
-        self.keep_block_in_memory(commit, header);
+    pub(crate) fn cache_commit(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
+        self.cache_block(commit, header);
         for node in &commit.trie_nodes {
             self.shared.trie_nodes.insert(node.hash, node.rlp.clone(), node.rlp.len());
         }
     }
 
     /// Caches the parts of a new block that are requested most.
-    pub(crate) fn keep_block_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
+    pub(crate) fn cache_block(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
         let shared = &self.shared;
         let hash = header.hash();
         shared.headers.insert(hash, Arc::clone(&header), header_weight(&header));

@@ -16,7 +16,7 @@ impl EngineRecords for Store {
         Ok(self.shared.database.get(Column::Meta, key(name).as_bytes())?.map(|record| record.to_vec()))
     }
 
-    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         let mut batch = self.shared.database.batch();
         batch.put(Column::Meta, key(name), value)?;
         batch.write(true)

@@ -147,16 +147,16 @@ impl Store {
         let before = shared.trie_extent();
         // Published first, so that a reader that misses a node also learns the reason.
         shared.set_trie_extent(extent);
-        let writing = shared.known.write();
+        let writing = shared.state_cache.begin_write();
         let outcome = batch.write(is_synced);
-        group.changes.iter().for_each(|changes| writing.forget_changed(changes));
+        group.changes.iter().for_each(|changes| writing.remove_changed(changes));
         outcome.inspect_err(|_| shared.set_trie_extent(before))
     }
 
     /// Publishes the blocks to readers. The batch has been written.
     fn publish_group(&self, commits: &[Arc<BlockCommit>], created: Vec<CreatedNode>, head: Head) {
         for commit in commits {
-            self.keep_block_in_memory(commit, Arc::new(commit.block.header.clone()));
+            self.cache_block(commit, Arc::new(commit.block.header.clone()));
         }
         for (key, (_, rlp)) in created {
             if let Some(hash) = key.last_chunk::<32>() {

@@ -49,15 +49,15 @@ impl Store {
         {
             // While this is held, nothing below may read above the ancestor: it would wait for itself.
             let _replacing = shared.generations.replace_above(ancestor.0);
-            let writing = shared.known.write();
+            let writing = shared.state_cache.begin_write();
             let outcome = batch.write(true);
-            writing.forget_all();
+            writing.clear();
             outcome?;
             if let Some(extent) = extent {
                 shared.set_trie_extent(extent);
             }
             for commit in branch {
-                self.keep_in_memory(commit, Arc::new(commit.block.header.clone()));
+                self.cache_commit(commit, Arc::new(commit.block.header.clone()));
             }
             removed.iter().for_each(|hash| shared.receipts.remove(hash));
             shared.head.store(Arc::new(head));

@@ -27,7 +27,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]; the old rules stay, and some of those blocks may be removed.
-    pub fn keep_rules(&self, rules: &[u8], first: Option<u64>) -> Result<(), StoreError> {
+    pub fn write_rules(&self, rules: &[u8], first: Option<u64>) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         if let Some(first) = first {
             forget_blocks_from(&self.shared, first.max(self.head_number().saturating_add(1)))?;

@@ -25,7 +25,7 @@ impl Store {
     /// canonical block of the same height, or a later side block, may need the same node, which its height alone does
     /// not show; removing it would need reference counts. The cost is disk space only, for the few side blocks that are
     /// executed.
-    pub(crate) fn keep_side_state_of(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+    pub(crate) fn write_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         let shared = &self.shared;
         let (number, hash) = (commit.block.number().0, commit.block.hash());
@@ -69,7 +69,7 @@ fn changes(commit: &BlockCommit) -> Changes {
 }
 
 /// Stores what can be queried about a block after its removal from the chain.
-pub(crate) fn keep_removed_block(
+pub(crate) fn write_removed_block(
     shared: &Shared,
     batch: &mut Batch<'_>,
     number: u64,

@@ -16,7 +16,7 @@ use crate::{
     write::{
         commit::log_prefixes,
         pending::Pending,
-        side_blocks::keep_removed_block,
+        side_blocks::write_removed_block,
         whole::{require_trie, store_tries_of_removed},
     },
 };
@@ -47,9 +47,9 @@ impl Store {
         writer.created_nodes.forget();
         store_tries_of_removed(&self.shared, self.removed_with_state(target.0, head.0))?;
         let _unwinding = self.shared.generations.unwind_to(target.0);
-        let writing = self.shared.known.write();
+        let writing = self.shared.state_cache.begin_write();
         let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.remove_head(number));
-        writing.forget_all();
+        writing.clear();
         outcome?;
         self.make_head_whole()?;
         tracing::info!(from = head.0, to = target.0, "chain unwound");
@@ -93,7 +93,7 @@ pub(crate) fn remove_block(
     number: u64,
     hash: B256,
 ) -> Result<(), StoreError> {
-    keep_removed_block(shared, batch, number, hash)?;
+    write_removed_block(shared, batch, number, hash)?;
     meta::note_removed(batch, number)?;
     restore_state(shared, batch, pending, number)?;
     remove_logs(shared, batch, number)?;

@@ -135,15 +135,15 @@ fn a_process_that_is_killed_in_a_reorganisation_leaves_the_old_head_or_the_new_o
 
         let store = open(folder.path(), Mode::Archive);
         let head = store.head();
-        let (at, going_to) = (said.at.unwrap(), said.going_to);
+        let (at, target) = (said.at.unwrap(), said.target);
         assert!(
-            head.header.hash() == at || Some(head.header.hash()) == going_to,
+            head.header.hash() == at || Some(head.header.hash()) == target,
             "the head is {} ({}), the child has said {said:?}",
             head.number(),
             head.header.hash()
         );
-        inside += u64::from(going_to.is_some());
-        new += u64::from(Some(head.header.hash()) == going_to);
+        inside += u64::from(target.is_some());
+        new += u64::from(Some(head.header.hash()) == target);
         let branch = usize::from(branches.hash(0, head.number().0) != head.header.hash());
         (0..=head.number().0).for_each(|number| assert_state(&store, number, &branches.states[branch]));
         assert_whole(&store);
@@ -157,7 +157,7 @@ fn a_process_that_is_killed_in_a_reorganisation_leaves_the_old_head_or_the_new_o
         ),
         bound: "0, 0, 0",
     }
-    .tell();
+    .record();
 }
 
 /// Commits and unwinds until it is killed. Prints its target before each step and its height after it.
@@ -190,16 +190,16 @@ fn child_that_writes_until_it_is_killed() {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reported<T> {
     at: Option<T>,
-    going_to: Option<T>,
+    target: Option<T>,
 }
 
 impl<T: FromStr<Err: Debug>> Reported<T> {
-    fn hear(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         let place = |text: &str| Some(text.parse::<T>().unwrap());
         if let Some(at) = line.strip_prefix(CHILD_IS_AT) {
-            *self = Self { at: place(at), going_to: None };
+            *self = Self { at: place(at), target: None };
         } else if let Some(target) = line.strip_prefix(CHILD_GOES_TO) {
-            self.going_to = place(target);
+            self.target = place(target);
         }
     }
 }
@@ -208,7 +208,7 @@ impl Reported<u64> {
     /// Fails unless the head is at the last position reported, or on the way to the last target.
     pub(crate) fn assert_explains(self, head: u64) {
         let at = self.at.unwrap();
-        let target = self.going_to.unwrap_or(at);
+        let target = self.target.unwrap_or(at);
         assert!((at.min(target)..=at.max(target)).contains(&head), "the head is {head}, the child has said {self:?}");
     }
 }
@@ -234,8 +234,8 @@ pub(crate) fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
     let first = lines.find(|line| line.starts_with(CHILD_IS_AT));
     let first = first.unwrap_or_else(|| panic!("the child ended before it wrote"));
     let hearing = std::thread::spawn(move || {
-        let mut said = Reported { at: None, going_to: None };
-        std::iter::once(first).chain(lines).for_each(|line| said.hear(&line));
+        let mut said = Reported { at: None, target: None };
+        std::iter::once(first).chain(lines).for_each(|line| said.read_line(&line));
         said
     });
     std::thread::sleep(Duration::from_micros(random.below(300_000)));
@@ -258,7 +258,7 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
             let (child, work) = ("crash::child_that_writes_until_it_is_killed", (CHILD_WORK, format!("{work:?}")));
             let said = killed_child::<u64>(folder.path(), child, &[work], &mut random);
             killed += 1;
-            on_the_way += u64::from(said.going_to.is_some());
+            on_the_way += u64::from(said.target.is_some());
 
             let store = open(folder.path(), Mode::Pruned(20));
             let head = store.head().number().0;
@@ -278,7 +278,7 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
             figure: &format!("{on_the_way} inside a commit or an unwinding; half 0, wrong 0, lost 0"),
             bound: "0, 0, 0",
         }
-        .tell();
+        .record();
     }
 }
 
@@ -318,7 +318,7 @@ fn a_log_that_lost_its_end_leaves_a_whole_block() {
         figure: &format!("whole blocks with their roots at {reached:?}, gone on to the end"),
         bound: "a whole block between the last flush and the end",
     }
-    .tell();
+    .record();
 }
 
 #[test]

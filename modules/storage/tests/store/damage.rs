@@ -27,7 +27,7 @@ fn damage_after(change: impl FnOnce(&Path, &Maker)) -> Option<String> {
 }
 
 /// Changes the last byte of a column's first record whose key has this prefix.
-fn spoil(path: &Path, column: &str, prefix: &[u8]) {
+fn corrupt_records(path: &Path, column: &str, prefix: &[u8]) {
     let records = dump(path);
     let (key, value) = records[column].iter().find(|(key, _)| key.starts_with(prefix)).unwrap();
     let mut spoiled = value.clone();
@@ -58,7 +58,7 @@ fn the_damaged_record_is_named() {
         ("logs", "receipts of block 1"),
         ("canonical", "header of block 1"),
     ] {
-        let found = damage_after(|path, _| spoil(path, column, &block_1));
+        let found = damage_after(|path, _| corrupt_records(path, column, &block_1));
         assert!(found.as_ref().is_some_and(|found| found.starts_with(named)), "{column}: {found:?}");
     }
     for (column, named) in [
@@ -68,7 +68,7 @@ fn the_damaged_record_is_named() {
         ("log_index", "log index of block"),
         ("transactions", "place of transaction"),
     ] {
-        let found = damage_after(|path, _| spoil(path, column, &[]));
+        let found = damage_after(|path, _| corrupt_records(path, column, &[]));
         assert!(found.as_ref().is_some_and(|found| found.contains(named)), "{column}: {found:?}");
     }
 }

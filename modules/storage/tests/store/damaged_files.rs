@@ -147,5 +147,5 @@ fn a_damaged_file_is_named_or_the_database_is_at_a_complete_block() {
         figure: &format!("{endings:?}; wrong answers 0"),
         bound: "no wrong answer",
     }
-    .tell();
+    .record();
 }

@@ -16,9 +16,9 @@ fn records_of_the_engine_survive_a_restart_and_an_unwind() {
     let store = open(folder.path(), Mode::Pruned(1));
     fill(&store, &maker.commits);
     assert_eq!(store.record("voting").unwrap(), None);
-    store.keep("voting", b"first").unwrap();
-    store.keep("voting", b"second").unwrap();
-    store.keep("head", &[0; 40]).unwrap();
+    store.put("voting", b"first").unwrap();
+    store.put("voting", b"second").unwrap();
+    store.put("head", &[0; 40]).unwrap();
     store.unwind(BlockNumber(2)).unwrap();
     drop(store);
 
@@ -46,10 +46,10 @@ fn rules_are_stored_and_side_blocks_checked_under_other_rules_are_removed() {
     store.unwind(BlockNumber(2)).unwrap();
     assert_eq!(store.rules(), Ok(None));
 
-    store.keep_rules(b"first", None).unwrap();
+    store.write_rules(b"first", None).unwrap();
     assert!(store.header(maker.commits[4].block.hash()).unwrap().is_some());
     // Canonical blocks are never removed, whatever the argument.
-    store.keep_rules(b"second", Some(0)).unwrap();
+    store.write_rules(b"second", Some(0)).unwrap();
 
     assert_eq!(store.rules(), Ok(Some(b"second".to_vec())));
     for commits in [&maker.commits, &other.commits] {

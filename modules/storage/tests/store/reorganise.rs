@@ -155,7 +155,7 @@ fn balance_of(branch: usize, number: u64) -> u64 {
 }
 
 /// Reads everything that one reader can see of the chain, and fails if it matches neither of the two heads.
-fn look(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256) -> usize {
+fn check_reads(store: &Store, heads: &[(B256, u64, usize); 2], shared_transaction: B256) -> usize {
     let head = store.head();
     let seen = heads.iter().position(|(hash, ..)| *hash == head.header.hash());
     let seen = seen.unwrap_or_else(|| panic!("the head is {}, of neither branch", head.number()));
@@ -211,7 +211,7 @@ fn readers_see_the_old_chain_or_the_new_one() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    checks[look(&store, &heads, shared_transaction)].fetch_add(1, Ordering::Relaxed);
+                    checks[check_reads(&store, &heads, shared_transaction)].fetch_add(1, Ordering::Relaxed);
                     check_state(&store, &heads);
                 }
             });

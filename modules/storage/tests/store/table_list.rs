@@ -33,7 +33,7 @@ fn killed(maker: &Maker) -> TempDir {
         }
         // A merge ran in the background since; the next write records it.
         std::thread::sleep(Duration::from_millis(10));
-        store.keep("anything", b"").unwrap();
+        store.put("anything", b"").unwrap();
     }
 }
 

@@ -20,7 +20,7 @@ impl EngineRecords for MemoryRecords {
         Ok(self.0.lock().get(name).cloned())
     }
 
-    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         self.0.lock().insert(name.to_owned(), value.to_owned());
         Ok(())
     }
@@ -153,16 +153,16 @@ fn an_engine_without_records_needs_the_old_state() {
 fn candidates_of_another_branch_or_of_a_damaged_record_are_ignored() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
-    let kept = KeptCandidates::new(Arc::new(ContractCandidates), Arc::clone(&records) as _, 60);
+    let kept = RecordedCandidates::new(Arc::new(ContractCandidates), Arc::clone(&records) as _, 60);
     let gap = chain.chain.at(30);
     let found = kept.candidates(gap, &chain).unwrap().unwrap();
-    assert_eq!(kept.kept(gap).unwrap(), Some(Arc::clone(&found)));
+    assert_eq!(kept.recorded(gap).unwrap(), Some(Arc::clone(&found)));
 
     let other = tenon_chain::seal(tenon_api::Header { extra_data: Bytes::from_static(b"x"), ..gap.header().clone() });
-    assert_eq!(kept.kept(&other).unwrap(), None);
+    assert_eq!(kept.recorded(&other).unwrap(), None);
     for damage in [b"".as_slice(), &[0; 31], &[&gap.hash()[..], &[1; 19]].concat()] {
-        records.keep("candidates/0", damage).unwrap();
-        assert_eq!(kept.kept(gap).unwrap(), None);
+        records.put("candidates/0", damage).unwrap();
+        assert_eq!(kept.recorded(gap).unwrap(), None);
         assert_eq!(kept.candidates(gap, &chain).unwrap(), Some(Arc::clone(&found)));
     }
 }
@@ -202,7 +202,7 @@ fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
         highest_proposed_round: 108,
     };
 
-    engine.keep_voting_state(&state).unwrap();
+    engine.write_voting_state(&state).unwrap();
     let restarted = started(&chain, &records);
 
     assert_eq!(restarted.voting_state().unwrap(), state);
@@ -232,7 +232,7 @@ fn a_record_of_the_first_version_is_read() {
         highest_voted_round: 4,
         committed: Vec::new(),
     };
-    records.keep("voting", &alloy_rlp::encode(first)).unwrap();
+    records.put("voting", &alloy_rlp::encode(first)).unwrap();
 
     let state = crate::records::voting_state(&records).unwrap();
 
@@ -243,7 +243,7 @@ fn a_record_of_the_first_version_is_read() {
 fn a_damaged_voting_state_is_an_error() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();
-    records.keep(VOTING, &[0xc1]).unwrap();
+    records.put(VOTING, &[0xc1]).unwrap();
     let records = records as Arc<dyn EngineRecords>;
 
     let error = NativeEngine::keeping(&chain.chain.spec, records).unwrap_err().to_string();

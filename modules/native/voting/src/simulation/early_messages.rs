@@ -8,7 +8,7 @@ use tenon_api::{RoundMessage, RoundMessageKind};
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_consensus::{BlockInfo, QuorumCertificate, SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 
-use super::lies::message;
+use super::byzantine::message;
 use super::node::Node;
 use super::world::network_of;
 use crate::actor::Input;
@@ -37,8 +37,8 @@ fn those_of_a_masternode_are_kept_and_those_of_a_stranger_are_not() {
     let running = node.running.as_mut().unwrap();
 
     for key in [&stranger, &keys[1]] {
-        running.tell(Input::Message(vote(key), Box::new(())));
-        running.tell(Input::Message(timeout(key), Box::new(())));
+        running.handle(Input::Message(vote(key), Box::new(())));
+        running.handle(Input::Message(timeout(key), Box::new(())));
     }
 
     let kept = vec![keys[1].address()];
@@ -72,7 +72,7 @@ fn certificates_are_kept_if_candidates_have_signed_them() {
         node.start(&network);
         let running = node.running.as_mut().unwrap();
 
-        running.tell(Input::Message(sync_info(signers), Box::new(())));
+        running.handle(Input::Message(sync_info(signers), Box::new(())));
 
         assert_eq!(running.actor.early().sync_info_count() == 1, is_kept, "{} signatures", signers.len());
     }

@@ -11,7 +11,7 @@ use tenon_api::{Block, RoundMessage, SealedHeader};
 use tenon_network_sync::{CheckedBody, SyncRequest};
 use tenon_network_wire::Announced;
 
-use super::lies::block_of;
+use super::byzantine::block_of;
 use super::world::{Event, World};
 
 /// A message between two nodes, except those of the voting.
@@ -196,7 +196,7 @@ impl World {
         if let Some((time, connection)) = self.arrival(from, link, true) {
             let to = self.links.links[link].other(from);
             let link = u32::try_from(link).unwrap();
-            self.at(time, to, Event::Hears { link, connection, sent: Arc::clone(sent) });
+            self.at(time, to, Event::ReceivesRoundMessage { link, connection, sent: Arc::clone(sent) });
         }
     }
 

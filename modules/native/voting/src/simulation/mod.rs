@@ -15,9 +15,9 @@
 //! --nocapture`. Its nodes share only the cache of recovered signers. Its quorum is 290 signatures, because those of two
 //! thirds of more than 440 masternodes do not fit into a header.
 
+mod byzantine;
 mod early_messages;
 mod event_schedule;
-mod lies;
 mod links;
 mod node;
 mod observer;

@@ -65,7 +65,7 @@ pub(super) struct Running {
     /// The time of the scheduled wake-up.
     pub(super) wakes_at: Option<u64>,
     /// The last head that was sent to the actor.
-    pub(super) told_head: B256,
+    pub(super) reported_head: B256,
 }
 
 impl Node {
@@ -108,7 +108,7 @@ impl Node {
             importing: None,
             is_syncing: false,
             wakes_at: None,
-            told_head: self.chain.head().header.hash(),
+            reported_head: self.chain.head().header.hash(),
         });
     }
 
@@ -170,7 +170,7 @@ impl Node {
 }
 
 impl Running {
-    pub(super) fn tell(&mut self, input: Input) {
+    pub(super) fn handle(&mut self, input: Input) {
         tenon_supervisor::Actor::handle(&mut self.actor, input);
     }
 

@@ -163,7 +163,7 @@ impl EngineRecords for Disk {
         Ok(self.0.lock().get(name).cloned())
     }
 
-    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         self.0.lock().insert(name.to_owned(), value.to_vec());
         Ok(())
     }

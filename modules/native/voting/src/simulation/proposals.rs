@@ -75,7 +75,7 @@ fn a_node_never_builds_twice_in_a_round_not_even_after_a_restart() {
     let leader = Leader::new();
     let mut proposer = Proposer::default();
     let proposed = leader.state(ROUND, ROUND);
-    leader.ports().engine.keep_voting_state(&proposed).unwrap();
+    leader.ports().engine.write_voting_state(&proposed).unwrap();
 
     assert_eq!(leader.parent(&mut proposer, &proposed), None);
     let remembered = leader.ports().engine.voting_state().unwrap();

@@ -30,7 +30,7 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Keeps a line for each event from now on.
-    pub(super) fn keep_transcript(&mut self) {
+    pub(super) fn record_transcript(&mut self) {
         self.transcript = Some(Vec::new());
     }
 
@@ -67,11 +67,11 @@ impl Trace {
 /// The number of the kind of an event.
 const fn kind(event: &Event) -> u8 {
     match event {
-        Event::Hears { .. } => 0,
+        Event::ReceivesRoundMessage { .. } => 0,
         Event::Arrives { .. } => 1,
         Event::ToItself(_) => 2,
         Event::Wakes => 3,
-        Event::Judges(_) => 4,
+        Event::VerifiesBlock(_) => 4,
         Event::ImportEnds(_) => 5,
         Event::Starts => 6,
         Event::Dies => 7,
@@ -79,23 +79,23 @@ const fn kind(event: &Event) -> u8 {
         Event::ClockJumps(_) => 9,
         Event::Connects(_) => 10,
         Event::Cut(_) => 11,
-        Event::Lies => 12,
+        Event::ActsByzantine => 12,
     }
 }
 
 fn add_contents(event: &Event, hasher: &mut DefaultHasher) {
     match event {
-        Event::Hears { link, connection, sent } => (link, connection, sent.hash).hash(hasher),
+        Event::ReceivesRoundMessage { link, connection, sent } => (link, connection, sent.hash).hash(hasher),
         Event::Arrives { link, connection, message } => {
             (link, connection).hash(hasher);
             add_message(message, hasher);
         }
         Event::ToItself(input) => std::mem::discriminant(&**input).hash(hasher),
-        Event::Judges(block) => block.hash().hash(hasher),
+        Event::VerifiesBlock(block) => block.hash().hash(hasher),
         Event::ImportEnds(outcome) => outcome.is_ok().hash(hasher),
         Event::ClockJumps(error) => error.hash(hasher),
         Event::Connects(peer) | Event::Cut(peer) => peer.hash(hasher),
-        Event::Wakes | Event::Starts | Event::Dies | Event::DiesSoon | Event::Lies => {}
+        Event::Wakes | Event::Starts | Event::Dies | Event::DiesSoon | Event::ActsByzantine => {}
     }
 }
 

@@ -12,8 +12,8 @@ use tenon_native_consensus::v2::MasternodeKey;
 use tenon_network_peers::Fault;
 use tenon_network_sync::{Action, LocalChain, SyncRequest};
 
+use super::byzantine;
 use super::event_schedule::{EventSchedule, Planned};
-use super::lies;
 use super::links::{Links, Message, SentMessage, SentMessages, Split};
 use super::node::{self, Network, Node, since_start};
 use super::observer::{Observer, round_of};
@@ -41,7 +41,7 @@ const MAX_QUORUM: f64 = 290.0;
 pub(super) enum Event {
     /// A vote, timeout or certificates arrive over a link, if the link still has the connection with this number.
     /// Nearly all events are of this kind.
-    Hears {
+    ReceivesRoundMessage {
         link: u32,
         connection: u32,
         sent: Arc<SentMessage>,
@@ -54,7 +54,7 @@ pub(super) enum Event {
     },
     ToItself(Box<Input>),
     Wakes,
-    Judges(Arc<Block>),
+    VerifiesBlock(Arc<Block>),
     ImportEnds(Box<Result<(), FailedBlock>>),
     Starts,
     Dies,
@@ -64,7 +64,7 @@ pub(super) enum Event {
     Connects(usize),
     Cut(usize),
     /// For dishonest nodes only.
-    Lies,
+    ActsByzantine,
 }
 
 /// The simulated world.
@@ -73,7 +73,7 @@ pub(super) struct World {
     network: Network,
     pub(super) nodes: Vec<Node>,
     /// This many nodes, from the first on, are dishonest.
-    pub(super) liars: usize,
+    pub(super) byzantine_nodes: usize,
     pub(super) now: u64,
     faulty_until: u64,
     made: u64,
@@ -137,28 +137,32 @@ impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let count = [4, 4, 4, 5, 7][random.random_range(0..5)];
-        let liars = random.random_range(0..=(count - 1) / 3);
+        let byzantine_nodes = random.random_range(0..=(count - 1) / 3);
         let (network, keys) = network_of(count as u64, seed, &mut random);
         let mut nodes: Vec<Node> =
             keys.into_iter().enumerate().map(|(index, key)| Node::new(index, key, &network)).collect();
         nodes.iter_mut().for_each(|node| node.signs_late = random.random_bool(0.3));
         let (loss, slowest) = (random.random_range(0.0..0.03), random.random_range(20..900));
         let faulty_until = random.random_range(FAULTY_TIME);
-        let mut world =
-            Self { loss, slowest, faulty_until, ..Self::of(network, nodes, liars, Links::all(count), random) };
+        let mut world = Self {
+            loss,
+            slowest,
+            faulty_until,
+            ..Self::of(network, nodes, byzantine_nodes, Links::all(count), random)
+        };
         world.plan();
         world
     }
 
     /// Keeps a transcript of the run, for its outcome.
     pub(super) fn with_transcript(mut self) -> Self {
-        self.trace.keep_transcript();
+        self.trace.record_transcript();
         self
     }
 
     /// A world without faults.
-    fn of(network: Network, nodes: Vec<Node>, liars: usize, links: Links, random: StdRng) -> Self {
-        let honest = nodes[liars..].iter().map(|node| node.key.address()).collect();
+    fn of(network: Network, nodes: Vec<Node>, byzantine_nodes: usize, links: Links, random: StdRng) -> Self {
+        let honest = nodes[byzantine_nodes..].iter().map(|node| node.key.address()).collect();
         let observer = Observer::new(honest, Arc::clone(&network.signers));
         Self {
             faulty_until: 0,
@@ -167,7 +171,7 @@ impl World {
             random,
             network,
             nodes,
-            liars,
+            byzantine_nodes,
             now: 0,
             made: 0,
             event_schedule: EventSchedule::default(),
@@ -213,8 +217,8 @@ impl World {
             self.at(time, who, Event::Starts);
             let error = self.random.random_range(-500..500);
             self.at(0, who, Event::ClockJumps(error));
-            if who < self.liars {
-                self.at(1_000, who, Event::Lies);
+            if who < self.byzantine_nodes {
+                self.at(1_000, who, Event::ActsByzantine);
             }
         }
         for _ in 0..self.random.random_range(0..4) {
@@ -251,8 +255,8 @@ impl World {
         self.now >= self.faulty_until
     }
 
-    pub(super) fn is_liar(&self, who: usize) -> bool {
-        who < self.liars
+    pub(super) fn is_byzantine(&self, who: usize) -> bool {
+        who < self.byzantine_nodes
     }
 
     fn die(&mut self, who: usize) {
@@ -301,7 +305,7 @@ impl World {
             Event::Cut(peer) => self.cut(who, peer),
             Event::Dies => self.die(who),
             Event::DiesSoon => self.dying = Some(who),
-            Event::Lies => self.lie(who),
+            Event::ActsByzantine => self.act_byzantine(who),
             event if life == self.nodes[who].life => self.happens(who, event),
             _ => {}
         }
@@ -312,23 +316,23 @@ impl World {
     fn happens(&mut self, who: usize, event: Event) {
         let Some(running) = &mut self.nodes[who].running else { return };
         let touches_sync = match event {
-            Event::Hears { link, connection, sent } => {
+            Event::ReceivesRoundMessage { link, connection, sent } => {
                 let link = link as usize;
-                self.is_current(link, connection) && self.hears(who, link, &sent)
+                self.is_current(link, connection) && self.receive_round_message(who, link, &sent)
             }
             Event::Arrives { link, connection, message } => {
                 self.is_current(link, connection) && self.arrives(who, self.links.links[link].other(who), *message)
             }
             Event::ToItself(input) => {
-                running.tell(*input);
+                running.handle(*input);
                 true
             }
             Event::Wakes => {
                 running.wakes_at = None;
                 true
             }
-            Event::Judges(block) => {
-                self.judge(who, &block);
+            Event::VerifiesBlock(block) => {
+                self.verify_and_insert(who, &block);
                 true
             }
             Event::ImportEnds(outcome) => {
@@ -347,11 +351,11 @@ impl World {
     }
 
     /// Processes a message of the voting. Returns whether the synchronisation has something to do.
-    fn hears(&mut self, who: usize, link: usize, sent: &SentMessage) -> bool {
+    fn receive_round_message(&mut self, who: usize, link: usize, sent: &SentMessage) -> bool {
         self.peer_has(who, link, sent);
         let from = self.links.links[link].other(who);
         let peer = self.nodes[from].id;
-        let own = self.is_liar(who).then(|| self.nodes[who].key.address());
+        let own = self.is_byzantine(who).then(|| self.nodes[who].key.address());
         let Some(running) = &mut self.nodes[who].running else { return false };
         // As on real connections, messages are ignored during a synchronisation. A dishonest node ignores its own
         // forgeries.
@@ -360,10 +364,10 @@ impl World {
         }
         let unknown = sent.block.filter(|block| !running.blocks.is_stored(&block.hash));
         if let Some(block) = unknown {
-            running.sync.mentioned(peer, block, &*running.blocks, since_start(self.now));
+            running.sync.block_mentioned(peer, block, &*running.blocks, since_start(self.now));
         }
-        if own.is_none_or(|own| !lies::is_signed_by(&sent.message, own)) {
-            running.tell(Input::Message(sent.message.clone(), Box::new(())));
+        if own.is_none_or(|own| !byzantine::is_signed_by(&sent.message, own)) {
+            running.handle(Input::Message(sent.message.clone(), Box::new(())));
         }
         unknown.is_some()
     }
@@ -406,19 +410,19 @@ impl World {
     }
 
     /// Verifies, relays and inserts a block.
-    fn judge(&mut self, who: usize, block: &Arc<Block>) {
+    fn verify_and_insert(&mut self, who: usize, block: &Arc<Block>) {
         let unix = self.nodes[who].clock.seconds();
         let Some(running) = &mut self.nodes[who].running else { return };
         let (hash, blocks) = (block.hash(), Arc::clone(&running.blocks));
         let mut verdict = blocks.verify_header(&block.header);
-        running.sync.header_judged(hash, &verdict, &*blocks);
+        running.sync.header_verified(hash, &verdict, &*blocks);
         if verdict == BlockVerdict::Head {
             verdict = blocks.insert((**block).clone());
         }
         running.sync.inserted(hash, &verdict, unix);
         if matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch) {
             let (header, at) = (Arc::new(block.header.clone()), std::time::Instant::now());
-            running.tell(Input::Executed { header, is_announced: true, at });
+            running.handle(Input::Executed { header, is_announced: true, at });
             self.vote_again(who, block);
         }
     }
@@ -455,7 +459,7 @@ impl World {
                 self.die(who);
                 return;
             }
-            if is_quiet && !self.tell_news(who) {
+            if is_quiet && !self.report_changes(who) {
                 break;
             }
         }
@@ -469,15 +473,15 @@ impl World {
     }
 
     /// Sends a new head and the synchronisation status to the actor. Returns whether the status has changed.
-    fn tell_news(&mut self, who: usize) -> bool {
+    fn report_changes(&mut self, who: usize) -> bool {
         let head = self.nodes[who].head_header();
         let Some(running) = &mut self.nodes[who].running else { return false };
         let is_syncing = running.sync.is_running();
         let has_changed = std::mem::replace(&mut running.is_syncing, is_syncing) != is_syncing;
         if has_changed {
-            running.tell(Input::Syncing(is_syncing));
+            running.handle(Input::Syncing(is_syncing));
         }
-        if std::mem::replace(&mut running.told_head, head.hash()) != head.hash() {
+        if std::mem::replace(&mut running.reported_head, head.hash()) != head.hash() {
             self.at(self.now + 1, who, Event::ToItself(Box::new(Input::NewHead(head))));
         }
         has_changed
@@ -491,7 +495,7 @@ impl World {
                 let peer = node::index_of(peer);
                 let proves_a_lie = matches!(fault, Fault::InvalidBlock | Fault::WrongAnswer | Fault::Malformed);
                 assert!(
-                    !proves_a_lie || self.is_liar(peer) || self.is_liar(who),
+                    !proves_a_lie || self.is_byzantine(peer) || self.is_byzantine(who),
                     "{peer} is blamed by {who}: {reason}"
                 );
             }
@@ -510,9 +514,9 @@ impl World {
                 let later = self.now + self.random.random_range(1..100);
                 self.at(later, who, Event::ImportEnds(Box::new(outcome.unwrap_or(Ok(())))));
             }
-            Action::Judge(block) => {
+            Action::VerifyAndInsert(block) => {
                 let later = self.now + self.random.random_range(1..60);
-                self.at(later, who, Event::Judges(block));
+                self.at(later, who, Event::VerifiesBlock(block));
             }
             Action::Relay { block, total_difficulty, to } => {
                 for peer in to {
@@ -532,7 +536,7 @@ impl World {
             ActorOutput::Round(message) => self.speak(who, &message, false),
             ActorOutput::Again(message) => self.speak(who, &message, true),
             ActorOutput::Transaction(raw) => self.pass_on(who, &raw),
-            ActorOutput::Block(block, total_difficulty) if self.is_liar(who) => {
+            ActorOutput::Block(block, total_difficulty) if self.is_byzantine(who) => {
                 self.propose_twice(who, &block, total_difficulty)
             }
             ActorOutput::Block(block, total_difficulty) => {
@@ -555,7 +559,7 @@ impl World {
 
     fn check_commits(&mut self, who: usize) {
         let committed = self.nodes[who].state().and_then(|state| state.committed).map(|block| block.hash);
-        if !self.is_liar(who) && committed.is_some() && committed != self.nodes[who].committed {
+        if !self.is_byzantine(who) && committed.is_some() && committed != self.nodes[who].committed {
             self.nodes[who].committed = committed;
             let chain = Arc::clone(&self.nodes[who].chain);
             committed.into_iter().for_each(|block| self.observer.commits(&chain, block));
@@ -563,7 +567,7 @@ impl World {
     }
 
     fn highest_round(&self) -> u64 {
-        let honest = self.nodes[self.liars..].iter();
+        let honest = self.nodes[self.byzantine_nodes..].iter();
         honest.filter_map(Node::state).map(|state| state.round).max().unwrap_or_default()
     }
 
@@ -608,7 +612,7 @@ impl World {
         let rounds = self.highest_round() - begun;
         assert!(rounds <= MAX_PROGRESS_ROUNDS, "progress took {rounds} rounds: {:#?}", self.standings());
         let goal = self.observer.height();
-        while !self.nodes[self.liars..].iter().all(|node| node.committed_height() >= goal) {
+        while !self.nodes[self.byzantine_nodes..].iter().all(|node| node.committed_height() >= goal) {
             assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
         }
         self.outcome()

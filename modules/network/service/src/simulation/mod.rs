@@ -17,8 +17,8 @@
 //! `TENON_SEED=<number>` repeats one run.
 
 mod faults;
+mod hostile_peers;
 mod node;
-mod strangers;
 pub(crate) mod system;
 mod transcript;
 mod world;
@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use faults::{FaultyNetwork, Outcome};
+use hostile_peers::SlowReader;
 use node::Node;
-use strangers::SlowReader;
 use world::{STEP, World};
 
 /// Default number of runs, and the first seed.
@@ -227,7 +227,8 @@ fn silent_and_slow_handshakes_are_closed_at_their_limit() {
 
         world.simulation.client("stranger", async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let (silent, slow) = tokio::join!(strangers::stay_silent(node), strangers::drip(node));
+            let (silent, slow) =
+                tokio::join!(hostile_peers::connect_without_sending(node), hostile_peers::send_handshake_slowly(node));
             told.set([silent, slow]);
             Ok(())
         });
@@ -258,7 +259,7 @@ fn silent_handshakes_are_displaced_by_a_node_that_connects() {
             world.simulation.client(format!("stranger-{stranger}"), async move {
                 let hold = || async {
                     loop {
-                        let lasted = strangers::stay_silent(node).await;
+                        let lasted = hostile_peers::connect_without_sending(node).await;
                         if lasted > Duration::from_secs(1) {
                             shortest.set(shortest.get().min(lasted));
                         }
@@ -285,7 +286,7 @@ fn silent_handshakes_are_displaced_by_a_node_that_connects() {
 fn a_slow_reader_is_closed_at_the_limit_for_writing_and_delays_no_other_peer() {
     for_each_seed(|seed| {
         let mut world = two_nodes(seed);
-        let (enode, status) = (world.nodes[0].enode, strangers::empty_status(world.nodes[0].settings.genesis));
+        let (enode, status) = (world.nodes[0].enode, hostile_peers::empty_status(world.nodes[0].settings.genesis));
         let (reader, is_over) = (SlowReader::new(), Rc::new(Cell::new(false)));
         let (id, told) = (reader.id.to_string(), Rc::clone(&is_over));
 

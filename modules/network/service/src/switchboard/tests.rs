@@ -19,9 +19,9 @@ fn at(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 30303))
 }
 
-fn board() -> Switchboard {
+fn manager() -> ConnectionManager {
     let own = id(0);
-    Switchboard::new(
+    ConnectionManager::new(
         Slots::new(SlotSettings { max_peers: 3, dial_ratio: 3, is_dialing: true }, own),
         Dialer::new(DialerSettings::default(), own, Vec::new(), CLOCK.now),
         Reputation::new(ReputationSettings::default(), &[]),
@@ -34,14 +34,14 @@ fn hello(node: NodeId) -> Hello {
     Hello { version: 5, name: "peer".to_owned(), capabilities, listen_port: 0, id: node }
 }
 
-fn connect(board: &mut Switchboard, connection: ConnectionId, number: u8) -> Result<(), DisconnectReason> {
-    board.begin(connection, at(number), None);
-    let met = board.authenticated(connection, id(number), Some(at(200)), CLOCK);
-    met.and_then(|()| board.greeted(connection, hello(id(number))))
+fn connect(manager: &mut ConnectionManager, connection: ConnectionId, number: u8) -> Result<(), DisconnectReason> {
+    manager.start(connection, at(number), None);
+    let met = manager.authenticated(connection, id(number), Some(at(200)), CLOCK);
+    met.and_then(|()| manager.greeted(connection, hello(id(number))))
 }
 
-fn actions(board: &mut Switchboard) -> Vec<Action> {
-    std::iter::from_fn(|| board.next_action()).collect()
+fn actions(manager: &mut ConnectionManager) -> Vec<Action> {
+    std::iter::from_fn(|| manager.next_action()).collect()
 }
 
 const fn close(connection: ConnectionId) -> Action {
@@ -50,9 +50,9 @@ const fn close(connection: ConnectionId) -> Action {
 
 #[test]
 fn a_peer_is_shown_once_with_both_connections_until_the_last_ends() {
-    let mut board = board();
-    connect(&mut board, 1, 1).unwrap();
-    connect(&mut board, 2, 1).unwrap();
+    let mut manager = manager();
+    connect(&mut manager, 1, 1).unwrap();
+    connect(&mut manager, 2, 1).unwrap();
     let status = Status {
         version: 100,
         network: 50,
@@ -61,10 +61,10 @@ fn a_peer_is_shown_once_with_both_connections_until_the_last_ends() {
         genesis: B256::ZERO,
         fork_id: None,
     };
-    board.established(2, &status);
-    board.height(&id(1), B256::repeat_byte(1), 8);
+    manager.established(2, &status);
+    manager.height(&id(1), B256::repeat_byte(1), 8);
 
-    let peers = board.peers();
+    let peers = manager.peers();
 
     assert_eq!(peers.len(), 1);
     assert_eq!(
@@ -72,84 +72,87 @@ fn a_peer_is_shown_once_with_both_connections_until_the_last_ends() {
         (2, &["eth/62", "eth/63", "eth/100"].map(str::to_owned)[..])
     );
     assert_eq!(peers[0].chain.as_ref().unwrap().number, Some(BlockNumber(8)));
-    board.ended(1, "gone");
-    assert_eq!(board.peers()[0].connections, 1);
-    board.ended(2, "gone");
-    assert_eq!(board.peers(), []);
-    let told = actions(&mut board);
+    manager.ended(1, "gone");
+    assert_eq!(manager.peers()[0].connections, 1);
+    manager.ended(2, "gone");
+    assert_eq!(manager.peers(), []);
+    let told = actions(&mut manager);
     assert_eq!(told.len(), 4, "{told:?}");
     let error = Some("gone".to_owned());
-    assert_eq!(told[3], Action::Tell(PeerChanged { peer: id(1).to_string(), is_connected: false, error }));
+    assert_eq!(told[3], Action::Publish(PeerChanged { peer: id(1).to_string(), is_connected: false, error }));
 }
 
 #[test]
 fn a_dialed_node_with_another_key_and_this_node_itself_are_refused() {
-    let mut board = board();
-    board.begin(1, at(1), Some(id(1)));
-    assert_eq!(board.authenticated(1, id(2), None, CLOCK), Err(DisconnectReason::UNEXPECTED_IDENTITY));
-    assert_eq!(connect(&mut board, 2, 0), Err(DisconnectReason::CONNECTED_TO_SELF));
-    board.ended(1, "");
-    board.ended(2, "");
-    assert_eq!(actions(&mut board), []);
+    let mut manager = manager();
+    manager.start(1, at(1), Some(id(1)));
+    assert_eq!(manager.authenticated(1, id(2), None, CLOCK), Err(DisconnectReason::UNEXPECTED_IDENTITY));
+    assert_eq!(connect(&mut manager, 2, 0), Err(DisconnectReason::CONNECTED_TO_SELF));
+    manager.ended(1, "");
+    manager.ended(2, "");
+    assert_eq!(actions(&mut manager), []);
 }
 
 #[test]
 fn a_refused_connection_frees_no_slot_of_others() {
-    let mut board = board();
-    connect(&mut board, 1, 1).unwrap();
-    connect(&mut board, 2, 1).unwrap();
-    assert_eq!(connect(&mut board, 3, 3), Err(DisconnectReason::TOO_MANY_PEERS));
-    board.ended(3, "refused");
-    assert_eq!(connect(&mut board, 4, 4), Err(DisconnectReason::TOO_MANY_PEERS));
+    let mut manager = manager();
+    connect(&mut manager, 1, 1).unwrap();
+    connect(&mut manager, 2, 1).unwrap();
+    assert_eq!(connect(&mut manager, 3, 3), Err(DisconnectReason::TOO_MANY_PEERS));
+    manager.ended(3, "refused");
+    assert_eq!(connect(&mut manager, 4, 4), Err(DisconnectReason::TOO_MANY_PEERS));
 }
 
 #[test]
 fn faults_cut_and_ban_and_the_ban_is_kept() {
-    let mut board = board();
-    connect(&mut board, 1, 1).unwrap();
-    actions(&mut board);
-    board.fault(1, Fault::Malformed, CLOCK);
-    assert_eq!(actions(&mut board), [close(1)]);
-    board.fault(1, Fault::InvalidBlock, CLOCK);
-    assert_eq!(actions(&mut board), [close(1), Action::SaveBans]);
-    board.ended(1, "");
-    assert_eq!(connect(&mut board, 2, 1), Err(DisconnectReason::USELESS_PEER));
-    assert_eq!(board.bans(CLOCK).len(), 2);
+    let mut manager = manager();
+    connect(&mut manager, 1, 1).unwrap();
+    actions(&mut manager);
+    manager.fault(1, Fault::Malformed, CLOCK);
+    assert_eq!(actions(&mut manager), [close(1)]);
+    manager.fault(1, Fault::InvalidBlock, CLOCK);
+    assert_eq!(actions(&mut manager), [close(1), Action::SaveBans]);
+    manager.ended(1, "");
+    assert_eq!(connect(&mut manager, 2, 1), Err(DisconnectReason::USELESS_PEER));
+    assert_eq!(manager.bans(CLOCK).len(), 2);
 
     // The operator's own nodes are never banned.
     let enode = Enode { id: id(1), endpoint: None };
-    board.change(&enode, PeerChange::Trust, CLOCK).unwrap();
-    assert_eq!(connect(&mut board, 3, 1), Ok(()));
+    manager.change(&enode, PeerChange::Trust, CLOCK).unwrap();
+    assert_eq!(connect(&mut manager, 3, 1), Ok(()));
 }
 
 #[test]
 fn a_static_node_is_dialed_and_a_removed_one_cut() {
-    let mut board = board();
+    let mut manager = manager();
     let node = NodeKey::random().unwrap().id();
     let endpoint = Endpoint { ip: at(1).ip(), udp: 30303, tcp: 30303 };
-    board.change(&Enode { id: node, endpoint: Some(endpoint) }, PeerChange::Add, CLOCK).unwrap();
-    assert!(board.schedule(CLOCK).contains(&Dial::Connect { id: node, endpoint }));
-    board.begin(7, at(1), Some(node));
-    board.authenticated(7, node, None, CLOCK).unwrap();
-    board.greeted(7, hello(node)).unwrap();
-    assert!(board.peers()[0].is_static && !board.peers()[0].is_inbound);
-    actions(&mut board);
+    manager.change(&Enode { id: node, endpoint: Some(endpoint) }, PeerChange::Add, CLOCK).unwrap();
+    assert!(manager.schedule(CLOCK).contains(&Dial::Connect { id: node, endpoint }));
+    manager.start(7, at(1), Some(node));
+    manager.authenticated(7, node, None, CLOCK).unwrap();
+    manager.greeted(7, hello(node)).unwrap();
+    assert!(manager.peers()[0].is_static && !manager.peers()[0].is_inbound);
+    actions(&mut manager);
 
-    board.change(&Enode { id: node, endpoint: None }, PeerChange::Remove, CLOCK).unwrap();
+    manager.change(&Enode { id: node, endpoint: None }, PeerChange::Remove, CLOCK).unwrap();
 
-    assert_eq!(actions(&mut board), [close(7)]);
-    board.ended(7, "");
+    assert_eq!(actions(&mut manager), [close(7)]);
+    manager.ended(7, "");
     assert!(
-        !board.schedule(Clock { now: CLOCK.now * 2, ..CLOCK }).iter().any(|dial| matches!(dial, Dial::Connect { .. }))
+        !manager
+            .schedule(Clock { now: CLOCK.now * 2, ..CLOCK })
+            .iter()
+            .any(|dial| matches!(dial, Dial::Connect { .. }))
     );
     let unusable = Enode { id: node, endpoint: Some(Endpoint { tcp: 0, ..endpoint }) };
-    assert_eq!(board.change(&unusable, PeerChange::Add, CLOCK), Err(UnusableNode::NoTcpPort));
+    assert_eq!(manager.change(&unusable, PeerChange::Add, CLOCK), Err(UnusableNode::NoTcpPort));
 }
 
-/// What can happen to the switchboard, with few nodes and connections so that they meet often.
+/// What can happen to the connection manager, with few nodes and connections so that they meet often.
 #[derive(Clone, Debug)]
-enum SwitchboardInput {
-    Begin { connection: u64, address: u8, dialed: Option<u8> },
+enum ConnectionManagerInput {
+    Start { connection: u64, address: u8, dialed: Option<u8> },
     Authenticated { connection: u64, node: u8 },
     Greeted { connection: u64, node: u8 },
     Fault { connection: u64, fault: Fault },
@@ -158,7 +161,7 @@ enum SwitchboardInput {
     Schedule { wait: u64 },
 }
 
-fn happening() -> impl Strategy<Value = SwitchboardInput> {
+fn happening() -> impl Strategy<Value = ConnectionManagerInput> {
     let (connection, node) = (0_u64..12, 0_u8..5);
     let fault = prop_oneof![Just(Fault::NoAnswer), Just(Fault::Malformed), Just(Fault::InvalidBlock)];
     let change = prop_oneof![
@@ -169,68 +172,68 @@ fn happening() -> impl Strategy<Value = SwitchboardInput> {
     ];
     prop_oneof![
         (connection.clone(), node.clone(), proptest::option::of(node.clone()))
-            .prop_map(|(connection, address, dialed)| SwitchboardInput::Begin { connection, address, dialed }),
+            .prop_map(|(connection, address, dialed)| ConnectionManagerInput::Start { connection, address, dialed }),
         (connection.clone(), node.clone())
-            .prop_map(|(connection, node)| SwitchboardInput::Authenticated { connection, node }),
+            .prop_map(|(connection, node)| ConnectionManagerInput::Authenticated { connection, node }),
         (connection.clone(), node.clone())
-            .prop_map(|(connection, node)| SwitchboardInput::Greeted { connection, node }),
-        (connection.clone(), fault).prop_map(|(connection, fault)| SwitchboardInput::Fault { connection, fault }),
-        connection.prop_map(|connection| SwitchboardInput::Ended { connection }),
-        (node, change).prop_map(|(node, change)| SwitchboardInput::Change { node, change }),
-        (0_u64..40).prop_map(|wait| SwitchboardInput::Schedule { wait }),
+            .prop_map(|(connection, node)| ConnectionManagerInput::Greeted { connection, node }),
+        (connection.clone(), fault).prop_map(|(connection, fault)| ConnectionManagerInput::Fault { connection, fault }),
+        connection.prop_map(|connection| ConnectionManagerInput::Ended { connection }),
+        (node, change).prop_map(|(node, change)| ConnectionManagerInput::Change { node, change }),
+        (0_u64..40).prop_map(|wait| ConnectionManagerInput::Schedule { wait }),
     ]
 }
 
 proptest! {
     #[test]
     fn slots_and_peers_agree_and_all_are_free_in_the_end(happenings in proptest::collection::vec(happening(), 0..120)) {
-        let mut board = board();
+        let mut manager = manager();
         let (mut clock, mut begun, mut told) = (CLOCK, BTreeSet::new(), 0_i64);
         for happening in happenings {
             match happening {
                 // Numbers are given once.
-                SwitchboardInput::Begin { connection, address, dialed } => if begun.insert(connection) {
-                    board.begin(connection, at(address), dialed.map(id));
+                ConnectionManagerInput::Start { connection, address, dialed } => if begun.insert(connection) {
+                    manager.start(connection, at(address), dialed.map(id));
                 },
-                SwitchboardInput::Authenticated { connection, node } => {
-                    let is_new = board.rows.get(&connection).is_some_and(|row| row.node.is_none());
+                ConnectionManagerInput::Authenticated { connection, node } => {
+                    let is_new = manager.rows.get(&connection).is_some_and(|row| row.node.is_none());
                     if is_new {
-                        let _ = board.authenticated(connection, id(node), None, clock);
+                        let _ = manager.authenticated(connection, id(node), None, clock);
                     }
                 }
-                SwitchboardInput::Greeted { connection, node } => {
-                    let is_new = board.rows.get(&connection).is_some_and(|row| row.greeting.is_none());
+                ConnectionManagerInput::Greeted { connection, node } => {
+                    let is_new = manager.rows.get(&connection).is_some_and(|row| row.greeting.is_none());
                     if is_new {
-                        let _ = board.greeted(connection, hello(id(node)));
+                        let _ = manager.greeted(connection, hello(id(node)));
                     }
                 }
-                SwitchboardInput::Fault { connection, fault } => board.fault(connection, fault, clock),
-                SwitchboardInput::Ended { connection } => board.ended(connection, ""),
-                SwitchboardInput::Change { node, change } => {
-                    prop_assert_eq!(board.change(&Enode { id: id(node), endpoint: None }, change, clock), Ok(()));
+                ConnectionManagerInput::Fault { connection, fault } => manager.fault(connection, fault, clock),
+                ConnectionManagerInput::Ended { connection } => manager.ended(connection, ""),
+                ConnectionManagerInput::Change { node, change } => {
+                    prop_assert_eq!(manager.change(&Enode { id: id(node), endpoint: None }, change, clock), Ok(()));
                 }
-                SwitchboardInput::Schedule { wait } => {
+                ConnectionManagerInput::Schedule { wait } => {
                     clock.now += Duration::from_secs(wait);
                     clock.unix += wait;
-                    board.schedule(clock);
+                    manager.schedule(clock);
                 }
             }
-            for action in actions(&mut board) {
+            for action in actions(&mut manager) {
                 match action {
-                    Action::Tell(event) => told += if event.is_connected { 1 } else { -1 },
-                    Action::Close { connection, .. } => prop_assert!(board.rows.contains_key(&connection)),
+                    Action::Publish(event) => told += if event.is_connected { 1 } else { -1 },
+                    Action::Close { connection, .. } => prop_assert!(manager.rows.contains_key(&connection)),
                     Action::SaveBans => {}
                 }
             }
-            let peers = board.peers();
+            let peers = manager.peers();
             let connections: u64 = peers.iter().map(|peer| peer.connections).sum();
-            prop_assert_eq!(peers.len(), board.slots.peers());
+            prop_assert_eq!(peers.len(), manager.slots.peers());
             prop_assert_eq!(told, connections as i64);
             prop_assert!(peers.iter().all(|peer| peer.connections <= 2 && peer.id != id(0).to_string()));
         }
         for connection in begun {
-            board.ended(connection, "");
+            manager.ended(connection, "");
         }
-        prop_assert_eq!((board.peers(), board.slots.inbound()), (Vec::new(), 0));
+        prop_assert_eq!((manager.peers(), manager.slots.inbound()), (Vec::new(), 0));
     }
 }

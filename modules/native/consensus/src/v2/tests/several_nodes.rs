@@ -72,7 +72,7 @@ struct World {
     random: StdRng,
     nodes: Vec<Node>,
     /// Number of nodes, from the first, that vote and propose twice.
-    liars: usize,
+    byzantine_nodes: usize,
     now: u64,
     agenda: EventQueue,
     events: HashMap<u64, Event>,
@@ -86,7 +86,7 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, count: u64, liars: usize) -> Self {
+    fn new(seed: u64, count: u64, byzantine_nodes: usize) -> Self {
         let mut network = Network::steady(count, seed);
         let mut random = StdRng::seed_from_u64(seed);
         let mut all: Vec<Address> = network.keys.keys().copied().collect();
@@ -118,7 +118,7 @@ impl World {
         let mut world = Self {
             random,
             nodes,
-            liars,
+            byzantine_nodes,
             now: 0,
             agenda: EventQueue::new(),
             events: HashMap::new(),
@@ -147,8 +147,8 @@ impl World {
         self.events.insert(self.made, event);
     }
 
-    fn is_liar(&self, who: usize) -> bool {
-        who < self.liars
+    fn is_byzantine(&self, who: usize) -> bool {
+        who < self.byzantine_nodes
     }
 
     /// Starts a node at its head, with its kept state.
@@ -198,7 +198,7 @@ impl World {
                     self.at(self.now + milliseconds(time), who, Event::CountdownEnds(countdown));
                 }
                 Action::RoundBegan(round) => self.at(self.now, who, Event::MayPropose(round)),
-                Action::Committed(block) if !self.is_liar(who) => self.note_commit(who, block),
+                Action::Committed(block) if !self.is_byzantine(who) => self.note_commit(who, block),
                 Action::Committed(_) => {}
                 Action::Report(proof) => self.nodes[who].reports.push(proof),
             }
@@ -215,7 +215,7 @@ impl World {
     fn note_vote(&mut self, vote: &Vote) {
         let digest = vote_digest(&vote.block, vote.gap_number);
         let signer = crate::recover(digest, &vote.signature).unwrap();
-        if self.nodes[..self.liars].iter().any(|liar| liar.key.address() == signer) {
+        if self.nodes[..self.byzantine_nodes].iter().any(|node| node.key.address() == signer) {
             return;
         }
         let first = *self.votes.entry((signer, vote.block.round)).or_insert(vote.block.hash);
@@ -253,7 +253,7 @@ impl World {
         }
         match event {
             Event::Arrives(Message::Block(block)) => self.insert(who, &block, true),
-            Event::Arrives(message) => self.hear(who, message),
+            Event::Arrives(message) => self.receive(who, message),
             Event::CountdownEnds(countdown) if countdown == self.nodes[who].countdown => {
                 // Repeated, because a node that has reconnected since then has not received it.
                 self.nodes[who].repeats = true;
@@ -283,7 +283,7 @@ impl World {
         self.act(who, actions);
     }
 
-    fn hear(&mut self, who: usize, message: Message) {
+    fn receive(&mut self, who: usize, message: Message) {
         let hash = match &message {
             Message::Vote(vote) => vote.hash(),
             Message::Timeout(timeout) => timeout.hash(),
@@ -320,12 +320,12 @@ impl World {
         }
         if is_announced {
             self.gossip(who, hash, Message::Block(Arc::clone(block)));
-            self.tell_replica(who, header);
+            self.pass_to_replica(who, header);
         }
     }
 
-    fn tell_replica(&mut self, who: usize, header: &SealedHeader) {
-        if self.is_liar(who) {
+    fn pass_to_replica(&mut self, who: usize, header: &SealedHeader) {
+        if self.is_byzantine(who) {
             self.vote_for_everything(who, header);
         }
         self.with_replica(who, |replica, chain, actions| drop(replica.on_block(header, chain, actions)));
@@ -364,7 +364,7 @@ impl World {
         }
         missing.iter().rev().for_each(|block| self.insert(who, block, false));
         if let Some(newest) = missing.first() {
-            self.tell_replica(who, &newest.header);
+            self.pass_to_replica(who, &newest.header);
         }
     }
 
@@ -396,7 +396,7 @@ impl World {
         self.nodes[who].proposed_round = round;
         let node = &self.nodes[who];
         let one = recovered(seal(header.clone(), &node.key).unwrap(), signings.clone());
-        if !self.is_liar(who) {
+        if !self.is_byzantine(who) {
             self.insert(who, &one, true);
             return;
         }
@@ -406,7 +406,7 @@ impl World {
         for (block, half) in [(one, 0), (other, 1)] {
             self.insert(who, &block, false);
             self.send(who, &Message::Block(Arc::clone(&block)), |peer| peer % 2 == half);
-            self.tell_replica(who, &block.header);
+            self.pass_to_replica(who, &block.header);
         }
     }
 
@@ -426,7 +426,7 @@ impl World {
     }
 
     fn lowest_commit(&self) -> u64 {
-        let honest = self.nodes[self.liars..].iter();
+        let honest = self.nodes[self.byzantine_nodes..].iter();
         honest.map(|node| node.kept.committed.map_or(0, |block| block.number)).min().unwrap_or_default()
     }
 }
@@ -444,7 +444,7 @@ fn is_ancestor(chain: &MemoryChain, ancestor: BlockInfo, header: &SealedHeader) 
 }
 
 /// Simulates networks of one kind.
-fn play(count: u64, liars: usize) {
+fn play(count: u64, byzantine_nodes: usize) {
     let networks = std::env::var("TENON_NETWORKS").map_or(2, |text| text.parse().unwrap());
     let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
@@ -453,22 +453,24 @@ fn play(count: u64, liars: usize) {
     let mut proven = 0;
     for seed in seeds {
         println!("TENON_SEED={seed}");
-        let mut world = World::new(seed, count, liars);
+        let mut world = World::new(seed, count, byzantine_nodes);
         world.run(FAULTY_TIME);
-        let (rough, rounds) = (world.lowest_commit(), world.nodes[liars].kept.round);
+        let (rough, rounds) = (world.lowest_commit(), world.nodes[byzantine_nodes].kept.round);
         world.run(END);
 
         let quiet = world.lowest_commit();
         assert!(quiet >= rough + 20, "seed {seed}: committed {rough}, then {quiet}; {:?}", world.standings());
-        let liar_names: Vec<String> = world.nodes[..liars].iter().map(|liar| hex::encode(liar.key.address())).collect();
-        let reports: Vec<&ForensicProof> = world.nodes[liars..].iter().flat_map(|node| &node.reports).collect();
+        let byzantine_names: Vec<String> =
+            world.nodes[..byzantine_nodes].iter().map(|node| hex::encode(node.key.address())).collect();
+        let reports: Vec<&ForensicProof> =
+            world.nodes[byzantine_nodes..].iter().flat_map(|node| &node.reports).collect();
         for report in &reports {
             let id = report.id();
-            assert!(liar_names.iter().any(|name| id.starts_with(name)), "{id} of an honest one");
+            assert!(byzantine_names.iter().any(|name| id.starts_with(name)), "{id} of an honest one");
         }
         proven += reports.len();
         println!(
-            "{count} nodes, {liars} of them liars: {rough} blocks committed in {rounds} rounds of the rough time, {quiet} at \
+            "{count} nodes, {byzantine_nodes} of them byzantine: {rough} blocks committed in {rounds} rounds of the rough time, {quiet} at \
              the end, none of them twice; {} messages lost, {} kills, {} votes, {} proofs",
             world.lost,
             world.kills,
@@ -476,7 +478,7 @@ fn play(count: u64, liars: usize) {
             reports.len(),
         );
     }
-    assert_eq!(proven > 0, liars > 0, "{proven} proofs of {liars} liars");
+    assert_eq!(proven > 0, byzantine_nodes > 0, "{proven} proofs of {byzantine_nodes} byzantine nodes");
 }
 
 #[test]

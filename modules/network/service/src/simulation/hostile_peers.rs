@@ -21,7 +21,7 @@ fn address(enode: &Enode) -> SocketAddr {
 }
 
 /// Connects and says nothing. Returns how long the connection lasted.
-pub(super) async fn stay_silent(node: Enode) -> Duration {
+pub(super) async fn connect_without_sending(node: Enode) -> Duration {
     let Ok(mut stream) = TcpStream::connect(address(&node)).await else { return Duration::ZERO };
     let begun = Instant::now();
     // Anything that is not a byte ends the connection.
@@ -31,7 +31,7 @@ pub(super) async fn stay_silent(node: Enode) -> Duration {
 }
 
 /// Connects and sends the beginning of a handshake, a byte at a time. Returns how long the connection lasted.
-pub(super) async fn drip(node: Enode) -> Duration {
+pub(super) async fn send_handshake_slowly(node: Enode) -> Duration {
     let mut stream = TcpStream::connect(address(&node)).await.unwrap();
     let begun = Instant::now();
     loop {

@@ -75,7 +75,7 @@ impl World {
 
     /// Lets a dishonest node vote for every block that it sees.
     pub(super) fn vote_again(&mut self, who: usize, block: &Block) {
-        if !self.is_liar(who) {
+        if !self.is_byzantine(who) {
             return;
         }
         let info = BlockInfo { hash: block.hash(), round: round_of(block), number: block.header.number };
@@ -90,10 +90,10 @@ impl World {
     }
 
     /// Sends a random forged message, and schedules the next one.
-    pub(super) fn lie(&mut self, who: usize) {
+    pub(super) fn act_byzantine(&mut self, who: usize) {
         let later = self.now + self.random.random_range(PAUSE);
         let Some(state) = self.nodes[who].state().cloned() else {
-            self.at(later, who, Event::Lies);
+            self.at(later, who, Event::ActsByzantine);
             return;
         };
         let ahead = state.round + self.random.random_range(0..30);
@@ -134,7 +134,7 @@ impl World {
                 }
             }
         }
-        self.at(later, who, Event::Lies);
+        self.at(later, who, Event::ActsByzantine);
     }
 
     /// Sends the last vote or timeout of another masternode with the second signature that anyone can derive from the

@@ -69,12 +69,12 @@ impl NatSettings {
 
 /// Maps ports in a task of its own, until it is stopped.
 #[derive(Debug)]
-pub struct PortKeeper {
+pub struct PortMapper {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-impl PortKeeper {
+impl PortMapper {
     /// Starts the task and returns immediately. Calls `on_address` with the external address whenever the router
     /// reports a new one.
     ///
@@ -82,7 +82,7 @@ impl PortKeeper {
     /// Outside of a tokio runtime.
     pub fn start(settings: NatSettings, on_address: impl Fn(IpAddr) + Send + Sync + 'static) -> Self {
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(keep(settings, on_address, stopped));
+        let task = tokio::spawn(keep_mapped(settings, on_address, stopped));
         Self { stop, task }
     }
 
@@ -97,7 +97,7 @@ impl PortKeeper {
     }
 }
 
-async fn keep(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: oneshot::Receiver<()>) {
+async fn keep_mapped(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: oneshot::Receiver<()>) {
     let mut has_warned = false;
     loop {
         let found = tokio::select! {
@@ -108,7 +108,7 @@ async fn keep(settings: NatSettings, on_address: impl Fn(IpAddr), mut stopped: o
         match found {
             Ok(router) => {
                 let mut mapping = Mapping { settings: &settings, router, mapped: HashSet::new(), address: None };
-                if mapping.keep(&on_address, &mut stopped).await == Ending::Stopped {
+                if mapping.renew_until_stopped(&on_address, &mut stopped).await == Ending::Stopped {
                     return;
                 }
             }
@@ -142,7 +142,11 @@ struct Mapping<'a> {
 }
 
 impl Mapping<'_> {
-    async fn keep(&mut self, on_address: &impl Fn(IpAddr), stopped: &mut oneshot::Receiver<()>) -> Ending {
+    async fn renew_until_stopped(
+        &mut self,
+        on_address: &impl Fn(IpAddr),
+        stopped: &mut oneshot::Receiver<()>,
+    ) -> Ending {
         loop {
             // Completed before `stopped` is checked, so that every mapping made here is removed again. Each request has
             // a time limit.
