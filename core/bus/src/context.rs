@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::BusError;
 
-use crate::{Origin, Reservation, clients_heard, fair::Turn};
+use crate::{Origin, Reservation, fair::Turn, recent_clients};
 
 /// A call's deadline, origin, cancellation flag, and the computing time left to its message. Clones share the last two.
 #[derive(Clone, Debug, Default)]
@@ -128,7 +128,7 @@ fn yield_thread(now: Instant) {
     }
     YIELDED.with(|yielded| {
         if yielded.get().is_none_or(|last| now.saturating_duration_since(last) >= YIELD_EVERY) {
-            if clients_heard::are_several(now) {
+            if recent_clients::are_several(now) {
                 std::thread::yield_now();
             }
             yielded.set(Some(Instant::now()));
@@ -166,7 +166,7 @@ impl CallContext {
     /// The same call with this origin.
     #[must_use]
     pub fn from_origin(self, origin: Origin) -> Self {
-        clients_heard::note(origin.client);
+        recent_clients::note(origin.client);
         Self { origin, ..self }
     }
 
@@ -234,23 +234,27 @@ impl CallContext {
     pub fn should_stop(&self) -> bool {
         let now = Instant::now();
         // The job may have waited long for its next turn.
-        if self.state.turn.is_some() && self.gave_way(now) { self.is_cancelled() } else { self.is_cancelled_at(now) }
+        if self.state.turn.is_some() && self.try_yield_turn(now) {
+            self.is_cancelled()
+        } else {
+            self.is_cancelled_at(now)
+        }
     }
 
     /// Yields the thread to another client's job if it is that client's turn, and returns when this job may continue.
     /// The caller has just read `now`. Does nothing outside the work pool.
-    pub fn give_way(&self, now: Instant) {
-        self.gave_way(now);
+    pub fn yield_turn(&self, now: Instant) {
+        self.try_yield_turn(now);
     }
 
-    /// [`CallContext::give_way`]; returns whether it may have taken time.
-    fn gave_way(&self, now: Instant) -> bool {
+    /// [`CallContext::yield_turn`]; returns whether it may have taken time.
+    fn try_yield_turn(&self, now: Instant) -> bool {
         let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return false };
         if turn.has_ended.load(Ordering::Relaxed) {
             return false;
         }
         turn.account(&self.state, now);
-        if turn.turn.is_contended() && turn.turn.give_way(|| self.is_cancelled()) {
+        if turn.turn.is_contended() && turn.turn.yield_turn(|| self.is_cancelled()) {
             let back = Instant::now();
             turn.parked.fetch_add(nanos(back.saturating_duration_since(now)), Ordering::Relaxed);
             turn.accounted.store(nanos(back.saturating_duration_since(turn.began)), Ordering::Relaxed);
@@ -259,11 +263,11 @@ impl CallContext {
         true
     }
 
-    /// [`CallContext::give_way`] for code that runs too often to read the clock each time. Reads it only while several
+    /// [`CallContext::yield_turn`] for code that runs too often to read the clock each time. Reads it only while several
     /// clients have work.
-    pub fn give_way_if_contended(&self) {
+    pub fn yield_turn_if_contended(&self) {
         if self.state.turn.as_ref().is_some_and(|turn| turn.turn.is_contended()) {
-            self.give_way(Instant::now());
+            self.yield_turn(Instant::now());
         }
     }
 

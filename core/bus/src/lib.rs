@@ -27,13 +27,13 @@
 
 mod allowance;
 mod call;
-mod clients_heard;
 mod context;
 mod events;
 mod fair;
 mod memory;
 mod ordered_panic;
 mod origin;
+mod recent_clients;
 pub mod spans;
 pub mod waits;
 mod work;

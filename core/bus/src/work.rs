@@ -10,8 +10,8 @@ use tenon_api::{BusError, PoolBusy};
 use crate::{
     CallContext,
     call::crashed,
-    clients_heard,
     fair::{FairLimits, FairQueue, NoPlace, Place, Share},
+    recent_clients,
 };
 
 /// Parked jobs per thread. Each keeps a system thread and the memory of its run.
@@ -81,7 +81,7 @@ impl WorkPool {
             return None;
         }
         // A client that is alone takes nothing from others, and queueing costs more than most calls.
-        if clients_heard::are_several(began) && !self.queue.may_attempt(client, began) {
+        if recent_clients::are_several(began) && !self.queue.may_attempt(client, began) {
             return None;
         }
         let answer = attempt();

@@ -336,7 +336,7 @@ impl Link {
             loop {
                 // Reading pauses while a process sends requests without reading the answers.
                 if self.out.waiting() > self.limits.pause_at {
-                    self.out.waits_no_more_than(self.limits.pause_at).await;
+                    self.out.wait_until_at_most(self.limits.pause_at).await;
                 }
                 // A process that never stops sending must not block this thread's other tasks, nor the end of this one.
                 tokio::task::consume_budget().await;

@@ -112,7 +112,7 @@ impl Outgoing {
     }
 
     /// Waits until at most `max` bytes are waiting.
-    pub(crate) async fn waits_no_more_than(&self, max: usize) {
+    pub(crate) async fn wait_until_at_most(&self, max: usize) {
         loop {
             let taken = self.taken.notified();
             if self.waiting() <= max {

@@ -188,7 +188,7 @@ pub struct Leftovers {
     /// Private memory in KiB after the last cycle.
     pub memory_after: u64,
     /// Whether it was still mapped after it had been unmapped.
-    pub stays: bool,
+    pub is_still_mapped: bool,
 }
 
 /// Runs load cycles of a library in a process. Blocks.
@@ -215,7 +215,7 @@ pub fn run_load_cycles(
                         threads_after: fields.u64()?,
                         memory_before: fields.u64()?,
                         memory_after: fields.u64()?,
-                        stays: fields.u64()? != 0,
+                        is_still_mapped: fields.u64()? != 0,
                     })),
                     Kind::LoadCycle => {
                         cycle = frame.id;

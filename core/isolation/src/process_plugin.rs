@@ -418,7 +418,7 @@ impl Supervisor {
             self.restarts.retain(|restart| now.saturating_duration_since(*restart) < restart_window);
             let count = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
             if count >= restarts {
-                self.give_up(&reason, count);
+                self.mark_failed(&reason, count);
                 return None;
             }
             let pause = first_pause.saturating_mul(1 << count.min(20)).min(longest_pause);
@@ -444,7 +444,7 @@ impl Supervisor {
         }
     }
 
-    fn give_up(&self, reason: &str, restarts: u32) {
+    fn mark_failed(&self, reason: &str, restarts: u32) {
         tracing::error!(plugin = self.name(), reason, restarts, "plugin's process keeps ending; the plugin has failed");
         let words = format!("its process ended again after {restarts} restarts: {reason}");
         let failure = Failure::server(format!("plugin {} has failed: {words}", self.name()));

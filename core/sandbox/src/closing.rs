@@ -37,7 +37,7 @@ const NEWER: [(u32, &str); 4] = [
 
 /// A missing protection of a sandbox.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Gap {
+pub enum MissingProtection {
     /// A newer rule that the kernel lacks. Seccomp forbids the same.
     Newer(String),
     /// A required rule.
@@ -46,7 +46,7 @@ pub enum Gap {
 
 /// Restricts this thread, and threads that it starts, to files that `library` needs; without a library, to none.
 /// Returns the missing protection, if any.
-pub fn close_files(library: Option<&Path>) -> Option<Gap> {
+pub fn close_files(library: Option<&Path>) -> Option<MissingProtection> {
     let restrict = || {
         let readable = library.into_iter().chain(READABLE.iter().filter(|_| library.is_some()).map(Path::new));
         Ruleset::default()
@@ -62,12 +62,12 @@ pub fn close_files(library: Option<&Path>) -> Option<Gap> {
     };
     match restrict().map(|status| status.ruleset) {
         Ok(RulesetStatus::FullyEnforced) => None,
-        outcome => gap_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
+        outcome => missing_protection_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
     }
 }
 
 /// The gap if Landlock enforces only a part of the rules, or none.
-pub(crate) fn gap_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<Gap> {
+pub(crate) fn missing_protection_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<MissingProtection> {
     let open = "its access to files is not restricted: this kernel has no Landlock (Linux 5.13, \
         CONFIG_SECURITY_LANDLOCK)";
     match outcome {
@@ -75,11 +75,13 @@ pub(crate) fn gap_of(outcome: Result<RulesetStatus, String>, version: u32) -> Op
         Ok(RulesetStatus::PartiallyEnforced) => {
             let missing: Vec<_> = NEWER.iter().filter(|(since, _)| *since > version).map(|(_, what)| *what).collect();
             let words = "its access to files is restricted, but this kernel's Landlock has no rules for";
-            Some(Gap::Newer(format!("{words} {}; only seccomp restricts these", missing.join(", "))))
+            Some(MissingProtection::Newer(format!("{words} {}; only seccomp restricts these", missing.join(", "))))
         }
-        Ok(RulesetStatus::NotEnforced) => Some(Gap::Required(open.to_owned())),
-        Err(_) if version == 0 => Some(Gap::Required(open.to_owned())),
-        Err(error) => Some(Gap::Required(format!("its access to files is not restricted: Landlock: {error}"))),
+        Ok(RulesetStatus::NotEnforced) => Some(MissingProtection::Required(open.to_owned())),
+        Err(_) if version == 0 => Some(MissingProtection::Required(open.to_owned())),
+        Err(error) => {
+            Some(MissingProtection::Required(format!("its access to files is not restricted: Landlock: {error}")))
+        }
     }
 }
 
@@ -97,7 +99,7 @@ pub enum Stage {
 /// Permits only the system calls for computing and for communicating on an open socket, and those of the stage. Others
 /// fail with `EPERM`. Applies to all threads and permanently: no later stage can permit more. Returns the missing
 /// protection, if any.
-pub fn close_system_calls(stage: Stage) -> Option<Gap> {
+pub fn close_system_calls(stage: Stage) -> Option<MissingProtection> {
     let apply = || -> Result<(), String> {
         if stage != Stage::Serving {
             // Before the filter that refuses it: the C library reads the length of an open file with this call.
@@ -108,7 +110,9 @@ pub fn close_system_calls(stage: Stage) -> Option<Gap> {
         let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         filter(allowed(stage)?, refused, SeccompAction::Allow)
     };
-    apply().err().map(|error| Gap::Required(format!("its system calls are not restricted: seccomp: {error}")))
+    apply()
+        .err()
+        .map(|error| MissingProtection::Required(format!("its system calls are not restricted: seccomp: {error}")))
 }
 
 /// Installs a filter in all threads. If several match, the most severe action applies.

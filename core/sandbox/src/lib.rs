@@ -14,8 +14,8 @@ mod service;
 #[allow(unsafe_code, reason = "a process drops permissions with direct system calls")]
 mod system;
 
-pub use closing::{Gap, Stage, close_files, close_system_calls};
-pub use service::{Kept, confine};
+pub use closing::{MissingProtection, Stage, close_files, close_system_calls};
+pub use service::{ServiceRights, confine};
 #[cfg(debug_assertions)]
 pub use system::reaches_kernel;
 pub use system::{leave, limit_descriptors, limit_memory, processor_time, take_inherited_socket};

@@ -16,14 +16,14 @@ use landlock::{
 use seccompiler::SeccompAction;
 
 use crate::{
-    Gap,
-    closing::{ALWAYS, Condition, NEWEST, NUMBER, POINTER, REQUIRED, Rules, filter, gap_of, rule},
+    MissingProtection,
+    closing::{ALWAYS, Condition, NEWEST, NUMBER, POINTER, REQUIRED, Rules, filter, missing_protection_of, rule},
     system,
 };
 
 /// The rights that a confined service keeps.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct ServiceRights {
     /// Files and folders that it reads.
     pub read: Vec<PathBuf>,
     /// Folders in which it makes, changes and removes files.
@@ -48,16 +48,16 @@ fn device_nodes() -> Vec<PathBuf> {
 
 /// Confines this thread, threads that it starts, and by the filter of system calls all others. Permanent. Returns the
 /// missing protections.
-pub fn confine(kept: &Kept) -> Vec<Gap> {
-    [close_files(kept), close_calls(kept.devices)].into_iter().flatten().collect()
+pub fn confine(rights: &ServiceRights) -> Vec<MissingProtection> {
+    [close_files(rights), close_calls(rights.devices)].into_iter().flatten().collect()
 }
 
-fn close_files(kept: &Kept) -> Option<Gap> {
+fn close_files(rights: &ServiceRights) -> Option<MissingProtection> {
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let writing = reading | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     let using = reading | AccessFs::WriteFile | AccessFs::IoctlDev;
-    let facts = DEVICE_FACTS.iter().filter(|_| kept.devices);
-    let nodes = if kept.devices { device_nodes() } else { Vec::new() };
+    let facts = DEVICE_FACTS.iter().filter(|_| rights.devices);
+    let nodes = if rights.devices { device_nodes() } else { Vec::new() };
     let restrict = || {
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
@@ -67,19 +67,19 @@ fn close_files(kept: &Kept) -> Option<Gap> {
             .handle_access(AccessNet::from_all(NEWEST))?
             .scope(Scope::from_all(NEWEST))?
             .create()?
-            .add_rules(path_beneath_rules(&kept.read, reading))?
-            .add_rules(path_beneath_rules(&kept.write, writing))?
+            .add_rules(path_beneath_rules(&rights.read, reading))?
+            .add_rules(path_beneath_rules(&rights.write, writing))?
             .add_rules(path_beneath_rules(facts, reading))?
             .add_rules(path_beneath_rules(nodes, using))?
             .restrict_self()
     };
     match restrict().map(|status| status.ruleset) {
         Ok(RulesetStatus::FullyEnforced) => None,
-        outcome => gap_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
+        outcome => missing_protection_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
     }
 }
 
-fn close_calls(devices: bool) -> Option<Gap> {
+fn close_calls(devices: bool) -> Option<MissingProtection> {
     let apply = || -> Result<(), String> {
         // The C library falls back to `clone`, whose flags a filter can read.
         let no_such_call = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
@@ -87,7 +87,9 @@ fn close_calls(devices: bool) -> Option<Gap> {
         let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         filter(allowed(devices)?, refused, SeccompAction::Allow)
     };
-    apply().err().map(|error| Gap::Required(format!("its system calls are not restricted: seccomp: {error}")))
+    apply()
+        .err()
+        .map(|error| MissingProtection::Required(format!("its system calls are not restricted: seccomp: {error}")))
 }
 
 fn allowed(devices: bool) -> Result<Rules, String> {

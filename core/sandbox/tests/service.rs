@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::process::Command;
 
-use tenon_sandbox::{Gap, Kept, confine, reaches_kernel};
+use tenon_sandbox::{MissingProtection, ServiceRights, confine, reaches_kernel};
 
 /// If set, the test `child` becomes the confined process. The value says whether devices are on.
 const ORDER: &str = "TENON_TEST_CONFINED_WITH_DEVICES";
@@ -30,8 +30,8 @@ fn outcomes(devices: bool) -> BTreeMap<String, bool> {
 #[test]
 fn child() {
     let Ok(devices) = std::env::var(ORDER) else { return };
-    let gaps = confine(&Kept { devices: devices == "true", ..Kept::default() });
-    assert!(!gaps.iter().any(|gap| matches!(gap, Gap::Required(_))), "{gaps:?}");
+    let gaps = confine(&ServiceRights { devices: devices == "true", ..ServiceRights::default() });
+    assert!(!gaps.iter().any(|gap| matches!(gap, MissingProtection::Required(_))), "{gaps:?}");
     let say = |name: &str, outcome: io::Result<()>| {
         println!("try {name}: {}", if outcome.is_ok() { "DONE" } else { "refused" });
     };

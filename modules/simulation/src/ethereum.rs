@@ -14,7 +14,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Fork};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_simulation_interface::{
-    CallEnd, CallFamily, CallPlace, CallTerms, Conventions, SimulatedBlockFamily, TraceFamily, Trials,
+    CallEnd, CallFamily, CallPlace, CallRules, ClientBehaviour, SimulatedBlockFamily, TraceFamily, Trials,
 };
 
 use crate::call;
@@ -32,14 +32,14 @@ impl EthereumSimulation {
 }
 
 /// A message that runs as a transaction does.
-struct PlainTerms;
+struct EthereumCallRules;
 
-impl CallTerms for PlainTerms {}
+impl CallRules for EthereumCallRules {}
 
 impl CallFamily for EthereumSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure> {
         let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
-        Ok((message, Box::new(PlainTerms)))
+        Ok((message, Box::new(EthereumCallRules)))
     }
 
     fn override_accounts(
@@ -57,7 +57,7 @@ impl CallFamily for EthereumSimulation {
 }
 
 /// The conventions of go-ethereum.
-const CONVENTIONS: Conventions = Conventions {
+const CLIENT_BEHAVIOUR: ClientBehaviour = ClientBehaviour {
     // A thousandth of a gwei: go-ethereum's minimum tip for its own blocks.
     initial_tip: U256::from_limbs([1_000_000, 0, 0, 0]),
     idle_tip_divisor: 1,
@@ -68,8 +68,8 @@ const CONVENTIONS: Conventions = Conventions {
 impl TraceFamily for EthereumSimulation {}
 
 impl SimulatedBlockFamily for EthereumSimulation {
-    fn conventions(&self) -> &'static Conventions {
-        &CONVENTIONS
+    fn client_behaviour(&self) -> &'static ClientBehaviour {
+        &CLIENT_BEHAVIOUR
     }
 
     fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate) {

@@ -197,7 +197,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
     let market = &node.market;
     let root = market.trading_root();
-    market.chain.lose_trie_nodes();
+    market.chain.delete_trie_nodes();
     let missing = format!(
         "database record damaged: the trading state of the historic exchange: missing trie Node {} (path ); run `tenon db \
          verify`",

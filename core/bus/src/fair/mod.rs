@@ -4,7 +4,7 @@
 //! given in order of arrival: a single client can have all of them. When all are taken, jobs are queued by client and
 //! plugin, and the next place goes to the client that has used the least measured time (start-time fair queueing), and
 //! within it to the plugin that has used the least. A job that can pause gives its place to another client's job
-//! ([`Place::give_way`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a place is
+//! ([`Turn::yield_turn`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a place is
 //! lent an extra one, so that jobs which cannot pause do not block others.
 //!
 //! Everything is bounded: waiting jobs, in total and per client, parked jobs, and lent places.
@@ -104,7 +104,7 @@ struct Inner {
 /// Wakes a parked job.
 #[derive(Default)]
 struct Parked {
-    goes_on: Mutex<bool>,
+    is_resumed: Mutex<bool>,
     changed: Condvar,
 }
 
@@ -276,7 +276,7 @@ impl Inner {
     fn hand_over(self: &Arc<Self>, granted: Granted<Waiter, Arc<Parked>>) -> Option<JobId> {
         match granted {
             Granted::GoesOn(parked) => {
-                parked.go_on();
+                parked.resume();
                 None
             }
             // Not dropped here: the drop would give out the next place, recursively.
@@ -347,7 +347,7 @@ impl Turn {
 
     /// Gives the place to another client's job if that is next, and blocks this thread until the job may continue, or
     /// until `is_unwanted`. Returns whether it waited.
-    pub(crate) fn give_way(&self, is_unwanted: impl Fn() -> bool) -> bool {
+    pub(crate) fn yield_turn(&self, is_unwanted: impl Fn() -> bool) -> bool {
         let parked = Arc::<Parked>::default();
         {
             let mut state = self.inner.lock();
@@ -359,9 +359,9 @@ impl Turn {
         }
         self.inner.grant_all();
         let began = waits::wait_began();
-        let goes_on = parked.wait(is_unwanted);
+        let is_resumed = parked.wait(is_unwanted);
         waits::record_wait(began, wait_place("tenon_bus::Place::give_way", "its turn", line!()));
-        if !goes_on {
+        if !is_resumed {
             let mut state = self.inner.lock();
             // The caller has gone: the job runs to its end without a place.
             state.leave_parking(self.job, self.share);
@@ -378,19 +378,19 @@ impl fmt::Debug for Inner {
 }
 
 impl Parked {
-    fn go_on(&self) {
-        *self.goes_on.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    fn resume(&self) {
+        *self.is_resumed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_one();
     }
 
     /// Waits until it is woken; false if `is_unwanted` came first.
     fn wait(&self, is_unwanted: impl Fn() -> bool) -> bool {
-        let mut goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*goes_on && !is_unwanted() {
-            let waited = self.changed.wait_timeout(goes_on, CHECK_PERIOD);
-            goes_on = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut is_resumed = self.is_resumed.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_resumed && !is_unwanted() {
+            let waited = self.changed.wait_timeout(is_resumed, CHECK_PERIOD);
+            is_resumed = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        *goes_on
+        *is_resumed
     }
 }
 

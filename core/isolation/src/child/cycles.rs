@@ -83,10 +83,10 @@ pub(crate) fn run(
     }
     thread::sleep(CRASH_WAIT);
     let after = observer.usage()?;
-    let stays = observer.has_mapped(&opening.library.copy)?;
+    let is_still_mapped = observer.has_mapped(&opening.library.copy)?;
     let memory_before = warm.map_or(before.memory, |warm| warm.memory);
     upstream.out.push(Kind::LoadCycle, 0, |out| {
-        for number in [before.threads, after.threads, memory_before, after.memory, u64::from(stays)] {
+        for number in [before.threads, after.threads, memory_before, after.memory, u64::from(is_still_mapped)] {
             out.extend_from_slice(&number.to_le_bytes());
         }
     });

@@ -24,7 +24,7 @@ use std::{
 use tenon_api::Failure;
 use tenon_bus::{ClientId, Origin};
 use tenon_host::{Caller, CheckedLibrary, Exposure, Library, PluginInstance, context_within};
-use tenon_sandbox::{Gap, Stage};
+use tenon_sandbox::{MissingProtection, Stage};
 use tokio::{
     net::UnixStream,
     sync::Semaphore,
@@ -134,14 +134,14 @@ fn run() -> Result<(), ChildError> {
 /// Adds the sandbox's gaps to the warnings. Returns false, after notifying the node, if the library must not be started
 /// with them.
 fn take_gaps(
-    gaps: impl IntoIterator<Item = Gap>,
+    gaps: impl IntoIterator<Item = MissingProtection>,
     opening: &Opening,
     upstream: &Upstream,
     warnings: &mut Vec<String>,
 ) -> bool {
     for gap in gaps {
         match gap {
-            Gap::Required(reason) if opening.needs_sandbox => {
+            MissingProtection::Required(reason) if opening.needs_sandbox => {
                 let library = opening.library.path.display();
                 upstream.refuse(&format!(
                     "plugin {library}: a foreign plugin does not start without its sandbox: {reason}; to start it \
@@ -149,7 +149,7 @@ fn take_gaps(
                 ));
                 return false;
             }
-            Gap::Required(reason) | Gap::Newer(reason) => warnings.push(reason),
+            MissingProtection::Required(reason) | MissingProtection::Newer(reason) => warnings.push(reason),
         }
     }
     true

@@ -72,7 +72,7 @@ impl Upstream {
     }
 
     /// Sends a frame without a body before the process ends.
-    pub(crate) fn say_last(&self, kind: Kind, id: u64) {
+    pub(crate) fn send_last(&self, kind: Kind, id: u64) {
         self.out.push(kind, id, |_| {});
         self.write_now();
     }

@@ -65,7 +65,7 @@ pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration)
             }
             let used = processor_time().saturating_sub(used_before);
             if used > limit || since.elapsed() > limit.saturating_mul(WAITING_FACTOR) {
-                upstream.say_last(Kind::Overrun, watch.id.load(Ordering::Relaxed));
+                upstream.send_last(Kind::Overrun, watch.id.load(Ordering::Relaxed));
                 leave(1);
             }
         }

@@ -91,7 +91,7 @@ pub enum ExecutionError {
 
 impl ExecutionError {
     /// Returns whether the block itself is invalid, as opposed to data or rules missing on this node.
-    pub fn condemns_the_block(&self) -> bool {
+    pub fn is_block_invalid(&self) -> bool {
         match self {
             Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
                 true

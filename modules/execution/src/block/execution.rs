@@ -193,7 +193,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// The database failed.
-    pub fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
+    pub fn apply_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
         self.steps.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
@@ -362,7 +362,7 @@ impl<I> BlockExecution<I> {
             state.credit(*address, *amount, clears_empty)?;
         }
         if let Some(record) = &rewards.record {
-            state.keep_record(record)?;
+            state.write_record(record)?;
         }
         let (receipts, gas_used, blob_gas_used) = (self.receipts, self.gas_used, self.blob_gas_used);
         Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state, extra_trie })

@@ -142,7 +142,7 @@ impl Importer {
         let Some(state) = state else { return Ok(None) };
         match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
-            Err(error) if error.condemns_the_block() => {
+            Err(error) if error.is_block_invalid() => {
                 self.remember_refusal(&block.header);
                 *self.failed.lock() = Some((block, parent.clone()));
                 Err(error.into())

@@ -88,7 +88,7 @@ impl ImportError {
             Self::UnknownParent { .. } => BlockVerdict::ParentUnknown,
             Self::Consensus(error) | Self::Execution(ExecutionError::Consensus(error)) => of_refusal(error),
             Self::Sender { .. } | Self::OtherChain { .. } => BlockVerdict::Wrong { reason: self.to_string() },
-            Self::Execution(error) if error.condemns_the_block() => BlockVerdict::Wrong { reason: self.to_string() },
+            Self::Execution(error) if error.is_block_invalid() => BlockVerdict::Wrong { reason: self.to_string() },
             Self::Execution(_)
             | Self::Source { .. }
             | Self::Store(_)

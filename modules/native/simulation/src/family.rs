@@ -12,7 +12,7 @@ use tenon_chain::{ChainSpec, NativeSettings};
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, address_text, capacity_of, is_skipped_by_traces};
 use tenon_simulation_interface::{
-    CallEnd, CallFamily, CallPlace, CallTerms, Conventions, Payer, SimulatedBlockFamily, TraceFamily, Trials,
+    CallEnd, CallFamily, CallPlace, CallRules, ClientBehaviour, Payer, SimulatedBlockFamily, TraceFamily, Trials,
 };
 
 use crate::{estimate, message, overrides};
@@ -32,9 +32,9 @@ impl NativeSimulation {
 }
 
 impl CallFamily for NativeSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure> {
-        let (message, terms) = message::message(request, self.spec.chain_id, place)?;
-        Ok((message, Box::new(terms)))
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure> {
+        let (message, call_rules) = message::message(request, self.spec.chain_id, place)?;
+        Ok((message, Box::new(call_rules)))
     }
 
     fn override_accounts(
@@ -88,7 +88,7 @@ impl TraceFamily for NativeSimulation {
 }
 
 /// The conventions of the reference.
-const CONVENTIONS: Conventions = Conventions {
+const CLIENT_BEHAVIOUR: ClientBehaviour = ClientBehaviour {
     // The reference's minimum price for the blocks that it makes.
     initial_tip: U256::ONE,
     idle_tip_divisor: 2,
@@ -98,8 +98,8 @@ const CONVENTIONS: Conventions = Conventions {
 };
 
 impl SimulatedBlockFamily for NativeSimulation {
-    fn conventions(&self) -> &'static Conventions {
-        &CONVENTIONS
+    fn client_behaviour(&self) -> &'static ClientBehaviour {
+        &CLIENT_BEHAVIOUR
     }
 
     fn complete_simulated(&self, header: &mut Header, _parent: &SealedHeader, wanted: &BlockToSimulate) {

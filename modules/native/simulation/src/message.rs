@@ -1,4 +1,4 @@
-//! Calls on a native chain, under the reference's terms: the sender has an unlimited balance, its nonce and account are
+//! Calls on a native chain, under the reference's rules: the sender has an unlimited balance, its nonce and account are
 //! ignored, gas is free, and refusals have the reference's texts and order (`docs/spec/rpc-eth.md` 10.1).
 
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ use tenon_chain::floor_gas;
 use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, could_overflow_u256, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation_interface::{
-    CallPlace, CallTerms, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
+    CallPlace, CallRules, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
     invalid_transaction_text, revert_failure,
 };
 
@@ -48,7 +48,7 @@ const GAS_OF_CREATION: u64 = 53_000;
 
 /// Parameters of the checks before a message on a native chain runs.
 #[derive(Clone, Debug)]
-pub(super) struct NativeTerms {
+pub(super) struct NativeCallRules {
     /// The gas price, wei.
     price: U256,
     fee_cap: U256,
@@ -60,8 +60,8 @@ pub(super) struct NativeTerms {
     payer: Payer,
 }
 
-impl NativeTerms {
-    /// The terms of a call object on a block with this base fee.
+impl NativeCallRules {
+    /// The rules of a call object on a block with this base fee.
     fn new(request: &CallRequest, place: &CallPlace) -> Self {
         let (base_fee, spec_id) = (place.base_fee, place.spec_id);
         let (price, fee_cap, tip_cap) = prices(request, base_fee);
@@ -174,7 +174,7 @@ impl NativeTerms {
     }
 }
 
-impl CallTerms for NativeTerms {
+impl CallRules for NativeCallRules {
     fn pay_by(&mut self, payer: Payer) {
         self.payer = payer;
     }
@@ -191,7 +191,7 @@ impl CallTerms for NativeTerms {
     fn run(&self, evm: &mut AnyEvm<'_>, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
         let gas = self.admit(&message)?;
         evm.context().set_tx(message);
-        let result = MessageHandler { terms: self, gas, evm: PhantomData }.run(evm);
+        let result = MessageHandler { call_rules: self, gas, evm: PhantomData }.run(evm);
         // Clears the message's changes from the journal before the next one.
         drop(evm.take_changes());
         result.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))
@@ -250,16 +250,16 @@ pub(super) fn message(
     request: &CallRequest,
     chain_id: u64,
     place: &CallPlace,
-) -> Result<(TxEnv, NativeTerms), Failure> {
+) -> Result<(TxEnv, NativeCallRules), Failure> {
     check_prices(request)?;
-    let terms = NativeTerms::new(request, place);
+    let call_rules = NativeCallRules::new(request, place);
     let access_list = access_list(request.access_list.as_deref().unwrap_or_default());
     let tx_type = if access_list.0.is_empty() { TransactionType::Legacy } else { TransactionType::AccessList };
     let message = TxEnv {
         tx_type: tx_type as u8,
         caller: request.from.unwrap_or_default(),
         gas_limit: bounded_gas(request.gas.map(|gas| if gas == 0 { UNBOUNDED_GAS } else { gas }), place.gas_cap),
-        gas_price: terms.price(),
+        gas_price: call_rules.price(),
         kind: request.to.map_or(TxKind::Create, TxKind::Call),
         value: request.value.unwrap_or_default(),
         data: request.input.clone(),
@@ -267,7 +267,7 @@ pub(super) fn message(
         access_list,
         ..TxEnv::default()
     };
-    Ok((message, terms))
+    Ok((message, call_rules))
 }
 
 /// The hash of the unsigned transaction that corresponds to a message with an access list.
@@ -316,7 +316,7 @@ fn prices(request: &CallRequest, base_fee: Option<u64>) -> (U256, U256, U256) {
 }
 
 struct MessageHandler<'a, 'e> {
-    terms: &'a NativeTerms,
+    call_rules: &'a NativeCallRules,
     gas: InitialAndFloorGas,
     evm: PhantomData<AnyEvm<'e>>,
 }
@@ -326,7 +326,7 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
     type Error = EvmFailure;
     type HaltReason = HaltReason;
 
-    // `NativeTerms::admit` has made all checks.
+    // `NativeCallRules::admit` has made all checks.
     fn validate_env(&self, _evm: &mut Self::Evm) -> Result<(), EvmFailure> {
         Ok(())
     }
@@ -343,7 +343,7 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
         let context = evm.context();
         let (_, message, _, journal, ..) = context.all_mut();
         // At most 256 bits: an account with a larger balance is charged by the handler of the chain's transactions.
-        let balance = saturated(self.terms.balance_while_running(message.gas_limit));
+        let balance = saturated(self.call_rules.balance_while_running(message.gas_limit));
         let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
         sender.set_balance(balance);
         if message.kind.is_call() {
@@ -353,7 +353,7 @@ impl<'e> Handler for MessageHandler<'_, 'e> {
         if could_overflow_u256(value, 0) || context.db_mut().whole_balances_mut().is_some() {
             context.db_mut().track_whole_balances().set_whole(sender, widen(balance));
         }
-        let price = Some(self.terms.price).filter(|price| *price > U256::from(u128::MAX));
+        let price = Some(self.call_rules.price).filter(|price| *price > U256::from(u128::MAX));
         if price.is_some() || context.db_mut().whole_balances_mut().is_some() {
             context.db_mut().track_whole_balances().set_price(price);
         }
@@ -380,7 +380,7 @@ mod tests {
     // `docs/spec/upgrades.md` 7.4.
     #[test]
     fn a_call_has_a_floor_from_prague_on() {
-        let terms = |is_prague| NativeTerms {
+        let call_rules = |is_prague| NativeCallRules {
             price: U256::ZERO,
             fee_cap: U256::ZERO,
             tip_cap: U256::ZERO,
@@ -391,12 +391,12 @@ mod tests {
         };
         let message = |gas_limit| TxEnv { gas_limit, data: Bytes::from_static(&[0; 100]), ..TxEnv::default() };
 
-        let before = terms(false).admit(&message(21_999)).unwrap();
+        let before = call_rules(false).admit(&message(21_999)).unwrap();
         assert_eq!((before.initial_regular_gas, before.floor_gas), (21_400, 0));
-        let refused = terms(true).admit(&message(21_999));
+        let refused = call_rules(true).admit(&message(21_999));
         let lacking = InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor: 22_000, gas_limit: 21_999 };
         assert!(matches!(refused, Err(RunFailure::Message(reason)) if reason == lacking));
-        let after = terms(true).admit(&message(22_000)).unwrap();
+        let after = call_rules(true).admit(&message(22_000)).unwrap();
         assert_eq!((after.initial_regular_gas, after.floor_gas), (21_400, 22_000));
     }
 
@@ -409,7 +409,7 @@ mod tests {
         assert!(cost > widen(U256::MAX));
         let outcome = |balance| {
             let payer = Payer::Account(balance);
-            let terms = NativeTerms {
+            let call_rules = NativeCallRules {
                 price,
                 fee_cap: price,
                 tip_cap: price,
@@ -418,8 +418,8 @@ mod tests {
                 is_prague: false,
                 payer,
             };
-            assert_eq!(terms.own_prices(), Some(OwnPrices { cap: price, effective: price }));
-            terms.admit(&message).map(drop)
+            assert_eq!(call_rules.own_prices(), Some(OwnPrices { cap: price, effective: price }));
+            call_rules.admit(&message).map(drop)
         };
 
         assert!(outcome(cost).is_ok());

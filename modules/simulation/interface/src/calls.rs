@@ -43,11 +43,11 @@ pub enum Payer {
 
 /// What a family decides about calls. The provided methods are Ethereum's.
 pub trait CallFamily {
-    /// Converts a call object for the EVM, and returns the terms under which it runs.
+    /// Converts a call object for the EVM, and returns the rules under which it runs.
     ///
     /// # Errors
     /// Contradictory or invalid members, with the texts of the family's clients.
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallTerms>), Failure>;
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure>;
 
     /// Applies state overrides, and returns the addresses of precompiled contracts.
     ///
@@ -103,8 +103,8 @@ pub struct ListFailure<'a> {
     pub chain_id: u64,
 }
 
-/// The terms under which one message runs. The provided methods are Ethereum's.
-pub trait CallTerms: Send + Sync {
+/// The rules under which one message runs. The provided methods are Ethereum's.
+pub trait CallRules: Send + Sync {
     /// Changes the payer.
     fn pay_by(&mut self, _payer: Payer) {}
 
@@ -113,7 +113,7 @@ pub trait CallTerms: Send + Sync {
         None
     }
 
-    /// Makes the checks of these terms that precede the EVM's own.
+    /// Makes the checks of these rules that precede the EVM's own.
     ///
     /// # Errors
     /// The reason why it may not run.

@@ -1,7 +1,7 @@
 //! The interface that a family of chains implements for calls, simulated blocks, suggested fees and traces.
 //!
 //! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]), the
-//! terms of a call ([`CallTerms`]), the runs of an estimate ([`Trials`]), why a run has no result ([`RunFailure`]), and
+//! rules of a call ([`CallRules`]), the runs of an estimate ([`Trials`]), why a run has no result ([`RunFailure`]), and
 //! the members and texts that families have in common. The steps of a call, a simulation or a trace are the same for
 //! every family: `tenon-simulation` has them, and Ethereum's family. `modules/native/simulation` is that of native chains.
 //! A family is chosen once for a chain, like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides
@@ -13,15 +13,15 @@
 #![forbid(unsafe_code)]
 
 mod calls;
-mod conventions;
+mod client_behaviour;
 mod error_texts;
 mod failures;
 mod members;
 mod traces;
 mod trials;
 
-pub use calls::{CallFamily, CallPlace, CallTerms, ListFailure, Payer};
-pub use conventions::{Conventions, SimulatedBlockFamily};
+pub use calls::{CallFamily, CallPlace, CallRules, ListFailure, Payer};
+pub use client_behaviour::{ClientBehaviour, SimulatedBlockFamily};
 pub use error_texts::{halt_text, invalid_transaction_text, revert_failure};
 pub use failures::{CallEnd, RunFailure};
 pub use members::{UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, io, os::unix::net::UnixStream, rc::Rc};
 
-use tenon_sandbox::{Gap, Stage};
+use tenon_sandbox::{MissingProtection, Stage};
 
 use crate::{
     engine,
@@ -32,9 +32,9 @@ fn close(opening: &Opening) -> Option<String> {
         return Some(format!("its limits cannot be set: {error}"));
     }
     let required = |gap| match gap {
-        Gap::Required(reason) => Some(reason),
+        MissingProtection::Required(reason) => Some(reason),
         // The seccomp filter forbids the same.
-        Gap::Newer(_) => None,
+        MissingProtection::Newer(_) => None,
     };
     let files = tenon_sandbox::close_files(None).and_then(required);
     let calls = tenon_sandbox::close_system_calls(Stage::Serving).and_then(required);

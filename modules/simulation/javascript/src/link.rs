@@ -24,12 +24,12 @@ pub(crate) struct Link {
     /// Maximum size of a received message in bytes.
     max: usize,
     /// Maximum time of one wait for a message; after that the receiver checks its caller.
-    look: Option<Duration>,
+    check_interval: Option<Duration>,
 }
 
 impl Link {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self { socket, arrived: Vec::new(), max: MAX_MESSAGE, look: None }
+        Self { socket, arrived: Vec::new(), max: MAX_MESSAGE, check_interval: None }
     }
 
     /// Sets the maximum size of received messages.
@@ -39,8 +39,8 @@ impl Link {
 
     /// Makes [`Link::receive`] return `ErrorKind::WouldBlock` after this interval, even while bytes of a message keep
     /// arriving.
-    pub(crate) fn look_every(&mut self, interval: Duration) -> io::Result<()> {
-        self.look = Some(interval);
+    pub(crate) fn set_check_interval(&mut self, interval: Duration) -> io::Result<()> {
+        self.check_interval = Some(interval);
         self.socket.set_read_timeout(Some(interval))
     }
 
@@ -69,7 +69,7 @@ impl Link {
                 self.arrived.shrink_to(KEPT);
                 return message.map_err(|error| io::Error::new(ErrorKind::InvalidData, error));
             }
-            if self.look.is_some_and(|look| begun.elapsed() >= look) {
+            if self.check_interval.is_some_and(|check_interval| begun.elapsed() >= check_interval) {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let before = self.arrived.len();
@@ -125,7 +125,7 @@ mod tests {
     fn a_message_that_drips_in_does_not_keep_its_receiver_from_looking() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut receiver = Link::new(far);
-        receiver.look_every(Duration::from_millis(5)).unwrap();
+        receiver.set_check_interval(Duration::from_millis(5)).unwrap();
         near.write_all(&[255, 0, 0, 0]).unwrap();
         let stopped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let dripping = std::thread::spawn({

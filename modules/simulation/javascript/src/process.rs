@@ -149,7 +149,7 @@ impl Process {
         };
         let mut link = Link::new(socket);
         link.limit(host.options.memory);
-        link.look_every(CHECK_PERIOD).map_err(failed)?;
+        link.set_check_interval(CHECK_PERIOD).map_err(failed)?;
         Ok(Self { link, child, _permit: permit })
     }
 }

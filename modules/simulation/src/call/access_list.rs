@@ -44,13 +44,13 @@ impl Calls {
         let mut environment =
             prepare(self, header, &mut state, &request.request, &request.state_overrides, &overrides)?;
         let payer = self.family.access_list_payer(request.request.to, &mut state).map_err(Failure::from)?;
-        environment.terms.pay_by(payer);
+        environment.call_rules.pay_by(payer);
         let mut evm = environment.evm(state, interrupt, AccessListInspector::default());
         let mut message = environment.transaction.clone();
         if is_attempt && message.gas_limit > MAX_ATTEMPTED_GAS {
             return Err(CallEnd::GaveUp);
         }
-        message.access_list = environment.terms.first_access_list(&message);
+        message.access_list = environment.call_rules.first_access_list(&message);
         for _ in 0..MAX_ROUNDS {
             let given = message.access_list.clone();
             evm.inspector = AccessListInspector::new(given.clone());
@@ -58,7 +58,7 @@ impl Calls {
                 .inspect(&mut evm, message.clone())
                 .map_err(|failure| self.message_failure(failure, &environment, &request.request, &message))?;
             let mut found = evm.inspector.access_list();
-            environment.terms.complete_access_list(&given, &mut found);
+            environment.call_rules.complete_access_list(&given, &mut found);
             if is_attempt && !result.is_success() {
                 // The failure's text may need a second run, for which an attempt may not have enough time.
                 return Err(CallEnd::GaveUp);
@@ -66,7 +66,7 @@ impl Calls {
             if is_same(&found, &given) {
                 return Ok(reply(&found, &result, &environment, message, evm));
             }
-            environment.terms.set_access_list(&mut message, found);
+            environment.call_rules.set_access_list(&mut message, found);
         }
         Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")).into())
     }
@@ -81,7 +81,7 @@ impl Calls {
     ) -> Failure {
         let (block, chain_id) = (&environment.block, self.executor.spec().chain_id);
         let place = ListFailure { request, message, block, chain_id };
-        let worded = environment.terms.access_list_failure(failure, &place);
+        let worded = environment.call_rules.access_list_failure(failure, &place);
         worded.unwrap_or_else(|failure| environment.failure_of(failure, message.gas_limit, self.limits.call_timeout))
     }
 }

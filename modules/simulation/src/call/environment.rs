@@ -16,7 +16,7 @@ use tenon_execution_interface::{
     BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, access_list, authorizations,
     build_evm, price,
 };
-use tenon_simulation_interface::{CallPlace, CallTerms, bounded_gas, check_prices};
+use tenon_simulation_interface::{CallPlace, CallRules, bounded_gas, check_prices};
 
 use super::{Calls, apply_block_overrides};
 
@@ -26,8 +26,8 @@ pub(crate) struct CallEnvironment {
     pub(crate) block: BlockEnv,
     pub(crate) transaction: TxEnv,
     pub(crate) precompiles: MovedPrecompiles,
-    /// The terms under which the message runs.
-    pub(crate) terms: Box<dyn CallTerms>,
+    /// The rules under which the message runs.
+    pub(crate) call_rules: Box<dyn CallRules>,
     /// Chain data that precompiled contracts of the chain's family read.
     records: Option<Arc<dyn ContractRecords>>,
 }
@@ -70,10 +70,11 @@ pub(crate) fn prepare(
     apply_block_overrides(block_overrides, &mut block);
     let precompiles = family.override_accounts(account_overrides, rules.precompiles, state)?;
     let (base_fee, gas_cap) = (header.header().base_fee_per_gas, calls.limits.call_gas_cap);
-    let (transaction, terms) = family.message(request, &CallPlace { base_fee, spec_id: rules.spec_id(), gas_cap })?;
+    let (transaction, call_rules) =
+        family.message(request, &CallPlace { base_fee, spec_id: rules.spec_id(), gas_cap })?;
     waive_fees_of_free_calls(&transaction, &mut block);
     let records = family.records(&calls.chain, &calls.engine, header, pretended.number);
-    Ok(CallEnvironment { rules, block, transaction, precompiles, terms, records })
+    Ok(CallEnvironment { rules, block, transaction, precompiles, call_rules, records })
 }
 
 /// The header that determines the fork. With an overridden height or time the fork may be another one, whose header

@@ -16,7 +16,7 @@ use tenon_execution_interface::BlockContext;
 
 use crate::{
     instructions::{StackBounds, instruction_name},
-    trace::KeptStep,
+    trace::StepSnapshot,
 };
 
 /// The last instruction of a message's outermost frame.
@@ -72,7 +72,7 @@ pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
 #[derive(Default)]
 pub(crate) struct LastStep {
     depth: usize,
-    step: Option<KeptStep>,
+    step: Option<StepSnapshot>,
     text: Option<String>,
     /// Whether the frame has ended.
     has_returned: bool,
@@ -94,7 +94,7 @@ impl Inspector<BlockContext, EthInterpreter> for LastStep {
     fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
         if self.depth == 1 {
             // Without it the reason determines the text.
-            self.step = KeptStep::next(interpreter, context).ok();
+            self.step = StepSnapshot::next(interpreter, context).ok();
         }
     }
 

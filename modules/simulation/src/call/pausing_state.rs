@@ -15,7 +15,7 @@ pub(super) struct PausingState {
 
 impl PausingState {
     fn state(&self) -> &dyn StateReader {
-        self.caller.give_way_if_contended();
+        self.caller.yield_turn_if_contended();
         &*self.state
     }
 }

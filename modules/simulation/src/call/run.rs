@@ -46,7 +46,7 @@ impl CallEnvironment {
     /// # Errors
     /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
-        self.terms.run(&mut AnyEvm::plain(evm), message)
+        self.call_rules.run(&mut AnyEvm::plain(evm), message)
     }
 
     /// Like [`CallEnvironment::run`], with the EVM's inspector.
@@ -58,7 +58,7 @@ impl CallEnvironment {
         evm: &mut BlockEvm<I>,
         message: TxEnv,
     ) -> Result<ExecutionResult, RunFailure> {
-        AnyEvm::with_inspected(evm, |evm| self.terms.run(evm, message))
+        AnyEvm::with_inspected(evm, |evm| self.call_rules.run(evm, message))
     }
 
     /// The output of a finished run.
@@ -73,7 +73,7 @@ impl CallEnvironment {
     ) -> Result<Bytes, Failure> {
         match result {
             ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-            ExecutionResult::Revert { output, .. } => Err(self.terms.revert_failure(&output)),
+            ExecutionResult::Revert { output, .. } => Err(self.call_rules.revert_failure(&output)),
             ExecutionResult::Halt { reason, .. } => Err(Failure::server(self.halt_text(&reason, message, evm))),
         }
     }

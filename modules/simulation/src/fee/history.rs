@@ -48,7 +48,8 @@ impl Fees {
         let GetFeeHistory { block_count, newest, ref percentiles } = *request;
         check_percentiles(percentiles)?;
         // Without a pending block the head is used.
-        let is_one_less = self.family.conventions().history_lacks_pending && newest == BlockId::Tag(BlockTag::Pending);
+        let is_one_less =
+            self.family.client_behaviour().history_lacks_pending && newest == BlockId::Tag(BlockTag::Pending);
         let newest = self.newest(newest)?;
         let count = block_count
             .saturating_sub(u64::from(is_one_less))
@@ -113,7 +114,7 @@ impl Fees {
         tips.sort_unstable();
         sum_gas(&mut tips);
         let tips: Arc<[WeightedTip]> = tips.into();
-        self.tips.keep_weighted(hash, Arc::clone(&tips));
+        self.tips.cache_weighted(hash, Arc::clone(&tips));
         Ok(tips)
     }
 

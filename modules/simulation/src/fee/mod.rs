@@ -36,7 +36,7 @@ impl Fees {
         chain: Arc<dyn ChainReader>,
         limits: CallLimits,
     ) -> Self {
-        let suggestion = Arc::new(Mutex::new(Suggestion::initial(family.conventions().initial_tip)));
+        let suggestion = Arc::new(Mutex::new(Suggestion::initial(family.client_behaviour().initial_tip)));
         Self { spec, family, chain, limits, suggestion, tips: Arc::default() }
     }
 

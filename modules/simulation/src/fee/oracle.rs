@@ -65,7 +65,7 @@ impl Fees {
         if last.head == head.header.hash() {
             return Ok(last.tip);
         }
-        let without_samples = last.tip / U256::from(self.family.conventions().idle_tip_divisor);
+        let without_samples = last.tip / U256::from(self.family.client_behaviour().idle_tip_divisor);
         let mut samples = self.samples(head.header.number, without_samples)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
@@ -87,7 +87,7 @@ impl Fees {
             return Ok(known);
         }
         let tips: Arc<[U256]> = lowest_tips(&*self.block(number, hash)?).into();
-        self.tips.keep_lowest(hash, Arc::clone(&tips));
+        self.tips.cache_lowest(hash, Arc::clone(&tips));
         Ok(tips)
     }
 

@@ -38,7 +38,7 @@ impl TipCache {
         self.lowest.lock().get(&block).cloned()
     }
 
-    pub(super) fn keep_lowest(&self, block: B256, tips: Arc<[U256]>) {
+    pub(super) fn cache_lowest(&self, block: B256, tips: Arc<[U256]>) {
         let mut lowest = self.lowest.lock();
         lowest.put(block, tips);
         while lowest.len() > MAX_LOWEST {
@@ -50,7 +50,7 @@ impl TipCache {
         self.weighted.lock().blocks.get(&block).cloned()
     }
 
-    pub(super) fn keep_weighted(&self, block: B256, tips: Arc<[WeightedTip]>) {
+    pub(super) fn cache_weighted(&self, block: B256, tips: Arc<[WeightedTip]>) {
         // A block without transactions takes an entry too.
         let size = |tips: &[WeightedTip]| tips.len() + 2;
         let mut weighted = self.weighted.lock();
@@ -75,15 +75,15 @@ mod tests {
         let block = |number: u64| B256::from(U256::from(number));
         let tips = |count: usize| vec![(U256::ZERO, 0); count].into();
 
-        cache.keep_weighted(block(0), tips(MAX_TRANSACTIONS / 2));
-        cache.keep_weighted(block(0), tips(MAX_TRANSACTIONS / 2));
-        cache.keep_weighted(block(1), tips(MAX_TRANSACTIONS / 3));
+        cache.cache_weighted(block(0), tips(MAX_TRANSACTIONS / 2));
+        cache.cache_weighted(block(0), tips(MAX_TRANSACTIONS / 2));
+        cache.cache_weighted(block(1), tips(MAX_TRANSACTIONS / 3));
         assert!(cache.weighted(block(0)).is_some(), "it was not counted twice");
-        cache.keep_weighted(block(2), tips(MAX_TRANSACTIONS / 3));
+        cache.cache_weighted(block(2), tips(MAX_TRANSACTIONS / 3));
         assert_eq!([0, 1, 2].map(|number| cache.weighted(block(number)).is_some()), [true, false, true]);
 
         for number in 0..=MAX_LOWEST as u64 {
-            cache.keep_lowest(block(number), Arc::new([]));
+            cache.cache_lowest(block(number), Arc::new([]));
         }
         assert_eq!([0, 1].map(|number| cache.lowest(block(number)).is_some()), [false, true]);
     }

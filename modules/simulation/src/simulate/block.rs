@@ -163,7 +163,7 @@ impl Simulation<'_> {
 
     /// The rewards of the block.
     fn rewards(&self, draft: &Block) -> Result<BlockRewards, Failure> {
-        if !self.calls.family.conventions().pays_simulated_blocks {
+        if !self.calls.family.client_behaviour().pays_simulated_blocks {
             return Ok(BlockRewards::default());
         }
         let rewards = self.calls.engine.rewards(draft, &*self.calls.chain);

@@ -186,8 +186,8 @@ impl<'a> EthereumTracing<'a> {
         let result = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
                 let nodes = recorded.traces().nodes();
-                let may_go_on = |length, capacity| self.may_go_on(length, capacity);
-                TraceResult::StructLog(struct_log(nodes, options, &outcome.result, may_go_on)?)
+                let check_limits = |length, capacity| self.check_limits(length, capacity);
+                TraceResult::StructLog(struct_log(nodes, options, &outcome.result, check_limits)?)
             }
             other => {
                 // The result contains a copy of the recording, or shares it.
@@ -214,7 +214,7 @@ impl<'a> EthereumTracing<'a> {
     }
 
     /// The same for the growing records of a struct log.
-    fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
+    fn check_limits(&self, length: usize, capacity: usize) -> Result<(), Failure> {
         self.replay.ensure_awaited()?;
         check_size(length, &self.replay.calls.limits)?;
         self.hold(growing_bytes(length, capacity))

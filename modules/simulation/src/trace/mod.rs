@@ -21,7 +21,7 @@ mod struct_log;
 mod witness;
 
 pub(crate) use recording::{RecordingMemory, TraceShare};
-pub(crate) use reference::KeptStep;
+pub(crate) use reference::StepSnapshot;
 
 use inspector::TraceInspector;
 use options::EthereumOptions;

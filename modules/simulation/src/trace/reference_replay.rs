@@ -158,8 +158,8 @@ impl TraceDialect for ReferenceTracing<'_> {
         // The reference checks the tracer's options before the message.
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
         let watch = self.watch(&environment.precompiles, place)?;
-        environment.terms.pay_by(Payer::Account(balance));
-        environment.terms.check(&message).map_err(|failure| match failure {
+        environment.call_rules.pay_by(Payer::Account(balance));
+        environment.call_rules.check(&message).map_err(|failure| match failure {
             RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
             RunFailure::Message(invalid) => {
                 let text = self.refusal_text(&invalid, &message, &environment.block);
@@ -169,7 +169,7 @@ impl TraceDialect for ReferenceTracing<'_> {
         })?;
         let idle = TraceInspector::idle(&self.replay.memory);
         let mut evm = environment.evm(state, self.replay.interrupt(None), idle);
-        let fees = Fees { own: environment.terms.own_prices(), ..Fees::BURNED };
+        let fees = Fees { own: environment.call_rules.own_prices(), ..Fees::BURNED };
         self.trace(&mut evm, message, &fees, watch).map_err(NoOutcome::into_failure)?.answer
     }
 }
@@ -214,7 +214,7 @@ impl<'a> ReferenceTracing<'a> {
             Err(NoOutcome::Other(failure)) => (Err(failure), self.run_message(execution.evm_mut(), env, &fees)?),
         };
         if !is_skipped {
-            execution.keep_message(outcome).map_err(|StateError(error)| error)?;
+            execution.apply_message(outcome).map_err(|StateError(error)| error)?;
         }
         Ok(answer)
     }

@@ -21,15 +21,15 @@ const STEPS_PER_CHECK: usize = 1024;
 /// The slots of each contract accessed so far in the trace.
 type Slots = HashMap<Address, BTreeMap<U256, U256>>;
 
-/// A struct logger's result. `may_go_on` is called at intervals, with length and capacity of the records so far.
+/// A struct logger's result. `check_limits` is called at intervals, with length and capacity of the records so far.
 ///
 /// # Errors
-/// Those of `may_go_on`.
+/// Those of `check_limits`.
 pub(super) fn struct_log(
     nodes: &[CallTraceNode],
     options: &GethDefaultTracingOptions,
     result: &ExecutionResult,
-    may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
+    check_limits: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<StructLog, Failure> {
     let (mut recorder, mut slots) = (StepRecorder::default(), Slots::new());
     let mut opcodes = [false; 256];
@@ -37,7 +37,7 @@ pub(super) fn struct_log(
         opcodes[usize::from(step.op.get())] = true;
         record_step(&mut recorder, options, node, step, &mut slots);
         if index % STEPS_PER_CHECK == STEPS_PER_CHECK - 1 {
-            may_go_on(recorder.len(), recorder.capacity())?;
+            check_limits(recorder.len(), recorder.capacity())?;
         }
     }
     let used = (0..=u8::MAX).filter(|opcode| opcodes[usize::from(*opcode)]);

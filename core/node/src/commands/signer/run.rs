@@ -18,7 +18,7 @@ use tenon_device_transport::webusb::NativeUsb;
 use tenon_device_transport::{HidTransport, Transport, UdpTransport, WebUsbTransport};
 use tenon_device_wallets::DeviceWallets;
 use tenon_ipc::{RpcService, Servers, SocketSettings};
-use tenon_sandbox::{Gap, Kept, confine};
+use tenon_sandbox::{MissingProtection, ServiceRights, confine};
 use tenon_signing_service::{
     ApproverSocket, ClientSocket, HttpFrontEnd, Named, Page, Program, ProgramHelper, Service, ServiceError, Settings,
     max_connections,
@@ -188,7 +188,7 @@ struct Listeners {
 async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Bytes) -> Result<(), Stop> {
     let mut signals = Signals::new()?;
     let listeners = open(settings, &service).await?;
-    give_up(settings)?;
+    drop_rights(settings)?;
     #[cfg(debug_assertions)]
     super::intrusion::try_if_ordered(settings);
     let Keys { directory, devices, transports } = keys;
@@ -262,21 +262,21 @@ fn open_socket<S: RpcService>(
 }
 
 /// Gives up the rights that the service does not need. Must run before any other thread starts.
-fn give_up(settings: &Settings) -> Result<(), Stop> {
+fn drop_rights(settings: &Settings) -> Result<(), Stop> {
     if !settings.confined {
         tracing::warn!("`confined = false`: the service keeps all rights of its user");
         return Ok(());
     }
     let folder = settings.policy.parent().map(Path::to_path_buf);
-    let kept = Kept {
+    let rights = ServiceRights {
         read: folder.into_iter().chain(settings.keystore.clone()).collect(),
         write: vec![settings.log.clone()],
         devices: settings.devices,
     };
-    for gap in confine(&kept) {
+    for gap in confine(&rights) {
         match gap {
-            Gap::Newer(words) => tracing::info!("{words}"),
-            Gap::Required(words) => {
+            MissingProtection::Newer(words) => tracing::info!("{words}"),
+            MissingProtection::Required(words) => {
                 return Err(Stop::Failure(format!(
                     "the service can't be confined: {words}; `confined = false` in the settings turns confinement off"
                 )));

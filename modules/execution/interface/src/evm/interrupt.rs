@@ -92,7 +92,7 @@ impl Interrupt {
             return CountdownResult::NotYet;
         }
         armed.countdown = armed.stride;
-        armed.caller.give_way(Instant::now());
+        armed.caller.yield_turn(Instant::now());
         if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::GoOn }
     }
 

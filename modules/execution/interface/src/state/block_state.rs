@@ -153,7 +153,7 @@ impl BlockState {
     }
 
     /// Writes an engine's record: nonce and slots. The account keeps its balance, and is not empty afterwards.
-    pub fn keep_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
+    pub fn write_record(&mut self, record: &AccountRecord) -> Result<(), StoreError> {
         self.update(record.account, |info| info.nonce = record.nonce)?;
         for (slot, value) in &record.slots {
             self.write_slot(record.account, (*slot).into(), *value)?;

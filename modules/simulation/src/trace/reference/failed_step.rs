@@ -37,7 +37,7 @@ const COLD_ACCOUNT: u64 = 2_500;
 const COLD_SLOT: u64 = 2_100;
 
 /// Data of a step for explaining a failure: its operands are gone by then.
-pub(crate) struct KeptStep {
+pub(crate) struct StepSnapshot {
     pub(super) opcode: u8,
     pub(super) gas: u64,
     pub(super) stack_length: usize,
@@ -53,12 +53,12 @@ pub(crate) struct KeptStep {
     makes_account: bool,
 }
 
-impl KeptStep {
+impl StepSnapshot {
     /// Collects the data.
     ///
     /// # Errors
     /// The database failed.
-    pub(super) fn keep(step: &Step<'_>, context: &mut BlockContext) -> Result<Self, StateError> {
+    pub(super) fn capture(step: &Step<'_>, context: &mut BlockContext) -> Result<Self, StateError> {
         Self::gather(step.opcode, step.gas, step.stack, step.memory.len(), step.contract, context)
     }
 

@@ -21,7 +21,7 @@ mod struct_logger;
 mod tracer;
 mod watch;
 
-pub(crate) use failed_step::KeptStep;
+pub(crate) use failed_step::StepSnapshot;
 pub(super) use options::watch_of;
 pub(super) use script::ScriptRun;
 pub(super) use tracer::TracerFailure;

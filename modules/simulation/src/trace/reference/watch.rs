@@ -21,7 +21,7 @@ use tenon_javascript::Script;
 
 use super::{
     accounts::{Accounts, Layered},
-    failed_step::KeptStep,
+    failed_step::StepSnapshot,
     script::{ScriptRun, ScriptTracer},
     tracer::{FrameEnd, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
@@ -34,7 +34,7 @@ pub(in crate::trace) struct Watch {
     /// Open frames, newest last.
     frames: Vec<OpenFrame>,
     /// The current instruction.
-    step: Option<KeptStep>,
+    step: Option<StepSnapshot>,
     /// Wei that SELFDESTRUCT is about to move, and the receiver.
     destruction: Option<(Address, WholeBalance)>,
     /// Why the newest instruction failed; its frame ends next.
@@ -186,7 +186,7 @@ impl Watch {
             refund,
             ahead: None,
         };
-        let kept = KeptStep::keep(&step, context)?;
+        let kept = StepSnapshot::capture(&step, context)?;
         if matches!(step.opcode, SSTORE | SELFDESTRUCT) && self.tracer.looks_at_state() {
             step.ahead = Some(kept.ahead(context)?);
         }
@@ -236,7 +236,7 @@ impl Watch {
 
     fn failed_step(
         &mut self,
-        step: &KeptStep,
+        step: &StepSnapshot,
         result: InstructionResult,
         context: &mut BlockContext,
     ) -> Result<(), StateError> {

@@ -53,7 +53,7 @@ fn a_record_is_kept_beside_a_balance() {
     state.track_empty_accounts(true);
     state.credit(RECORD, U256::from(7), true).unwrap();
 
-    state.keep_record(&record).unwrap();
+    state.write_record(&record).unwrap();
 
     let changes = state.changes();
     let [change] = &changes[..] else { panic!("{changes:?}") };

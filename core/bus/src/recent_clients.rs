@@ -15,7 +15,7 @@ use crate::ClientId;
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// The clients of this process.
-static CLIENTS: LazyLock<ClientsHeard> = LazyLock::new(ClientsHeard::new);
+static CLIENTS: LazyLock<RecentClients> = LazyLock::new(RecentClients::new);
 
 /// Notes a message of a client.
 pub(crate) fn note(client: ClientId) {
@@ -29,7 +29,7 @@ pub(crate) fn are_several(now: Instant) -> bool {
     CLIENTS.are_several(now)
 }
 
-struct ClientsHeard {
+struct RecentClients {
     epoch: Instant,
     /// The client of the latest message; 0 before the first.
     last: AtomicU64,
@@ -38,7 +38,7 @@ struct ClientsHeard {
     changed: AtomicU64,
 }
 
-impl ClientsHeard {
+impl RecentClients {
     fn new() -> Self {
         Self { epoch: Instant::now(), last: AtomicU64::new(0), changed: AtomicU64::new(0) }
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn one_client_is_never_several_and_two_are_for_a_second() {
-        let (clients, begin) = (ClientsHeard::new(), Instant::now());
+        let (clients, begin) = (RecentClients::new(), Instant::now());
         let (one, other) = (ClientId::of_process(1), ClientId::of_process(2));
         let after = |millis| begin + Duration::from_millis(millis);
 

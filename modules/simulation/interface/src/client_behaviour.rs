@@ -1,4 +1,4 @@
-//! Conventions of a family's clients beyond its rules: which fees they suggest, and what a simulated block looks like.
+//! Behaviour of a family's clients beyond its rules: which fees they suggest, and what a simulated block looks like.
 
 use alloy_primitives::{Address, U256};
 use revm::context::BlockEnv;
@@ -8,9 +8,9 @@ use tenon_api::{
 };
 use tenon_execution_interface::Fees;
 
-/// Conventions that are the same for every block.
+/// Behaviour that is the same for every block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conventions {
+pub struct ClientBehaviour {
     /// The suggested tip before any block was sampled, wei.
     pub initial_tip: U256,
     /// The value of a block without samples is the last suggested tip divided by this. With a divisor above one, the
@@ -26,7 +26,7 @@ pub struct Conventions {
 /// header items of its own.
 pub trait SimulatedBlockFamily {
     /// The choices that are the same for every block.
-    fn conventions(&self) -> &'static Conventions;
+    fn client_behaviour(&self) -> &'static ClientBehaviour;
 
     /// Adds the items that the fork requires to the header of a simulated block. Its base fee is already set.
     fn complete_simulated(&self, header: &mut Header, parent: &SealedHeader, wanted: &BlockToSimulate);
