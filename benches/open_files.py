@@ -68,7 +68,7 @@ def count(looks):
     return {"open": {kind: min(one[kind] for one in counts) for kind in kinds}, "deleted": sorted(set.intersection(*deleted))}
 
 
-def judge(samples):
+def evaluate(samples):
     """Rows with a value, its limit and whether it is kept. A sample has `seconds`, `open` by class, `deleted`
     (identifiers of the deleted tables), and `tables` (how many the database reports)."""
     half = len(samples) // 2

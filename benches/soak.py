@@ -134,14 +134,14 @@ def climbed(samples, key):
 
 def report(samples):
     """A summary of the run; whether everything was flat after the warm-up."""
-    judged = samples[len(samples) // 3 :]
+    evaluated = samples[len(samples) // 3 :]
     answers = sum(sample["answers"] for sample in samples)
     print(f"\nsoak: {samples[-1]['seconds']:,.0f} s, {samples[-1]['blocks']:,} blocks, {answers:,} answers; the first third is warm-up")
     print("\n| | start | mean after the warm-up | maximum | rise after the warm-up | limit | |")
     print("|---|--:|--:|--:|--:|--:|---|")
     is_flat = True
     for key, (name, part, least) in FLAT.items():
-        mean, climb = climbed(judged, key)
+        mean, climb = climbed(evaluated, key)
         bound = max(part * mean, least)
         is_flat &= climb <= bound
         largest = max(sample[key] for sample in samples)
@@ -149,10 +149,10 @@ def report(samples):
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | {bound:.1f} | {verdict} |")
     shown = {"files": "open files", "tables": "tables of the database", **{name: f"{name}, MB" for name in PARTS}}
     for key, name in shown.items():
-        mean, climb = climbed(judged, key)
+        mean, climb = climbed(evaluated, key)
         largest = max(sample[key] for sample in samples)
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
-    rows = open_files.judge(judged)
+    rows = open_files.evaluate(evaluated)
     print("\n| After the warm-up | found | limit | maximum | |")
     print("|---|--:|--:|--:|---|")
     for row in rows:

@@ -42,15 +42,15 @@ pub(crate) trait Activity: Send + Sync {
 /// Counts reads of a connection on which both sides may send at any time, to tell whether it is used.
 pub(crate) struct CountedReader<'a, R, F> {
     pub(crate) reader: R,
-    pub(crate) hears: &'a F,
+    pub(crate) on_read: &'a F,
 }
 
 impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for CountedReader<'_, R, F> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { reader, hears } = self.get_mut();
+        let Self { reader, on_read } = self.get_mut();
         let read = Pin::new(reader).poll_read(context, buffer);
         if read.is_ready() {
-            hears();
+            on_read();
         }
         read
     }
@@ -61,7 +61,7 @@ impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for CountedReader<'_, R, F> {
 pub(crate) struct Reads(AtomicU32);
 
 impl Reads {
-    pub(crate) fn hear(&self) {
+    pub(crate) fn count_read(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -120,7 +120,7 @@ impl Connections {
     }
 
     /// Removes the connections that have ended.
-    pub(crate) fn reap(&mut self) {
+    pub(crate) fn remove_ended(&mut self) {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));
         }
@@ -132,7 +132,7 @@ impl Connections {
 
     /// Makes a place for a connection from an address. There are at most `max` places.
     pub(crate) fn admit(&mut self, address: ClientId, max: usize) -> Admission {
-        self.reap();
+        self.remove_ended();
         if self.open.len() < max {
             return Admission::Free;
         }

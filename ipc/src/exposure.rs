@@ -54,12 +54,12 @@ pub(crate) struct Admission {
 
 /// A port's exposure and token check. Replaced as a whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Gatekeeper {
+pub(crate) struct AccessControl {
     exposure: PortExposure,
     tokens: Option<TokenCheck>,
 }
 
-impl Gatekeeper {
+impl AccessControl {
     fn new(exposure: &PortExposure, tokens: Option<TokenCheck>) -> Self {
         Self { exposure: exposure.clone(), tokens }
     }
@@ -97,7 +97,7 @@ fn instant_of(seconds: u64) -> Option<Instant> {
 /// Access rules of HTTP on a port.
 #[derive(Debug)]
 pub(crate) struct HttpAccess {
-    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) access_control: AccessControl,
     pub(crate) cors: Option<Cors>,
     pub(crate) hosts: VirtualHosts,
 }
@@ -105,7 +105,7 @@ pub(crate) struct HttpAccess {
 impl HttpAccess {
     pub(crate) fn new(rules: &HttpRules, tokens: Option<TokenCheck>) -> Self {
         Self {
-            gatekeeper: Gatekeeper::new(&rules.exposure, tokens),
+            access_control: AccessControl::new(&rules.exposure, tokens),
             cors: Cors::new(&rules.cors_origins),
             hosts: VirtualHosts::new(&rules.virtual_hosts),
         }
@@ -115,13 +115,13 @@ impl HttpAccess {
 /// Access rules of WebSocket on a port.
 #[derive(Debug)]
 pub(crate) struct WebSocketAccess {
-    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) access_control: AccessControl,
     pub(crate) origins: OriginRules,
 }
 
 impl WebSocketAccess {
     pub(crate) fn new(rules: &WebSocketRules, tokens: Option<TokenCheck>) -> Self {
-        Self { gatekeeper: Gatekeeper::new(&rules.exposure, tokens), origins: OriginRules::new(&rules.origins) }
+        Self { access_control: AccessControl::new(&rules.exposure, tokens), origins: OriginRules::new(&rules.origins) }
     }
 }
 
@@ -144,7 +144,7 @@ impl ConnectionExposure {
     pub(crate) fn now(&self) -> Exposure {
         match self {
             Self::Fixed(exposure) => exposure.clone(),
-            Self::Port { access, has_token } => access.load().gatekeeper.exposure(*has_token).clone(),
+            Self::Port { access, has_token } => access.load().access_control.exposure(*has_token).clone(),
         }
     }
 
@@ -154,7 +154,7 @@ impl ConnectionExposure {
             Self::Fixed(_) => true,
             Self::Port { access, has_token } => {
                 let access = access.load();
-                let exposure = access.gatekeeper.exposure(*has_token);
+                let exposure = access.access_control.exposure(*has_token);
                 exposure.exposes(namespace) && !exposure.refuses(&format!("{namespace}_subscribe"))
             }
         }

@@ -84,7 +84,7 @@ pub fn token_secret(text: &str) -> Option<[u8; 32]> {
 
 /// A front-end's decisions about a request's headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct HeaderDecisions {
     /// The `Host` header.
     pub host: String,
     /// Whether that host is served.
@@ -98,7 +98,12 @@ pub struct Judgement {
 }
 
 /// Applies lists of hosts, of origins that may read, and of origins that may open a WebSocket to headers.
-pub fn judge_headers(lines: &[(&[u8], &[u8])], hosts: &[String], readers: &[String], origins: &[String]) -> Judgement {
+pub fn check_headers(
+    lines: &[(&[u8], &[u8])],
+    hosts: &[String],
+    readers: &[String],
+    origins: &[String],
+) -> HeaderDecisions {
     let mut headers = HeaderMap::new();
     for (name, value) in lines {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
@@ -119,7 +124,7 @@ pub fn judge_headers(lines: &[(&[u8], &[u8])], hosts: &[String], readers: &[Stri
         let accepted = handshake::accept(&request, &OriginRules::new(origins));
         accepted.map(|value| text(&value)).map_err(|status| status.as_u16())
     });
-    Judgement {
+    HeaderDecisions {
         is_host_served: VirtualHosts::new(hosts).allow(&host),
         host,
         readers: answer.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).map(text),

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     StartError,
     connections::{Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS, Reads},
-    duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more},
+    duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, wait_until_read_closed},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
     refusals::{Refusals, log_when_due},
@@ -196,9 +196,9 @@ async fn serve<S: RpcService>(
     reads: Arc<Reads>,
     _open: OpenConnection,
 ) {
-    let hears = || reads.hear();
-    let reader = CountedReader { reader: Half(&stream), hears: &hears };
-    let result = connection.run(reader, Half(&stream), || reads_no_more(&stream)).await;
+    let on_read = || reads.count_read();
+    let reader = CountedReader { reader: Half(&stream), on_read: &on_read };
+    let result = connection.run(reader, Half(&stream), || wait_until_read_closed(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");
     }

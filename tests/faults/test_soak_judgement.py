@@ -34,7 +34,7 @@ def series(change=lambda minute, sample: None, minutes=40):
 
 
 def failures(samples):
-    return [row["name"] for row in open_files.judge(samples) if not row["is_good"]]
+    return [row["name"] for row in open_files.evaluate(samples) if not row["is_good"]]
 
 
 def test_a_growing_database_is_not_a_leak():

@@ -229,12 +229,12 @@ impl Operator {
             Operation::Enable => self.bring_back(module, "admin_enableModule").await?,
             Operation::Load => self.bring_back(module, "admin_loadModule").await?,
             Operation::Disable => {
-                self.tally.may_be_away(module);
+                self.tally.mark_unavailable(module);
                 self.states[module] = State::Disabled;
                 summary(&self.ask("admin_disableModule", json!([name])).await?)
             }
             Operation::Unload => {
-                self.tally.may_be_away(module);
+                self.tally.mark_unavailable(module);
                 self.states[module] = State::Unloaded;
                 summary(&self.ask("admin_unloadModule", json!([name])).await?)
             }
@@ -252,14 +252,14 @@ impl Operator {
         };
         let report = self.ask(method, params).await?;
         self.states[module] = State::Enabled;
-        self.tally.is_back(module);
+        self.tally.mark_available(module);
         Ok(summary(&report))
     }
 
     /// Kills the process of a plugin, and waits until another one serves.
     async fn kill(&mut self, module: usize) -> Result<String, Error> {
         let Some(process) = self.process(module).await? else { return Ok("its process is not there just now".into()) };
-        self.tally.may_be_away(module);
+        self.tally.mark_unavailable(module);
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or("no process")?;
         kill_process(pid, Signal::KILL)?;
         self.wait_for_another(module, process).await
@@ -275,7 +275,7 @@ impl Operator {
         if panicked["error"]["message"] != "method handler crashed" {
             self.tally.wrong(module, format!("bad_panic gave {panicked}"));
         }
-        self.tally.may_be_away(module);
+        self.tally.mark_unavailable(module);
         let aborted = self.connection.ask("bad_abort", &json!([])).await?;
         let message = aborted["error"]["message"].as_str().unwrap_or_default();
         if !message.contains("its process has ended: signal 6, aborted") {
@@ -298,11 +298,11 @@ impl Operator {
             let info = self.ask("admin_moduleInfo", json!([name])).await?;
             if info["state"] == "failed" {
                 self.ask("admin_enableModule", json!([name])).await?;
-                self.tally.is_back(module);
+                self.tally.mark_available(module);
                 return Ok(format!("it had failed for good; enabled again after {:?}", rounded(begun.elapsed())));
             }
             if info["process"].as_u64().is_some_and(|process| process != before) {
-                self.tally.is_back(module);
+                self.tally.mark_available(module);
                 return Ok(format!("another process serves after {:?}", rounded(begun.elapsed())));
             }
             if begun.elapsed() > RESTART_TIMEOUT {

@@ -33,7 +33,7 @@ pub(crate) struct Tally {
     /// By module. Nothing awaits under the lock.
     answers: Mutex<[Answers; SUBJECTS.len()]>,
     /// By module: odd while it may be disabled. Changed by the operator only.
-    away: [AtomicU64; SUBJECTS.len()],
+    unavailable: [AtomicU64; SUBJECTS.len()],
     shown: Mutex<Vec<String>>,
     /// Numbers returned by the counter, and the number of successful calls.
     numbers: Mutex<BTreeMap<u64, u32>>,
@@ -43,8 +43,8 @@ pub(crate) struct Tally {
 }
 
 /// Time of a request.
-pub(crate) struct Moment {
-    away: u64,
+pub(crate) struct RequestState {
+    unavailable: u64,
     is_busy: bool,
 }
 
@@ -59,24 +59,27 @@ impl Tally {
     }
 
     /// Records that the module may be disabled from now on.
-    pub(crate) fn may_be_away(&self, module: usize) {
-        let before = self.away[module].load(Ordering::SeqCst);
-        self.away[module].store(before | 1, Ordering::SeqCst);
+    pub(crate) fn mark_unavailable(&self, module: usize) {
+        let before = self.unavailable[module].load(Ordering::SeqCst);
+        self.unavailable[module].store(before | 1, Ordering::SeqCst);
     }
 
     /// Records that the module serves again: later requests must succeed.
-    pub(crate) fn is_back(&self, module: usize) {
-        let before = self.away[module].load(Ordering::SeqCst);
+    pub(crate) fn mark_available(&self, module: usize) {
+        let before = self.unavailable[module].load(Ordering::SeqCst);
         if before % 2 == 1 {
-            self.away[module].store(before + 1, Ordering::SeqCst);
+            self.unavailable[module].store(before + 1, Ordering::SeqCst);
         }
     }
 
-    pub(crate) fn moment(&self, module: usize) -> Moment {
-        Moment { away: self.away[module].load(Ordering::SeqCst), is_busy: self.is_busy.load(Ordering::SeqCst) }
+    pub(crate) fn request_state(&self, module: usize) -> RequestState {
+        RequestState {
+            unavailable: self.unavailable[module].load(Ordering::SeqCst),
+            is_busy: self.is_busy.load(Ordering::SeqCst),
+        }
     }
 
-    pub(crate) fn right(&self, module: usize, asked: &Moment, latency: Duration) {
+    pub(crate) fn record_correct(&self, module: usize, asked: &RequestState, latency: Duration) {
         let answers = &mut lock(&self.answers)[module];
         answers.right += 1;
         let latencies = if asked.is_busy { &mut answers.busy } else { &mut answers.quiet };
@@ -84,18 +87,19 @@ impl Tally {
     }
 
     /// Counts an error, as allowed if the module was disabled at some time since the request.
-    pub(crate) fn error(&self, module: usize, asked: &Moment, method: &str, code: i64, message: &str) {
+    pub(crate) fn error(&self, module: usize, asked: &RequestState, method: &str, code: i64, message: &str) {
         let subject = SUBJECTS[module];
-        let was_away = asked.away % 2 == 1 || self.away[module].load(Ordering::SeqCst) != asked.away;
+        let was_unavailable =
+            asked.unavailable % 2 == 1 || self.unavailable[module].load(Ordering::SeqCst) != asked.unavailable;
         let is_known = match subject.treatment {
             Treatment::Untouched | Treatment::Replaced => false,
             Treatment::Switched => is_gone(code, message),
             Treatment::Killed => is_gone(code, message) || is_ended(code, message),
         };
-        if was_away && is_known {
+        if was_unavailable && is_known {
             lock(&self.answers)[module].allowed += 1;
         } else {
-            let state = if was_away { "while it was away" } else { "although it served" };
+            let state = if was_unavailable { "while it was away" } else { "although it served" };
             self.wrong(module, format!("{method} {state}: error {code}: {message}"));
         }
     }
@@ -154,15 +158,15 @@ mod tests {
         let net = crate::modules::index("net").unwrap_or_default();
         let tally = Tally::default();
 
-        let before = tally.moment(net);
-        tally.may_be_away(net);
+        let before = tally.request_state(net);
+        tally.mark_unavailable(net);
         tally.error(net, &before, "net_version", gone.0, gone.1);
-        let during = tally.moment(net);
-        tally.is_back(net);
+        let during = tally.request_state(net);
+        tally.mark_available(net);
         tally.error(net, &during, "net_version", gone.0, gone.1);
         assert_eq!(wrong_answers(&tally), 0);
 
-        tally.error(net, &tally.moment(net), "net_version", gone.0, gone.1);
+        tally.error(net, &tally.request_state(net), "net_version", gone.0, gone.1);
         tally.error(net, &before, "net_version", -32000, "method handler crashed");
         assert_eq!(wrong_answers(&tally), 2);
     }

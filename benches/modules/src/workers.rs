@@ -79,7 +79,7 @@ async fn ask(
     let last_height = AtomicU64::new(0);
     while !*is_over.borrow() {
         let request = at_random(&mut random);
-        let (asked, begun) = (tally.moment(request.module), Instant::now());
+        let (asked, begun) = (tally.request_state(request.module), Instant::now());
         let answer = match connection.ask(request.method, &request.params).await {
             Ok(answer) => answer,
             Err(error) => {
@@ -92,7 +92,7 @@ async fn ask(
             let message = answer["error"]["message"].as_str().unwrap_or_default();
             tally.error(request.module, &asked, request.method, code, message);
         } else if is_right(&request, &answer["result"], &last_height, &tally) {
-            tally.right(request.module, &asked, begun.elapsed());
+            tally.record_correct(request.module, &asked, begun.elapsed());
         } else {
             tally.wrong(request.module, format!("{} {} gave {answer}", request.method, request.params));
         }
@@ -156,10 +156,10 @@ async fn send(mut connection: Connection, tally: Arc<Tally>, is_over: watch::Rec
     let transfer =
         json!([{"from": accounts["result"][0], "to": accounts["result"][1], "value": "0x1", "gas": "0x5208"}]);
     while !*is_over.borrow() {
-        let (asked, begun) = (tally.moment(eth), Instant::now());
+        let (asked, begun) = (tally.request_state(eth), Instant::now());
         let answer = connection.ask("eth_sendTransaction", &transfer).await?;
         match answer["error"]["message"].as_str() {
-            None => tally.right(eth, &asked, begun.elapsed()),
+            None => tally.record_correct(eth, &asked, begun.elapsed()),
             // While blocks are not sealed the pool fills up, and refuses transactions.
             Some(message) if message.contains("txpool is full") || message.contains("limit") => {}
             Some(message) => tally.wrong(eth, format!("eth_sendTransaction: {message}")),

@@ -61,7 +61,7 @@ impl ModuleRegister {
     /// Checks a library, and opens the checked copy. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_configured: bool) -> Result<Candidate, ModuleError> {
         let library = self.take(plan, is_path_configured, &Unpaused)?;
-        self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
+        self.open_checked(self.check_candidate(library, plan, false)?, plan, Duration::MAX)
     }
 
     /// Sets the builds that the operator's settings vouch for. Running plugins are not affected.
@@ -86,7 +86,7 @@ impl ModuleRegister {
     /// [`ModuleError::UnknownBuild`] for a foreign build that has the name of a built-in plugin, or would replace a build
     /// that is built in or vouched for. [`ModuleError::ForeignInProcess`] for a foreign build with `in-process`
     /// isolation in its settings.
-    pub(crate) fn judge(
+    pub(crate) fn check_candidate(
         &self,
         library: CheckedLibrary,
         plan: &PluginPlan,
@@ -127,11 +127,11 @@ impl ModuleRegister {
     /// Opens a checked library. Blocks; waits at most `timeout` for a process.
     pub(crate) fn open_checked(
         &self,
-        judged: CheckedCandidate,
+        checked: CheckedCandidate,
         plan: &PluginPlan,
         timeout: Duration,
     ) -> Result<Candidate, ModuleError> {
-        let CheckedCandidate { library, isolation, trust } = judged;
+        let CheckedCandidate { library, isolation, trust } = checked;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => {
                 let opened = Library::open(&library)?;
@@ -172,21 +172,21 @@ impl ModuleRegister {
     ) -> Result<Candidate, ModuleError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
         let library = run_at_low_priority(move || host.take(&of_plan, is_path_configured, &InPieces)).await?;
-        let judged = self.judge(library, plan, is_vouched_for)?;
+        let checked = self.check_candidate(library, plan, is_vouched_for)?;
         if is_vouched_for {
-            plan.vouched = Some(judged.library.hash.clone());
+            plan.vouched = Some(checked.library.hash.clone());
         }
-        self.open_checked_in_background(judged, plan).await
+        self.open_checked_in_background(checked, plan).await
     }
 
     /// As [`ModuleRegister::open_checked`], in the background.
     pub(crate) async fn open_checked_in_background(
         self: &Arc<Self>,
-        judged: CheckedCandidate,
+        checked: CheckedCandidate,
         plan: &PluginPlan,
     ) -> Result<Candidate, ModuleError> {
-        let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
-        let open = move || host.open_checked(judged, &plan, Duration::MAX);
+        let (host, plan, isolation) = (Arc::clone(self), plan.clone(), checked.isolation);
+        let open = move || host.open_checked(checked, &plan, Duration::MAX);
         match isolation {
             Isolation::InProcess => run_at_low_priority(open).await,
             // A process permanently inherits the priority of the thread that starts it; at low priority its callers

@@ -30,7 +30,7 @@ impl ModuleRegister {
         if is_new || self.libraries.has_unused(&copies) {
             let (host, name) = (Arc::clone(self), report.module.clone());
             run_at_low_priority(move || {
-                let kept = if is_new { host.keep(&name, choices) } else { Ok(()) };
+                let kept = if is_new { host.write_choices(&name, choices) } else { Ok(()) };
                 host.libraries.remove_unused(&copies);
                 kept
             })
@@ -43,13 +43,13 @@ impl ModuleRegister {
     ///
     /// # Errors
     /// As [`ModuleRegister::conclude`].
-    pub(crate) async fn keep_again(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
+    pub(crate) async fn retry_writing_choices(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
         if !self.is_unsaved.load(Ordering::Acquire) {
             return Ok(());
         }
         let Some((choices, _)) = self.to_be_kept() else { return Ok(()) };
         let (host, name) = (Arc::clone(self), name.to_owned());
-        run_at_low_priority(move || host.keep(&name, choices)).await
+        run_at_low_priority(move || host.write_choices(&name, choices)).await
     }
 
     /// The current choices, if they are stored, and the library copies in use. `None` while the node stops: all modules
@@ -66,7 +66,7 @@ impl ModuleRegister {
     }
 
     /// Writes the choices. Blocks.
-    fn keep(&self, name: &str, choices: Option<Choices>) -> Result<(), ModuleError> {
+    fn write_choices(&self, name: &str, choices: Option<Choices>) -> Result<(), ModuleError> {
         let (Some(path), Some(now)) = (&self.options.choices_file, &choices) else { return Ok(()) };
         let written = now.write(path);
         self.is_unsaved.store(written.is_err(), Ordering::Release);

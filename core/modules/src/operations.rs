@@ -84,7 +84,9 @@ impl ModuleRegister {
             let _operation = host.operation.lock().await;
             match host.change_alone(&name, change, waits_for_drain).await {
                 // Already in the wanted state; store a choice that could not be stored before.
-                Err(error @ ModuleError::WrongState { .. }) => Err(host.keep_again(&name).await.err().unwrap_or(error)),
+                Err(error @ ModuleError::WrongState { .. }) => {
+                    Err(host.retry_writing_choices(&name).await.err().unwrap_or(error))
+                }
                 outcome => outcome.map_err(|error| host.naming_parts(error)),
             }
         });

@@ -292,7 +292,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
     };
     let outcome = run_at_low_priority(run).await?;
     let loads = "it can be loaded, started, stopped and unloaded 100 times";
-    let Leftovers { threads_before, threads_after, memory_before, memory_after, stays } = match outcome {
+    let Leftovers { threads_before, threads_after, memory_before, memory_after, is_still_mapped } = match outcome {
         Ok(leftovers) => leftovers,
         Err(problem) => return Ok((vec![Check { statement: loads, problems: vec![problem] }], None)),
     };
@@ -304,7 +304,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
         Check {
             statement: "it is unmapped when it is unloaded",
             problems: problem_if(
-                stays,
+                is_still_mapped,
                 "it stays mapped forever, because it has a thread, or a thread-local with a destructor".to_owned(),
             ),
         },

@@ -101,20 +101,20 @@ impl ModuleRegister {
         waiting: Vec<Waiting<bool>>,
         deadline: Deadline,
     ) -> Result<Vec<Waiting<Candidate>>, ModuleError> {
-        let judge = |plan: &PluginPlan, is_path_configured| {
-            self.judge(self.take(plan, is_path_configured, &Unpaused)?, plan, false)
+        let check = |plan: &PluginPlan, is_path_configured| {
+            self.check_candidate(self.take(plan, is_path_configured, &Unpaused)?, plan, false)
         };
-        let judged = waiting.into_iter().map(|Waiting { plan, stage }| (judge(&plan, stage), plan));
-        let judged: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = judged.collect();
-        let is_process = |judged: &Result<CheckedCandidate, ModuleError>| {
-            judged.as_ref().is_ok_and(|judged| judged.isolation == Isolation::Process)
+        let checked = waiting.into_iter().map(|Waiting { plan, stage }| (check(&plan, stage), plan));
+        let checked: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = checked.collect();
+        let is_process = |checked: &Result<CheckedCandidate, ModuleError>| {
+            checked.as_ref().is_ok_and(|checked| checked.isolation == Isolation::Process)
         };
-        let open = |(judged, plan): (Result<CheckedCandidate, ModuleError>, PluginPlan)| {
-            let opened = judged.and_then(|judged| self.open_checked(judged, &plan, deadline.left(&plan)?));
+        let open = |(checked, plan): (Result<CheckedCandidate, ModuleError>, PluginPlan)| {
+            let opened = checked.and_then(|checked| self.open_checked(checked, &plan, deadline.left(&plan)?));
             (plan, opened)
         };
         let mut opened = Vec::new();
-        for (plan, outcome) in first_and_side_by_side(judged, |(judged, _)| is_process(judged), open) {
+        for (plan, outcome) in first_and_side_by_side(checked, |(checked, _)| is_process(checked), open) {
             match outcome {
                 Ok(candidate) => {
                     self.modules().get_mut(&plan.name)?.build = Some(candidate.build.clone());

@@ -42,7 +42,7 @@ pub(crate) fn usage() -> Option<AllocatorUsage> {
 /// are only returned at the next allocation in the same arena, which may never come after a burst.
 ///
 /// Only for the node's own process: a process that is not permitted to start threads (a plugin's) must not call this.
-pub(crate) fn give_back_in_background() {
+pub(crate) fn release_memory_in_background() {
     // One is enough for a node, regardless of the number of processors.
     let started = max_background_threads::write(1).and_then(|()| background_thread::write(true));
     if let Err(error) = started {

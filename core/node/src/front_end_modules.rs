@@ -67,7 +67,7 @@ impl FrontEnds {
     /// The modules, and the front-ends that must be opened at the start because no module opens them: the socket, or
     /// without one the front-end that replaces it.
     pub(crate) fn modules(self: &Arc<Self>) -> Vec<ActorModule> {
-        let stays = self.stays();
+        let unstoppable = self.unstoppable();
         let mut modules = Vec::new();
         if !self.settings.ipc.disabled {
             let reason = "without it nothing could enable it again; stop the node instead";
@@ -79,7 +79,7 @@ impl FrontEnds {
             (FrontEnd::WebSocket, self.settings.ws.enabled, "Serves clients over WebSocket."),
         ];
         for (front_end, is_wanted, summary) in tcp {
-            let control = if stays == Some(front_end) {
+            let control = if unstoppable == Some(front_end) {
                 ActorControl::Fixed("there is no Unix socket, so nothing could enable it again; stop the node instead")
             } else {
                 ActorControl::Switch(Box::new(FrontEndSwitch { front_ends: Arc::clone(self), front_end }))
@@ -90,7 +90,7 @@ impl FrontEnds {
     }
 
     /// The front-end that can't be stopped because there is no socket.
-    const fn stays(&self) -> Option<FrontEnd> {
+    const fn unstoppable(&self) -> Option<FrontEnd> {
         match (self.settings.ipc.disabled, self.settings.http.enabled, self.settings.ws.enabled) {
             (true, true, _) => Some(FrontEnd::Http),
             (true, false, true) => Some(FrontEnd::WebSocket),
@@ -103,7 +103,7 @@ impl FrontEnds {
     /// # Errors
     /// [`Stop`] if one can't be opened.
     pub(crate) async fn open_fixed(&self) -> Result<(), Stop> {
-        if let Some(front_end) = self.stays() {
+        if let Some(front_end) = self.unstoppable() {
             self.open(front_end).await.map_err(Stop::failure)?;
         }
         if let Some(socket) = front_ends::settings(&self.settings, self.names)?.socket {

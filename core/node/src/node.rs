@@ -126,7 +126,7 @@ impl Node {
     /// [`Stop`] naming the component that did not start.
     pub(crate) async fn start(plan: NodePlan) -> Result<Self, Stop> {
         let NodePlan { settings, folder, chain, engine, role, source } = plan;
-        allocator::give_back_in_background();
+        allocator::release_memory_in_background();
         let bus = Bus::new();
         let supervisor = Arc::new(Supervisor::new()?);
         let mut tasks = JoinSet::new();
@@ -255,7 +255,7 @@ impl Node {
     }
 
     /// Notifies the service manager that the node serves.
-    pub(crate) fn tell_ready(&self) {
+    pub(crate) fn notify_ready(&self) {
         service_manager::ready(&self.health.status_line());
     }
 
@@ -265,7 +265,7 @@ impl Node {
         if let Err(error) = self.reloader.reload(None).await {
             tracing::error!(%error, "SIGHUP: the settings can't be used");
         }
-        self.tell_ready();
+        self.notify_ready();
     }
 
     /// Stops in order: no more requests, running ones get their grace, plugins, module actors and chain writer finish

@@ -9,7 +9,7 @@ use std::{
 use actix::Recipient;
 use tenon_api::ActorError;
 
-use crate::guarded::Envelope;
+use crate::supervised_actor::Envelope;
 
 /// Owns state and changes it, one message at a time, on a thread of its own. It may block.
 pub trait Actor: Send + 'static {

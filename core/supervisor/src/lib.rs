@@ -11,9 +11,9 @@
 #![forbid(unsafe_code)]
 
 mod actor;
-mod guarded;
 mod signals;
 mod spawn_error;
+mod supervised_actor;
 mod supervisor;
 
 pub use actor::{Actor, ActorHealth, ActorOptions, ActorState, Mailbox, RestartPolicy};

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::{
     MakeError, SpawnError,
     actor::{Actor, ActorHealth, ActorOptions, ActorState, HealthCell, Mailbox},
-    guarded::{Envelope, Guarded, Make, StopFlag},
+    supervised_actor::{Envelope, Factory, StopFlag, SupervisedActor},
 };
 
 /// A future without the actor's type.
@@ -90,19 +90,19 @@ impl Supervisor {
             .map_err(SpawnError::NotBuilt)?;
         let arbiter = self.system.as_ref().map(|running| new_arbiter(&running.system, name)).transpose()?;
         let health = HealthCell::new(name);
-        let make: Make<A> = Box::new(make);
+        let make: Factory<A> = Box::new(make);
         let (ready, is_ready) = mpsc::channel();
-        let guarded = Guarded::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
+        let actor = SupervisedActor::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
         let address = match &arbiter {
             Some(arbiter) => {
-                let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| guarded);
+                let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| actor);
                 is_ready.recv().map_err(|_| SpawnError::NoSystem { actor: name })?;
                 address
             }
             // Waiting for its start here would deadlock: the actor runs on this very task.
-            None => actix::Supervisor::start(move |context: &mut actix::Context<Guarded<A>>| {
+            None => actix::Supervisor::start(move |context: &mut actix::Context<SupervisedActor<A>>| {
                 context.set_mailbox_capacity(options.mailbox_capacity);
-                guarded
+                actor
             }),
         };
         let mailbox = Mailbox { name, recipient: address.recipient(), health: health.clone() };

@@ -123,7 +123,7 @@ impl Driver {
             Outcome::Done(result) => Ok(result),
             Outcome::Suspended(exchange) => {
                 let error = exchange.asked().map_or(DeviceError::PassphraseNeeded, |asked| asked.prompt.needed());
-                self.give_up(error).await
+                self.resynchronise_after(error).await
             }
         }
     }
@@ -143,7 +143,7 @@ impl Driver {
         let outcome = timeout(within, self.run(operation, &mut crate::NoPerson, cancel)).await;
         match outcome {
             Ok(result) => result,
-            Err(_) => self.give_up(DeviceError::AnswerTimeout).await,
+            Err(_) => self.resynchronise_after(DeviceError::AnswerTimeout).await,
         }
     }
 
@@ -167,11 +167,11 @@ impl Driver {
         let can_type_on_device = self.info.as_ref().is_some_and(|info| info.has_passphrase_entry);
         let mut exchange = Exchange::new(operation, can_type_on_device);
         let request = exchange.begin();
-        self.go_on(exchange, request, Wait::Device, person, cancel).await
+        self.resume(exchange, request, Wait::Device, person, cancel).await
     }
 
     /// Continues an exchange by sending a message.
-    pub(crate) async fn go_on<O: Operation>(
+    pub(crate) async fn resume<O: Operation>(
         &mut self,
         mut exchange: Exchange<O>,
         next: Outgoing,
@@ -194,7 +194,7 @@ impl Driver {
                 self.is_in_step = true;
                 Err(error)
             }
-            Err(error) => self.give_up(error).await,
+            Err(error) => self.resynchronise_after(error).await,
         }
     }
 
@@ -228,7 +228,7 @@ impl Driver {
     }
 
     /// Resynchronises after `error` and returns the error. If resynchronising fails, the driver stays out of step.
-    pub(crate) async fn give_up<T>(&mut self, error: DeviceError) -> Result<T, DeviceError> {
+    pub(crate) async fn resynchronise_after<T>(&mut self, error: DeviceError) -> Result<T, DeviceError> {
         if !error.is_lost() {
             // The first error says more than one that follows from it.
             let _ = self.resynchronise().await;

@@ -153,7 +153,7 @@ impl Device {
         loop {
             let handled = match next.take() {
                 Some(message) => self.handle(message).await,
-                None => match self.hear(Mode::Normal).await {
+                None => match self.receive(Mode::Normal).await {
                     Ok(DeviceInput::Message(message)) => self.handle(message).await,
                     Ok(DeviceInput::Decided(_)) => Ok(()),
                     Err(stop) => Err(stop),
@@ -204,7 +204,7 @@ impl Device {
     }
 
     /// Waits for the next message or button press. Handles unknown messages and the debug link itself.
-    pub(crate) async fn hear(&mut self, mode: Mode<'_>) -> Flow<DeviceInput> {
+    pub(crate) async fn receive(&mut self, mode: Mode<'_>) -> Flow<DeviceInput> {
         loop {
             let heard = match self.inbox.recv().await.ok_or(Stop::Closed)? {
                 Input::PowerLost => return Err(Stop::PowerLost),

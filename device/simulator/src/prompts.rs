@@ -65,7 +65,7 @@ impl Device {
             if let Some(is_confirmed) = decision.filter(|_| is_acknowledged) {
                 return Ok(is_confirmed);
             }
-            match self.hear(Mode::Prompt(&[id::BUTTON_ACK])).await? {
+            match self.receive(Mode::Prompt(&[id::BUTTON_ACK])).await? {
                 DeviceInput::Decided(is_confirmed) => decision = Some(is_confirmed),
                 DeviceInput::Message(message) if message.id == id::BUTTON_ACK => is_acknowledged = true,
                 DeviceInput::Message(message) if message.id == id::CANCEL => {
@@ -144,7 +144,7 @@ impl Device {
 
     async fn hear_pin(&mut self) -> Flow<PinMatrixAck> {
         loop {
-            match self.hear(Mode::Prompt(&[id::PIN_MATRIX_ACK])).await? {
+            match self.receive(Mode::Prompt(&[id::PIN_MATRIX_ACK])).await? {
                 DeviceInput::Message(message) if message.id == id::PIN_MATRIX_ACK => return self.read_answer(&message),
                 DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::PIN_CANCELLED, "PIN cancelled"));
@@ -162,7 +162,7 @@ impl Device {
         loop {
             tokio::select! {
                 biased;
-                heard = self.hear(Mode::Prompt(&[])), if Instant::now() < until => match heard {
+                heard = self.receive(Mode::Prompt(&[])), if Instant::now() < until => match heard {
                     Ok(DeviceInput::Message(message)) if message.id == id::CANCEL => {
                         self.fail(code::PIN_CANCELLED, "PIN cancelled").await;
                         return Err(Stop::Failure(code::PIN_INVALID, "PIN invalid"));
@@ -222,7 +222,7 @@ impl Device {
     async fn passphrase_of_one(&mut self, cancelled: (u32, &'static str)) -> Flow<Zeroizing<String>> {
         self.send(&PassphraseRequest { on_device: None }).await;
         loop {
-            match self.hear(Mode::Prompt(&[id::PASSPHRASE_ACK])).await? {
+            match self.receive(Mode::Prompt(&[id::PASSPHRASE_ACK])).await? {
                 DeviceInput::Message(message) if message.id == id::PASSPHRASE_ACK => {
                     match self.read_answer::<PassphraseAck>(&message) {
                         Ok(mut answer) => return Ok(Zeroizing::new(answer.passphrase.take().unwrap_or_default())),
@@ -300,7 +300,7 @@ impl Device {
 
     async fn hear_either(&mut self, one: u16, other: u16) -> Flow<Message> {
         loop {
-            if let DeviceInput::Message(message) = self.hear(Mode::Prompt(&[one, other])).await? {
+            if let DeviceInput::Message(message) = self.receive(Mode::Prompt(&[one, other])).await? {
                 return Ok(message);
             }
         }

@@ -73,7 +73,7 @@ impl Device {
         self.send(&EntropyRequest {}).await;
         loop {
             let mode = if self.line == Line::One { Mode::Normal } else { Mode::Prompt(&[ENTROPY_ACK]) };
-            match self.hear(mode).await? {
+            match self.receive(mode).await? {
                 DeviceInput::Message(message) if message.id == ENTROPY_ACK => return self.read_answer(&message),
                 DeviceInput::Message(message) if message.id == id::CANCEL => {
                     return Err(Stop::Failure(code::ACTION_CANCELLED, "Action cancelled by user"));

@@ -72,10 +72,10 @@ impl Running {
     }
 
     async fn follow(self: Arc<Self>, events: broadcast::Receiver<HubEvent>) {
-        tokio::join!(self.hub.follow(), self.tell(events));
+        tokio::join!(self.hub.follow(), self.publish_events(events));
     }
 
-    async fn tell(self: &Arc<Self>, mut events: broadcast::Receiver<HubEvent>) {
+    async fn publish_events(self: &Arc<Self>, mut events: broadcast::Receiver<HubEvent>) {
         loop {
             match events.recv().await {
                 Ok(HubEvent::Arrived { url }) => self.arrived(url),

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
-use tenon_ipc::fuzzing::{Judgement, authorization, judge_headers, token_secret};
+use tenon_ipc::fuzzing::{HeaderDecisions, authorization, check_headers, token_secret};
 
 const SECRET: [u8; 32] = [7; 32];
 /// The instant at which tokens are checked, seconds after 1970.
@@ -83,8 +83,8 @@ pub(crate) fn headers(input: &[u8]) {
     let lines: Vec<_> = lines.collect();
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let (hosts, readers) = (list(&["localhost", "node.example"]), list(&["https://*.example", "http://a.example:80"]));
-    let Judgement { host, is_host_served, readers, preflight, upgrade } =
-        judge_headers(&lines, &hosts, &readers, &list(&["https://a.example"]));
+    let HeaderDecisions { host, is_host_served, readers, preflight, upgrade } =
+        check_headers(&lines, &hosts, &readers, &list(&["https://a.example"]));
     if is_host_served {
         let without_port = host.rsplit_once(':').map_or("", |(name, _)| name);
         let is_known = |name: &str| {

@@ -66,7 +66,7 @@ raw_stream!(TcpStream);
 raw_stream!(UnixStream);
 
 /// Returns once the other side has closed its sending direction, even if its last bytes are unread.
-pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
+pub(crate) async fn wait_until_write_closed<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::READABLE).await, Ok(ready) if !ready.is_read_closed()) {
         tokio::time::sleep(CHECK_PERIOD).await;
     }
@@ -74,7 +74,7 @@ pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
 
 /// Returns once the other side no longer reads either. The end of its own bytes is not enough: a program that closes
 /// its sending side may still wait for answers, one that has died does not.
-pub(crate) async fn reads_no_more<T: RawStream>(stream: &T) {
+pub(crate) async fn wait_until_read_closed<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::WRITABLE).await, Ok(ready) if !ready.is_write_closed()) {
         tokio::time::sleep(CHECK_PERIOD).await;
     }

@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use half::{Half, reads_no_more, sends_no_more};
+pub(crate) use half::{Half, wait_until_read_closed, wait_until_write_closed};
 pub(crate) use outgoing::{Encode, Outgoing};
 
 use writer::Writer;

@@ -64,7 +64,7 @@ impl Conversation {
     }
 
     /// Counts a message over the WebSocket.
-    pub(crate) fn hears(&self) {
+    pub(crate) fn count_read(&self) {
         self.turns.fetch_add(2, Ordering::Relaxed);
     }
 

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     connections::{Activity, Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS},
-    duplex::{Connection, Half, sends_no_more},
+    duplex::{Connection, Half, wait_until_write_closed},
     exposure::ConnectionExposure,
     polled_when_woken::PolledWhenWoken,
     refusals::{Refusals, log_when_due},
@@ -233,9 +233,9 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         stopping,
         traffic: Arc::clone(&side.traffic),
     };
-    let hears = || conversation.hears();
-    let reader = CountedReader { reader: Half(&stream), hears: &hears };
-    let serving = connection.run(reader, Half(&stream), || sends_no_more(&stream));
+    let on_read = || conversation.count_read();
+    let reader = CountedReader { reader: Half(&stream), on_read: &on_read };
+    let serving = connection.run(reader, Half(&stream), || wait_until_write_closed(&stream));
     tokio::select! {
         biased;
         result = serving => {

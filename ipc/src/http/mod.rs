@@ -205,7 +205,7 @@ impl<S: RpcService> WebSocketSide<S> {
         let access = self.access.load();
         let client = self.proxies.client(conversation, request.headers());
         let from = Origin::new(Transport::WebSocket, client);
-        let admission = match access.gatekeeper.admit(request.headers(), from) {
+        let admission = match access.access_control.admit(request.headers(), from) {
             Ok(admission) => admission,
             Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
         };
@@ -297,9 +297,9 @@ impl<S: RpcService> HttpSide<S> {
             let text = "invalid content type, only application/json is supported";
             return Verdict::Answered(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
-        match access.gatekeeper.admit(headers, Origin::new(Transport::Http, client)) {
+        match access.access_control.admit(headers, Origin::new(Transport::Http, client)) {
             Ok(Admission { origin, .. }) => {
-                Verdict::InOrder(access.gatekeeper.exposure(origin.has_token).clone(), origin)
+                Verdict::InOrder(access.access_control.exposure(origin.has_token).clone(), origin)
             }
             Err(reason) => Verdict::Answered(refused(StatusCode::UNAUTHORIZED, reason)),
         }

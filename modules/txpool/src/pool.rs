@@ -332,9 +332,9 @@ impl Inner {
         if let Err(error) = journal.append(&tenon_chain::encode_transaction(transaction)) {
             tracing::warn!(%error, "could not write a local transaction to the journal; a restart would lose it");
         }
-        let wants_rotation = journal.wants_rotation();
+        let needs_rotation = journal.needs_rotation();
         drop(journal);
-        if wants_rotation {
+        if needs_rotation {
             self.rotate_journal();
         }
     }

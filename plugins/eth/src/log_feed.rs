@@ -40,7 +40,7 @@ struct State {
     /// `None` while a listener accepts events.
     events: Option<Events<LogsChanged>>,
     /// Oldest first.
-    kept: VecDeque<Kept>,
+    unread: VecDeque<UnreadDelivery>,
     /// The number of the oldest kept event.
     first: u64,
     /// Number of listeners.
@@ -53,10 +53,10 @@ struct State {
     end: Option<Result<(), Failure>>,
 }
 
-struct Kept {
+struct UnreadDelivery {
     delivery: LogDelivery,
     /// Number of listeners that have not read it.
-    takers: usize,
+    pending_listeners: usize,
 }
 
 /// The logs of an event, or how many events were missed.
@@ -81,7 +81,7 @@ impl LogFeed {
         }
         let state = State {
             events: Some(context.events::<LogsChanged>()),
-            kept: VecDeque::new(),
+            unread: VecDeque::new(),
             first: 0,
             listeners: 0,
             next_listener: 0,
@@ -125,9 +125,9 @@ impl LogFeed {
         match outcome {
             Ok(Some(Delivery::Event(event))) => {
                 let delivery = self.read(event);
-                self.state().keep(delivery);
+                self.state().store(delivery);
             }
-            Ok(Some(Delivery::Missed(missed))) => self.state().keep(Delivery::Missed(missed)),
+            Ok(Some(Delivery::Missed(missed))) => self.state().store(Delivery::Missed(missed)),
             end => {
                 self.state().end = Some(end.map(drop));
                 taking.events = None;
@@ -182,14 +182,14 @@ impl Drop for EventsGuard<'_> {
 impl State {
     /// The number of the next event.
     fn end(&self) -> u64 {
-        self.first + self.kept.len() as u64
+        self.first + self.unread.len() as u64
     }
 
-    fn keep(&mut self, delivery: LogDelivery) {
-        self.kept.push_back(Kept { delivery, takers: self.listeners });
-        let mut bytes: usize = self.kept.iter().map(Kept::bytes).sum();
-        while self.kept.len() > MAX_KEPT || (bytes > MAX_KEPT_BYTES && self.kept.len() > 1) {
-            bytes -= self.kept.pop_front().map_or(0, |oldest| oldest.bytes());
+    fn store(&mut self, delivery: LogDelivery) {
+        self.unread.push_back(UnreadDelivery { delivery, pending_listeners: self.listeners });
+        let mut bytes: usize = self.unread.iter().map(UnreadDelivery::bytes).sum();
+        while self.unread.len() > MAX_KEPT || (bytes > MAX_KEPT_BYTES && self.unread.len() > 1) {
+            bytes -= self.unread.pop_front().map_or(0, |oldest| oldest.bytes());
             self.first += 1;
         }
     }
@@ -200,9 +200,9 @@ impl State {
             return Some((Delivery::Missed(self.first - number), self.first));
         }
         let at = usize::try_from(number - self.first).ok()?;
-        let kept = self.kept.get_mut(at)?;
+        let kept = self.unread.get_mut(at)?;
         let delivery = kept.delivery.clone();
-        kept.takers = kept.takers.saturating_sub(1);
+        kept.pending_listeners = kept.pending_listeners.saturating_sub(1);
         self.drop_taken();
         Some((delivery, number + 1))
     }
@@ -210,21 +210,21 @@ impl State {
     /// Releases the events from this number on; they are kept for other listeners.
     fn leave(&mut self, number: u64) {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        for kept in self.kept.iter_mut().skip(at) {
-            kept.takers = kept.takers.saturating_sub(1);
+        for kept in self.unread.iter_mut().skip(at) {
+            kept.pending_listeners = kept.pending_listeners.saturating_sub(1);
         }
         self.drop_taken();
     }
 
     fn drop_taken(&mut self) {
-        while self.kept.front().is_some_and(|oldest| oldest.takers == 0) {
-            self.kept.pop_front();
+        while self.unread.front().is_some_and(|oldest| oldest.pending_listeners == 0) {
+            self.unread.pop_front();
             self.first += 1;
         }
     }
 }
 
-impl Kept {
+impl UnreadDelivery {
     fn bytes(&self) -> usize {
         match &self.delivery {
             Delivery::Event(event) => event.bytes(),
@@ -355,7 +355,7 @@ mod tests {
     fn kept(eth: &Started<Eth>) -> Option<usize> {
         let feed = eth.plugin().log_feed.lock().unwrap().upgrade()?;
         let state = feed.state();
-        Some(state.kept.len())
+        Some(state.unread.len())
     }
 
     #[test]
@@ -393,10 +393,10 @@ mod tests {
             "a task that must be woken sets the flag"
         );
 
-        feed.state().keep(Delivery::Missed(1));
+        feed.state().store(Delivery::Missed(1));
         drop(taking);
         assert_eq!(second.items(), [], "the missed logs are queried, and there are none");
-        assert_eq!(feed.state().kept.len(), 1, "it took the event, the first has not");
+        assert_eq!(feed.state().unread.len(), 1, "it took the event, the first has not");
     }
 
     #[test]

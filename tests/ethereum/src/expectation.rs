@@ -204,7 +204,7 @@ const OF_BLOCKS: &[Reason] = &[
 
 /// Compares our error text with the suite's reason. Names joined by `|` are alternatives; a name that is in no table
 /// counts as not compared.
-pub(crate) fn judge_refusal(exception: &str, refusal: &str) -> Check {
+pub(crate) fn compare_refusal(exception: &str, refusal: &str) -> Check {
     let names: Vec<&str> = exception.split('|').map(without_vocabulary).collect();
     let tables = [OF_TRANSACTIONS, OF_ENCODINGS, OF_BLOCKS];
     let reasons: Vec<&Reason> =
@@ -233,15 +233,15 @@ mod tests {
     fn a_refusal_passes_only_for_the_named_reason() {
         let refusal = "block 1 (0x00): gas limit: found 1, wanted at least 5000";
 
-        assert!(judge_refusal("InvalidGasLimit2", refusal).is_ok());
-        assert!(judge_refusal("BlockException.INVALID_GASLIMIT", refusal).is_ok());
-        assert!(judge_refusal("InvalidNumber", refusal).is_err());
-        assert!(judge_refusal("InvalidNumber|InvalidGasLimit", refusal).is_ok());
+        assert!(compare_refusal("InvalidGasLimit2", refusal).is_ok());
+        assert!(compare_refusal("BlockException.INVALID_GASLIMIT", refusal).is_ok());
+        assert!(compare_refusal("InvalidNumber", refusal).is_err());
+        assert!(compare_refusal("InvalidNumber|InvalidGasLimit", refusal).is_ok());
     }
 
     #[test]
     fn an_unknown_reason_is_counted() {
-        assert_eq!(judge_refusal("MoonPhase", "anything"), Ok(Passed { not_compared: 1 }));
+        assert_eq!(compare_refusal("MoonPhase", "anything"), Ok(Passed { not_compared: 1 }));
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Selection {
 
     /// Runs a case if it is selected. A panic is a failure of the case.
     pub(crate) fn run(&self, suite: Suite, name: String, case: impl FnOnce() -> Check) -> Option<CaseReport> {
-        self.judge(suite, name, || {
+        self.report(suite, name, || {
             let check = catch_unwind(AssertUnwindSafe(case))
                 .unwrap_or_else(|panic| Err(Difference::new("panic", panic_text(&*panic), "none").into()));
             check.into()
@@ -48,10 +48,10 @@ impl Selection {
 
     /// Counts a case that cannot be run.
     pub(crate) fn unmet(&self, suite: Suite, name: String, unmet: Unmet) -> Option<CaseReport> {
-        self.judge(suite, name, || Err(unmet).into())
+        self.report(suite, name, || Err(unmet).into())
     }
 
-    fn judge(&self, suite: Suite, name: String, outcome: impl FnOnce() -> Outcome) -> Option<CaseReport> {
+    fn report(&self, suite: Suite, name: String, outcome: impl FnOnce() -> Outcome) -> Option<CaseReport> {
         if self.filter.as_ref().is_some_and(|part| !name.contains(part.as_str())) {
             return None;
         }

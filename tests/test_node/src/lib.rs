@@ -84,7 +84,7 @@ impl MemoryChain {
     }
 
     /// Removes every trie node, like a corrupt database.
-    pub fn lose_trie_nodes(&self) {
+    pub fn delete_trie_nodes(&self) {
         self.tables.write().nodes.clear();
     }
 

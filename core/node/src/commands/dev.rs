@@ -236,7 +236,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, &node)) {
             tracing::warn!("can't write to standard output: accounts and endpoints are not shown");
         }
-        node.tell_ready();
+        node.notify_ready();
         let ephemeral = node.ephemeral_folder();
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await

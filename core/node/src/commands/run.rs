@@ -85,7 +85,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         new_folder.keep();
         start_lines::no_network(node.health());
         start_lines::serving(&node.endpoints());
-        node.tell_ready();
+        node.notify_ready();
         shutdown::wait_for_the_first(signals, None, async || node.reload().await).await;
         node.stop().await
     })

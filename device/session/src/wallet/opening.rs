@@ -62,7 +62,7 @@ impl Wallet {
             return Err(DeviceError::AlreadyOpen);
         }
         let progressed = match self.suspended.take() {
-            Some(suspended) => self.go_on(suspended, given, person, cancel).await,
+            Some(suspended) => self.resume(suspended, given, person, cancel).await,
             None => self.begin(person, cancel).await,
         };
         let result = match progressed {
@@ -81,7 +81,7 @@ impl Wallet {
     }
 
     /// Continues with the given answer, or with one that the person gives now.
-    async fn go_on(
+    async fn resume(
         &mut self,
         suspended: Suspended,
         given: Option<Given>,
@@ -98,7 +98,7 @@ impl Wallet {
                 match ask(limit, question, person, cancel).await {
                     Ok(Some(answer)) => answer,
                     Ok(None) => return Ok(Some(suspended)),
-                    Err(error) => return self.driver()?.give_up(error).await,
+                    Err(error) => return self.driver()?.resynchronise_after(error).await,
                 }
             }
         };
@@ -122,8 +122,8 @@ impl Wallet {
         let next = exchange.answer(question.number, answer);
         let driver = self.driver()?;
         let outcome = match next {
-            Ok((next, wait)) => driver.go_on(exchange, next, wait, person, cancel).await,
-            Err(error) => driver.give_up(error).await,
+            Ok((next, wait)) => driver.resume(exchange, next, wait, person, cancel).await,
+            Err(error) => driver.resynchronise_after(error).await,
         };
         progressed(outcome, suspend)
     }

@@ -121,7 +121,7 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.approvals.waiting().remove(&self.number);
-        self.approvals.tell();
+        self.approvals.notify_watchers();
     }
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// Continues the request if this was the last approval needed.
-    pub(crate) fn tell(self) {
+    pub(crate) fn notify_if_approved(self) {
         if let Some(answer) = self.answer {
             // The receiver is gone if the client has just left.
             let _ = answer.send(Answer::Approved);
@@ -147,7 +147,7 @@ impl Approvals {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
+    fn notify_watchers(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
@@ -162,7 +162,7 @@ impl Approvals {
         let number = request.number;
         waiting.insert(number, Waiting { request, places: BTreeSet::new(), answer: Some(sender) });
         drop(waiting);
-        self.tell();
+        self.notify_watchers();
         Some(Place { approvals: self.clone(), number, answer })
     }
 
@@ -199,7 +199,7 @@ impl Approvals {
         let is_enough = waiting.request.approved_by.len() >= usize::from(waiting.request.needed);
         let answer = if is_enough { waiting.answer.take() } else { None };
         drop(all);
-        self.tell();
+        self.notify_watchers();
         Ok(Counted { answer })
     }
 
@@ -211,7 +211,7 @@ impl Approvals {
         // The receiver is gone if the client has just left.
         let _ = answer.send(Answer::Refused { by: by.to_owned() });
         drop(all);
-        self.tell();
+        self.notify_watchers();
         Ok(())
     }
 }

@@ -139,7 +139,7 @@ impl Inner {
     }
 
     /// Notifies the voting, without holding the lock.
-    fn tell_ready(&self) {
+    fn notify_ready(&self) {
         let ready = self.state.lock().ready.clone();
         if let Some(ready) = ready {
             ready();
@@ -243,7 +243,7 @@ async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
         state.asked.remove(&digest);
         state.answers.put(digest, answer);
     }
-    inner.tell_ready();
+    inner.notify_ready();
 }
 
 /// Asks for the account until the service answers, or the key is dropped.
@@ -256,7 +256,7 @@ async fn probe(inner: Weak<Inner>) {
             Ok(Ok(accounts)) if lists(&accounts, inner.account) => {
                 inner.state.lock().status = ServiceStatus::Answers;
                 tracing::info!(masternode = %inner.account, endpoint = %inner.endpoint, "the signing service answers");
-                inner.tell_ready();
+                inner.notify_ready();
                 return;
             }
             Ok(Ok(_)) => "it does not have this account".to_owned(),

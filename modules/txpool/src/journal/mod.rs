@@ -108,7 +108,7 @@ impl Journal {
             tracing::warn!(bytes = found.damaged, journal = %path.display(), "damaged records of the journal were skipped");
         }
         if beginning == Beginning::Damaged || !found.is_torn_only(length) {
-            let copy = place::keep_aside(path).map_err(&failed)?;
+            let copy = place::copy_aside(path).map_err(&failed)?;
             tracing::warn!(copy = %copy.display(), "the damaged journal was copied");
         }
         Ok(Self { path: path.clone(), file, length: found.whole, is_torn: found.damaged > 0, appended: 0 })
@@ -148,7 +148,7 @@ impl Journal {
     }
 
     /// Whether enough was appended for a rotation to be worthwhile.
-    pub(crate) const fn wants_rotation(&self) -> bool {
+    pub(crate) const fn needs_rotation(&self) -> bool {
         self.appended > ROTATE_AFTER
     }
 

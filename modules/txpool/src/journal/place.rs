@@ -87,7 +87,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<(), JournalError> {
 ///
 /// # Errors
 /// If it cannot be copied, or all names are taken.
-pub(super) fn keep_aside(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn copy_aside(path: &Path) -> io::Result<PathBuf> {
     for number in 1..=MAX_COPIES {
         let copy = beside(path, &format!(".damaged-{number}"));
         let made = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&copy);

@@ -227,7 +227,7 @@ unsafe impl Send for HostTable {}
 unsafe impl Sync for HostTable {}
 
 /// The minor number from which on a host recognises panics by their code.
-const TELLS_PANICS: u16 = 4;
+const MIN_ABI_MINOR_FOR_PANICS: u16 = 4;
 
 /// Target of the panic hook: the host of the instance that started last.
 static PANIC_HOST: AtomicPtr<TenonHost> = AtomicPtr::new(ptr::null_mut());
@@ -241,7 +241,7 @@ impl HostTable {
             return Err(Failure::server("the host's table of functions is older than this plugin"));
         }
         // SAFETY: `abi_minor` follows `size` in every version.
-        be_plugin(unsafe { (*host).abi_minor } >= TELLS_PANICS);
+        be_plugin(unsafe { (*host).abi_minor } >= MIN_ABI_MINOR_FOR_PANICS);
         if PANIC_HOST.swap(host.cast_mut(), Ordering::AcqRel).is_null() {
             std::panic::set_hook(Box::new(report_panic));
         }

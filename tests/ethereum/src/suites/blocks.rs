@@ -18,7 +18,7 @@ use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use super::{Cases, FileReports, cases_of, headers::HeaderFile, parse_case};
 use crate::{
     CaseReport, Difference,
-    expectation::judge_refusal,
+    expectation::compare_refusal,
     lenient::{AccountFile, HexBytes, StateFile},
     network::{ConfigFile, spec},
     outcome::{Check, Passed, Unmet, require_equal},
@@ -110,13 +110,13 @@ impl ChainCase {
         let node = Node::new(&genesis)?;
         let mut passed = Passed::default();
         for (index, block) in self.blocks.iter().enumerate() {
-            let judged = block.run(&node.importer).map_err(|unmet| match unmet {
+            let checked = block.run(&node.importer).map_err(|unmet| match unmet {
                 Unmet::Differs(Difference { field, found, wanted }) => {
                     Unmet::Differs(Difference { field: format!("block at {index}: {field}"), found, wanted })
                 }
                 not_built @ Unmet::NotBuilt(_) => not_built,
             })?;
-            passed.not_compared += judged.not_compared;
+            passed.not_compared += checked.not_compared;
         }
         self.check_end(&node.store)?;
         Ok(passed)
@@ -191,7 +191,7 @@ impl BlockFile {
                 }
                 Ok(Passed::default())
             }
-            (Err(refusal), None) => self.judge(refusal, importer),
+            (Err(refusal), None) => self.check_refusal(refusal, importer),
             (Ok(_), None) => {
                 let wanted = self.expect_exception.as_deref().unwrap_or("refused");
                 Err(Difference::new("import", "accepted", wanted).into())
@@ -202,19 +202,19 @@ impl BlockFile {
 
     /// Many cases put an invalid transaction into a block whose header was made without it. The block is refused for
     /// its transactions root, and then once more with a corrected header for the reason in the case.
-    fn judge(&self, refusal: Refusal, importer: &Importer) -> Check {
+    fn check_refusal(&self, refusal: Refusal, importer: &Importer) -> Check {
         let Some(exception) = &self.expect_exception else { return Ok(Passed { not_compared: 1 }) };
-        let judged = judge_refusal(exception, &refusal.words);
-        match (judged, refusal.block) {
+        let checked = compare_refusal(exception, &refusal.words);
+        match (checked, refusal.block) {
             (Err(_), Some(block)) if refusal.words.contains(WRONG_TRANSACTIONS_ROOT) => {
                 match importer.insert(mended(*block)) {
                     // A side block whose parent's state is missing is executed when its branch wins.
                     Ok(InsertOutcome::SideBranch { .. }) => Ok(Passed { not_compared: 1 }),
                     Ok(_) => Err(Difference::new("import with a mended header", "accepted", exception).into()),
-                    Err(error) => judge_refusal(exception, &error.to_string()),
+                    Err(error) => compare_refusal(exception, &error.to_string()),
                 }
             }
-            (judged, _) => judged,
+            (checked, _) => checked,
         }
     }
 }

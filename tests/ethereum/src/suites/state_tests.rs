@@ -18,7 +18,7 @@ use tenon_execution_interface::EthereumFamily;
 use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     CaseReport, Difference,
-    expectation::judge_refusal,
+    expectation::compare_refusal,
     lenient::{HexBytes, Number, StateFile},
     memory::state_of,
     network::{CHAIN_ID, ConfigFile, at_fork},
@@ -143,7 +143,7 @@ fn run_entry(case: &StateCase, fork: &str, post: &PostFile, before: &StateBefore
             if let Some(state_root) = state_root {
                 require_equal("state root of a refused transaction", state_root, post.hash)?;
             }
-            judge_refusal(exception, &words)
+            compare_refusal(exception, &words)
         }
         (Ok(_), Some(exception)) => Err(Difference::new("transaction", "executed", exception).into()),
         (Err(Refusal { words, .. }), None) => Err(Difference::new("transaction", words, "executed").into()),

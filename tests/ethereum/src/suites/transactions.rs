@@ -13,7 +13,7 @@ use tenon_execution_interface::EthereumFamily;
 use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     Difference,
-    expectation::{PRICE_TOO_HIGH, judge_refusal},
+    expectation::{PRICE_TOO_HIGH, compare_refusal},
     lenient::{HexBytes, Number},
     memory::state_of,
     network::at_fork,
@@ -46,13 +46,13 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
             }
         };
         for (fork, wanted) in &case.result {
-            reports.extend(cases.run(&format!("{name} {fork}"), || judge(&case.txbytes.0, fork, wanted)));
+            reports.extend(cases.run(&format!("{name} {fork}"), || check_transaction(&case.txbytes.0, fork, wanted)));
         }
     }
     Ok(reports)
 }
 
-fn judge(encoded: &[u8], fork: &str, wanted: &ResultFile) -> Check {
+fn check_transaction(encoded: &[u8], fork: &str, wanted: &ResultFile) -> Check {
     let (fork, spec) = at_fork(fork)?;
     match (accept(encoded, fork, spec), &wanted.exception) {
         (Ok((transaction, sender)), None) => {
@@ -62,7 +62,7 @@ fn judge(encoded: &[u8], fork: &str, wanted: &ResultFile) -> Check {
             require_equal("intrinsic gas", intrinsic_gas(&transaction, fork), gas)?;
             Ok(Passed::default())
         }
-        (Err(refusal), Some(exception)) => judge_refusal(exception, &refusal),
+        (Err(refusal), Some(exception)) => compare_refusal(exception, &refusal),
         (Ok(_), Some(exception)) => Err(Difference::new("transaction", "accepted", exception).into()),
         (Err(refusal), None) => Err(Difference::new("transaction", refusal, "accepted").into()),
     }

@@ -86,10 +86,10 @@ async fn ask(context: &IntruderContext, question: &str) -> Result<(), Failure> {
 
 /// The node must check the grants for each frame: a plugin need not use the SDK.
 async fn forge(_context: IntruderContext) -> Result<bool, Failure> {
-    system::ask_by_hand(SetHead::TOPIC.0, SetHead::SCHEMA.into(), &[0]);
+    system::send_raw_request(SetHead::TOPIC.0, SetHead::SCHEMA.into(), &[0]);
     Ok(true)
 }
 
 async fn deafen(_context: IntruderContext, millis: Number) -> Result<u64, Failure> {
-    Ok(system::ask_without_reading(GetChainConfig::TOPIC.0, GetChainConfig::SCHEMA.into(), millis.0))
+    Ok(system::request_without_reading(GetChainConfig::TOPIC.0, GetChainConfig::SCHEMA.into(), millis.0))
 }

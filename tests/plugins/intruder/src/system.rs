@@ -222,12 +222,12 @@ fn question(id: u64, topic: u32, schema: u32, request: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a request in a frame of its own. The answer is dropped.
-pub(crate) fn ask_by_hand(topic: u32, schema: u32, request: &[u8]) {
+pub(crate) fn send_raw_request(topic: u32, schema: u32, request: &[u8]) {
     write(&question(1 << 41, topic, schema, request), Instant::now() + Duration::from_secs(1));
 }
 
 /// Sends requests for this many milliseconds without reading answers; returns how many.
-pub(crate) fn ask_without_reading(topic: u32, schema: u32, millis: u64) -> u64 {
+pub(crate) fn request_without_reading(topic: u32, schema: u32, millis: u64) -> u64 {
     let end = Instant::now() + Duration::from_millis(millis);
     // Few enough that the socket accepts all or none: half a frame would end the process, which is another attempt.
     let questions: Vec<u8> = (0..50_u64).flat_map(|id| question((1 << 42) + id, topic, schema, &[])).collect();

@@ -101,7 +101,7 @@ impl Service {
                 Err(error) => return Ok(Err(error)),
             };
             log.append(Step::Approved { request: number, by, hash }, now())?;
-            counted.tell();
+            counted.notify_if_approved();
             Ok(Ok(()))
         });
         approved.await.unwrap_or_else(|error| Err(ApproveError::Log(error.to_string())))

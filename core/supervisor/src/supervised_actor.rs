@@ -42,20 +42,20 @@ impl StopFlag {
     }
 
     /// Waits for `pause` or until the flag is set; returns whether it is set.
-    fn rest(&self, pause: Duration) -> bool {
+    fn wait_timeout(&self, pause: Duration) -> bool {
         let flag = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (flag, _) = self.0.1.wait_timeout_while(flag, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
         *flag
     }
 }
 
-pub(crate) type Make<A> = Box<dyn FnMut() -> Result<A, MakeError> + Send>;
+pub(crate) type Factory<A> = Box<dyn FnMut() -> Result<A, MakeError> + Send>;
 
 /// An actor with what is needed to rebuild it.
-pub(crate) struct Guarded<A: Actor> {
+pub(crate) struct SupervisedActor<A: Actor> {
     name: &'static str,
     options: ActorOptions,
-    make: Make<A>,
+    make: Factory<A>,
     health: HealthCell,
     stop: StopFlag,
     /// `None` after a panic, until it is rebuilt; stays `None` once it has failed for good.
@@ -67,11 +67,11 @@ pub(crate) struct Guarded<A: Actor> {
     ready: Option<mpsc::Sender<()>>,
 }
 
-impl<A: Actor> Guarded<A> {
+impl<A: Actor> SupervisedActor<A> {
     pub(crate) fn new(
         name: &'static str,
         options: ActorOptions,
-        make: Make<A>,
+        make: Factory<A>,
         inner: A,
         health: HealthCell,
         stop: StopFlag,
@@ -117,11 +117,11 @@ impl<A: Actor> Guarded<A> {
     }
 
     /// Pauses and rebuilds the actor, as often as the policy allows.
-    fn revive(&mut self) {
+    fn restart(&mut self) {
         self.health.update(|health| health.state = ActorState::Restarting);
         let mut reason = self.health.get().last_panic.unwrap_or_default();
         while let Some(pause) = self.pause() {
-            if self.stop.rest(pause) {
+            if self.stop.wait_timeout(pause) {
                 return;
             }
             match catch_unwind(AssertUnwindSafe(|| (self.make)())) {
@@ -145,7 +145,7 @@ impl<A: Actor> Guarded<A> {
     }
 }
 
-impl<A: Actor> actix::Actor for Guarded<A> {
+impl<A: Actor> actix::Actor for SupervisedActor<A> {
     type Context = Context<Self>;
 
     fn started(&mut self, context: &mut Self::Context) {
@@ -155,18 +155,18 @@ impl<A: Actor> actix::Actor for Guarded<A> {
             let _ = ready.send(());
         }
         if self.inner.is_some() && self.failures.is_empty() && !self.run(A::started) {
-            self.revive();
+            self.restart();
         }
     }
 }
 
-impl<A: Actor> Supervised for Guarded<A> {
+impl<A: Actor> Supervised for SupervisedActor<A> {
     fn restarting(&mut self, _context: &mut Self::Context) {
-        self.revive();
+        self.restart();
     }
 }
 
-impl<A: Actor> Handler<Envelope<A::Message>> for Guarded<A> {
+impl<A: Actor> Handler<Envelope<A::Message>> for SupervisedActor<A> {
     type Result = ();
 
     fn handle(&mut self, envelope: Envelope<A::Message>, context: &mut Self::Context) {
