@@ -169,7 +169,7 @@ pub(crate) fn audit_lines() -> Vec<Vec<u8>> {
         },
         Step::Failed { request: 3, reason: "gone".to_owned() },
     ];
-    let line = |(number, entry)| Line { number, time: 1_800_000_000, previous: B256::ZERO, entry };
+    let line = |(number, entry)| Line { number, time: 1_800_000_000, previous: B256::ZERO, entry, signature: None };
     let texts = (1..).zip(steps).map(line).map(|line| serde_json::to_vec(&line).unwrap_or_default());
     let lines: Vec<Vec<u8>> = texts.map(|text| [text, vec![b'\n']].concat()).collect();
     [vec![lines.concat()], lines].concat()

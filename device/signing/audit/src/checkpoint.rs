@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tenon_file_access::check_secret;
 use zeroize::Zeroizing;
 
-use crate::AuditError;
+use crate::{AuditError, Line};
 
 const KEY_FILE: &str = "audit.key";
 const CHECKPOINT_FILE: &str = "checkpoint.json";
@@ -95,7 +95,7 @@ pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
     }
 }
 
-/// Writes checkpoints.
+/// Signs lines and checkpoints, and writes checkpoints.
 pub(crate) struct Sealer {
     folder: PathBuf,
     key: SecretKey,
@@ -137,6 +137,11 @@ impl Sealer {
     /// Whether a checkpoint is for this key.
     pub(crate) fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
         checkpoint.key == self.public_key()
+    }
+
+    /// Signs a line, so that it counts even if the service ends before the checkpoint names it.
+    pub(crate) fn sign_line(&self, line: &mut Line) {
+        line.sign(&self.key);
     }
 
     /// Replaces the checkpoint atomically.

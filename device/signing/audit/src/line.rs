@@ -1,12 +1,15 @@
 //! Entries and their encoding as lines.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use secp256k1::{Message, PublicKey, SECP256K1, SecretKey, ecdsa::Signature};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_signing_policy::Kind;
 
 /// Maximum length of a line, bytes.
 pub(crate) const MAX_LINE: usize = 256 << 10;
+/// Prefix of the signed bytes, so that a signature of a line is never valid for a checkpoint.
+const PURPOSE: &[u8] = b"tenon signing audit line 1";
 
 /// A step in the life of a request or of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +140,33 @@ pub struct Line {
     pub previous: B256,
     /// The entry.
     pub entry: Step,
+    /// Signature of the log's key (64 bytes, r and s) over the other members. Required beyond the checkpoint; `None`
+    /// in lines that were written before lines were signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Bytes>,
+}
+
+impl Line {
+    /// Sets the signature.
+    pub(crate) fn sign(&mut self, key: &SecretKey) {
+        let signature = SECP256K1.sign_ecdsa(self.message(), key);
+        self.signature = Some(signature.serialize_compact().to_vec().into());
+    }
+
+    /// Whether the signature is valid for this public key.
+    pub(crate) fn is_signed_by(&self, key: &[u8]) -> bool {
+        let signature = self.signature.as_ref().map_or(&[][..], |signature| &signature[..]);
+        let (Ok(key), Ok(signature)) = (PublicKey::from_slice(key), Signature::from_compact(signature)) else {
+            return false;
+        };
+        SECP256K1.verify_ecdsa(self.message(), &signature, &key).is_ok()
+    }
+
+    fn message(&self) -> Message {
+        let unsigned = Self { signature: None, ..self.clone() };
+        let text = serde_json::to_vec(&unsigned).unwrap_or_default();
+        Message::from_digest(Sha256::new().chain_update(PURPOSE).chain_update(text).finalize().into())
+    }
 }
 
 /// SHA-256 of a line without its line end.

@@ -109,7 +109,8 @@ impl AuditLog {
         let time = now.max(tenon_signing_policy::History::latest(&self.memory));
         let (mut last, mut text, mut lines) = (self.last, Vec::new(), Vec::new());
         for entry in entries {
-            let line = Line { number: last.0 + 1, time, previous: last.1, entry };
+            let mut line = Line { number: last.0 + 1, time, previous: last.1, entry, signature: None };
+            self.sealer.sign_line(&mut line);
             let written = serde_json::to_vec(&line).unwrap_or_default();
             if written.len() >= MAX_LINE {
                 return Err(AuditError::TooLong(written.len()));

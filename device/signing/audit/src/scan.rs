@@ -206,6 +206,13 @@ impl FileScan<'_> {
         if line.time < self.report.last_time {
             return Err(self.damaged(position, "the entry is older than the previous one"));
         }
+        // The checkpoint covers the lines up to its own. The chain of hashes alone proves nothing: anyone can continue it.
+        if let Some(checkpoint) = self.checkpoint
+            && line.number > checkpoint.number
+            && !line.is_signed_by(&checkpoint.key)
+        {
+            return Err(self.damaged(position, "the entry is beyond the checkpoint and not signed with the log's key"));
+        }
         self.report.entries = line.number;
         self.report.last_hash = hash_of(text);
         self.report.last_time = line.time;

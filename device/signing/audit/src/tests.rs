@@ -37,6 +37,21 @@ fn vote(round: u64, hash: u8) -> Step {
     }
 }
 
+fn unsigned(number: u64, previous: B256, entry: Step) -> Line {
+    Line { number, time: NOW, previous, entry, signature: None }
+}
+
+/// Appends lines to the log's only file without its writer, as somebody who can write the file would.
+fn add_lines(folder: &Path, lines: &[Line]) {
+    let path = only_file(folder);
+    let mut text = fs::read(&path).unwrap();
+    for line in lines {
+        text.extend(serde_json::to_vec(line).unwrap());
+        text.push(b'\n');
+    }
+    fs::write(path, text).unwrap();
+}
+
 /// A folder with a log of `count` entries, in files of `file_bytes`.
 fn log_of(count: u64, file_bytes: u64) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -110,8 +125,12 @@ fn a_checkpoint_of_another_key_or_none_is_refused() {
     let (folder, other) = (log_of(3, 1 << 20), log_of(3, 1 << 20));
     let checkpoint = folder.path().join("checkpoint.json");
     let own = fs::read(&checkpoint).unwrap();
+    let (log, _) = AuditLog::open(folder.path()).unwrap();
+    let (number, hash) = log.last();
+    drop(log);
+    // The key of the other log signs the last entry of this one.
+    crate::checkpoint::Sealer::open(other.path(), None).unwrap().write(number, hash).unwrap();
     fs::copy(other.path().join("checkpoint.json"), &checkpoint).unwrap();
-    // Both logs have the same hashes but different keys.
     assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })));
 
     let changed = String::from_utf8(own.clone()).unwrap().replace("\"number\":3", "\"number\":2");
@@ -172,6 +191,43 @@ fn an_entry_beyond_the_checkpoint_counts() {
 }
 
 #[test]
+fn an_added_entry_that_the_key_has_not_signed_is_refused() {
+    let (folder, other) = (log_of(3, 1 << 20), log_of(4, 1 << 20));
+    let (log, _) = AuditLog::open(folder.path()).unwrap();
+    let last = log.last();
+    drop(log);
+    let path = only_file(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let forged = Line { time: NOW + 9, ..unsigned(last.0 + 1, last.1, signed(9, 9, 9)) };
+    // Both logs have the same entries, but different keys.
+    let text = fs::read_to_string(only_file(other.path())).unwrap();
+    let foreign: Line = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
+    for added in [forged, Line { previous: last.1, ..foreign }] {
+        fs::write(&path, &whole).unwrap();
+        add_lines(folder.path(), &[added]);
+
+        let refused = verify(folder.path(), None, |_| {}).unwrap_err();
+        assert!(matches!(refused, AuditError::Damaged { line: 4, .. }), "{refused}");
+        assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Damaged { line: 4, .. })));
+    }
+}
+
+#[test]
+fn unsigned_lines_count_up_to_the_checkpoint() {
+    let folder = log_of(0, 1 << 20);
+    let first = unsigned(1, B256::ZERO, signed(1, 1, 1));
+    let hash = crate::line::hash_of(&serde_json::to_vec(&first).unwrap());
+    add_lines(folder.path(), &[first]);
+    crate::checkpoint::Sealer::open(folder.path(), None).unwrap().write(1, hash).unwrap();
+
+    let (mut log, opened) = AuditLog::open(folder.path()).unwrap();
+    assert_eq!(opened.report.entries, 1);
+    log.append(signed(2, 2, 2), NOW).unwrap();
+    drop(log);
+    assert_eq!(verify(folder.path(), None, |_| {}).unwrap().entries, 2);
+}
+
+#[test]
 fn only_one_process_at_a_time_uses_the_folder() {
     let folder = log_of(1, 1 << 20);
     let (_log, _) = AuditLog::open(folder.path()).unwrap();
@@ -218,7 +274,7 @@ fn secrets_of_the_log_are_for_its_owner_only() {
 fn the_same_transaction_again_spends_nothing_more() {
     let mut memory = Memory::default();
     for number in 1..4 {
-        memory.take(&Line { number, time: NOW, previous: B256::ZERO, entry: signed(number, 7, 5) });
+        memory.take(&unsigned(number, B256::ZERO, signed(number, 7, 5)));
     }
     let spent = memory.spent("salaries", 0);
     assert_eq!(spent, Spent { value: U256::from(5), fee: U256::from(1), requests: 3 });
@@ -229,7 +285,7 @@ fn nonces_that_leave_too_many_gaps_are_refused_and_others_stay_open() {
     let mut memory = Memory::default();
     for number in 0..10_000 {
         let nonce = 1_000_000 + 2 * number;
-        memory.take(&Line { number, time: NOW, previous: B256::ZERO, entry: signed(number, nonce, 0) });
+        memory.take(&unsigned(number, B256::ZERO, signed(number, nonce, 0)));
     }
     let check = |rule, nonce| memory.check_gaps(rule, (50, ACCOUNT, nonce));
 
@@ -244,7 +300,7 @@ fn nonces_that_leave_too_many_gaps_are_refused_and_others_stay_open() {
 fn a_round_is_signed_for_once_and_never_an_earlier_one() {
     let mut memory = Memory::default();
     for (number, entry) in [vote(7, 1), vote(9, 2)].into_iter().enumerate() {
-        memory.take(&Line { number: number as u64 + 1, time: NOW, previous: B256::ZERO, entry });
+        memory.take(&unsigned(number as u64 + 1, B256::ZERO, entry));
     }
     let check = |kind, round, hash| memory.check_round((ACCOUNT, kind), round, B256::repeat_byte(hash), NOW);
 
@@ -258,7 +314,7 @@ fn a_round_is_signed_for_once_and_never_an_earlier_one() {
 #[test]
 fn a_round_that_cannot_have_been_reached_is_refused() {
     let mut memory = Memory::default();
-    memory.take(&Line { number: 1, time: NOW, previous: B256::ZERO, entry: vote(7, 1) });
+    memory.take(&unsigned(1, B256::ZERO, vote(7, 1)));
     let check = |round, seconds| memory.check_round((ACCOUNT, Kind::Vote), round, B256::ZERO, NOW + seconds);
 
     assert_eq!(check(1_007, 0), Ok(()));
