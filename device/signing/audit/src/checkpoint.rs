@@ -23,10 +23,11 @@ use crate::{AuditError, Line};
 const KEY_FILE: &str = "audit.key";
 const CHECKPOINT_FILE: &str = "checkpoint.json";
 const NEW_CHECKPOINT_FILE: &str = "checkpoint.new";
+const NEW_KEY_FILE: &str = "audit.key.new";
 /// Prefix of the signed bytes, so that a signature of this key is never valid for anything else.
 const PURPOSE: &[u8] = b"tenon signing audit checkpoint 1";
 
-/// The last entry of a log, signed with the log's key.
+/// The last entry of a log, signed with the log's key. A new log begins with a checkpoint for number 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
@@ -84,10 +85,14 @@ fn message(number: u64, hash: B256) -> Message {
 
 /// The public key (33 bytes) of the log's key file; `None` if the file does not exist.
 pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
+    Ok(read_key(folder)?.map(|key| key.public_key(SECP256K1).serialize().to_vec().into()))
+}
+
+fn read_key(folder: &Path) -> Result<Option<SecretKey>, AuditError> {
     let path = folder.join(KEY_FILE);
     match fs::read(&path).map(Zeroizing::new) {
-        Ok(bytes) => match read_key(&bytes) {
-            Some(key) => Ok(Some(key.public_key(SECP256K1).serialize().to_vec().into())),
+        Ok(bytes) => match key_of(&bytes) {
+            Some(key) => Ok(Some(key)),
             None => Err(AuditError::Checkpoint { path, reason: "it is not a key of 32 bytes" }),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -108,35 +113,50 @@ impl Drop for Sealer {
 }
 
 impl Sealer {
-    /// Reads the log's key, or creates one if the log has no checkpoint yet.
-    pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>) -> Result<Self, AuditError> {
+    /// Reads the log's key. If the log has no files, no checkpoint of an entry and no key, it is new: creates its key and
+    /// a checkpoint for number 0.
+    pub(crate) fn open(folder: &Path, checkpoint: Option<&Checkpoint>, files: usize) -> Result<Self, AuditError> {
         let path = folder.join(KEY_FILE);
         if let Ok(metadata) = fs::metadata(&path) {
             check_secret(&metadata).map_err(|access| AuditError::Exposed { path: path.clone(), access })?;
         }
-        let key = match fs::read(&path).map(Zeroizing::new) {
-            Ok(bytes) => read_key(&bytes)
-                .ok_or_else(|| AuditError::Checkpoint { path: path.clone(), reason: "it is not a key of 32 bytes" })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && checkpoint.is_none() => new_key(&path)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(AuditError::Checkpoint {
-                    path,
-                    reason: "the log's key is missing; restore it from a copy",
-                });
+        let is_new = files == 0 && checkpoint.is_none_or(|checkpoint| checkpoint.number == 0);
+        match (read_key(folder)?, checkpoint) {
+            (Some(key), Some(checkpoint)) => Self { folder: folder.to_owned(), key }.checked(checkpoint),
+            (Some(_), None) => Err(AuditError::NoLog { folder: folder.to_owned(), has_key: true }),
+            (None, _) if is_new => Self::create(folder),
+            (None, _) => {
+                Err(AuditError::Checkpoint { path, reason: "the log's key is missing; restore it from a copy" })
             }
-            Err(error) => return Err(AuditError::file(path, error)),
+        }
+    }
+
+    fn checked(self, checkpoint: &Checkpoint) -> Result<Self, AuditError> {
+        if checkpoint.key == self.public_key() {
+            return Ok(self);
+        }
+        let path = self.folder.join(CHECKPOINT_FILE);
+        Err(AuditError::Checkpoint { path, reason: "it is not signed with the key of the log" })
+    }
+
+    /// Writes the checkpoint before the key: if the service is killed between them, the next start repeats both, and a
+    /// key without a checkpoint always means that the log was removed.
+    fn create(folder: &Path) -> Result<Self, AuditError> {
+        let key = loop {
+            let bytes = Zeroizing::new(rand::random::<[u8; 32]>());
+            if let Some(key) = key_of(&*bytes) {
+                break key;
+            }
         };
-        Ok(Self { folder: folder.to_owned(), key })
+        let sealer = Self { folder: folder.to_owned(), key };
+        sealer.write(0, B256::ZERO)?;
+        replace(folder, NEW_KEY_FILE, KEY_FILE, &*Zeroizing::new(sealer.key.secret_bytes()))?;
+        Ok(sealer)
     }
 
     /// The public key, compressed (33 bytes).
     pub(crate) fn public_key(&self) -> Bytes {
         self.key.public_key(SECP256K1).serialize().to_vec().into()
-    }
-
-    /// Whether a checkpoint is for this key.
-    pub(crate) fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
-        checkpoint.key == self.public_key()
     }
 
     /// Signs a line, so that it counts even if the service ends before the checkpoint names it.
@@ -146,42 +166,30 @@ impl Sealer {
 
     /// Replaces the checkpoint atomically.
     pub(crate) fn write(&self, number: u64, hash: B256) -> Result<(), AuditError> {
-        let (new, path) = (self.folder.join(NEW_CHECKPOINT_FILE), self.folder.join(CHECKPOINT_FILE));
         let text = serde_json::to_vec(&Checkpoint::new(number, hash, &self.key)).unwrap_or_default();
-        let written = || {
-            // A leftover of a killed process, or a file that another user created. A symbolic link is removed, not
-            // followed.
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
-            file.write_all(&text)?;
-            file.sync_data()?;
-            fs::rename(&new, &path)?;
-            fs::File::open(&self.folder)?.sync_all()
-        };
-        written().map_err(|error| AuditError::file(&path, error))
+        replace(&self.folder, NEW_CHECKPOINT_FILE, CHECKPOINT_FILE, &text)
     }
 }
 
-fn read_key(bytes: &[u8]) -> Option<SecretKey> {
+fn key_of(bytes: &[u8]) -> Option<SecretKey> {
     SecretKey::from_byte_array(bytes.try_into().ok()?).ok()
 }
 
-fn new_key(path: &Path) -> Result<SecretKey, AuditError> {
-    let key = loop {
-        let bytes = Zeroizing::new(rand::random::<[u8; 32]>());
-        if let Some(key) = read_key(&*bytes) {
-            break key;
-        }
-    };
-    let bytes = Zeroizing::new(key.secret_bytes());
+/// Replaces a file of the folder atomically; `new` is the name while it is written.
+fn replace(folder: &Path, new: &str, name: &str, content: &[u8]) -> Result<(), AuditError> {
+    let (new, path) = (folder.join(new), folder.join(name));
     let written = || {
-        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
-        file.write_all(&*bytes)?;
-        file.sync_all()
+        // A leftover of a killed process, or a file that another user created. A symbolic link is removed, not
+        // followed.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
+        file.write_all(content)?;
+        file.sync_data()?;
+        fs::rename(&new, &path)?;
+        fs::File::open(folder)?.sync_all()
     };
-    written().map_err(|error| AuditError::file(path, error))?;
-    Ok(key)
+    written().map_err(|error| AuditError::file(&path, error))
 }

@@ -77,8 +77,9 @@ pub enum AuditError {
 
 fn missing_log(has_key: bool) -> &'static str {
     if has_key {
-        "the log's key exists, but neither entries nor a checkpoint: the log was removed, or the service never \
-         started"
+        "the log's key (audit.key) exists, but neither entries nor a checkpoint: the log was removed. Restore it from a \
+         copy. If there is none, delete audit.key to begin a new log; the service then forgets what it has signed, for \
+         all windows and nonces"
     } else {
         "the folder has no audit log (audit-….jsonl, checkpoint.json): give the folder that `log` in the settings of \
          the service names"

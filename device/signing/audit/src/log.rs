@@ -64,11 +64,7 @@ impl AuditLog {
         let mut memory = Memory::default();
         let (report, end) = scan(folder, |line| memory.take(line))?;
         let checkpoint = Checkpoint::read(folder)?;
-        let sealer = Sealer::open(folder, checkpoint.as_ref())?;
-        if checkpoint.is_some_and(|checkpoint| !sealer.has_signed(&checkpoint)) {
-            let path = folder.join("checkpoint.json");
-            return Err(AuditError::Checkpoint { path, reason: "it is not signed with the key of the log" });
-        }
+        let sealer = Sealer::open(folder, checkpoint.as_ref(), report.files)?;
         let path = end.path.unwrap_or_else(|| path_of(folder, 1));
         let file = opened(&path, end.length, report.torn_bytes > 0)?;
         let last = (report.entries, report.last_hash);

@@ -86,9 +86,9 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
     }
     report.key = checkpoint.as_ref().map(|checkpoint| checkpoint.key.clone());
     match checkpoint {
-        None if report.entries > 0 => {
+        None if report.files > 0 => {
             let path = folder.join("checkpoint.json");
-            return Err(AuditError::Checkpoint { path, reason: "it is missing, although there are entries" });
+            return Err(AuditError::Checkpoint { path, reason: "it is missing, although the log has files" });
         }
         Some(checkpoint) if report.entries < checkpoint.number => {
             return Err(AuditError::CutOff { found: report.entries, wanted: checkpoint.number });

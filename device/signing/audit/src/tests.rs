@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tenon_signing_policy::{History as _, Kind, Spent};
 
-use super::*;
+use super::{checkpoint::Sealer, *};
 
 const ACCOUNT: Address = Address::repeat_byte(0xaa);
 const NOW: u64 = 1_800_000_000;
@@ -39,6 +39,10 @@ fn vote(round: u64, hash: u8) -> Step {
 
 fn unsigned(number: u64, previous: B256, entry: Step) -> Line {
     Line { number, time: NOW, previous, entry, signature: None }
+}
+
+fn sealer(folder: &Path) -> Sealer {
+    Sealer::open(folder, Checkpoint::read(folder).unwrap().as_ref(), 1).unwrap()
 }
 
 /// Appends lines to the log's only file without its writer, as somebody who can write the file would.
@@ -129,7 +133,7 @@ fn a_checkpoint_of_another_key_or_none_is_refused() {
     let (number, hash) = log.last();
     drop(log);
     // The key of the other log signs the last entry of this one.
-    crate::checkpoint::Sealer::open(other.path(), None).unwrap().write(number, hash).unwrap();
+    sealer(other.path()).write(number, hash).unwrap();
     fs::copy(other.path().join("checkpoint.json"), &checkpoint).unwrap();
     assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })));
 
@@ -154,6 +158,39 @@ fn a_log_is_unchanged_only_by_its_own_key() {
     assert!(matches!(refused, AuditError::Checkpoint { .. }), "{refused}");
     assert!(!folder.path().join("audit.key").exists(), "no other key is made");
     assert!(matches!(verify(other.path(), Some(&key), |_| {}), Err(AuditError::Checkpoint { .. })));
+}
+
+#[test]
+fn a_removed_log_is_not_begun_again_with_its_key() {
+    let folder = log_of(3, 1 << 20);
+    let path = only_file(folder.path());
+    fs::remove_file(folder.path().join("checkpoint.json")).unwrap();
+    fs::write(&path, b"").unwrap();
+    assert!(matches!(verify(folder.path(), None, |_| {}), Err(AuditError::Checkpoint { .. })));
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })));
+
+    fs::remove_file(path).unwrap();
+
+    assert!(matches!(verify(folder.path(), None, |_| {}), Err(AuditError::NoLog { has_key: true, .. })));
+    let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+    assert!(matches!(refused, AuditError::NoLog { has_key: true, .. }), "{refused}");
+}
+
+#[test]
+fn a_log_whose_creation_was_interrupted_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(AuditLog::open(folder.path()).unwrap());
+    let path = only_file(folder.path());
+
+    // Killed before the first file was created, and before the key was.
+    fs::remove_file(&path).unwrap();
+    drop(AuditLog::open(folder.path()).unwrap());
+    fs::remove_file(&path).unwrap();
+    fs::rename(folder.path().join("audit.key"), folder.path().join("audit.key.new")).unwrap();
+    drop(AuditLog::open(folder.path()).unwrap());
+
+    fs::remove_file(folder.path().join("audit.key")).unwrap();
+    assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Checkpoint { .. })), "there is a file");
 }
 
 #[test]
@@ -218,7 +255,7 @@ fn unsigned_lines_count_up_to_the_checkpoint() {
     let first = unsigned(1, B256::ZERO, signed(1, 1, 1));
     let hash = crate::line::hash_of(&serde_json::to_vec(&first).unwrap());
     add_lines(folder.path(), &[first]);
-    crate::checkpoint::Sealer::open(folder.path(), None).unwrap().write(1, hash).unwrap();
+    sealer(folder.path()).write(1, hash).unwrap();
 
     let (mut log, opened) = AuditLog::open(folder.path()).unwrap();
     assert_eq!(opened.report.entries, 1);
