@@ -492,7 +492,7 @@ def test_files_that_others_can_change_or_read_are_not_used(place):
         (place / path).chmod(before)
     if os.geteuid() != 0:
         return
-    for path in ("policy.toml", "signer.toml", "interface.json", ".", "passwords", "log/audit.key", "log"):
+    for path in ("policy.toml", "signer.toml", "interface.json", ".", "passwords", "log", "log/audit.key", "log/lock"):
         os.chown(place / path, 65534, -1)
         ended = run("signer", "run", place / "signer.toml", check=False)
         assert ended.returncode in (2, 3) and "belongs to another user" in ended.stderr, (path, ended.stderr)

@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 
 use crate::{AuditError, Line};
 
-const KEY_FILE: &str = "audit.key";
-const CHECKPOINT_FILE: &str = "checkpoint.json";
+pub(crate) const KEY_FILE: &str = "audit.key";
+pub(crate) const CHECKPOINT_FILE: &str = "checkpoint.json";
 const NEW_CHECKPOINT_FILE: &str = "checkpoint.new";
 const NEW_KEY_FILE: &str = "audit.key.new";
 /// Prefix of the signed bytes, so that a signature of this key is never valid for anything else.

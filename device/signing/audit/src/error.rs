@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::owner::Exposed;
+
 /// A log can't be read or written. Nothing is signed in this case.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
@@ -83,6 +85,12 @@ fn missing_log(has_key: bool) -> &'static str {
     } else {
         "the folder has no audit log (audit-….jsonl, checkpoint.json): give the folder that `log` in the settings of \
          the service names"
+    }
+}
+
+impl From<Exposed> for AuditError {
+    fn from(Exposed { path, access }: Exposed) -> Self {
+        Self::Exposed { path, access }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It owns the log's files and their hash chain ([`AuditLog`]), the entries ([`Step`]), the state that entries imply
 //! for later requests ([`Memory`]: windows of rules, and the nonces and rounds of earlier signatures), the verification
-//! of a log ([`verify`]) and the signed checkpoint next to it.
+//! of a log ([`verify`]), the signed checkpoint next to it, and the check who can change a file of the service ([`owner`]).
 //!
 //! What must always hold: a line is on disk before [`AuditLog::append`] returns, so that a caller that waits for it
 //! never releases a signature without its line. Guards and windows are derived from the log alone, also after a
@@ -16,6 +16,7 @@ mod line;
 mod log;
 mod memory;
 mod nonces;
+pub mod owner;
 mod scan;
 
 pub use checkpoint::Checkpoint;

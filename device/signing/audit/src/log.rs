@@ -8,13 +8,13 @@ use std::{
 };
 
 use alloy_primitives::{B256, Bytes};
-use tenon_file_access::check_unchangeable;
 
 use crate::{
     AuditError, Checkpoint, Line, Memory, Report, Step,
-    checkpoint::Sealer,
+    checkpoint::{CHECKPOINT_FILE, KEY_FILE, Sealer},
     line::{MAX_LINE, hash_of},
-    scan::{path_of, scan},
+    owner,
+    scan::{files, path_of, scan},
 };
 
 const LOCK_FILE: &str = "lock";
@@ -162,12 +162,17 @@ fn is_at(path: &Path, held: &fs::Metadata) -> Result<bool, AuditError> {
     }
 }
 
+/// Creates the folder if it is missing. Checks that only root and the service's user can change it, its own folder, and
+/// its files.
 fn make_folder(folder: &Path) -> Result<(), AuditError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| AuditError::file(folder, error))?;
-    let metadata = fs::metadata(folder).map_err(|error| AuditError::file(folder, error))?;
-    check_unchangeable(&metadata).map_err(|access| AuditError::Exposed { path: folder.to_owned(), access })
+    owner::check_with_folder(folder)?;
+    for path in files(folder)?.into_iter().chain([LOCK_FILE, KEY_FILE, CHECKPOINT_FILE].map(|name| folder.join(name))) {
+        owner::check(&path)?;
+    }
+    Ok(())
 }
 
 fn locked(folder: &Path) -> Result<File, AuditError> {

@@ -1,10 +1,12 @@
 //! A log that was tampered with does not open, and an intact one restores its state.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use proptest::prelude::*;
-use tempfile::TempDir;
 use tenon_signing_policy::{History as _, Kind, Spent};
 
 use super::{checkpoint::Sealer, *};
@@ -56,9 +58,26 @@ fn add_lines(folder: &Path, lines: &[Line]) {
     fs::write(path, text).unwrap();
 }
 
+/// The folder of a log, in a temporary folder that others cannot write to.
+struct Folder {
+    path: PathBuf,
+    _parent: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        Self { path: parent.path().join("log"), _parent: parent }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// A folder with a log of `count` entries, in files of `file_bytes`.
-fn log_of(count: u64, file_bytes: u64) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn log_of(count: u64, file_bytes: u64) -> Folder {
+    let folder = Folder::new();
     let (mut log, opened) = AuditLog::open_with(folder.path(), file_bytes).unwrap();
     assert_eq!(opened.report, Report::default());
     for number in 0..count {
@@ -67,7 +86,7 @@ fn log_of(count: u64, file_bytes: u64) -> TempDir {
     folder
 }
 
-fn only_file(folder: &Path) -> std::path::PathBuf {
+fn only_file(folder: &Path) -> PathBuf {
     let paths = files(folder).unwrap();
     assert_eq!(paths.len(), 1);
     paths[0].clone()
@@ -178,7 +197,7 @@ fn a_removed_log_is_not_begun_again_with_its_key() {
 
 #[test]
 fn a_log_whose_creation_was_interrupted_opens() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     drop(AuditLog::open(folder.path()).unwrap());
     let path = only_file(folder.path());
 
@@ -298,6 +317,23 @@ fn an_entry_that_is_too_long_is_refused_and_the_log_stays_usable() {
 }
 
 #[test]
+fn a_log_that_others_can_change_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let folder = log_of(1, 1 << 20);
+    let parent = folder.path().parent().unwrap();
+    let paths = [parent.to_owned(), folder.path().to_owned(), only_file(folder.path())];
+    for path in paths.into_iter().chain(["audit.key", "lock", "checkpoint.json"].map(|name| folder.path().join(name))) {
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        set(&path, mode | 0o022);
+        let refused = AuditLog::open(folder.path()).map(|_| ()).unwrap_err();
+        assert!(matches!(&refused, AuditError::Exposed { path: found, .. } if *found == path), "{refused}");
+        set(&path, mode);
+    }
+    assert!(AuditLog::open(folder.path()).is_ok());
+}
+
+#[test]
 fn secrets_of_the_log_are_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = log_of(1, 1 << 20);
@@ -363,7 +399,7 @@ fn a_round_that_cannot_have_been_reached_is_refused() {
 #[test]
 fn a_file_that_is_moved_while_it_is_written_ends_the_log() {
     for moved in ["lock", "log"] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::new();
         let (mut log, _) = AuditLog::open(folder.path()).unwrap();
         log.append(signed(1, 1, 1), NOW).unwrap();
         let path = if moved == "lock" { folder.path().join("lock") } else { only_file(folder.path()) };

@@ -21,7 +21,6 @@ mod connections;
 pub mod fuzzing;
 mod http;
 mod methods;
-mod owner;
 mod page;
 mod program;
 mod questions;

@@ -15,7 +15,10 @@ use futures_util::FutureExt as _;
 use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletDirectory};
 use tenon_api::{Failure, Transaction, TransactionPayload};
 use tenon_bus::CallContext;
-use tenon_signing_audit::{AuditError, AuditLog, Memory, Opened, Step};
+use tenon_signing_audit::{
+    AuditError, AuditLog, Memory, Opened, Step,
+    owner::{self, Exposed},
+};
 use tenon_signing_policy::{Decision, History, Outcome, Policy, PolicyError, Request, Subject};
 use tenon_typed_data::Hashes;
 use tokio::sync::Mutex;
@@ -23,7 +26,6 @@ use tokio::sync::Mutex;
 use crate::{
     Approvals, Settings,
     clock::now,
-    owner::{self, Exposed},
     program::Program,
     rate::Rate,
     shares::{Share, Shares},

@@ -10,7 +10,7 @@ use std::{
 use alloy_primitives::Address;
 use serde::Deserialize;
 
-use crate::owner;
+use tenon_signing_audit::owner;
 
 /// Maximum length of a settings file, bytes.
 const MAX_BYTES: u64 = 1 << 20;

@@ -1,4 +1,5 @@
-//! Checks who can change a file. Write access to the settings or the policy is equivalent to deciding what is signed.
+//! Checks who can change a file. Write access to the settings, the policy or the log is equivalent to deciding what is
+//! signed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +7,11 @@ use tenon_file_access::check_unchangeable;
 
 /// A file or folder that others can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exposed {
-    pub(crate) path: PathBuf,
-    pub(crate) access: tenon_file_access::Exposed,
+pub struct Exposed {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Who has access.
+    pub access: tenon_file_access::Exposed,
 }
 
 /// Checks that only root and the service's own user can change a file. A missing file passes, because the code that
@@ -16,7 +19,7 @@ pub(crate) struct Exposed {
 ///
 /// # Errors
 /// [`Exposed`].
-pub(crate) fn check(path: &Path) -> Result<(), Exposed> {
+pub fn check(path: &Path) -> Result<(), Exposed> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
     check_unchangeable(&metadata).map_err(|access| Exposed { path: path.to_owned(), access })
 }
@@ -25,7 +28,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Exposed> {
 ///
 /// # Errors
 /// [`Exposed`].
-pub(crate) fn check_with_folder(path: &Path) -> Result<(), Exposed> {
+pub fn check_with_folder(path: &Path) -> Result<(), Exposed> {
     check(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     check(folder)
