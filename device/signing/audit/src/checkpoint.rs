@@ -18,12 +18,16 @@ use sha2::{Digest as _, Sha256};
 use tenon_file_access::check_secret;
 use zeroize::Zeroizing;
 
-use crate::{AuditError, Line};
+use crate::{AuditError, Line, bounded};
 
 pub(crate) const KEY_FILE: &str = "audit.key";
 pub(crate) const CHECKPOINT_FILE: &str = "checkpoint.json";
 const NEW_CHECKPOINT_FILE: &str = "checkpoint.new";
 const NEW_KEY_FILE: &str = "audit.key.new";
+/// Maximum length of a checkpoint's file, bytes.
+const MAX_CHECKPOINT: u64 = 4 << 10;
+/// Length of the key's file, bytes.
+const KEY_BYTES: u64 = 32;
 /// Prefix of the signed bytes, so that a signature of this key is never valid for anything else.
 const PURPOSE: &[u8] = b"tenon signing audit checkpoint 1";
 
@@ -64,7 +68,7 @@ impl Checkpoint {
     /// Reads the checkpoint of a folder; `None` if the file does not exist.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, AuditError> {
         let path = folder.join(CHECKPOINT_FILE);
-        let text = match fs::read(&path) {
+        let text = match bounded::read(&path, MAX_CHECKPOINT) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(AuditError::file(path, error)),
@@ -90,7 +94,7 @@ pub(crate) fn public_key(folder: &Path) -> Result<Option<Bytes>, AuditError> {
 
 fn read_key(folder: &Path) -> Result<Option<SecretKey>, AuditError> {
     let path = folder.join(KEY_FILE);
-    match fs::read(&path).map(Zeroizing::new) {
+    match bounded::read(&path, KEY_BYTES).map(Zeroizing::new) {
         Ok(bytes) => match key_of(&bytes) {
             Some(key) => Ok(Some(key)),
             None => Err(AuditError::Checkpoint { path, reason: "it is not a key of 32 bytes" }),

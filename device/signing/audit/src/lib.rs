@@ -10,6 +10,7 @@
 //! folder. The log contains no password, PIN or key.
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod checkpoint;
 mod error;
 mod line;
@@ -24,7 +25,7 @@ pub use error::AuditError;
 pub use line::{Line, Step};
 pub use log::{AuditLog, Opened};
 pub use memory::{GuardRefusal, Memory};
-pub use scan::{Report, files, verify};
+pub use scan::{Report, files, read_file, verify};
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use crate::{
 
 const LOCK_FILE: &str = "lock";
 /// Length at which a new file is begun, bytes.
-const FILE_BYTES: u64 = 64 << 20;
+pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
 /// A log that is open for writing. Its folder stays locked until it is dropped.
 pub struct AuditLog {

@@ -9,14 +9,18 @@ use std::{
 use alloy_primitives::{B256, Bytes};
 
 use crate::{
-    AuditError, Checkpoint, Line,
+    AuditError, Checkpoint, Line, bounded,
     checkpoint::public_key,
     line::{MAX_LINE, hash_of},
+    log::FILE_BYTES,
 };
 
 /// Prefix and suffix of the file names. Between them is the number of the first entry, zero-padded so that names sort.
 const FILE_PREFIX: &str = "audit-";
 const FILE_SUFFIX: &str = ".jsonl";
+/// Maximum length of a file, bytes. A request's entries are written together, so the last ones may exceed the length at
+/// which a new file is begun.
+const MAX_FILE: u64 = FILE_BYTES + 16 * MAX_LINE as u64;
 
 /// Summary of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +108,7 @@ pub(crate) fn scan(folder: &Path, mut take: impl FnMut(&Line)) -> Result<(Report
     Ok((report, end))
 }
 
-/// The files of a log, oldest first. Each has at most 64 MiB plus one line.
+/// The files of a log, oldest first.
 ///
 /// # Errors
 /// [`AuditError::File`].
@@ -120,6 +124,14 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Reads a file of a log without checking it.
+///
+/// # Errors
+/// [`AuditError::File`], also if it is longer than the service writes.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, AuditError> {
+    bounded::read(path, MAX_FILE).map_err(|error| AuditError::file(path, error))
 }
 
 /// Path of the file whose first entry has this number.
@@ -150,22 +162,26 @@ impl FileScan<'_> {
         at_checkpoint: &mut Option<AtCheckpoint>,
         take: &mut impl FnMut(&Line),
     ) -> Result<u64, AuditError> {
-        let failed = |error| AuditError::file(self.path, error);
+        let path = self.path;
+        let failed = |error| AuditError::file(path, error);
         if *self.path != path_of(self.path.parent().unwrap_or(Path::new("")), self.report.entries + 1) {
             return Err(self.damaged(1, "the file does not begin with the entry in its name"));
         }
-        let mut reader = BufReader::new(fs::File::open(self.path).map_err(failed)?);
+        let mut reader = BufReader::new(bounded::open(self.path).map_err(failed)?);
         let (mut length, mut count) = (0, 0);
         let mut text = Vec::new();
         loop {
             text.clear();
-            let mut bounded = reader.by_ref().take(MAX_LINE as u64 + 1);
-            let read = bounded.read_until(b'\n', &mut text).map_err(|error| AuditError::file(self.path, error))?;
+            // A line and its end have at most MAX_LINE bytes, so that a line without an end has fewer.
+            let read = reader.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut text).map_err(failed)?;
             if read == 0 {
                 return Ok(length);
             }
             count += 1;
             let Some(line) = text.strip_suffix(b"\n") else {
+                if read == MAX_LINE {
+                    return Err(self.damaged(count, "the line is too long"));
+                }
                 return self.torn(read as u64, count).map(|()| length);
             };
             let hash = self.check(line, count, take)?;

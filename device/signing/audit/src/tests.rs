@@ -232,6 +232,43 @@ fn a_partial_line_is_removed_and_an_acknowledged_one_is_not() {
 }
 
 #[test]
+fn a_line_that_is_too_long_is_damaged() {
+    let folder = log_of(2, 1 << 20);
+    let path = only_file(folder.path());
+    let whole = fs::read(&path).unwrap();
+    for end in ["", "\n"] {
+        fs::write(&path, [&whole[..], &vec![0; crate::line::MAX_LINE], end.as_bytes()].concat()).unwrap();
+        let refused = verify(folder.path(), None, |_| {}).unwrap_err();
+        assert!(matches!(refused, AuditError::Damaged { line: 3, .. }), "{refused}");
+        assert!(matches!(AuditLog::open(folder.path()), Err(AuditError::Damaged { line: 3, .. })));
+    }
+}
+
+#[test]
+fn devices_pipes_and_endless_files_are_not_read() {
+    let folder = log_of(2, 1 << 20);
+    let log = only_file(folder.path());
+    for path in [folder.path().join("checkpoint.json"), folder.path().join("audit.key"), log.clone()] {
+        let whole = fs::read(&path).unwrap();
+        let make: [&dyn Fn(); 3] = [
+            &|| std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+            &|| rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap(),
+            &|| fs::File::create(&path).unwrap().set_len(10 << 30).unwrap(),
+        ];
+        for make in make {
+            fs::remove_file(&path).unwrap();
+            make();
+
+            assert!(verify(folder.path(), None, |_| {}).is_err(), "{}", path.display());
+            assert!(path != log || matches!(read_file(&log), Err(AuditError::File { .. })));
+        }
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, whole).unwrap();
+    }
+    assert!(verify(folder.path(), None, |_| {}).is_ok());
+}
+
+#[test]
 fn an_entry_beyond_the_checkpoint_counts() {
     let folder = log_of(3, 1 << 20);
     let before = fs::read(folder.path().join("checkpoint.json")).unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Bytes, hex};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
-use tenon_signing_audit::{AuditError, Line, verify};
+use tenon_signing_audit::{AuditError, Line, files, read_file, verify};
 use tenon_signing_policy::DisplayText;
 
 use crate::commands::print;
@@ -134,8 +134,8 @@ fn export(matches: &ArgMatches) -> Result<(), Stop> {
     if matches.get_flag("checked") {
         verify(folder, key(matches), |_| {}).map_err(stop)?;
     }
-    for path in tenon_signing_audit::files(folder).map_err(stop)? {
-        let bytes = std::fs::read(&path).map_err(|error| Stop::failure(format!("{}: {error}", path.display())))?;
+    for path in files(folder).map_err(stop)? {
+        let bytes = read_file(&path).map_err(stop)?;
         // A line that was incomplete when the service ended does not count.
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         print(bytes.get(..end).unwrap_or_default())?;
