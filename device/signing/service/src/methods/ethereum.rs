@@ -15,6 +15,9 @@ const MAX_MEMBERS: usize = 1_024;
 /// Maximum length of a member's text in bytes. Longer texts are cut.
 const MAX_MEMBER_TEXT: usize = 16 << 10;
 
+/// Name of the structure that describes the domain.
+const DOMAIN_TYPE: &str = "EIP712Domain";
+
 /// Members of a domain whose type is not declared; absent ones are skipped.
 const STANDARD_MEMBERS: [&str; 5] = ["name", "version", "chainId", "verifyingContract", "salt"];
 
@@ -51,23 +54,48 @@ fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
     Ok(Ask { account, subject, typed_data: Some((hashes, text)) })
 }
 
-/// Extracts the parts that rules check and people read. Only hashed members count, because a domain may declare fewer
-/// members than it contains.
+/// Extracts the parts that rules check and people read. Only hashed members count: the domain and every structure may
+/// contain more members than they declare, and a domain that is itself signed has no message.
 fn typed_message(data: &Value) -> TypedMessage {
     let primary_type = data["primaryType"].as_str().unwrap_or_default().to_owned();
-    let structure = data["types"][&primary_type].as_array();
-    let members = structure.into_iter().flatten().filter_map(|member| member["name"].as_str()).take(MAX_MEMBERS);
-    let shown = |name: &str| (name.to_owned(), shown_member(&data["message"][name]));
-    TypedMessage { domain: domain_of(data), members: members.map(shown).collect(), primary_type, hash: B256::ZERO }
+    let types = &data["types"];
+    let shown =
+        |(name, kind): (&str, &str)| (name.to_owned(), shown_member(&hashed_part(types, kind, &data["message"][name])));
+    let members = match primary_type.as_str() {
+        DOMAIN_TYPE => Vec::new(),
+        primary_type => members_of(types, primary_type).map(shown).collect(),
+    };
+    TypedMessage { domain: domain_of(data), members, primary_type, hash: B256::ZERO }
+}
+
+/// Names and types of the members that a structure declares.
+fn members_of<'a>(types: &'a Value, structure: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let declared = types[structure].as_array().into_iter().flatten();
+    declared.filter_map(|member| Some((member["name"].as_str()?, member["type"].as_str()?))).take(MAX_MEMBERS)
+}
+
+/// A value of a type, without the members that its structures do not declare. The depth is bounded: JSON nests no deeper
+/// than its parser allows.
+fn hashed_part(types: &Value, kind: &str, value: &Value) -> Value {
+    let base = kind.split('[').next().unwrap_or_default();
+    match value {
+        Value::Array(values) => values.iter().map(|value| hashed_part(types, base, value)).collect(),
+        Value::Object(given) if types.get(base).is_some() => {
+            let part = |(name, kind): (&str, &str)| Some((name.to_owned(), hashed_part(types, kind, given.get(name)?)));
+            Value::Object(members_of(types, base).filter_map(part).collect())
+        }
+        value => value.clone(),
+    }
 }
 
 fn domain_of(data: &Value) -> Domain {
-    let declared = data["types"]["EIP712Domain"].as_array();
-    let names: Vec<&str> = match declared {
-        Some(members) => members.iter().filter_map(|member| member["name"].as_str()).take(MAX_MEMBERS).collect(),
-        None => STANDARD_MEMBERS.to_vec(),
+    let types = &data["types"];
+    let declared: Vec<(&str, &str)> = match types.get(DOMAIN_TYPE) {
+        Some(_) => members_of(types, DOMAIN_TYPE).collect(),
+        None => STANDARD_MEMBERS.map(|name| (name, "string")).to_vec(),
     };
-    let of_domain = |name: &str| Some(&data["domain"][name]).filter(|value| !value.is_null() && names.contains(&name));
+    let is_declared = |name: &str| declared.iter().any(|(declared, _)| *declared == name);
+    let of_domain = |name: &str| Some(&data["domain"][name]).filter(|value| !value.is_null() && is_declared(name));
     let text = |name: &str| of_domain(name).and_then(Value::as_str).map(str::to_owned);
     let number = |value: &Value| value.as_u64().map(U256::from).or_else(|| value.as_str()?.parse().ok());
     let mut domain = Domain {
@@ -84,9 +112,11 @@ fn domain_of(data: &Value) -> Domain {
         "verifyingContract" => domain.contract.is_some(),
         _ => false,
     };
-    let others = names.iter().filter(|name| !is_read(name));
-    let others = others.filter_map(|name| Some(((*name).to_owned(), shown_member(of_domain(name)?))));
-    domain.others = others.collect();
+    let others = declared.iter().filter(|(name, _)| !is_read(name));
+    let shown = |(name, kind): &(&str, &str)| {
+        Some(((*name).to_owned(), shown_member(&hashed_part(types, kind, of_domain(name)?))))
+    };
+    domain.others = others.filter_map(shown).collect();
     domain
 }
 
@@ -139,6 +169,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn members_that_no_structure_declares_are_not_shown() {
+        let member = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+        let types = json!({
+            "Permit": [member("order", "Order"), member("parts", "Order[][2]"), member("note", "string")],
+            "Order": [member("amount", "uint256")],
+        });
+        let order = json!({ "amount": "1000", "approved by security": "yes" });
+        let message = json!({ "order": order, "parts": [[order], []], "note": "n", "extra": 1 });
+
+        let shown = typed_message(&json!({ "types": types, "primaryType": "Permit", "message": message })).members;
+
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected =
+            [pair("order", r#"{"amount":"1000"}"#), pair("parts", r#"[[{"amount":"1000"}],[]]"#), pair("note", "n")];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_domain_that_is_signed_itself_has_no_message() {
+        let types = json!({ "EIP712Domain": [{ "name": "name", "type": "string" }] });
+        let given = json!({ "types": types, "primaryType": "EIP712Domain", "domain": { "name": "Bank" },
+            "message": { "name": "Only a login" } });
+
+        let read = typed_message(&given);
+
+        assert_eq!((read.members, read.domain.name.as_deref()), (Vec::new(), Some("Bank")));
+    }
 
     #[test]
     fn every_member_of_the_domain_that_is_hashed_is_shown_and_no_other() {
