@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::unix::fs::FileTypeExt as _,
+    os::unix::fs::{DirBuilderExt as _, FileTypeExt as _},
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -75,13 +75,14 @@ impl SocketLimits {
     }
 }
 
-/// Opens the socket at `path` with mode 0600. Replaces the file of a process that no longer runs, but not one at which
+/// Opens the socket at `path` with mode 0600, in a folder that is created with mode 0700 if it is missing. Replaces the file of a process that no longer runs, but not one at which
 /// a process listens.
 pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(failed)?;
+        // Whoever can write to the folder can replace the socket.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
     }
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
     ListenerOptions::new().name(name).mode(0o600).create_tokio().map_err(failed)

@@ -472,9 +472,9 @@ def test_files_that_others_can_change_or_read_are_not_used(place):
     (place / "interface.json").write_text("[]")
     (place / "decide").write_text("#!/bin/sh\nexit 1\n")
     (place / "decide").chmod(0o700)
-    settings = SETTINGS + f'[program]\ncommand = ["{place / "decide"}"]\n'
+    settings = SETTINGS.replace('"alice.sock"', '"sockets/alice.sock"') + f'[program]\ncommand = ["{place / "decide"}"]\n'
     with SigningService(place, POLICY + '[interfaces.none]\nfile = "interface.json"\n', settings):
-        pass
+        assert stat.S_IMODE((place / "sockets").stat().st_mode) == 0o700
     for path, mode, reason in [
         ("policy.toml", 0o666, "others can change it"),
         ("signer.toml", 0o660, "others can change it"),
@@ -482,6 +482,8 @@ def test_files_that_others_can_change_or_read_are_not_used(place):
         ("decide", 0o777, "others can change it"),
         (".", 0o770, "others can change it"),
         ("passwords", 0o644, "others can read it"),
+        ("keystore", 0o777, "others can change it"),
+        ("sockets", 0o777, "others can change it"),
         ("log/audit.key", 0o640, "audit.key: others can read it"),
         ("log", 0o777, "log: others can change it"),
     ]:
@@ -492,7 +494,7 @@ def test_files_that_others_can_change_or_read_are_not_used(place):
         (place / path).chmod(before)
     if os.geteuid() != 0:
         return
-    for path in ("policy.toml", "signer.toml", "interface.json", ".", "passwords", "log", "log/audit.key", "log/lock"):
+    for path in ("policy.toml", "signer.toml", "interface.json", ".", "keystore", "passwords", "log", "log/audit.key", "log/lock"):
         os.chown(place / path, 65534, -1)
         ended = run("signer", "run", place / "signer.toml", check=False)
         assert ended.returncode in (2, 3) and "belongs to another user" in ended.stderr, (path, ended.stderr)

@@ -66,11 +66,12 @@ async fn requests_may_be_concatenated_split_and_pretty_printed() {
 #[tokio::test]
 async fn only_the_owner_may_open_it_and_it_disappears_with_the_node() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tenon.ipc");
+    let path = folder.path().join("new").join("tenon.ipc");
 
     let servers = try_start(&path, SocketLimits::default(), TestService::default()).await.unwrap();
 
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(&folder.path().join("new"))), (0o600, 0o700));
     assert!(servers.stop(Duration::from_secs(5)).await);
     assert!(!path.exists());
 }

@@ -218,7 +218,7 @@ impl Service {
         wallets: WalletDirectory,
         program: Option<Program>,
     ) -> Result<(Self, Opened), ServiceError> {
-        settings.files_that_decide().try_for_each(owner::check_with_folder)?;
+        settings.paths_that_decide().try_for_each(owner::check_with_folder)?;
         let policy = read_policy(&settings.policy)?;
         let (mut log, opened) = AuditLog::open(&settings.log)?;
         let latest = History::latest(log.memory());

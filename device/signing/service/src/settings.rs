@@ -215,13 +215,15 @@ impl Settings {
         Duration::from_secs(self.approval_seconds)
     }
 
-    /// Files besides settings and policy whose content decides who may ask or what is approved: the approving program
-    /// and certificates.
-    pub(crate) fn files_that_decide(&self) -> impl Iterator<Item = &Path> {
+    /// Paths besides settings and policy that decide who may ask, what is approved or which keys sign: the approving
+    /// program, certificates, tokens, sockets, passwords and the folder of the key files.
+    pub(crate) fn paths_that_decide(&self) -> impl Iterator<Item = &Path> {
         let program = self.program.iter().filter_map(|program| program.command.first()).map(Path::new);
         let http = self.http.iter().flat_map(|http| [&http.certificate, &http.key, &http.authority]).flatten();
-        let clients = self.clients.values().filter_map(|client| client.certificate.as_ref());
-        program.chain(http.chain(clients).map(PathBuf::as_path))
+        let clients = self.clients.values().flat_map(|client| [&client.certificate, &client.token, &client.socket]);
+        let approvers = self.approvers.values().map(|approver| &approver.socket);
+        let keys = [&self.keystore, &self.passwords].into_iter().flatten();
+        program.chain(http.chain(clients.flatten()).chain(approvers).chain(keys).map(PathBuf::as_path))
     }
 
     fn check(&self) -> Result<(), String> {
