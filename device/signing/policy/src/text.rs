@@ -2,8 +2,17 @@
 
 use std::fmt;
 
+use icu_properties::{
+    CodePointMapData, CodePointSetData,
+    props::{DefaultIgnorableCodePoint, GeneralCategory},
+};
+
 /// Maximum number of characters shown of one text.
 pub const MAX_SHOWN_CHARACTERS: usize = 1_024;
+
+/// Characters without ink that Unicode counts as symbols or marks: the blank Braille pattern, the object replacement
+/// character, the filler of Khitan, and the null note head of music.
+const BLANKS: [char; 4] = ['\u{2800}', '\u{fffc}', '\u{16fe4}', '\u{1d159}'];
 
 /// A client's text in the form shown to a person.
 ///
@@ -61,16 +70,20 @@ impl fmt::Display for DisplayText {
     }
 }
 
-/// Whether a character moves, reorders or hides its neighbours: controls (Unicode category Cc), line and paragraph
-/// separators, directional marks and overrides (UAX #9), and characters that are invisible.
+/// Whether a character moves, reorders or hides its neighbours, or is invisible: controls, line and paragraph separators,
+/// format characters (which include the directional marks and overrides of UAX #9), characters for private use, which
+/// have no defined shape, and characters that programs may ignore.
 fn misleads(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' // lines, direction
-            | '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
+    let category = CodePointMapData::<GeneralCategory>::new().get(character);
+    matches!(
+        category,
+        GeneralCategory::Control
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::Format
+            | GeneralCategory::PrivateUse
+    ) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
+        || BLANKS.contains(&character)
 }
 
 #[cfg(test)]
@@ -101,6 +114,17 @@ mod tests {
     fn invisible_characters_are_removed() {
         let shown = DisplayText::new("to\u{200b}ken\u{e0041}\u{feff}\u{2060}");
         assert_eq!((shown.as_str(), shown.removed()), ("token", 4));
+    }
+
+    #[test]
+    fn whole_categories_of_invisible_characters_are_removed() {
+        let invisible = "\u{61c}\u{ad}\u{34f}\u{115f}\u{17b4}\u{180e}\u{2029}\u{2064}\u{206f}\u{2800}\u{3164}\
+            \u{e000}\u{fe0f}\u{ffa0}\u{fff0}\u{fff9}\u{fffc}\u{13430}\u{16fe4}\u{1bca0}\u{1d159}\u{1d173}\
+            \u{e01ef}\u{f0000}\u{10fffd}";
+        for character in invisible.chars() {
+            let shown = DisplayText::new(&format!("ab{character}cd"));
+            assert_eq!((shown.as_str(), shown.removed()), ("abcd", 1), "{character:?}");
+        }
     }
 
     #[test]
