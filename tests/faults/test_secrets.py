@@ -1,9 +1,11 @@
 """Passwords and keys leave no trace: not in memory, not in logs, not in core files."""
 
+import contextlib
 import http.client
 import json
 import os
 import secrets
+import socket
 import time
 
 import pytest
@@ -12,7 +14,7 @@ from eth_account import Account
 import wire
 from signing_service import Refused, SigningService
 from simulated_device import DebugLink, simulated
-from tenon_node import Node, RpcError, folder
+from tenon_node import Node, RpcError, folder, run
 from test_exposure import over_socket, token
 
 
@@ -277,3 +279,38 @@ address = "127.0.0.1:0"
 [approvers.owner]
 socket = "owner.sock"
 """
+
+
+@contextlib.contextmanager
+def socket_of_another_user(path):
+    """A socket of a user without rights, which accepts connections and never answers."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        # The system reports to clients the user that calls listen.
+        os.seteuid(65534)
+        try:
+            listening.listen()
+        finally:
+            os.seteuid(0)
+        yield listening
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another user")
+def test_a_password_is_not_sent_to_another_user_who_listens_at_the_socket():
+    with folder() as path:
+        shared = path / "shared"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        (path / "password").write_text("secret\n")
+        with socket_of_another_user(shared / "tenon.ipc") as listening:
+            unlock = ("account", "unlock", "0x" + "11" * 20, "--password", path / "password")
+            for command in (
+                (*unlock, "--ipcpath", shared / "tenon.ipc"),
+                (*unlock, "--datadir", shared),
+                ("module", "list", "--datadir", shared),
+                ("signer", "wallets", "--socket", shared / "tenon.ipc"),
+            ):
+                ended = run(*command, check=False, timeout=30)
+                assert ended.returncode == 1 and "belongs to another user (id 65534)" in ended.stderr, ended.stderr
+                with listening.accept()[0] as connection:
+                    assert connection.recv(1) == b"", command

@@ -42,7 +42,8 @@ addresses on which it serves. `--log.file` also writes the log to files; a new f
 
 Commands that use the socket (`tenon module …`) find the running node of the current user if neither `--datadir` nor
 `--ipcpath` is given; if several run, they list them. For this, every node puts a small file into `$XDG_RUNTIME_DIR/tenon`, or
-into `tenon-UID` in the temporary folder.
+into `tenon-UID` in the temporary folder. A command sends nothing to a process of another user, unless that is root, or only root
+and that user can change the folder of the socket and those above it.
 
 Commands and start-up flags of the reference client and of go-ethereum that Tenon does not have (`init`, `attach`,
 `--syncmode`, `--ethstats`, …) are refused with an error that names the replacement.

@@ -70,7 +70,8 @@ impl Client {
     /// Connects with the default limits.
     ///
     /// # Errors
-    /// [`SocketError::Connect`] if no node listens at `path`.
+    /// [`SocketError::Connect`] if no node listens at `path`, [`SocketError::Impostor`] if another user's process may have
+    /// taken its place.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -81,7 +82,8 @@ impl Client {
     /// Connects with other limits.
     ///
     /// # Errors
-    /// [`SocketError::Connect`] if no node listens at `path`.
+    /// [`SocketError::Connect`] if no node listens at `path`, [`SocketError::Impostor`] if another user's process may have
+    /// taken its place.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -25,6 +25,19 @@ pub enum SocketError {
         /// The time limit.
         timeout: Duration,
     },
+    /// A process of another user listens, in a folder that third users can change.
+    #[error(
+        "{}: the process that listens there belongs to another user (id {user}), and might not be the node, because \
+        others can change the folder or one above it. Nothing was sent. Run the command as the user of the node, or keep \
+        the socket where only that user and root can create files",
+        path.display()
+    )]
+    Impostor {
+        /// The socket.
+        path: PathBuf,
+        /// The process's user.
+        user: u32,
+    },
     /// The node closed the connection.
     #[error("the node closed the connection")]
     Closed,

@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{ClientSettings, SocketError, notices::Notices};
+use crate::{ClientSettings, SocketError, notices::Notices, peer};
 
 /// Capacity of the buffer before a message, bytes. It grows as bytes arrive, not to a length that was announced.
 const FIRST_BYTES: usize = 8 << 10;
@@ -38,6 +38,7 @@ pub(crate) async fn open(
     let stream = connected
         .map_err(|_| SocketError::ConnectTimeout { path: path.to_owned(), timeout: connect_timeout })?
         .map_err(failed)?;
+    peer::check(&stream, path)?;
     let stream = Arc::new(stream);
     Ok((
         SocketSender { writer: Half(Arc::clone(&stream)), timeout: settings.write_timeout },
