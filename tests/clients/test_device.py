@@ -7,6 +7,7 @@ to build or test Tenon.
 import json
 import os
 import pathlib
+import socket
 import subprocess
 
 import pytest
@@ -108,6 +109,22 @@ def test_failures_are_reported(tmp_path):
         assert refused.returncode == 1 and "trezor: Cancelled" in refused.stderr
     gone = device(address, "open", "--device", "trezor://udp:127.0.0.1:1", check=False)
     assert gone.returncode == 1 and "unknown wallet" in gone.stderr
+
+
+def test_nothing_is_sent_to_a_simulator_that_was_not_named(tmp_path):
+    passphrase = tmp_path / "passphrase"
+    passphrase.write_text("secret\n")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
+        try:
+            listening.bind(("127.0.0.1", 21324))
+        except OSError:
+            pytest.skip("the usual port of simulators is in use")
+        listening.setblocking(False)
+        assert "udp:" not in run("device", "list").stdout
+        refused = run("device", "accounts", "--passphrase", passphrase, "--device", "trezor://udp:127.0.0.1:21324", check=False)
+        assert refused.returncode == 1 and "unknown wallet" in refused.stderr
+        with pytest.raises(BlockingIOError):
+            listening.recv(1)
 
 
 @pytest.mark.skipif(not VENDORS, reason="VENDOR_PYTHONS names no Python with the vendor's library")

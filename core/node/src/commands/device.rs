@@ -20,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   tenon device simulate                          a simulated device on UDP port 21324
   tenon device list                              the devices that are connected
+  tenon device list --udp 127.0.0.1:21324        the simulated one too
   tenon device open                              enter PIN and passphrase, print the features of the device
   tenon device accounts --count 5                its first five addresses
   tenon device show-address                      show an address on the device, to compare it

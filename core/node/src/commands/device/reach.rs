@@ -28,7 +28,7 @@ pub(super) fn udp_argument() -> Arg {
         .value_name("HOST:PORT")
         .action(ArgAction::Append)
         .value_parser(value_parser!(SocketAddr))
-        .help(format!("UDP address of a simulator on this machine [default: 127.0.0.1:{}]", udp::DEFAULT_PORT))
+        .help(format!("UDP address of a simulator on this machine, such as 127.0.0.1:{}", udp::DEFAULT_PORT))
 }
 
 /// `--device`, which chooses one of several.
@@ -36,11 +36,10 @@ pub(super) fn device_argument() -> Arg {
     Arg::new("device").long("device").value_name("URL").help("The wallet, if several devices are connected")
 }
 
-/// The transports, simulators first: USB can be slow to list.
+/// The transports, simulators first: USB can be slow to list. Simulators have no default address, because any user of the
+/// machine could listen there, and receive a passphrase.
 fn transports(matches: &ArgMatches) -> Result<Vec<Arc<dyn Transport>>, Stop> {
-    let default = SocketAddr::from(([127, 0, 0, 1], udp::DEFAULT_PORT));
-    let given: Vec<SocketAddr> = matches.get_many("udp").unwrap_or_default().copied().collect();
-    let addresses = if given.is_empty() { vec![default] } else { given };
+    let addresses: Vec<SocketAddr> = matches.get_many("udp").unwrap_or_default().copied().collect();
     let udp = UdpTransport::new(addresses).map_err(|error| Stop::Usage(error.to_string()))?;
     Ok(vec![Arc::new(udp), Arc::new(HidTransport::new(NativeHid)), Arc::new(WebUsbTransport::new(NativeUsb))])
 }
@@ -86,7 +85,7 @@ pub(super) async fn choose(matches: &ArgMatches) -> Result<(Arc<dyn Transport>, 
     match (count, wanted) {
         (1, _) => found.pop().ok_or_else(|| Stop::failure("no device is connected")),
         (0, Some(wanted)) => Err(Stop::failure(format!("unknown wallet: no device is connected as {wanted}"))),
-        (0, None) => Err(Stop::failure("no device is connected; `tenon device simulate` starts a simulated one")),
+        (0, None) => Err(Stop::failure("no device is connected; --udp names a simulated one")),
         (_, _) => {
             let urls: Vec<String> = found.iter().map(|(_, found)| url(&found.path)).collect();
             Err(Stop::Usage(format!("several devices are connected, choose one with --device: {}", urls.join(", "))))
