@@ -18,6 +18,9 @@ Every setting can be given in a settings file, in the environment or as a flag. 
 3. the environment: `TENON_`, then the key in capitals with `_` for `.` and `-` (`http.port` is `TENON_HTTP_PORT`)
 4. the flag
 
+A node does not start if its settings file can be changed by every user, or belongs to a user other than root and the node's own.
+If the group can change it, or others the data folder, the start warns.
+
 `tenon config` prints the value and the source of every setting. It then fails if `tenon run` would fail with these settings, for
 example because no chain is chosen. A file looks like this:
 

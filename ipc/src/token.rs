@@ -7,6 +7,8 @@
 
 use std::{
     fmt,
+    fs::File,
+    io::{self, Read as _},
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -19,6 +21,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 use sha2::Sha256;
+use tenon_file_access::check_unchangeable_except_by_group;
 use zeroize::Zeroizing;
 
 use crate::{StartError, service::ClientId};
@@ -79,10 +82,16 @@ struct Claims {
 }
 
 impl TokenCheck {
-    /// Reads the secret: 64 hex digits, with or without `0x`, white space around them ignored.
+    /// Reads the secret: 64 hex digits, with or without `0x`, white space around them ignored. A file that any user, or
+    /// another user than root and the own one, can change is refused: that user could make valid tokens.
     pub(crate) fn from_file(path: &Path) -> Result<Self, StartError> {
         let failed = |reason: String| StartError::TokenSecret { path: path.to_owned(), reason };
-        let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| failed(error.to_string()))?;
+        let unreadable = |error: io::Error| failed(error.to_string());
+        let mut file = File::open(path).map_err(unreadable)?;
+        check_unchangeable_except_by_group(&file.metadata().map_err(unreadable)?)
+            .map_err(|exposed| failed(exposed.to_string()))?;
+        let mut text = Zeroizing::new(String::new());
+        file.read_to_string(&mut text).map_err(unreadable)?;
         let secret = secret_in(&text)
             .ok_or_else(|| failed("it must hold 64 hex digits; `openssl rand -hex 32` makes such a file".to_owned()))?;
         Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
@@ -255,6 +264,19 @@ mod tests {
             if let Err(error) = result {
                 assert!(error.to_string().contains("jwt.hex"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_secret_that_any_user_can_replace_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jwt.hex");
+        std::fs::write(&path, "ab".repeat(32)).unwrap();
+
+        for (mode, is_good) in [(0o600, true), (0o644, true), (0o664, true), (0o666, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(TokenCheck::from_file(&path).is_ok(), is_good, "{mode:o}");
         }
     }
 }

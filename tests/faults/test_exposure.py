@@ -386,3 +386,36 @@ def test_a_start_without_arguments_exposes_little_whatever_the_settings():
             http.send(b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://a.example\r\nContent-Length: 0\r\n\r\n")
             assert b"access-control" not in http.take_until(b"\r\n\r\n").lower()
         assert status(node, "/", b"Host: evil.example\r\n") == 403
+
+
+def test_files_that_others_can_change_do_not_decide_what_a_node_serves(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    secret, settings = data / "jwt.hex", data / "tenon.toml"
+    secret.write_text("ab" * 32)
+    settings.write_text('[http]\napi = ["eth", "debug"]\n')
+
+    def allow(mode, owner=None):
+        for path in (secret, settings):
+            path.chmod(mode)
+            os.chown(path, os.geteuid() if owner is None else owner, -1)
+
+    allow(0o600)
+    with Node("dev", datadir=data) as node:
+        assert "WARN" not in node.log_path.read_text()
+    data.chmod(0o777)
+    allow(0o664)
+    with Node("dev", datadir=data) as node:
+        log = node.log_path.read_text()
+        assert "other users can replace files of the data folder" in log and "other users can make bearer tokens" in log, log
+        assert "tenon.toml: others can change it: run chmod go-w on it" in log, log
+    owners = [(0o666, None, "others can change it")]
+    owners += [(0o600, 65534, "belongs to another user (id 65534)")] if os.geteuid() == 0 else []
+    for mode, owner, words in owners:
+        allow(mode, owner)
+        ended = run("dev", "--port", "0", "--datadir", data, check=False, timeout=60)
+        assert ended.returncode == 2 and "tenon.toml" in ended.stderr and words in ended.stderr, ended.stderr
+        settings.rename(data / "unused.toml")
+        ended = run("dev", "--port", "0", "--http.api", "debug", "--datadir", data, check=False, timeout=60)
+        assert ended.returncode != 0 and "jwt.hex" in ended.stderr and words in ended.stderr, ended.stderr
+        (data / "unused.toml").rename(settings)

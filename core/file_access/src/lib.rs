@@ -53,6 +53,17 @@ pub fn check_unchangeable(metadata: &Metadata) -> Result<(), Exposed> {
     }
 }
 
+/// Checks a file that may be the group's to change: where every user has an own group, its new files are so.
+///
+/// # Errors
+/// [`Exposed`].
+pub fn check_unchangeable_except_by_group(metadata: &Metadata) -> Result<(), Exposed> {
+    match metadata.mode() & 0o002 {
+        0 => check_owner(metadata.uid(), own_user()),
+        _ => Err(Exposed::Writable),
+    }
+}
+
 fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -90,11 +101,14 @@ mod tests {
             (0o640, readable(0o640), Ok(())),
             (0o604, readable(0o604), Ok(())),
             (0o620, readable(0o620), Err(Exposed::Writable)),
+            (0o664, readable(0o664), Err(Exposed::Writable)),
             (0o666, readable(0o666), Err(Exposed::Writable)),
         ] {
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
             let metadata = fs::metadata(&file).unwrap();
             assert_eq!((check_secret(&metadata), check_unchangeable(&metadata)), (secret, unchangeable), "{mode:o}");
+            let is_open_to_all = mode & 0o002 != 0;
+            assert_eq!(check_unchangeable_except_by_group(&metadata).is_err(), is_open_to_all, "{mode:o}");
         }
     }
 }

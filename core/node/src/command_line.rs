@@ -1,7 +1,10 @@
 //! The command line: one file per subcommand in `commands/`, with the settings as flags of each.
 
+use std::fs::Metadata;
+
 use clap::{ArgMatches, Command};
 use tenon_config::{Layers, Resolved, SettingInfo, resolve};
+use tenon_file_access::{check_unchangeable, check_unchangeable_except_by_group};
 
 use crate::commands;
 use crate::exit::Stop;
@@ -82,6 +85,24 @@ pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved,
     Ok(resolved)
 }
 
+/// Checks the settings file of a node that starts: who can change it can let the node run any code. A file that the group
+/// can change is used with a warning.
+///
+/// # Errors
+/// [`Stop::Usage`] if any user, or another user than root and the own one, can change it.
+pub(crate) fn check_settings_file(mut resolved: Resolved) -> Result<Resolved, Stop> {
+    let Some(path) = &resolved.file else { return Ok(resolved) };
+    // A missing file was refused when it was read, and a pipe or `/dev/null` has no content to change.
+    let Some(metadata) = std::fs::metadata(path).ok().filter(Metadata::is_file) else { return Ok(resolved) };
+    let named = |exposed| format!("settings file {}: {exposed}", path.display());
+    check_unchangeable_except_by_group(&metadata).map_err(|exposed| Stop::Usage(named(exposed)))?;
+    if let Err(exposed) = check_unchangeable(&metadata) {
+        let warning = named(exposed);
+        resolved.warnings.push(warning);
+    }
+    Ok(resolved)
+}
+
 /// Settings of commands that work on the database without serving it.
 pub(crate) fn is_database_setting(row: &SettingInfo) -> bool {
     matches!(row.section, "Node" | "Database" | "Log") && !matches!(row.key, "identity" | "grace")
@@ -94,6 +115,23 @@ mod tests {
     #[test]
     fn is_a_valid_definition() {
         definition().debug_assert();
+    }
+
+    #[test]
+    fn a_settings_file_that_any_user_can_change_is_refused_and_one_of_the_group_is_used_with_a_warning() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tenon.toml");
+        std::fs::write(&path, "").unwrap();
+        let warnings = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let resolved = resolve(Layers::new("run").file(Some(path.clone()))).unwrap();
+            check_settings_file(resolved).map(|resolved| resolved.warnings.len())
+        };
+
+        assert_eq!([0o600, 0o644, 0o664].map(|mode| warnings(mode).unwrap()), [0, 0, 1]);
+        let refused = warnings(0o666).unwrap_err().to_string();
+        assert!(refused.ends_with("tenon.toml: others can change it: run chmod go-w on it"), "{refused}");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The first lines of a node's log.
 
+use std::fs::Metadata;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenon_api::ChainReader as _;
 use tenon_api::messages::ChainInfo;
 use tenon_chain::PublicNetwork;
 use tenon_config::{HistoryMode, Settings};
+use tenon_file_access::{Exposed, check_secret, check_unchangeable};
 
 use crate::data_folder::DataFolder;
 use crate::endpoints::Endpoints;
@@ -27,6 +30,18 @@ pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedC
         datadir = %front_ends::absolute(folder.path()).display(),
         "Tenon starts"
     );
+}
+
+/// Warns of a data folder that others can change, and of a token secret that they can read.
+pub(crate) fn exposed_files(settings: &Settings) {
+    let datadir = &settings.node.datadir;
+    let warn = |path: &Path, check: fn(&Metadata) -> Result<(), Exposed>, effect: &str| {
+        if let Some(access) = std::fs::metadata(path).ok().and_then(|metadata| check(&metadata).err()) {
+            tracing::warn!(path = %path.display(), %access, "{effect}");
+        }
+    };
+    warn(datadir, check_unchangeable, "other users can replace files of the data folder");
+    warn(&settings.in_data_folder(&settings.auth.jwtsecret), check_secret, "other users can make bearer tokens");
 }
 
 /// Logs the last line of a start: where the node listens.

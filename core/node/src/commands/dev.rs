@@ -180,11 +180,12 @@ pub(crate) fn check(resolved: &Resolved) -> Result<(), Stop> {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let mut resolved = settings(matches)?;
+    let mut resolved = settings(matches).and_then(command_line::check_settings_file)?;
     check(&resolved)?;
     logging::start(&resolved.settings.log)?;
     let again = matches.clone();
-    let read = move || self::settings(&again).map(|resolved| resolved.settings);
+    let read =
+        move || self::settings(&again).and_then(command_line::check_settings_file).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
     open_files::share_out(&mut resolved.settings)?;
     let (mut new_folder, folder) = if resolved.is_chosen("datadir") {
@@ -227,6 +228,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for warning in &resolved.warnings {
             tracing::warn!("{warning}");
         }
+        start_lines::exposed_files(&resolved.settings);
         let settings = resolved.settings.clone();
         let role = Role::Develop { accounts: accounts.clone(), sealer };
         let plan = NodePlan { settings, folder, chain, engine, role, source };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
 
-use tenon_config::Layers;
+use tenon_config::{Layers, Resolved};
 
 use crate::command_line;
 use crate::data_folder::DataFolder;
@@ -54,11 +54,15 @@ pub(crate) fn definition() -> Command {
     )
 }
 
+fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
+    command_line::settings(Layers::new("run"), matches).and_then(command_line::check_settings_file)
+}
+
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let mut resolved = command_line::settings(Layers::new("run"), matches)?;
+    let mut resolved = settings(matches)?;
     logging::start(&resolved.settings.log)?;
     let again = matches.clone();
-    let read = move || command_line::settings(Layers::new("run"), &again).map(|resolved| resolved.settings);
+    let read = move || settings(&again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
     machine::check_socket(&resolved.settings)?;
     open_files::share_out(&mut resolved.settings)?;
@@ -79,6 +83,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for warning in &resolved.warnings {
             tracing::warn!("{warning}");
         }
+        start_lines::exposed_files(&resolved.settings);
         let role = Role::Follow { masternode };
         let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
