@@ -31,9 +31,9 @@ def passwords(path, *lines):
 
 
 def account(path, command, *arguments, lines=("pass",), check=True):
-    return run(
-        "account", command, *arguments, "--datadir", path / "data", "--lightkdf", "--password", passwords(path, *lines), check=check
-    )
+    if command not in ("list", "lock"):
+        arguments += ("--password", passwords(path, *lines))
+    return run("account", command, *arguments, "--datadir", path / "data", "--lightkdf", check=check)
 
 
 def key_files(path):
