@@ -130,7 +130,9 @@ def test_the_command_line_makes_changes_and_copies_key_files():
         account(path, "import", raw, lines=("first",))
         account(path, "update", OWNER, lines=("first", "second"))
         account(path, "export", OWNER, path / "copy.json", lines=("second",))
-        account(path, "new", lines=("",))
+        assert "the new password is empty" in account(path, "new", lines=("",)).stderr
+        unset = account(path, "new", lines=(), check=False)
+        assert unset.returncode == 2 and "descriptor for the password is empty" in unset.stderr
 
         assert Account.decrypt((path / "copy.json").read_text(), "second").hex() == KEY[2:]
         assert (path / "copy.json").stat().st_mode & 0o777 == 0o600

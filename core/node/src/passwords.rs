@@ -12,18 +12,19 @@ use zeroize::Zeroizing;
 
 use crate::bounded_file;
 use crate::exit::Stop;
+use crate::log_output;
 
 /// The terminal of this process, even if its standard streams are redirected.
 const TERMINAL: &str = "/dev/tty";
 
 /// Passwords, one after another.
 pub(crate) enum Passwords {
-    /// The lines of a file; the last line is used for all further passwords.
+    /// The lines of a file; the last line is used for all further passwords. Without a line, they are empty.
     Lines {
         /// The remaining passwords, the next one last.
         left: Vec<SecretText>,
         /// The previous password.
-        last: SecretText,
+        last: Option<SecretText>,
     },
     /// Entered at the terminal.
     Terminal {
@@ -42,7 +43,7 @@ impl Passwords {
             .map_err(|error| Stop::Usage(format!("{name}: {}: {error}", path.display())))?;
         let mut left: Vec<_> = text.lines().map(SecretText::from).collect();
         left.reverse();
-        Ok(Self::Lines { left, last: SecretText::default() })
+        Ok(Self::Lines { left, last: None })
     }
 
     /// The lines read from an open descriptor.
@@ -61,24 +62,35 @@ impl Passwords {
         match self {
             Self::Lines { left, last } => {
                 if let Some(next) = left.pop() {
-                    *last = next;
+                    *last = Some(next);
                 }
-                Ok(last.clone())
+                Ok(last.clone().unwrap_or_default())
             }
             Self::Terminal { otherwise } => ask(words, otherwise),
         }
     }
 
-    /// The next password, typed twice at the terminal, because typing is hidden.
+    /// The password for a key that is encrypted next, typed twice at the terminal, because typing is hidden. The empty
+    /// one is used with a warning, as by the reference, but only if it was given: a source without a line is a mistake.
     ///
     /// # Errors
-    /// [`Stop::Usage`] if there is no terminal, or the two differ.
+    /// [`Stop::Usage`] if there is no terminal, the two differ, or the source has no line.
     pub(crate) fn next_new(&mut self, words: &str) -> Result<SecretText, Stop> {
         let password = self.next(words)?;
+        if let Self::Lines { last: None, .. } = self {
+            return Err(Stop::Usage(
+                "the file or descriptor for the password is empty; nothing was changed. For a key without a password, \
+                 give an empty line"
+                    .into(),
+            ));
+        }
         if let Self::Terminal { otherwise } = self
             && ask("Repeat the password: ", otherwise)? != password
         {
             return Err(Stop::Usage("the two passwords differ; nothing was changed".into()));
+        }
+        if password.expose().is_empty() {
+            log_output::say("tenon: the new password is empty: everybody who can read the key file can use the key");
         }
         Ok(password)
     }
@@ -152,11 +164,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_empty_password() {
+    fn an_empty_file_is_the_empty_password_of_a_key_and_none_for_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
         std::fs::write(&path, "").unwrap();
+        let passwords = || Passwords::from_file("--password", &path).unwrap();
 
-        assert_eq!(Passwords::from_file("--password", &path).unwrap().next("").unwrap().expose(), "");
+        assert_eq!(passwords().next("").unwrap().expose(), "");
+        assert!(matches!(passwords().next_new(""), Err(Stop::Usage(_))));
+        std::fs::write(&path, "\n").unwrap();
+        assert_eq!(passwords().next_new("").unwrap().expose(), "");
     }
 }
