@@ -128,8 +128,8 @@ impl From<AccountsError> for Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyTextError {
     /// A character that is not a hexadecimal digit.
-    #[error("invalid hex character {0:?} in private key")]
-    Letter(char),
+    #[error("invalid hex character in private key")]
+    Letter,
     /// An odd number of digits.
     #[error("invalid hex data for private key")]
     OddLength,

@@ -7,11 +7,11 @@ use crate::{KeyTextError, key::Key};
 /// Reads 64 digits, with or without `0x`.
 ///
 /// # Errors
-/// [`KeyTextError`], which contains at most one character of the text.
+/// [`KeyTextError`], which contains nothing of the text.
 pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    if let Some(letter) = digits.chars().find(|letter| !letter.is_ascii_hexdigit()) {
-        return Err(KeyTextError::Letter(letter));
+    if !digits.chars().all(|letter| letter.is_ascii_hexdigit()) {
+        return Err(KeyTextError::Letter);
     }
     if !digits.len().is_multiple_of(2) {
         return Err(KeyTextError::OddLength);
@@ -32,10 +32,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalid_keys_are_refused_with_the_recorded_texts() {
+    fn invalid_keys_are_refused_without_showing_a_character_of_them() {
         let (zero, order) = ("0".repeat(64), "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
         let cases = [
-            ("xyz", "invalid hex character 'x' in private key"),
+            ("xyz", "invalid hex character in private key"),
             ("0", "invalid hex data for private key"),
             ("", "invalid length, need 256 bits"),
             ("07", "invalid length, need 256 bits"),
