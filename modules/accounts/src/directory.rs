@@ -1,7 +1,7 @@
 //! The directory of all wallets of the node.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     num::NonZeroUsize,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -81,9 +81,11 @@ impl WalletDirectory {
         self
     }
 
-    /// All addresses, in the order of the wallets.
+    /// All addresses, in the order of the wallets. One that several wallets have, or claim to have, is listed once.
     pub fn addresses(&self) -> Vec<Address> {
-        self.inner.backends.iter().flat_map(|backend| backend.addresses()).collect()
+        let mut listed = HashSet::new();
+        let addresses = self.inner.backends.iter().flat_map(|backend| backend.addresses());
+        addresses.filter(|address| listed.insert(*address)).collect()
     }
 
     /// All wallets, in the order of their URLs.

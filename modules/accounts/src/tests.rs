@@ -378,7 +378,8 @@ impl WalletBackend for ConfirmingWallets {
     }
 
     fn addresses(&self) -> Vec<Address> {
-        vec![STRANGER]
+        // It claims an address that another wallet has.
+        vec![Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap().addresses()[0], STRANGER]
     }
 
     fn has_key(&self, address: Address) -> bool {
