@@ -110,6 +110,15 @@ def test_an_error_that_cannot_be_printed_keeps_its_exit_code():
     tell("process", "an error without a standard error", 1, "exit code 2", "its own exit code, not that of a panic")
 
 
+def test_a_help_text_that_cannot_be_printed_is_a_failure():
+    for flag in ("--help", "--version"):
+        with unwritable.full_disk() as full:
+            ended = subprocess.run([str(BINARY), flag], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert ended.returncode == 1 and "standard output: No space left on device" in ended.stderr, ended
+        with unwritable.closed_pipe() as pipe:
+            assert subprocess.run([str(BINARY), flag], stdout=pipe).returncode == 0
+
+
 def test_an_import_from_a_silent_pipe_can_be_stopped():
     with folder() as path:
         pipe = path / "pipe"

@@ -88,8 +88,8 @@ fn main() -> ExitCode {
         Ok(matches) => exit_code(command_line::dispatch(&matches)),
         // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is no error.
         Err(error) if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
+            let printed = error.print();
+            if error.use_stderr() { ExitCode::from(2) } else { exit_code(commands::finish_printing(printed)) }
         }
         Err(error) => exit_code(Err(Stop::Usage(usage_problem(&error)))),
     }

@@ -38,7 +38,15 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Stop> {
     } else {
         output.write_all(bytes)
     };
-    match written.and_then(|()| output.flush()) {
+    finish_printing(written)
+}
+
+/// Flushes standard output after this result of writing to it. A closed pipe is no error.
+///
+/// # Errors
+/// [`Stop::Failure`] with the system's error.
+pub(crate) fn finish_printing(written: std::io::Result<()>) -> Result<(), Stop> {
+    match written.and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Stop::failure(format!("standard output: {error}"))),
         _ => Ok(()),
     }
