@@ -100,6 +100,15 @@ def test_a_link_to_nothing_is_named_with_its_target():
         tell("folder", "a symbolic link to nothing", 3, f"exit code {REFUSED}: {words}", "refused by name")
 
 
+def test_a_pipe_in_place_of_the_genesis_copy_is_refused():
+    with folder() as path:
+        os.mkfifo(path / "genesis.json")
+        for command in ("run", "dev"):
+            words = refused((str(path / "genesis.json"), "it is not a regular file"), command, "--datadir", path)
+        assert run("account", "list", "--datadir", path, timeout=60).stdout == ""
+    tell("folder", "with a pipe in place of its genesis copy", 2, f"exit code {REFUSED}: {words}", "refused by name")
+
+
 def crc32c(data):
     """Castagnoli's checksum, as in RocksDB's log."""
     crc = 0xFFFFFFFF

@@ -58,12 +58,25 @@ pub(crate) fn regular(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path)?.is_symlink() {
         return Err(io::Error::other("it is a symbolic link; give a regular file"));
     }
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
+    open_regular(path, OFlags::NOFOLLOW)
+}
+
+/// Opens a regular file, or a link to one, without waiting for a pipe's writer.
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | flags).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// Reads a genesis file.
+/// Reads the copy of the genesis file in a data folder.
+///
+/// # Errors
+/// If it can't be read, is not a regular file, or is too large.
+pub(crate) fn kept_genesis(path: &Path) -> io::Result<Vec<u8>> {
+    read_from(open_regular(path, OFlags::empty())?, GENESIS)
+}
+
+/// Reads a genesis file that the operator names; it may be a pipe.
 ///
 /// # Errors
 /// If it can't be read, or is too large.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, Mode, access};
 use tempfile::{NamedTempFile, TempDir};
 
+use crate::bounded_file;
 use crate::exit::Stop;
 
 /// A data folder; an ephemeral one is removed on drop.
@@ -144,7 +145,7 @@ impl DataFolder {
     /// [`Stop::DataFolder`] if it exists and can't be read.
     pub(crate) fn genesis(&self) -> Result<Option<Vec<u8>>, Stop> {
         let path = self.genesis_path();
-        match fs::read(&path) {
+        match bounded_file::kept_genesis(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(refusal(&path, &error)),

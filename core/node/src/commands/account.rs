@@ -133,7 +133,7 @@ fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Sto
 
 /// Whether the data folder has a native chain: new key files then have the names of the reference client.
 fn is_native(settings: &Settings) -> bool {
-    let genesis = bounded_file::genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
+    let genesis = bounded_file::kept_genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
     let genesis: Value = serde_json::from_slice(&genesis).unwrap_or_default();
     genesis["config"]["XDPoS"].is_object()
 }
