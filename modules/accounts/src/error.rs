@@ -40,6 +40,9 @@ pub enum AccountsError {
     /// The account is locked, or the caller may not use its key.
     #[error("authentication needed: password or unlock")]
     Locked,
+    /// The account was locked, or its key file removed, while its key was derived.
+    #[error("the account was locked while it was being unlocked")]
+    LockedMeanwhile,
     /// Accounts are not unlocked over TCP without a token.
     #[error("account unlock with HTTP access is forbidden")]
     UnlockForbidden,

@@ -166,9 +166,11 @@ impl KeystoreWallets {
         if !self.may_use(context) {
             return Err(AccountsError::UnlockForbidden);
         }
+        self.file_of(address)?;
+        let begun = self.unlocked.begin(address);
         let key = self.open(address, password, context).await?;
         leak_if_ordered(password, &key);
-        if self.unlocked.unlock(key, time) {
+        if self.unlocked.unlock(begun, key, time)? {
             self.publish_of_account(WalletChange::Opened, address);
         }
         Ok(())

@@ -120,6 +120,50 @@ async fn an_unlocked_account_signs_until_it_is_locked() {
     node.bus.call(LockAccount { address: STRANGER }, &socket()).await.unwrap();
 }
 
+/// Runs `directory.follow` until the account's key file is listed, or no longer listed.
+async fn follow_until_listed(node: &Node, is_listed: bool) {
+    while node.directory.has_key(node.account) != is_listed {
+        let _ = tokio::time::timeout(Duration::from_millis(700), node.directory.clone().follow()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_whose_key_file_is_removed_during_an_unlock_stays_locked() {
+    let node = Node::new();
+    let file = node.directory.wallets()[0].url.strip_prefix("keystore://").unwrap().to_owned();
+    let aside = node.folder.path().join("aside");
+    let (password, context) = (SecretText::from("pass"), socket());
+    // After a wrong password, an unlock first waits.
+    node.unlock("wrong", 0, &context).await.unwrap_err();
+    let mut unlocking = Box::pin(node.directory.unlock(node.account, &password, 0, &context));
+    assert!(unlocking.as_mut().now_or_never().is_none());
+
+    std::fs::rename(&file, &aside).unwrap();
+    follow_until_listed(&node, false).await;
+    std::fs::rename(&aside, &file).unwrap();
+    follow_until_listed(&node, true).await;
+
+    assert!(matches!(unlocking.await, Err(AccountsError::LockedMeanwhile)));
+    assert_eq!(words(node.sign(None, &context).await), "authentication needed: password or unlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unlock_that_is_in_progress_does_not_undo_a_lock() {
+    let node = Node::new();
+    let (password, context) = (SecretText::from("pass"), socket());
+    let locks: [fn(&Node); 2] = [|node| node.directory.lock(node.account), |node| node.directory.lock_all()];
+    for lock in locks {
+        node.unlock("wrong", 0, &context).await.unwrap_err();
+        let mut unlocking = Box::pin(node.directory.unlock(node.account, &password, 0, &context));
+        assert!(unlocking.as_mut().now_or_never().is_none());
+
+        lock(&node);
+
+        assert!(matches!(unlocking.await, Err(AccountsError::LockedMeanwhile)));
+        assert_eq!(words(node.sign(None, &context).await), "authentication needed: password or unlock");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn over_tcp_an_unlocked_account_needs_a_token() {
     let node = Node::new();

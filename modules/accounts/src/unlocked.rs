@@ -44,9 +44,23 @@ impl UnlockTime {
 #[derive(Debug, Default)]
 pub(crate) struct UnlockedKeys {
     /// Nothing awaits under the lock.
-    keys: Mutex<HashMap<Address, Unlocked>>,
+    table: Mutex<Table>,
     /// Notified when a key must be locked earlier than planned.
     earlier: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    keys: HashMap<Address, Unlocked>,
+    /// How often each account was locked since its first unlock began. Has only accounts with a key file.
+    lock_counts: HashMap<Address, u64>,
+}
+
+/// An unlock whose key is not derived yet. Locking the account in the meantime makes it void.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BegunUnlock {
+    address: Address,
+    lock_count: u64,
 }
 
 #[derive(Debug)]
@@ -57,50 +71,68 @@ struct Unlocked {
 }
 
 impl UnlockedKeys {
-    fn keys(&self) -> MutexGuard<'_, HashMap<Address, Unlocked>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The key of an account, if unlocked.
     pub(crate) fn get(&self, address: Address) -> Option<Arc<Key>> {
         let now = Instant::now();
-        let keys = self.keys();
-        let unlocked = keys.get(&address)?;
+        let table = self.table();
+        let unlocked = table.keys.get(&address)?;
         unlocked.until.is_none_or(|until| now < until).then(|| Arc::clone(&unlocked.key))
+    }
+
+    /// Begins to unlock an account. Call it before its key is derived.
+    pub(crate) fn begin(&self, address: Address) -> BegunUnlock {
+        let lock_count = *self.table().lock_counts.entry(address).or_default();
+        BegunUnlock { address, lock_count }
     }
 
     /// Unlocks an account. A new time replaces an old one, but an indefinite unlock stays. Returns whether the account
     /// was locked before.
-    pub(crate) fn unlock(&self, key: Key, time: UnlockTime) -> bool {
+    ///
+    /// # Errors
+    /// [`AccountsError::LockedMeanwhile`] if the account was locked after `begun`.
+    pub(crate) fn unlock(&self, begun: BegunUnlock, key: Key, time: UnlockTime) -> Result<bool, AccountsError> {
         let until = match time {
             UnlockTime::Indefinite => None,
             // A time beyond the clock's range is indefinite.
             UnlockTime::For(time) => Instant::now().checked_add(time),
         };
-        let mut keys = self.keys();
-        let before = keys.get(&key.address()).map(|unlocked| unlocked.until);
-        if before == Some(None) {
-            return false;
+        let mut table = self.table();
+        if table.lock_counts.get(&begun.address) != Some(&begun.lock_count) {
+            return Err(AccountsError::LockedMeanwhile);
         }
-        keys.insert(key.address(), Unlocked { key: Arc::new(key), until });
+        let before = table.keys.get(&begun.address).map(|unlocked| unlocked.until);
+        if before == Some(None) {
+            return Ok(false);
+        }
+        table.keys.insert(begun.address, Unlocked { key: Arc::new(key), until });
         self.earlier.notify_one();
-        before.is_none()
+        Ok(before.is_none())
     }
 
-    /// Removes a key. Returns whether it was present.
+    /// Removes a key, and voids unlocks that have begun. Returns whether it was present.
     pub(crate) fn lock(&self, address: Address) -> bool {
-        self.keys().remove(&address).is_some()
+        let mut table = self.table();
+        if let Some(count) = table.lock_counts.get_mut(&address) {
+            *count += 1;
+        }
+        table.keys.remove(&address).is_some()
     }
 
-    /// Removes all keys.
+    /// Removes all keys, and voids all unlocks that have begun.
     pub(crate) fn lock_all(&self) -> Vec<Address> {
-        self.keys().drain().map(|(address, _)| address).collect()
+        let mut table = self.table();
+        table.lock_counts.values_mut().for_each(|count| *count += 1);
+        table.keys.drain().map(|(address, _)| address).collect()
     }
 
     /// Waits until a time is over, and removes those keys.
     pub(crate) async fn lock_expired(&self) -> Vec<Address> {
         loop {
-            let next = self.keys().values().filter_map(|unlocked| unlocked.until).min();
+            let next = self.table().keys.values().filter_map(|unlocked| unlocked.until).min();
             match next {
                 None => self.earlier.notified().await,
                 Some(next) => tokio::select! {
@@ -118,7 +150,7 @@ impl UnlockedKeys {
 
     fn take_expired(&self, now: Instant) -> Vec<Address> {
         let mut expired = Vec::new();
-        self.keys().retain(|address, unlocked| {
+        self.table().keys.retain(|address, unlocked| {
             let stays = unlocked.until.is_none_or(|until| now < until);
             if !stays {
                 expired.push(*address);
@@ -143,6 +175,10 @@ mod tests {
         UnlockTime::For(Duration::from_secs(seconds))
     }
 
+    fn unlock(keys: &UnlockedKeys, time: UnlockTime) -> bool {
+        keys.unlock(keys.begin(key().address()), key(), time).unwrap()
+    }
+
     async fn is_unlocked_after(keys: &UnlockedKeys, time: u64) -> bool {
         tokio::time::advance(Duration::from_secs(time)).await;
         keys.get(key().address()).is_some()
@@ -152,23 +188,23 @@ mod tests {
     async fn an_unlock_time_expires_and_a_new_one_replaces_it() {
         let keys = UnlockedKeys::default();
 
-        assert!(keys.unlock(key(), seconds(10)));
+        assert!(unlock(&keys, seconds(10)));
         assert!(is_unlocked_after(&keys, 9).await);
-        assert!(!keys.unlock(key(), seconds(2)));
+        assert!(!unlock(&keys, seconds(2)));
         assert!(is_unlocked_after(&keys, 1).await);
         assert!(!is_unlocked_after(&keys, 1).await);
         assert_eq!(keys.lock_expired().await, [key().address()]);
-        assert!(keys.unlock(key(), seconds(1)));
-        assert!(!keys.unlock(key(), UnlockTime::Indefinite));
+        assert!(unlock(&keys, seconds(1)));
+        assert!(!unlock(&keys, UnlockTime::Indefinite));
         assert!(is_unlocked_after(&keys, 1_000_000).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_indefinite_unlock_lasts_until_the_account_is_locked() {
         let keys = UnlockedKeys::default();
-        keys.unlock(key(), UnlockTime::Indefinite);
+        unlock(&keys, UnlockTime::Indefinite);
 
-        assert!(!keys.unlock(key(), seconds(1)));
+        assert!(!unlock(&keys, seconds(1)));
         assert!(is_unlocked_after(&keys, 2).await);
         assert!(keys.lock(key().address()) && !keys.lock(key().address()));
         assert!(!is_unlocked_after(&keys, 0).await);
@@ -181,10 +217,40 @@ mod tests {
             let keys = Arc::clone(&keys);
             async move { keys.lock_expired().await }
         });
-        keys.unlock(key(), seconds(5));
+        unlock(&keys, seconds(5));
 
         assert_eq!(watch.await.unwrap(), [key().address()]);
-        assert!(keys.keys().is_empty());
+        assert!(keys.table().keys.is_empty());
+    }
+
+    #[test]
+    fn an_account_that_is_locked_while_its_key_is_derived_stays_locked() {
+        let address = key().address();
+        for locks_all in [false, true] {
+            let keys = UnlockedKeys::default();
+            let begun = keys.begin(address);
+
+            match locks_all {
+                true => assert!(keys.lock_all().is_empty()),
+                false => assert!(!keys.lock(address)),
+            }
+
+            let refused = keys.unlock(begun, key(), UnlockTime::Indefinite);
+            assert!(matches!(refused, Err(AccountsError::LockedMeanwhile)));
+            assert!(keys.get(address).is_none());
+            assert!(unlock(&keys, UnlockTime::Indefinite), "a later unlock succeeds");
+        }
+    }
+
+    #[test]
+    fn locking_another_account_does_not_disturb_an_unlock() {
+        let keys = UnlockedKeys::default();
+        let begun = keys.begin(key().address());
+
+        keys.lock(Address::ZERO);
+
+        assert!(keys.unlock(begun, key(), UnlockTime::Indefinite).unwrap());
+        assert_eq!(keys.table().lock_counts.len(), 1, "strangers' addresses are not kept");
     }
 
     #[test]
