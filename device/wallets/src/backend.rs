@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_accounts::{AccountsError, Authority, Signer, WalletBackend};
+use tenon_accounts::{AccountsError, Authority, KeyPlace, Signer, WalletBackend};
 use tenon_api::Address;
 use tenon_api::messages::{
     SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletOperation, WalletStatus as ListedStatus,
@@ -120,6 +120,10 @@ fn listed(url: String, handle: &WalletHandle) -> Wallet {
 impl WalletBackend for DeviceWallets {
     fn scheme(&self) -> &'static str {
         "trezor"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Device
     }
 
     fn wallets(&self) -> Vec<Wallet> {

@@ -13,7 +13,7 @@ use crate::{
     AccountsError, derivation,
     key::{HashSignature, Key},
     keystore_wallets::KeySigner,
-    port::{Authority, Signer, WalletBackend},
+    port::{Authority, KeyPlace, Signer, WalletBackend},
     transaction,
 };
 
@@ -140,6 +140,10 @@ impl BlockSigner for KeyBlockSigner {
 impl WalletBackend for Accounts {
     fn scheme(&self) -> &'static str {
         "development"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Node
     }
 
     fn is_always_unlocked(&self) -> bool {

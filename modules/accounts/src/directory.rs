@@ -41,6 +41,8 @@ struct Inner {
     backends: Vec<Arc<dyn WalletBackend>>,
     keystore: Option<Arc<KeystoreWallets>>,
     reservations: Reservations,
+    /// Addresses that several backends list, for which a warning is in the log. Nothing awaits under the lock.
+    reported: Mutex<HashSet<Address>>,
     /// Senders of the transactions that keys in memory have signed last, by hash.
     signed: Mutex<LruCache<B256, Address>>,
 }
@@ -55,7 +57,8 @@ impl WalletDirectory {
         let (reservations, fee_cap) = (Reservations::default(), U256::ZERO);
         let own = keystore.clone();
         let signed = Mutex::new(LruCache::new(SENDER_CACHE_SIZE));
-        let inner = Inner { chain_id, fee_cap, bus, backends: Vec::new(), keystore: own, reservations, signed };
+        let (backends, reported) = (Vec::new(), Mutex::default());
+        let inner = Inner { chain_id, fee_cap, bus, backends, keystore: own, reservations, reported, signed };
         let directory = Self { inner: Arc::new(inner) };
         let backends = development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>);
         let backends = backends.into_iter().chain(keystore.map(|keystore| keystore as Arc<dyn WalletBackend>));
@@ -81,11 +84,11 @@ impl WalletDirectory {
         self
     }
 
-    /// All addresses, in the order of the wallets. One that several wallets have, or claim to have, is listed once.
+    /// All addresses, each once, in the order of the wallets.
     pub fn addresses(&self) -> Vec<Address> {
-        let mut listed = HashSet::new();
+        let mut known = HashSet::new();
         let addresses = self.inner.backends.iter().flat_map(|backend| backend.addresses());
-        addresses.filter(|address| listed.insert(*address)).collect()
+        addresses.filter(|address| known.insert(*address)).collect()
     }
 
     /// All wallets, in the order of their URLs.
@@ -303,9 +306,20 @@ impl WalletDirectory {
         self.backend(address)?.signer(address, authority).await
     }
 
+    /// The backend that signs for an address.
     fn backend(&self, address: Address) -> Result<&dyn WalletBackend, AccountsError> {
-        let backend = self.inner.backends.iter().find(|backend| backend.has_key(address));
-        backend.map(|backend| &**backend).ok_or(AccountsError::UnknownAccount)
+        let listing = || self.inner.backends.iter().filter(|backend| backend.has_key(address));
+        let backend = listing().min_by_key(|backend| backend.key_place()).ok_or(AccountsError::UnknownAccount)?;
+        if let Some(other) = listing().find(|other| !Arc::ptr_eq(other, backend)) {
+            self.report_duplicate(address, backend.scheme(), other.scheme());
+        }
+        Ok(&**backend)
+    }
+
+    fn report_duplicate(&self, address: Address, used: &str, ignored: &str) {
+        if self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(address) {
+            tracing::warn!(%address, used, ignored, "two kinds of wallets list the same account");
+        }
     }
 
     fn signed_last(&self) -> MutexGuard<'_, LruCache<B256, Address>> {

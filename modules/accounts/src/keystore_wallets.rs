@@ -22,7 +22,7 @@ use crate::{
     key_text::parse_key_text,
     key_work::KeyWork,
     keystore::{KeyChanges, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey, StoredKey},
-    port::{Authority, Signable, Signer, WalletBackend},
+    port::{Authority, KeyPlace, Signable, Signer, WalletBackend},
     unlocked::{UnlockTime, UnlockedKeys},
 };
 
@@ -287,6 +287,10 @@ fn folder_stamp(folder: &KeyFolder) -> Option<SystemTime> {
 impl WalletBackend for KeystoreWallets {
     fn scheme(&self) -> &'static str {
         "keystore"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Node
     }
 
     fn wallets(&self) -> Vec<Wallet> {

@@ -38,5 +38,5 @@ pub use handlers::register;
 pub use key::{HashSignature, address_of_secret};
 pub use key_text::parse_key_text;
 pub use keystore_wallets::KeystoreOptions;
-pub use port::{Authority, Signable, Signer, WalletBackend};
+pub use port::{Authority, KeyPlace, Signable, Signer, WalletBackend};
 pub use transaction::{attach as attach_signature, unsigned as unsigned_transaction};

@@ -11,6 +11,18 @@ use tenon_bus::CallContext;
 
 use crate::{AccountsError, key::HashSignature};
 
+/// Where the keys of a backend are. If several backends list an address, the first of these signs: a signing service
+/// must not take over the accounts of the node's own keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyPlace {
+    /// In this process.
+    Node,
+    /// In a hardware wallet.
+    Device,
+    /// In another process.
+    Service,
+}
+
 /// Wallets of one kind. The listing functions read a snapshot: they never wait for a device, a person or another
 /// process.
 ///
@@ -18,6 +30,9 @@ use crate::{AccountsError, key::HashSignature};
 pub trait WalletBackend: Send + Sync {
     /// The part of its wallets' URLs before `://`. Backends are sorted by scheme.
     fn scheme(&self) -> &'static str;
+
+    /// Where its keys are.
+    fn key_place(&self) -> KeyPlace;
 
     /// The wallets, in the order of their URLs.
     fn wallets(&self) -> Vec<Wallet>;

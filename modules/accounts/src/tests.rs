@@ -9,7 +9,7 @@ use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Tran
 use tenon_config::DEVELOPMENT_MNEMONIC;
 
 use crate::{
-    Accounts, AccountsError, Authority, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
+    Accounts, AccountsError, Authority, KeyPlace, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
     keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder},
     register,
 };
@@ -408,12 +408,23 @@ async fn debug_output_contains_no_secret() {
 
 /// Wallets of another kind, which need a person's confirmation for everything.
 struct ConfirmingWallets {
+    account: Address,
     asked: tokio::sync::Notify,
+}
+
+impl ConfirmingWallets {
+    fn with_account(account: Address) -> Arc<Self> {
+        Arc::new(Self { account, asked: tokio::sync::Notify::new() })
+    }
 }
 
 impl WalletBackend for ConfirmingWallets {
     fn scheme(&self) -> &'static str {
         "extapi"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Service
     }
 
     fn wallets(&self) -> Vec<Wallet> {
@@ -422,12 +433,11 @@ impl WalletBackend for ConfirmingWallets {
     }
 
     fn addresses(&self) -> Vec<Address> {
-        // It claims an address that another wallet has.
-        vec![Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap().addresses()[0], STRANGER]
+        vec![self.account]
     }
 
     fn has_key(&self, address: Address) -> bool {
-        address == STRANGER
+        address == self.account
     }
 
     fn abilities(&self, _: Address) -> SignerAbilities {
@@ -454,7 +464,7 @@ impl WalletBackend for ConfirmingWallets {
 async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     let own = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 1, 1).unwrap();
     let of_mnemonic = own.addresses()[0];
-    let confirming = Arc::new(ConfirmingWallets { asked: tokio::sync::Notify::new() });
+    let confirming = ConfirmingWallets::with_account(STRANGER);
     let bus = Bus::new();
     let directory = WalletDirectory::new(1, bus.clone(), Some(own), None).with_backend(confirming.clone());
     register(&bus, &directory).unwrap();
@@ -480,4 +490,25 @@ async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     }
     // Other requests are answered in the meantime.
     assert_eq!(bus.call(ListAccounts, &context).await, Ok(vec![of_mnemonic, STRANGER]));
+}
+
+/// A signing service is named before the key files in the alphabet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signing_service_does_not_take_over_the_account_of_a_key_file() {
+    let own = Node::new();
+    let options =
+        KeystoreOptions { folder: key_folder(own.folder.path()), memory: 1 << 20, allows_insecure_unlock: false };
+    let service = ConfirmingWallets::with_account(own.account);
+    let directory = WalletDirectory::new(1, Bus::new(), None, Some(options)).with_backend(service);
+    let (password, context) = (SecretText::from("pass"), socket());
+
+    let with_password = directory.sign_message(own.account, b"hello world", Some(&password), &context).await.unwrap();
+    let locked = directory.sign_message(own.account, b"hello world", None, &context).await;
+    directory.unlock(own.account, &password, 0, &context).await.unwrap();
+    let unlocked = directory.sign_message(own.account, b"hello world", None, &context).await.unwrap();
+
+    assert_eq!((signer_of(&with_password), signer_of(&unlocked)), (own.account, own.account));
+    assert!(matches!(locked, Err(AccountsError::Locked)));
+    assert_eq!(directory.addresses(), [own.account], "it is listed once");
+    assert_eq!(directory.abilities(own.account), SignerAbilities::ALL);
 }

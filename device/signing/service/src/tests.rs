@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
 use tenon_accounts::{
-    Accounts, AccountsError, Authority, HashSignature, Signable, Signer, WalletBackend, WalletDirectory,
+    Accounts, AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend, WalletDirectory,
 };
 use tenon_api::messages::Wallet;
 use tenon_bus::{Bus, CallContext};
@@ -89,6 +89,10 @@ struct Silent;
 impl WalletBackend for Silent {
     fn scheme(&self) -> &'static str {
         "silent"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Device
     }
 
     fn wallets(&self) -> Vec<Wallet> {

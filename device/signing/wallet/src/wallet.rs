@@ -6,7 +6,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletBackend};
+use tenon_accounts::{AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend};
 use tenon_api::{
     AccessListItem, SignedAuthorization, Transaction, TransactionPayload,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
@@ -101,6 +101,10 @@ impl ServiceWallet {
 impl WalletBackend for ServiceWallet {
     fn scheme(&self) -> &'static str {
         "extapi"
+    }
+
+    fn key_place(&self) -> KeyPlace {
+        KeyPlace::Service
     }
 
     fn wallets(&self) -> Vec<Wallet> {
