@@ -4,16 +4,14 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpStream, UnixStream},
 };
 
-/// Maximum length of a response, bytes.
-const MAX_ANSWER: usize = 4 << 20;
 /// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -48,6 +46,34 @@ pub enum EndpointError {
     /// The service refused, with this text.
     #[error("{0}")]
     Refused(String),
+}
+
+/// The answer of a method.
+pub(crate) trait Answer: DeserializeOwned {
+    /// Maximum length of a response, bytes, for a request of this length. A longer one is refused without reading it to
+    /// its end.
+    fn max_length(request: usize) -> usize;
+}
+
+/// A request of JSON-RPC.
+#[derive(Serialize)]
+struct Call<'a, P> {
+    jsonrpc: &'static str,
+    id: u32,
+    method: &'a str,
+    params: &'a P,
+}
+
+/// A response of JSON-RPC. Other members are skipped without being kept.
+#[derive(Deserialize)]
+struct Response<T> {
+    result: Option<T>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    message: String,
 }
 
 #[derive(Clone)]
@@ -85,43 +111,57 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`EndpointError`].
-    pub async fn call(&self, method: &str, params: &Value) -> Result<Value, EndpointError> {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    pub(crate) async fn call<T: Answer>(&self, method: &str, params: &impl Serialize) -> Result<T, EndpointError> {
+        let call = Call { jsonrpc: "2.0", id: 1, method, params };
+        let request = serde_json::to_vec(&call).map_err(|error| self.wrong(error))?;
+        let max = T::max_length(request.len());
         let text = match &self.0 {
             Place::Socket(path) => {
                 let connecting = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
                 let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
-                self.over_socket(stream.map_err(|error| self.unreachable(error))?, &request).await?
+                self.over_socket(stream.map_err(|error| self.unreachable(error))?, request, max).await?
             }
-            Place::Http { address, token } => self.over_http(*address, token, &request).await?,
+            Place::Http { address, token } => self.over_http(*address, token, request, max).await?,
         };
-        let mut answer: Value = serde_json::from_slice(&text).map_err(|error| self.wrong(error))?;
-        match answer["error"]["message"].as_str() {
-            Some(message) => Err(EndpointError::Refused(shown(message))),
-            None if answer["result"].is_null() => Err(self.wrong("it has neither result nor error")),
-            None => Ok(answer["result"].take()),
+        let response: Response<T> = serde_json::from_slice(&text).map_err(|error| self.wrong(error))?;
+        match (response.error, response.result) {
+            (Some(refusal), _) => Err(EndpointError::Refused(shown(&refusal.message))),
+            (None, Some(result)) => Ok(result),
+            (None, None) => Err(self.wrong("it has neither result nor error")),
         }
     }
 
-    async fn over_socket(&self, mut stream: UnixStream, request: &Value) -> Result<Vec<u8>, EndpointError> {
+    async fn over_socket(
+        &self,
+        mut stream: UnixStream,
+        mut request: Vec<u8>,
+        max: usize,
+    ) -> Result<Vec<u8>, EndpointError> {
         let broken = |error: std::io::Error| self.unreachable(error);
-        stream.write_all(format!("{request}\n").as_bytes()).await.map_err(broken)?;
+        request.push(b'\n');
+        stream.write_all(&request).await.map_err(broken)?;
         let mut text = Vec::new();
         loop {
             let count = stream.read_buf(&mut text).await.map_err(broken)?;
+            if text.len() > max {
+                return Err(self.too_long(max));
+            }
             if text.last() == Some(&b'\n') {
                 return Ok(text);
             }
             if count == 0 {
                 return Err(self.unreachable("it closed the connection"));
             }
-            if text.len() > MAX_ANSWER {
-                return Err(self.wrong("the answer is too long"));
-            }
         }
     }
 
-    async fn over_http(&self, address: SocketAddr, token: &str, request: &Value) -> Result<Vec<u8>, EndpointError> {
+    async fn over_http(
+        &self,
+        address: SocketAddr,
+        token: &str,
+        request: Vec<u8>,
+        max: usize,
+    ) -> Result<Vec<u8>, EndpointError> {
         let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
         let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
         let stream = TokioIo::new(stream.map_err(|error| self.unreachable(error))?);
@@ -131,13 +171,17 @@ impl Endpoint {
             .header(header::HOST, address.to_string())
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
-            .body(Full::new(Bytes::from(request.to_string())))
+            .body(Full::new(Bytes::from(request)))
             .map_err(|_| EndpointError::Token)?;
         let answering = async {
             let answer = sender.send_request(request).await.map_err(|error| self.unreachable(error))?;
             let status = answer.status();
-            let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-            let body = body.map_err(|error| self.wrong(error))?.to_bytes();
+            let body = Limited::new(answer.into_body(), max).collect().await;
+            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+                true => self.too_long(max),
+                false => self.unreachable(error),
+            })?;
+            let body = body.to_bytes();
             match status.is_success() {
                 true => Ok(body.to_vec()),
                 false => Err(EndpointError::Refused(shown(&format!("{status}: {}", String::from_utf8_lossy(&body))))),
@@ -155,6 +199,10 @@ impl Endpoint {
 
     fn unreachable(&self, reason: impl fmt::Display) -> EndpointError {
         EndpointError::Unreachable { endpoint: self.to_string(), reason: reason.to_string() }
+    }
+
+    fn too_long(&self, max: usize) -> EndpointError {
+        self.wrong(format!("it has more than {max} bytes"))
     }
 
     fn wrong(&self, reason: impl fmt::Display) -> EndpointError {

@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     Endpoint, EndpointError,
-    wallet::{of_bytes, of_transaction, transaction_json},
+    wallet::{AccountsAnswer, NO_PARAMS, signature, transaction_signature},
 };
 
 /// Time for a signature: less than a round in which it would still count.
@@ -159,50 +159,56 @@ impl Inner {
 }
 
 /// A call of the service.
-struct Request {
-    method: &'static str,
-    params: Value,
-    /// The transaction, whose answer has another form.
-    transaction: Option<Box<tenon_api::Transaction>>,
+enum Request {
+    /// A method that returns a signature.
+    Consensus {
+        method: &'static str,
+        params: Value,
+    },
+    Transaction(Box<tenon_api::Transaction>),
 }
 
 impl Request {
     fn new(inner: &Inner, message: SignerMessage<'_>) -> Self {
         let (account, chain_id) = (inner.account, inner.chain_id);
-        let (method, params, transaction) = match message {
+        let (method, params) = match message {
             SignerMessage::Vote { hash, round, number, gap_number } => {
                 let block = json!({ "hash": hash, "round": round, "number": number });
                 let vote = json!({ "proposedBlockInfo": block, "gapNumber": gap_number });
-                ("consensus_signVote", json!([account, chain_id, vote]), None)
+                ("consensus_signVote", json!([account, chain_id, vote]))
             }
             SignerMessage::Timeout { round, gap_number } => {
                 let timeout = json!({ "round": round, "gapNumber": gap_number });
-                ("consensus_signTimeout", json!([account, chain_id, timeout]), None)
+                ("consensus_signTimeout", json!([account, chain_id, timeout]))
             }
             SignerMessage::Seal(header) => {
                 let mut encoded = Vec::new();
                 tenon_chain::encode_header(header, &mut encoded);
-                ("consensus_signSeal", json!([account, chain_id, Bytes::from(encoded)]), None)
+                ("consensus_signSeal", json!([account, chain_id, Bytes::from(encoded)]))
             }
-            SignerMessage::Transaction(transaction) => {
-                let params = json!([transaction_json(account, transaction)]);
-                ("account_signTransaction", params, Some(Box::new(transaction.clone())))
-            }
+            SignerMessage::Transaction(transaction) => return Self::Transaction(Box::new(transaction.clone())),
         };
-        Self { method, params, transaction }
+        Self::Consensus { method, params }
     }
 
-    fn signature(&self, answer: &Value) -> Option<HashSignature> {
-        match &self.transaction {
-            Some(transaction) => of_transaction(answer, transaction),
-            None => of_bytes(answer),
+    const fn method(&self) -> &'static str {
+        match self {
+            Self::Consensus { method, .. } => method,
+            Self::Transaction(_) => "account_signTransaction",
+        }
+    }
+
+    async fn signature(&self, inner: &Inner) -> Result<Option<HashSignature>, EndpointError> {
+        match self {
+            Self::Consensus { method, params } => signature(&inner.endpoint, method, params).await,
+            Self::Transaction(transaction) => transaction_signature(&inner.endpoint, inner.account, transaction).await,
         }
     }
 }
 
 /// Requests a signature, checks it, and notifies the voting.
 async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
-    let asked = tokio::time::timeout(SIGN_TIME, inner.endpoint.call(request.method, &request.params)).await;
+    let asked = tokio::time::timeout(SIGN_TIME, request.signature(&inner)).await;
     let late = || {
         Err(EndpointError::Unreachable {
             endpoint: inner.endpoint.to_string(),
@@ -210,8 +216,7 @@ async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
         })
     };
     let answer = match asked.unwrap_or_else(|_| late()) {
-        Ok(answer) => {
-            let signature = request.signature(&answer);
+        Ok(signature) => {
             // Other nodes refuse a high s.
             let is_own = |signature: &HashSignature| {
                 signature.s <= HALF_ORDER && signature.signer_of(digest) == Some(inner.account)
@@ -220,13 +225,14 @@ async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
                 Some(signature) => Some(Answer::Signature(bytes_of(&signature))),
                 None => {
                     let reason = "the signing service signed something else".to_owned();
-                    tracing::error!(masternode = %inner.account, method = request.method, %reason, "not used");
+                    tracing::error!(masternode = %inner.account, method = request.method(), %reason, "not used");
                     Some(Answer::Refused(reason))
                 }
             }
         }
-        Err(EndpointError::Refused(reason)) => {
-            tracing::warn!(masternode = %inner.account, method = request.method, %reason, "the signing service \
+        Err(error @ (EndpointError::Refused(_) | EndpointError::Wrong { .. })) => {
+            let reason = error.to_string();
+            tracing::warn!(masternode = %inner.account, method = request.method(), %reason, "the signing service \
                 refused");
             Some(Answer::Refused(reason))
         }
@@ -251,9 +257,9 @@ async fn probe(inner: Weak<Inner>) {
     let mut told_at: Option<tokio::time::Instant> = None;
     loop {
         let Some(inner) = inner.upgrade() else { return };
-        let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.call("account_list", &json!([]))).await;
+        let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.call("account_list", &NO_PARAMS)).await;
         let reason = match listed {
-            Ok(Ok(accounts)) if lists(&accounts, inner.account) => {
+            Ok(Ok(AccountsAnswer(accounts))) if accounts.contains(&inner.account) => {
                 inner.state.lock().status = ServiceStatus::Answers;
                 tracing::info!(masternode = %inner.account, endpoint = %inner.endpoint, "the signing service answers");
                 inner.notify_ready();
@@ -273,11 +279,6 @@ async fn probe(inner: Weak<Inner>) {
         drop(inner);
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
-}
-
-fn lists(accounts: &Value, wanted: Address) -> bool {
-    let mut accounts = accounts.as_array().into_iter().flatten();
-    accounts.any(|account| account.as_str().and_then(|text| text.parse().ok()) == Some(wanted))
 }
 
 /// R, S, recovery id.

@@ -5,16 +5,17 @@ use std::{sync::Arc, time::Duration};
 use alloy_primitives::{Address, Bytes, U256};
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt as _, future::BoxFuture};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
 use tenon_accounts::{AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend};
 use tenon_api::{
     AccessListItem, SignedAuthorization, Transaction, TransactionPayload,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
 };
-use tenon_bus::Bus;
+use tenon_bus::{Bus, BusError, FairLimits, FairQueue, NoPlace, Place, PoolBusy, Share};
 use tokio::time::Instant;
 
-use crate::{Endpoint, EndpointError};
+use crate::{Endpoint, EndpointError, endpoint::Answer};
 
 /// Interval at which the list of accounts is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
@@ -25,6 +26,62 @@ const MAX_ACCOUNTS: usize = 10_000;
 /// Time limit for a signature if the caller has no deadline.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(900);
 
+/// The parameters of methods that have none.
+pub(crate) const NO_PARAMS: [(); 0] = [];
+/// Maximum length of a signature, a version or a refusal, bytes.
+const MAX_SHORT_ANSWER: usize = 16 << 10;
+/// Maximum length of a list of accounts, bytes.
+const MAX_LIST_ANSWER: usize = 1 << 20;
+/// Limits of the signatures that the node's clients request at a time. A request may wait for a person's approval, so
+/// clients without a place are lent up to 8 more: 16 in all, as many as the signing service accepts from the node.
+const CALL_LIMITS: FairLimits = FairLimits { places: 8, client_places: 8, queue: 128, client_queue: 64, parked: 0 };
+
+/// A signature of 65 bytes: `r ‖ s ‖ v`.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct SignatureAnswer(Bytes);
+
+impl Answer for SignatureAnswer {
+    fn max_length(_: usize) -> usize {
+        MAX_SHORT_ANSWER
+    }
+}
+
+/// A signed transaction. Its other member, `tx`, is not read.
+#[derive(Deserialize)]
+struct TransactionAnswer {
+    raw: Bytes,
+}
+
+impl Answer for TransactionAnswer {
+    /// Both members contain the data of the request.
+    fn max_length(request: usize) -> usize {
+        request.saturating_mul(2).saturating_add(MAX_SHORT_ANSWER)
+    }
+}
+
+/// The service's accounts.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct AccountsAnswer(pub(crate) Vec<Address>);
+
+impl Answer for AccountsAnswer {
+    fn max_length(_: usize) -> usize {
+        MAX_LIST_ANSWER
+    }
+}
+
+/// The version of the service's methods.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct VersionAnswer(String);
+
+impl Answer for VersionAnswer {
+    fn max_length(_: usize) -> usize {
+        MAX_SHORT_ANSWER
+    }
+}
+
 /// The last known state of the service.
 #[derive(Debug, Default)]
 struct Snapshot {
@@ -33,18 +90,19 @@ struct Snapshot {
     failure: Option<String>,
 }
 
-/// A signing service as a wallet of the node. Clones share the snapshot.
+/// A signing service as a wallet of the node. Clones share the snapshot and the limits of requests.
 #[derive(Clone)]
 pub struct ServiceWallet {
     endpoint: Endpoint,
     bus: Bus,
     known: Arc<ArcSwap<Snapshot>>,
+    calls: FairQueue,
 }
 
 impl ServiceWallet {
     /// Creates the wallet of a service, with no accounts until the first refresh. Publishes changes on `bus`.
     pub fn new(endpoint: Endpoint, bus: Bus) -> Self {
-        Self { endpoint, bus, known: Arc::default() }
+        Self { endpoint, bus, known: Arc::default(), calls: FairQueue::new(CALL_LIMITS) }
     }
 
     /// Refreshes the accounts periodically. Never returns.
@@ -85,11 +143,10 @@ impl ServiceWallet {
     }
 
     async fn ask(&self) -> Result<Snapshot, EndpointError> {
-        let version = self.endpoint.call("account_version", &json!([])).await?;
-        let listed = self.endpoint.call("account_list", &json!([])).await?;
-        let accounts = listed.as_array().into_iter().flatten().take(MAX_ACCOUNTS);
-        let accounts = accounts.filter_map(|account| account.as_str()?.parse().ok()).collect();
-        let version: String = version.as_str().unwrap_or("?").chars().filter(char::is_ascii_graphic).take(20).collect();
+        let VersionAnswer(version) = self.endpoint.call("account_version", &NO_PARAMS).await?;
+        let AccountsAnswer(mut accounts) = self.endpoint.call("account_list", &NO_PARAMS).await?;
+        accounts.truncate(MAX_ACCOUNTS);
+        let version: String = version.chars().filter(char::is_ascii_graphic).take(20).collect();
         Ok(Snapshot { accounts, version, failure: None })
     }
 
@@ -136,7 +193,14 @@ impl WalletBackend for ServiceWallet {
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
         let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIMEOUT, Instant::from_std);
-        let signer = ServiceSigner { endpoint: self.endpoint.clone(), account: address, until };
+        let share = Share::from(authority.context.origin());
+        let signer = ServiceSigner {
+            endpoint: self.endpoint.clone(),
+            calls: self.calls.clone(),
+            share,
+            account: address,
+            until,
+        };
         std::future::ready(Ok(Box::new(signer) as Box<dyn Signer>)).boxed()
     }
 }
@@ -144,23 +208,33 @@ impl WalletBackend for ServiceWallet {
 /// An account of the service, for one caller.
 struct ServiceSigner {
     endpoint: Endpoint,
+    calls: FairQueue,
+    share: Share,
     account: Address,
     until: Instant,
 }
 
 impl ServiceSigner {
     async fn ask(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError> {
-        let account = self.account;
-        let (method, params) = match what {
+        let _place = self.enter().await?;
+        let asking = tokio::time::timeout_at(self.until, self.call(what)).await;
+        let signature = asking.map_err(|_| failed("the signing service did not answer in time".to_owned()))??;
+        let signature = signature.filter(|signature| signature.signer_of(what.hash()) == Some(self.account));
+        signature.ok_or_else(|| failed("the signing service signed something else".to_owned()))
+    }
+
+    async fn call(&self, what: Signable<'_>) -> Result<Option<HashSignature>, AccountsError> {
+        let (endpoint, account) = (&self.endpoint, self.account);
+        let signature = match what {
             Signable::Message(message) => {
-                ("account_signData", json!(["text/plain", account, Bytes::copy_from_slice(message)]))
+                let params = ("text/plain", account, Bytes::copy_from_slice(message));
+                signature(endpoint, "account_signData", &params).await
             }
-            Signable::Transaction(transaction) => {
-                ("account_signTransaction", json!([transaction_json(account, transaction)]))
-            }
+            Signable::Transaction(transaction) => transaction_signature(endpoint, account, transaction).await,
             Signable::TypedData { data: Some(text), .. } => {
-                let data: Value = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
-                ("account_signTypedData", json!([account, data]))
+                // Not parsed into values, which take more memory than the text.
+                let data: &RawValue = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+                signature(endpoint, "account_signTypedData", &(account, data)).await
             }
             Signable::TypedData { data: None, .. } => {
                 return Err(AccountsError::NotSupported("a signing service needs the typed data, not their hash"));
@@ -169,15 +243,21 @@ impl ServiceSigner {
                 return Err(AccountsError::NotSupported("a signing service does not sign the hash of a block"));
             }
         };
-        let answering = tokio::time::timeout_at(self.until, self.endpoint.call(method, &params)).await;
-        let answer = answering.map_err(|_| failed("the signing service did not answer in time".to_owned()))?;
-        let answer = answer.map_err(|error| failed(error.to_string()))?;
-        let signature = match what {
-            Signable::Transaction(transaction) => of_transaction(&answer, transaction),
-            _ => of_bytes(&answer),
-        };
-        let signature = signature.filter(|signature| signature.signer_of(what.hash()) == Some(account));
-        signature.ok_or_else(|| failed("the signing service signed something else".to_owned()))
+        signature.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Waits for the right to call the service.
+    async fn enter(&self) -> Result<Place, AccountsError> {
+        let entered = self.calls.enter(self.share, Some(self.until.into_std())).await;
+        entered.map_err(|reason| {
+            let pool = "signing service";
+            AccountsError::Busy(BusError::Busy(match reason {
+                NoPlace::QueueFull => PoolBusy::QueueFull { pool, waiting: CALL_LIMITS.queue },
+                NoPlace::ClientFull => PoolBusy::ClientFull { pool, waiting: CALL_LIMITS.client_queue },
+                NoPlace::Displaced => PoolBusy::Displaced { pool },
+                NoPlace::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
+            }))
+        })
     }
 }
 
@@ -191,9 +271,28 @@ fn failed(reason: String) -> AccountsError {
     AccountsError::Wallet(reason)
 }
 
-/// A signature of 65 bytes: `r ‖ s ‖ v`.
-pub(crate) fn of_bytes(answer: &Value) -> Option<HashSignature> {
-    let bytes: Bytes = answer.as_str()?.parse().ok()?;
+/// Requests a signature. `None` if the answer is not one.
+pub(crate) async fn signature(
+    endpoint: &Endpoint,
+    method: &str,
+    params: &impl Serialize,
+) -> Result<Option<HashSignature>, EndpointError> {
+    let SignatureAnswer(bytes) = endpoint.call(method, params).await?;
+    Ok(of_bytes(&bytes))
+}
+
+/// Requests the signature of a transaction. `None` if the answer is another transaction.
+pub(crate) async fn transaction_signature(
+    endpoint: &Endpoint,
+    sender: Address,
+    transaction: &Transaction,
+) -> Result<Option<HashSignature>, EndpointError> {
+    let params = [transaction_json(sender, transaction)];
+    let TransactionAnswer { raw } = endpoint.call("account_signTransaction", &params).await?;
+    Ok(of_transaction(&raw, transaction))
+}
+
+fn of_bytes(bytes: &[u8]) -> Option<HashSignature> {
     let (compact, v) = bytes.split_at_checked(64)?;
     let y_parity = match v {
         [0 | 27] => false,
@@ -203,10 +302,9 @@ pub(crate) fn of_bytes(answer: &Value) -> Option<HashSignature> {
     Some(HashSignature { r: U256::from_be_slice(&compact[..32]), s: U256::from_be_slice(&compact[32..]), y_parity })
 }
 
-/// The signature of `{raw, tx}`, if it is of this transaction.
-pub(crate) fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<HashSignature> {
-    let raw: Bytes = answer["raw"].as_str()?.parse().ok()?;
-    let signed = tenon_chain::decode_transaction(&raw).ok()?;
+/// The signature of a signed transaction, if it is this one.
+fn of_transaction(raw: &[u8], wanted: &Transaction) -> Option<HashSignature> {
+    let signed = tenon_chain::decode_transaction(raw).ok()?;
     if tenon_chain::signing_hash(&signed) != tenon_chain::signing_hash(wanted) {
         return None;
     }
@@ -220,7 +318,7 @@ pub(crate) fn of_transaction(answer: &Value, wanted: &Transaction) -> Option<Has
 }
 
 /// A transaction with the members of `account_signTransaction`.
-pub(crate) fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
+fn transaction_json(sender: Address, transaction: &Transaction) -> Value {
     let quantity = |number: u64| format!("{number:#x}");
     let mut json = json!({
         "from": sender,
@@ -266,3 +364,6 @@ fn authorization_json(given: &SignedAuthorization) -> Value {
         "s": given.s,
     })
 }
+
+#[cfg(test)]
+mod tests;
