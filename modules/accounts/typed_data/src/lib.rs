@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use alloy_dyn_abi::TypedData;
+use alloy_dyn_abi::{DynSolType, TypedData};
 use alloy_primitives::{B256, keccak256};
 use serde_json::{Map, Value, json};
 
@@ -71,15 +71,50 @@ fn hashes(mut data: Value) -> Result<Hashes, String> {
     let mut data: TypedData = serde_json::from_value(data).map_err(|error| format!("json: {error}"))?;
     let message = match data.primary_type == DOMAIN_TYPE {
         true => None,
-        false => Some(data.hash_struct().map_err(|error| error.to_string())?),
+        false => Some(hash_struct(&data)?),
     };
     if !data.resolver.contains_type_name(DOMAIN_TYPE) {
+        check_integers(&DynSolType::Uint(256), &given["chainId"]).map_err(|error| format!("domain: {error}"))?;
         data.domain = serde_json::from_value(given).map_err(|error| format!("json: domain: {error}"))?;
         return Ok(Hashes { domain: data.domain.separator(), message });
     }
     (data.primary_type, data.message) = (DOMAIN_TYPE.to_owned(), given);
-    let domain = data.hash_struct().map_err(|error| format!("domain: {error}"))?;
+    let domain = hash_struct(&data).map_err(|error| format!("domain: {error}"))?;
     Ok(Hashes { domain, message })
+}
+
+fn hash_struct(data: &TypedData) -> Result<B256, String> {
+    let kind = data.resolver.resolve(&data.primary_type).map_err(|error| error.to_string())?;
+    check_integers(&kind, &data.message)?;
+    data.hash_struct().map_err(|error| error.to_string())
+}
+
+/// Checks the texts of integers, of which alloy accepts more than go-ethereum: `0x`, `5_`, `0b101`, `0o5`, `-0x5`. Values of
+/// another form than their type are left to the hashing.
+fn check_integers(kind: &DynSolType, value: &Value) -> Result<(), String> {
+    match (kind, value) {
+        (DynSolType::Int(_) | DynSolType::Uint(_), Value::String(text)) if !is_integer(text) => {
+            Err(format!("{text:?} is not an integer"))
+        }
+        (DynSolType::Array(kind) | DynSolType::FixedArray(kind, _), Value::Array(values)) => {
+            values.iter().try_for_each(|value| check_integers(kind, value))
+        }
+        (DynSolType::CustomStruct { prop_names, tuple, .. }, Value::Object(members)) => {
+            let mut given = prop_names.iter().zip(tuple).filter_map(|(name, kind)| Some((kind, members.get(name)?)));
+            given.try_for_each(|(kind, value)| check_integers(kind, value))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether go-ethereum reads the text as an integer (`ParseBig256`): hexadecimal digits after `0x`, or decimal
+/// digits, which may have a sign. An empty text is zero.
+fn is_integer(text: &str) -> bool {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text.strip_prefix(['+', '-']).unwrap_or(text), 10),
+    };
+    text.is_empty() || (!digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix)))
 }
 
 /// As [`read`], for the JSON text of the data. A text with too many values is refused before any is kept.
@@ -377,6 +412,28 @@ mod tests {
         assert!(refusal(json!({ "T".repeat(300): [] }), json!({})).contains("more than 256 bytes"));
         assert_eq!(refusal(list(10), objects(10_000)), "");
         assert!(refusal(list(500), objects(10_000)).contains("bytes of declarations"));
+    }
+
+    #[test]
+    fn texts_are_integers_as_in_go_ethereum() {
+        let types = json!({ "T0": [{ "name": "m0", "type": "T1[]" }], "T1": [{ "name": "n", "type": "int256[1]" }] });
+        let hash_of = |text: &str| {
+            let message = json!({ "m0": [{ "n": [text] }] });
+            read_and_hash(json!({ "types": types, "primaryType": "T0", "domain": {}, "message": message }))
+        };
+        let domain_of = |text: &str| of_domain(Value::Null, json!({ "chainId": text }));
+        let declared_of =
+            |text: &str| of_domain(json!([{ "name": "chainId", "type": "uint256" }]), json!({ "chainId": text }));
+
+        assert_eq!(hash_of(""), hash_of("0"), "an empty text is zero");
+        assert!(["5", "0x5", "0X5", "05", "-5", "+5"].into_iter().all(|text| hash_of(text).is_ok()));
+        for text in ["0x", "5_", "_", "0b101", "0o5", "-0x5", "-", "0x_5", "5 ", "x", "0x0x5", "٥"] {
+            let refused = Err(TypedDataError(format!("{text:?} is not an integer")));
+            let of_domain = Err(TypedDataError(format!("domain: {text:?} is not an integer")));
+            assert_eq!(hash_of(text), refused);
+            assert_eq!(domain_of(text), of_domain);
+            assert_eq!(declared_of(text), of_domain);
+        }
     }
 
     /// A list of 20 numbers would be hashed as an address, but shown as a list.
