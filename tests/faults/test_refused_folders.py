@@ -3,6 +3,7 @@ with exit code 3, in every profile.
 """
 
 import contextlib
+import os
 import struct
 
 import pytest
