@@ -332,8 +332,12 @@ impl Inner {
         if let Err(error) = journal.append(&tenon_chain::encode_transaction(transaction)) {
             tracing::warn!(%error, "could not write a local transaction to the journal; a restart would lose it");
         }
-        let needs_rotation = journal.needs_rotation();
+        let was_deleted = journal.was_deleted();
+        let needs_rotation = was_deleted || journal.needs_rotation();
         drop(journal);
+        if was_deleted {
+            tracing::warn!("the journal was deleted while it was open; writing all local transactions to a new one");
+        }
         if needs_rotation {
             self.rotate_journal();
         }

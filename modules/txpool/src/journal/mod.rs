@@ -152,6 +152,11 @@ impl Journal {
         self.appended > ROTATE_AFTER
     }
 
+    /// Whether the open file was deleted, so that the next start would not find what is written to it.
+    pub(crate) fn was_deleted(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+    }
+
     /// Replaces the file by one with only these transactions. After an error the old one stays in use.
     pub(crate) fn rotate(&mut self, transactions: &[RecoveredTransaction]) -> Result<(), JournalError> {
         if !self.has_its_name() {

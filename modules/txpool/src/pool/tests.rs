@@ -290,6 +290,22 @@ fn transactions_of_an_abandoned_branch_return_and_those_of_a_reset_head_do_not()
 }
 
 #[test]
+fn a_journal_deleted_while_it_is_open_is_written_again_with_the_whole_pool() {
+    let chain = fake_chain::chain();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("transactions.journal");
+    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
+    let pool = open_with(&chain, Fork::Osaka, options.clone());
+    pool.submit(&signed(0, transfer(0, 9, 9)), Source::Operator).unwrap();
+    std::fs::remove_file(&path).unwrap();
+
+    pool.submit(&signed(0, transfer(1, 9, 9)), Source::Operator).unwrap();
+    drop(pool);
+
+    assert_eq!(open_with(&chain, Fork::Osaka, options).status(), PoolStatus { pending: 2, queued: 0 });
+}
+
+#[test]
 fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
