@@ -128,6 +128,14 @@ def test_a_damaged_record_of_a_log_is_named():
         refused(path, 3, log.name, "the record at byte", "is damaged")
 
 
+def test_a_missing_log_is_named():
+    with reference_folder("local") as path:
+        log = max((path / "reference" / "XDC" / "chaindata").glob("*.log"))
+        log.unlink()
+        refused(path, 3, log.name, "damaged: the file is missing")
+        assert not (path / "data").exists()
+
+
 def test_what_is_not_a_regular_file_is_refused_without_being_read():
     with reference_folder("local") as path:
         folder = path / "reference" / "XDC" / "chaindata"

@@ -38,6 +38,7 @@ impl Database {
         let environment = Environment::new(&path);
         // The crate would skip damaged records, and an older head would look like the whole chain.
         environment.check_logs()?;
+        environment.check_needed_log()?;
         let options = Options {
             env: Rc::new(Box::new(environment.clone())),
             create_if_missing: false,

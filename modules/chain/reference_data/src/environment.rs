@@ -86,6 +86,30 @@ impl Environment {
         self.check()
     }
 
+    /// Checks that the log exists which the manifest says is needed. The crate would open the database without it, at an
+    /// older head.
+    ///
+    /// # Errors
+    /// The missing log, or an unreadable file.
+    pub(crate) fn check_needed_log(&self) -> Result<(), ReferenceDataError> {
+        let read = || -> CrateResult<Option<u64>> {
+            let (mut current, mut number) = (String::new(), None);
+            let names = self.folder.join(CURRENT);
+            self.open(&names)?.read_to_string(&mut current).map_err(|source| self.unreadable(&names, source))?;
+            let manifest = self.place(Path::new(current.trim_end()));
+            let file = BufReader::with_capacity(1 << 20, self.open(&manifest)?);
+            log::starts_of_entries(file, |entry| number = manifest_log(entry).or(number))
+                .map_err(|source| self.unreadable(&manifest, source))?;
+            Ok(number)
+        };
+        // A problem was noted.
+        if let Ok(Some(number)) = read() {
+            let place = self.folder.join(format!("{number:06}.log"));
+            let _ = self.length_of(&place);
+        }
+        self.check()
+    }
+
     fn note(&self, error: ReferenceDataError) -> Status {
         let text = error.to_string();
         self.shared.lock().damage.get_or_insert(error);
@@ -258,6 +282,25 @@ fn is_footer(footer: &[u8], length: usize) -> bool {
         handles &= end.is_some_and(|end| end <= length as u64);
     }
     handles
+}
+
+/// The number of the oldest log that is needed from this entry of a manifest on. The fields before it are the name of
+/// the comparator and other numbers.
+fn manifest_log(entry: &[u8]) -> Option<u64> {
+    const COMPARATOR: u64 = 1;
+    const LOG: u64 = 2;
+    const NUMBERS: [u64; 3] = [3, 4, 9];
+    let mut rest = entry;
+    loop {
+        let tag = varint(&mut rest)?;
+        let number = varint(&mut rest)?;
+        match tag {
+            LOG => return Some(number),
+            COMPARATOR => rest = rest.get(usize::try_from(number).ok()?..)?,
+            tag if NUMBERS.contains(&tag) => {}
+            _ => return None,
+        }
+    }
 }
 
 fn varint(input: &mut &[u8]) -> Option<u64> {

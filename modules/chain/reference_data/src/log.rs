@@ -9,6 +9,10 @@ use crate::environment::{Whole, is_checksum};
 const BLOCK: usize = 1 << 15;
 /// Size of a record's header: checksum, length, kind.
 const HEADER: usize = 7;
+/// Kind of a record that is a whole entry.
+const FULL: u8 = 1;
+/// Kind of an entry's first record.
+const FIRST: u8 = 2;
 
 /// Returns the position of the first damaged record, in bytes; `None` for an intact log. The end of a log may be torn, as a
 /// killed process leaves it: an incomplete or damaged record that no other one follows.
@@ -16,43 +20,70 @@ const HEADER: usize = 7;
 /// # Errors
 /// The log cannot be read.
 pub(crate) fn first_damage(log: impl Read) -> io::Result<Option<u64>> {
-    let (mut log, mut block, mut start, mut damage) = (Whole(log), vec![0; BLOCK], 0, None);
+    let (mut damage, mut is_followed) = (None, false);
+    walk(log, |offset, record| {
+        match record {
+            Some(Record { is_intact: true, .. }) => is_followed = damage.is_some(),
+            Some(_) | None => damage = damage.or(Some(offset)),
+        }
+        !is_followed
+    })?;
+    Ok(damage.filter(|_| is_followed))
+}
+
+/// Passes the start of every intact entry to `take`: the content of its only or first record.
+///
+/// # Errors
+/// The log cannot be read.
+pub(crate) fn starts_of_entries(log: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    walk(log, |_, record| {
+        if let Some(Record { is_intact: true, kind: FULL | FIRST, content, .. }) = record {
+            take(content);
+        }
+        true
+    })
+}
+
+/// Passes every record and its offset to `see`, until it returns false; `None` for bytes that are no record, which end
+/// their block.
+fn walk(log: impl Read, mut see: impl FnMut(u64, Option<&Record<'_>>) -> bool) -> io::Result<()> {
+    let (mut log, mut block, mut start) = (Whole(log), vec![0; BLOCK], 0);
     loop {
         let length = log.read(&mut block)?;
         let mut place = 0;
         while let Some(rest) = block.get(place..length).filter(|rest| rest.len() >= HEADER) {
             let record = record(rest);
-            match record {
-                Some(Record { is_intact: true, .. }) if damage.is_some() => return Ok(damage),
-                Some(Record { is_intact: true, .. }) => {}
-                Some(_) | None => damage = damage.or(Some(start + place as u64)),
+            if !see(start + place as u64, record.as_ref()) {
+                return Ok(());
             }
             let Some(Record { size, .. }) = record else { break };
             place += size;
         }
         if length < BLOCK {
-            return Ok(None);
+            return Ok(());
         }
         start += BLOCK as u64;
     }
 }
 
 /// A record in a block.
-struct Record {
+struct Record<'a> {
     /// Its bytes with its header.
     size: usize,
+    kind: u8,
+    content: &'a [u8],
     is_intact: bool,
 }
 
 /// The record at the start of these bytes; `None` if it does not end in them.
-fn record(bytes: &[u8]) -> Option<Record> {
+fn record(bytes: &[u8]) -> Option<Record<'_>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let [first, second, third, fourth, low, high, kind] = *header;
     let length = usize::from(u16::from_le_bytes([low, high]));
     let content = rest.get(..length)?;
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&[kind]), content);
     let is_intact = is_checksum(u32::from_le_bytes([first, second, third, fourth]), checksum);
-    Some(Record { size: HEADER + length, is_intact })
+    Some(Record { size: HEADER + length, kind, content, is_intact })
 }
 
 #[cfg(test)]

@@ -175,6 +175,22 @@ fn a_truncated_log_shortens_the_chain_or_names_the_missing_record() {
 }
 
 #[test]
+fn a_missing_log_that_the_manifest_needs_is_named() {
+    for chain in ["local", "reorg-a"] {
+        let folder = folder(chain);
+        let logs = fs::read_dir(database(&folder)).unwrap().map(|file| file.unwrap().path());
+        let log = logs.filter(|path| path.extension().is_some_and(|name| name == "log")).max().unwrap();
+        fs::remove_file(&log).unwrap();
+
+        let error = ReferenceChain::open(folder.path()).err().unwrap();
+
+        let is_named =
+            matches!(&error, ReferenceDataError::Damaged { path, .. } if path.ends_with(log.file_name().unwrap()));
+        assert!(is_named && error.to_string().contains("missing"), "{error}");
+    }
+}
+
+#[test]
 fn noise_in_every_file_is_an_error_and_never_a_block() {
     let whole = recorded("reorg-a");
     for seed in 0_u32..40 {
