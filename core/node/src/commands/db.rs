@@ -43,7 +43,9 @@ pub(crate) fn definition() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(with_settings(Command::new("stats").about("Print the size of the stored data").arg(json)))
-        .subcommand(with_settings(Command::new("verify").about("Check every block, index and trie node")))
+        .subcommand(with_settings(
+            Command::new("verify").about("Check every block, index and trie node, and read all other records"),
+        ))
         .subcommand(with_settings(
             Command::new("unwind")
                 .about("Remove the newest blocks from the chain")
@@ -240,6 +242,7 @@ fn verify_line(progress: &VerifyProgress) -> String {
         VerifyStage::LogIndex => "log index",
         VerifyStage::Trie => "trie nodes",
         VerifyStage::FlatState => "flat state",
+        VerifyStage::History => "history",
     };
     match progress.total {
         0 => format!("{stage}: {}", progress.done),

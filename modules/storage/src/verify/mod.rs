@@ -1,6 +1,7 @@
 //! Checks that the database is consistent, and names the first record that is not.
 
 mod chain;
+mod history;
 mod logs;
 mod state;
 
@@ -19,6 +20,8 @@ pub enum VerifyStage {
     Trie,
     /// Latest accounts and slots against the trie. Steps are records.
     FlatState,
+    /// Past states, changes of blocks, old tries, codes, and records of plugins: all can be read. Steps are records.
+    History,
 }
 
 /// Progress of the check.
@@ -118,8 +121,8 @@ impl Check<'_> {
 }
 
 impl Store {
-    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state. Reads everything once;
-    /// holds the writer's lock, so that the data does not change.
+    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state; then reads all other
+    /// records, such as past states, and checks that every block's changes are there. Reads everything once; holds the writer's lock, so that the data does not change.
     ///
     /// `progress` receives the progress; `is_cancelled` may stop the check.
     ///
@@ -140,7 +143,8 @@ impl Store {
             .chain()
             .and_then(|()| check.log_index())
             .and_then(|()| check.trie())
-            .and_then(|leaves| check.flat_state(leaves));
+            .and_then(|leaves| check.flat_state(leaves))
+            .and_then(|()| check.history());
         let mut report = check.report;
         match outcome {
             Ok(()) => {}

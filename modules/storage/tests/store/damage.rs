@@ -1,12 +1,13 @@
 //! `verify` names the damaged record.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use alloy_primitives::U256;
+use tempfile::TempDir;
 use tenon_api::{ChainReader, StoreError};
-use tenon_storage::{Mode, VerifyStage};
+use tenon_storage::{Mode, Store, VerifyReport, VerifyStage};
 
-use crate::support::{Maker, address, change, dump, fill, log, open, overwrite, word};
+use crate::support::{Maker, address, change, dump, fill, log, open, options, overwrite, tables_of, word};
 
 fn chain() -> Maker {
     let mut maker = Maker::new();
@@ -44,7 +45,7 @@ fn an_intact_database_has_no_damage_and_reports_the_checked_counts() {
 
     assert_eq!((report.blocks, report.logs, report.accounts, report.slots), (3, 3, 3, 2));
     assert!(report.trie_nodes > 3 && report.damage.is_none() && !report.was_cancelled, "{report:?}");
-    assert!(stages.contains(&VerifyStage::Chain) && stages.contains(&VerifyStage::FlatState), "{stages:?}");
+    assert!(stages.contains(&VerifyStage::Chain) && stages.contains(&VerifyStage::History), "{stages:?}");
     assert!(maker.store.verify(&mut |_| {}, &|| true).unwrap().was_cancelled);
 }
 
@@ -89,6 +90,48 @@ fn a_missing_record_is_named() {
     ] {
         let found = missing(column);
         assert!(found.as_ref().is_some_and(|found| found.contains(named)), "{column}: {found:?}");
+    }
+}
+
+/// The same in a closed folder.
+fn closed_chain() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fill(&open(folder.path(), Mode::Archive), &chain().commits);
+    folder
+}
+
+#[test]
+fn a_missing_or_zeroed_table_of_any_column_is_an_error() {
+    let columns: Vec<String> = dump(closed_chain().path()).into_keys().collect();
+    let mut seen = Vec::new();
+    for column in &columns {
+        for is_missing in [true, false] {
+            let folder = closed_chain();
+            let Some(table) = tables_of(folder.path(), column).pop() else { continue };
+            if is_missing {
+                fs::remove_file(&table).unwrap();
+            } else {
+                let mut bytes = fs::read(&table).unwrap();
+                bytes[..4].fill(0);
+                fs::write(&table, bytes).unwrap();
+            }
+            let verified =
+                Store::open(folder.path(), options(Mode::Archive)).map(|store| store.verify(&mut |_| {}, &|| false));
+            assert!(
+                !matches!(&verified, Ok(Ok(VerifyReport { damage: None, .. }))),
+                "{column}, missing: {is_missing}: {verified:?}"
+            );
+            seen.push(column.as_str());
+        }
+    }
+    assert!(seen.contains(&"account_history") && seen.contains(&"changes"), "{seen:?}");
+}
+
+#[test]
+fn missing_changes_of_a_block_are_named() {
+    for (number, missing) in [(1, "changes of block 1: are missing"), (2, "changes of block 2: are missing")] {
+        let found = damage_after(|path, _| overwrite(path, "changes", &u64::to_be_bytes(number), None));
+        assert_eq!(found.as_deref(), Some(missing));
     }
 }
 

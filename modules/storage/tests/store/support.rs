@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -366,6 +366,15 @@ pub(crate) fn remove_nodes<'a>(path: &Path, keys: impl IntoIterator<Item = &'a V
     for key in keys {
         columns.iter().for_each(|column| database.delete_cf(column, key).unwrap());
     }
+}
+
+/// The table files of a column of a closed database.
+pub(crate) fn tables_of(path: &Path, column: &str) -> Vec<PathBuf> {
+    let options = engine_options();
+    let names = rocksdb::DB::list_cf(&options, path).unwrap();
+    let database = rocksdb::DB::open_cf_for_read_only(&options, path, &names, false).unwrap();
+    let files = database.live_files().unwrap().into_iter().filter(|file| file.column_family_name == column);
+    files.map(|file| path.join(file.name.trim_start_matches('/'))).collect()
 }
 
 /// Overwrites a record of a closed database; `None` deletes it.
