@@ -12,6 +12,7 @@ import os
 import random
 import re
 import shutil
+import time
 
 import pytest
 import rlp
@@ -19,7 +20,7 @@ import rlp
 from ended import Ended
 from figures import tell
 from native_chains import items
-from tenon_node import DATA, folder
+from tenon_node import DATA, Node, folder, run
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
@@ -182,3 +183,37 @@ def test_long_blocks_after_valid_ones_are_not_all_read_ahead():
     assert found.code == 1 and re.search(r"block \d+.* byte \d+", found.words), found.words
     assert found.memory < usual.memory + 3 * MORE_MEMORY, f"{found.memory:.0f} MB"
     tell("input", "long blocks behind good ones", count, f"exit code 1, {found.memory:.0f} MB", f"{3 * MORE_MEMORY} MB more than without them, {usual.memory:.0f}")
+
+
+def content_of(path):
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.name not in ("LOG", "LOCK")}
+
+
+def test_a_log_damaged_before_its_end_is_refused_and_not_changed():
+    """One changed bit in the middle of the newest log: without the check, RocksDB would drop all later blocks."""
+    options = ("--database.durability", "block")
+    with folder() as path:
+        data = path / "data"
+        with Node("dev", *options, datadir=data) as node:
+            sender = node.call("eth_accounts")[0]
+            for number in range(1, 61):
+                node.call("eth_sendTransaction", {"from": sender, "to": sender, "value": "0x1"})
+                while int(node.call("eth_blockNumber"), 16) < number:
+                    time.sleep(0.01)
+            node.kill()
+        log = max((data / "db").glob("*.log"))
+        content = bytearray(log.read_bytes())
+        content[len(content) // 2] ^= 1
+        log.write_bytes(content)
+        before = content_of(data / "db")
+
+        for command in ("stats", "verify"):
+            found = Ended(("db", command, *options, "--datadir", data))
+            told = re.search(rf"{log.name}, a log, is damaged at byte (\d+) .* nothing was changed", found.words)
+            assert found.code == 3 and told, found.words
+            assert content_of(data / "db") == before
+
+        # The documented way to continue without the blocks from there on.
+        os.truncate(log, int(told[1]))
+        sound = run("db", "verify", "--datadir", data).stdout
+        assert 10 < int(re.search(r"sound: (\d+) blocks", sound)[1]) < 60, sound

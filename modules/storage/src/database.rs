@@ -47,7 +47,8 @@ impl Database {
         engine.set_max_total_wal_size(options.write_buffer_bytes.max(64 << 20) as u64);
         // Spreads the kernel's write-back instead of stalling at the end of a file.
         engine.set_bytes_per_sync(1 << 20);
-        // After a power loss the log is replayed up to its first gap: only whole batches, hence whole blocks.
+        // After a power loss the log is replayed up to its first gap: only whole batches, hence whole blocks. A gap that no
+        // power loss makes is refused before (`log_check`).
         engine.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         // A closed log that is missing or shortened is an error; by default RocksDB would continue with the next one.
         engine.set_track_and_verify_wals_in_manifest(true);

@@ -68,6 +68,20 @@ pub enum OpenError {
         /// The problem of the list.
         problem: TableListProblem,
     },
+    /// A log has a damaged record with intact ones behind it: opening it would silently lose blocks.
+    #[error(
+        "database {path}: {file}, a log, is damaged at byte {offset} and intact after it; nothing was changed; restore a \
+         copy of the folder or a snapshot. To continue without the blocks from there on, if it is the newest log: copy \
+         the folder, run `truncate -s {offset} {path}/{file}`, and start"
+    )]
+    Log {
+        /// The folder.
+        path: PathBuf,
+        /// The log's file.
+        file: String,
+        /// Start of the damaged record, bytes.
+        offset: u64,
+    },
     /// The folder cannot be used: permissions, disk, damage.
     #[error("database {path}: {reason}")]
     Engine {

@@ -11,8 +11,8 @@
 //!
 //! Layout: `format` defines what is stored, how, and why; `write` contains everything that changes the chain; `read`
 //! the reads that are more than a look-up; `space` stores the records of plugins, separately; `condition` reports
-//! whether the database can be written; `table_list` refuses a truncated list of tables; `ports` and `handlers` are the
-//! interfaces, `verify` checks all records.
+//! whether the database can be written; `table_list` refuses a truncated list of tables, `log_check` damaged logs; `ports`
+//! and `handlers` are the interfaces, `verify` checks all records.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
@@ -37,6 +37,7 @@ mod error;
 mod folder_lock;
 mod format;
 mod handlers;
+mod log_check;
 mod options;
 mod ports;
 mod read;

@@ -16,6 +16,7 @@ use crate::{
         meta::{self, Identity, MIGRATIONS, TrieExtent},
         migration,
     },
+    log_check,
     read::shared::{Shared, StoredStates, corrupt, cursor_status},
     space::Writers,
     table_list,
@@ -64,13 +65,14 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
-    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Migration`] if it is older and cannot be
+    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged, [`OpenError::Migration`] if it is older and cannot be
     /// migrated, [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
         let lock = FolderLock::take(path)?;
         table_list::check(path)?;
+        log_check::check(path, options.durability)?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?.holding(lock);
         let format_found = migration::migrate(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;

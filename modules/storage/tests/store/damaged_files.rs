@@ -71,7 +71,7 @@ pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
         Ok(store) => store,
         Err(error) => {
             let is_named = matches!(&error, OpenError::Engine { path, reason } if path == folder && !reason.is_empty())
-                || matches!(&error, OpenError::TableList { path, .. } if path == folder)
+                || matches!(&error, OpenError::TableList { path, .. } | OpenError::Log { path, .. } if path == folder)
                 || matches!(&error, OpenError::Store(StoreError::Engine(_) | StoreError::Corrupt { .. }));
             assert!(is_named, "{error}");
             return Ending::Refused;
