@@ -236,6 +236,29 @@ def test_a_node_whose_socket_is_removed_continues_and_ends_orderly():
     tell("process", "its socket removed while it runs", 1, f"block {height} made, ended with 0", "exit code 0")
 
 
+def test_a_database_whose_folder_is_replaced_is_unhealthy_and_neither_folder_is_damaged():
+    with folder() as path:
+        data, moved = path / "data", path / "moved"
+        with Node("dev", datadir=data) as node:
+            assert in_a_block(node, value="0x1") == 1
+            data.rename(moved)
+            with Node("dev", datadir=data) as other:
+                assert other.stop() == 0
+            before = {file: file.read_bytes() for file in (data / "db").iterdir()}
+
+            deadline = time.monotonic() + 60
+            while node.health()[0] == 200:
+                assert time.monotonic() < deadline, "the node stays healthy"
+                time.sleep(0.1)
+            assert node.health()[1]["database"]["state"] == "folderReplaced"
+            assert node.stop() == 1
+            log = node.log_path.read_text()
+            assert log.count("was moved away while it was open") == 1 and "no longer the folder that was opened" in log, log
+            assert {file: file.read_bytes() for file in (data / "db").iterdir()} == before
+        assert "sound: 1 blocks" in run("db", "verify", "--datadir", data).stdout
+        assert "sound: 2 blocks" in run("db", "verify", "--datadir", moved).stdout
+
+
 def test_a_folder_that_cannot_be_written_is_refused_by_name():
     with folder() as path:
         datadir = path / "data"

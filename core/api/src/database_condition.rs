@@ -27,6 +27,8 @@ pub struct BackgroundCondition {
     pub is_write_stopped: bool,
     /// Flushes and compactions that failed since the database was opened.
     pub errors: u64,
+    /// Whether the database's folder was renamed or replaced since it was opened. Nothing is written then.
+    pub is_folder_replaced: bool,
 }
 
 /// Monitors the node's database.

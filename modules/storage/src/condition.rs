@@ -73,6 +73,7 @@ impl DatabaseWatch for Store {
         Ok(BackgroundCondition {
             is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
             errors: database.property(any, "rocksdb.background-errors")?,
+            is_folder_replaced: database.is_folder_replaced(),
         })
     }
 

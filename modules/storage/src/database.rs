@@ -1,6 +1,6 @@
 //! The engine behind typed columns: every access to RocksDB goes through this file.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBRawIteratorWithThreadMode, DBRecoveryMode,
@@ -21,11 +21,12 @@ pub(crate) type Cursor<'a> = DBRawIteratorWithThreadMode<'a, Engine>;
 
 /// The open database.
 pub(crate) struct Database {
-    engine: Engine,
+    /// In an `Arc` so that it can be left open if its folder was replaced: see `drop`.
+    engine: Arc<Engine>,
     tables: TableList,
     pub(crate) writes: WriteRecord,
-    /// Let go after the engine has closed: fields are dropped in their order.
-    _lock: Option<FolderLock>,
+    /// Released after the engine has closed: fields are dropped in their order.
+    lock: Option<FolderLock>,
 }
 
 /// Converts an error of the engine.
@@ -65,13 +66,28 @@ impl Database {
         let known =
             Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
         let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown))?;
-        Ok(Self { engine, tables: TableList::start(path), writes: WriteRecord::default(), _lock: None })
+        Ok(Self {
+            engine: Arc::new(engine),
+            tables: TableList::start(path),
+            writes: WriteRecord::default(),
+            lock: None,
+        })
     }
 
     /// The same, with the lock of its folder.
     pub(crate) fn holding(mut self, lock: FolderLock) -> Self {
-        self._lock = Some(lock);
+        self.lock = Some(lock);
         self
+    }
+
+    /// Whether another folder, or none, now has the path.
+    pub(crate) fn is_folder_replaced(&self) -> bool {
+        self.require_folder().is_err()
+    }
+
+    /// Refuses to write if another folder, or none, now has the path.
+    fn require_folder(&self) -> Result<(), StoreError> {
+        self.lock.as_ref().map_or(Ok(()), FolderLock::require_in_place)
     }
 
     fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {
@@ -127,11 +143,14 @@ impl Database {
 
     /// Syncs the write-ahead log: everything written before is then durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        // The engine also records the synced length in its list of tables, by path.
+        self.require_folder()?;
         self.engine.flush_wal(true).map_err(engine_error)
     }
 
     /// Writes the memory tables to files, so that the next start replays no log.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.require_folder()?;
         let families = Column::ALL.into_iter().map(|column| self.family(column)).collect::<Result<Vec<_>, _>>()?;
         let outcome = self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
         self.tables.note();
@@ -140,6 +159,7 @@ impl Database {
 
     /// Copies everything written so far into a folder that does not exist.
     pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
+        self.require_folder()?;
         let made = Checkpoint::new(&self.engine).and_then(|checkpoint| checkpoint.create_checkpoint(folder));
         // The copy has flushed the memory tables to files first.
         self.tables.note();
@@ -153,6 +173,7 @@ impl Database {
 
     /// Rewrites a column without deleted and overwritten records.
     pub(crate) fn compact(&self, column: Column) -> Result<(), StoreError> {
+        self.require_folder()?;
         self.engine.compact_range_cf(self.family(column)?, None::<&[u8]>, None::<&[u8]>);
         self.tables.note();
         Ok(())
@@ -166,9 +187,16 @@ impl Database {
 
 impl Drop for Database {
     /// Records the final list of tables. The engine only closes its files afterwards.
+    ///
+    /// If the folder was replaced, the engine is not closed: it would remove unknown tables, and write its own list, in
+    /// the folder that is there now.
     fn drop(&mut self) {
         self.engine.cancel_all_background_work(true);
-        self.tables.note();
+        if self.is_folder_replaced() {
+            std::mem::forget(Arc::clone(&self.engine));
+        } else {
+            self.tables.note();
+        }
     }
 }
 
@@ -205,6 +233,7 @@ impl Batch<'_> {
     /// Applies the changes. Once it returns they survive the death of the process, and with `is_synced` a power loss
     /// too. On an error nothing was applied.
     pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {
+        self.database.require_folder()?;
         let mut options = WriteOptions::default();
         options.set_sync(is_synced);
         let outcome = self.database.engine.write_opt(self.changes, &options);

@@ -2,21 +2,34 @@
 //! removed, another process can open the database while it is in use, and damage it.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
     io,
-    path::Path,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+use tenon_api::StoreError;
 
 use crate::OpenError;
 
 /// A lock on the folder, released on drop or at the end of the process. Removing files from the folder does not release
 /// it.
+///
+/// It also notices that the folder was renamed or replaced: the engine names its files by path, and would write into
+/// the folder that is there now, damaging both.
 #[derive(Debug)]
-pub(crate) struct FolderLock(#[expect(dead_code, reason = "held open: closing it lets go of the lock")] Option<File>);
+pub(crate) struct FolderLock {
+    path: PathBuf,
+    /// Closing it releases the lock.
+    folder: File,
+    /// Whether the replacement was logged, to do so once.
+    was_logged: AtomicBool,
+}
 
 impl FolderLock {
     /// Takes the lock. If the file system does not support locks on folders, only the engine's lock protects the
-    /// database.
+    /// database, which is logged.
     ///
     /// # Errors
     /// [`OpenError::Locked`] when the folder is in use, [`OpenError::Engine`] when it can't be read.
@@ -24,19 +37,54 @@ impl FolderLock {
         let failed = |error: &io::Error| OpenError::Engine { path: path.into(), reason: error.to_string() };
         let folder = File::open(path).map_err(|error| failed(&error))?;
         match folder.try_lock() {
-            Ok(()) => Ok(Self(Some(folder))),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: path.into() }),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { path: path.into() }),
             Err(TryLockError::Error(error)) => {
-                tracing::debug!(path = %path.display(), %error, "the file system does not lock folders");
-                Ok(Self(None))
+                tracing::warn!(path = %path.display(), %error, "could not lock the database's folder; start no other \
+                    process with it");
             }
         }
+        Ok(Self { path: path.into(), folder, was_logged: AtomicBool::new(false) })
+    }
+
+    /// Whether the path refers to another folder than the locked one, or to none. A path that cannot be read for another
+    /// reason counts as unchanged.
+    fn is_replaced(&self) -> bool {
+        let identity = |folder: fs::Metadata| (folder.dev(), folder.ino());
+        match (fs::metadata(&self.path), self.folder.metadata()) {
+            (Ok(named), Ok(locked)) => identity(named) != identity(locked),
+            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+            (Ok(_), Err(_)) => false,
+        }
+    }
+
+    /// Refuses to write if the folder was replaced.
+    ///
+    /// # Errors
+    /// [`StoreError::Engine`]; the first is logged.
+    pub(crate) fn require_in_place(&self) -> Result<(), StoreError> {
+        if !self.is_replaced() {
+            return Ok(());
+        }
+        if !self.was_logged.swap(true, Ordering::Relaxed) {
+            tracing::error!(path = %self.path.display(), "the database's folder was moved away while it was open; \
+                nothing more is written; stop the node, put the folder back, and start again");
+        }
+        let path = self.path.display();
+        Err(StoreError::Engine(format!(
+            "{path} is no longer the folder that was opened, so nothing was written to it; put that folder back and \
+             start again"
+        )))
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use tenon_api::{ChainWriter as _, DatabaseWatch as _};
+
     use super::*;
     use crate::{Store, StoreOptions};
 
@@ -51,5 +99,45 @@ mod tests {
 
         drop(store);
         assert!(Store::open(&path, StoreOptions::default()).is_ok());
+    }
+
+    #[test]
+    fn nothing_is_written_after_the_folder_was_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("db"), folder.path().join("moved"));
+        let other = folder.path().join("other");
+        drop(Store::open(&other, StoreOptions::default()).unwrap());
+        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        assert!(store.background().unwrap().is_folder_replaced);
+        fs::rename(&other, &path).unwrap();
+        let names = || fs::read_dir(&path).unwrap().map(|file| file.unwrap().file_name()).collect::<BTreeSet<_>>();
+        let before = names();
+
+        assert!(store.try_write().unwrap_err().to_string().contains("no longer the folder"));
+        assert!(store.flush().unwrap_err().to_string().contains("no longer the folder"));
+        assert!(store.make_checkpoint(&folder.path().join("copy")).is_err());
+        assert!(store.background().unwrap().is_folder_replaced);
+        drop(store);
+
+        assert_eq!(names(), before);
+        // Under other names, as the engine keeps the path locked in this process.
+        fs::rename(&path, &other).unwrap();
+        drop(Store::open(&other, StoreOptions::default()).unwrap());
+        drop(Store::open(&moved, StoreOptions::default()).unwrap());
+    }
+
+    #[test]
+    fn a_folder_that_was_put_back_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("db"), folder.path().join("moved"));
+        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        store.try_write().unwrap_err();
+
+        fs::rename(&moved, &path).unwrap();
+
+        store.try_write().unwrap();
+        assert!(!store.background().unwrap().is_folder_replaced);
     }
 }

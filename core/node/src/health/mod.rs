@@ -213,6 +213,7 @@ impl Health {
         let state = match background {
             _ if writes.failure.is_some() => State::WritesFail,
             None => State::Unknown,
+            Some(background) if background.is_folder_replaced => State::FolderReplaced,
             Some(background) if background.is_write_stopped => State::WritesStopped,
             Some(_) if has_standing_error => State::BackgroundErrors,
             Some(_) => State::Ok,

@@ -22,6 +22,8 @@ pub(crate) enum State {
     WritesStopped,
     /// A flush or compaction of the database failed.
     BackgroundErrors,
+    /// The folder of the database was renamed or replaced.
+    FolderReplaced,
     /// Parts of the node have failed.
     Failed,
     /// The system or the database does not report it.
@@ -38,6 +40,7 @@ impl fmt::Display for State {
             Self::WritesFail => "writesFail",
             Self::WritesStopped => "writesStopped",
             Self::BackgroundErrors => "backgroundErrors",
+            Self::FolderReplaced => "folderReplaced",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
         })

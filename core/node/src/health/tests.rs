@@ -13,6 +13,7 @@ struct Database {
     fails: AtomicBool,
     errors: AtomicU64,
     is_stopped: AtomicBool,
+    is_replaced: AtomicBool,
 }
 
 impl DatabaseWatch for Database {
@@ -22,8 +23,11 @@ impl DatabaseWatch for Database {
     }
 
     fn background(&self) -> Result<BackgroundCondition, StoreError> {
-        let is_write_stopped = self.is_stopped.load(Ordering::Relaxed);
-        Ok(BackgroundCondition { is_write_stopped, errors: self.errors.load(Ordering::Relaxed) })
+        Ok(BackgroundCondition {
+            is_write_stopped: self.is_stopped.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+            is_folder_replaced: self.is_replaced.load(Ordering::Relaxed),
+        })
     }
 
     fn try_write(&self) -> Result<(), StoreError> {
@@ -120,6 +124,17 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
 
     node.database.fails.store(false, Ordering::Relaxed);
     assert!(node.health.report().is_healthy());
+}
+
+#[test]
+fn a_database_whose_folder_was_replaced_is_unhealthy_until_it_is_back() {
+    let node = fixture(Pace::OnDemand, without_disk());
+
+    for (is_replaced, expected) in [(true, vec![("database", "folderReplaced".to_owned())]), (false, vec![])] {
+        node.database.is_replaced.store(is_replaced, Ordering::Relaxed);
+        node.health.check(FailedModules::default(), 0);
+        assert_eq!(bad(&node.health), expected);
+    }
 }
 
 #[test]
