@@ -120,13 +120,21 @@ def test_a_block_that_a_peer_sends_is_relayed_and_becomes_the_head(start, record
         assert head(node)["hash"][2:] == recorded.hashes[last].hex()
 
 
-def test_an_invalid_block_disconnects_its_sender_and_changes_nothing(start, recorded):
+@contextlib.contextmanager
+def one_block_behind(start, recorded):
+    """A node without the newest block, and an honest and a hostile peer of it."""
     node = start("fresh", with_blocks=False)
-    last = recorded.height
-    with Server(recorded, last - 1, enode(node)) as honest, Server(recorded, last - 1, enode(node), source=HOSTILE) as hostile:
+    known = recorded.height - 1
+    with Server(recorded, known, enode(node)) as honest, Server(recorded, known, enode(node), source=HOSTILE) as hostile:
         honest.connect()
-        assert honest.serve_until(lambda: height(node) == last - 1)
+        assert honest.serve_until(lambda: height(node) == known)
         hostile.connect()
+        yield node, honest, hostile
+
+
+def test_an_invalid_block_disconnects_its_sender_and_changes_nothing(start, recorded):
+    last = recorded.height
+    with one_block_behind(start, recorded) as (node, honest, hostile):
         block = rlp.decode(recorded.blocks[last])
         block[0][3] = keccak(b"another state root")
         hostile.send(NEW_BLOCK, rlp.encode([block, number(recorded.difficulties[last])]))
@@ -141,12 +149,8 @@ def test_an_invalid_block_disconnects_its_sender_and_changes_nothing(start, reco
 
 @pytest.mark.parametrize("part", [1, 2], ids=["transactions", "ommers"])
 def test_a_header_with_a_foreign_body_is_dropped_and_does_not_condemn_its_block(part, start, recorded):
-    node = start("fresh", with_blocks=False)
     last = recorded.height
-    with Server(recorded, last - 1, enode(node)) as honest, Server(recorded, last - 1, enode(node), source=HOSTILE) as hostile:
-        honest.connect()
-        assert honest.serve_until(lambda: height(node) == last - 1)
-        hostile.connect()
+    with one_block_behind(start, recorded) as (node, honest, hostile):
         block = rlp.decode(recorded.blocks[last])
         foreign = [rlp.decode(recorded.blocks[1])[0]] if part == 2 else next(body[0] for body in recorded.bodies if body[0])
         block[part] = foreign
