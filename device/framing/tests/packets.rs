@@ -216,6 +216,6 @@ fn nothing_of_a_body_is_shown() {
     assert_eq!(
         shown,
         "[Packet { .. }] Packets { id: 19, length: 11, left: 11 } Message { id: 19, length: 11 } \
-         Reader { wire: Main, begun: Some((19, 55, 100)) } HidReport { length: 65 }"
+         Reader { wire: Main, partial: Some((19, 55, 100)) } HidReport { length: 65 }"
     );
 }
