@@ -84,6 +84,8 @@ fn hashes(mut data: Value) -> Result<Hashes, String> {
 }
 
 fn hash_struct(data: &TypedData) -> Result<B256, String> {
+    // Refuses unknown types before their values are read.
+    data.encode_type().map_err(|error| error.to_string())?;
     let kind = data.resolver.resolve(&data.primary_type).map_err(|error| error.to_string())?;
     check_integers(&kind, &data.message)?;
     data.hash_struct().map_err(|error| error.to_string())
@@ -270,6 +272,10 @@ fn expand<'a>(
     let (mut count, mut depth) = (0_usize, 1);
     for member in types.get(name).and_then(Value::as_array).into_iter().flatten() {
         let Some(kind) = member.get("type").and_then(Value::as_str) else { continue };
+        // EIP-712 has no tuples. The library resolves them without a limit, and without noticing a cycle.
+        if kind.contains('(') {
+            return Err(format!("{kind:?} is not a type of typed data"));
+        }
         if kind.matches('[').count() > MAX_DIMENSIONS {
             return Err(format!("an array of more than {MAX_DIMENSIONS} dimensions"));
         }
@@ -308,6 +314,14 @@ mod tests {
         let types = json!({ "T0": [member, { "name": "d", "type": "bool" }, member] });
 
         assert_eq!(refusal(types, json!({})), "structure T0 declares its member c twice");
+    }
+
+    #[test]
+    fn tuples_are_no_types_of_typed_data() {
+        for kind in ["(T0)", "tuple(T0)[]", "(uint256)", "(T1,T1)[2]"] {
+            let types = json!({ "T0": [{ "name": "x", "type": kind }], "T1": [{ "name": "y", "type": kind }] });
+            assert_eq!(refusal(types, json!({})), format!("{kind:?} is not a type of typed data"));
+        }
     }
 
     fn read_and_hash(data: Value) -> Result<Hashes, TypedDataError> {
