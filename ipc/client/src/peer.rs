@@ -24,13 +24,13 @@ pub(crate) fn check(stream: &Stream, path: &Path) -> Result<(), SocketError> {
 }
 
 /// Returns whether user `own` may send secrets to a process of `user` that listens at `path`. If it is neither that user
-/// nor root, only the two may be able to create a socket there: they alone may change the folder and those above it.
+/// nor root, only the two may be able to create a socket there: they alone may change the folder and those above it, after links were followed.
 fn is_trusted(user: u32, own: u32, path: &Path) -> bool {
     let is_closed = |folder: &Path| {
         fs::metadata(folder)
             .is_ok_and(|found| [0, user].contains(&found.uid()) && found.mode() & WRITABLE_BY_OTHERS == 0)
     };
-    user == own || user == 0 || std::path::absolute(path).is_ok_and(|path| path.ancestors().skip(1).all(is_closed))
+    user == own || user == 0 || path.canonicalize().is_ok_and(|path| path.ancestors().skip(1).all(is_closed))
 }
 
 #[cfg(test)]
@@ -43,9 +43,10 @@ mod tests {
         let in_shared = shared.path().join("tenon.ipc");
 
         assert!(is_trusted(1_000, 1_000, &in_shared) && is_trusted(0, 1_000, &in_shared));
-        assert!(is_trusted(1_000, 0, Path::new("/usr/tenon.ipc")), "a folder of root");
+        assert!(is_trusted(1_000, 0, Path::new("/usr/bin/env")), "a folder of root");
         assert!(!is_trusted(1_000, 0, &in_shared), "a folder below one that everybody can change");
-        assert!(!is_trusted(1_000, 0, Path::new("/tmp/tenon.ipc")));
+        fs::write(&in_shared, "").unwrap();
+        assert!(!is_trusted(1_000, 0, &in_shared));
         assert!(!is_trusted(1_000, 0, Path::new("/no/such/folder/tenon.ipc")));
     }
 }
