@@ -1,4 +1,4 @@
-//! Checks whether users other than root and the own one could read or change a file: a key, a password, a policy.
+//! Checks whether users other than root and the user of this process could read or change a file: a key, a password, a policy.
 //!
 //! It owns the rule and its texts. The crate that reads the file decides whether an exposed one is refused.
 //!
@@ -9,7 +9,7 @@
 
 use std::{fs::Metadata, os::unix::fs::MetadataExt as _};
 
-/// Who besides root and the own user has access to a file or folder.
+/// Who besides root and the user of this process has access to a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exposed {
     /// Its mode lets others read it, or more.
@@ -21,6 +21,9 @@ pub enum Exposed {
     /// Its mode lets others change it.
     #[error("others can change it: run chmod go-w on it")]
     Writable,
+    /// It is a folder like `/tmp`, where every user creates files.
+    #[error("every user can create files in it: choose a folder of your own")]
+    Shared,
     /// It belongs to another user.
     #[error(
         "it belongs to another user (id {owner}), who can change it: chown it to the user of this process, or to root"
@@ -47,18 +50,21 @@ pub fn check_secret(metadata: &Metadata) -> Result<(), Exposed> {
 /// # Errors
 /// [`Exposed`].
 pub fn check_unchangeable(metadata: &Metadata) -> Result<(), Exposed> {
-    match metadata.mode() & 0o022 {
-        0 => check_owner(metadata.uid(), own_user()),
+    match metadata.mode() & 0o1022 {
+        0 | 0o1000 => check_owner(metadata.uid(), own_user()),
+        mode if mode & 0o1000 != 0 => Err(Exposed::Shared),
         _ => Err(Exposed::Writable),
     }
 }
 
-/// Checks a file that may be the group's to change: where every user has an own group, its new files are so.
+/// Checks a file that the group may change: with umask 002, new files are group-writable. A process of root accepts every
+/// owner, because files of a host's user that are mounted into a container keep that user.
 ///
 /// # Errors
 /// [`Exposed`].
 pub fn check_unchangeable_except_by_group(metadata: &Metadata) -> Result<(), Exposed> {
     match metadata.mode() & 0o002 {
+        0 if own_user() == 0 => Ok(()),
         0 => check_owner(metadata.uid(), own_user()),
         _ => Err(Exposed::Writable),
     }

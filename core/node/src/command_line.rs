@@ -89,7 +89,7 @@ pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved,
 /// can change is used with a warning.
 ///
 /// # Errors
-/// [`Stop::Usage`] if any user, or another user than root and the own one, can change it.
+/// [`Stop::Usage`] if any user can change it, or another user than root and that of this process.
 pub(crate) fn check_settings_file(mut resolved: Resolved) -> Result<Resolved, Stop> {
     let Some(path) = &resolved.file else { return Ok(resolved) };
     // A missing file was refused when it was read, and a pipe or `/dev/null` has no content to change.

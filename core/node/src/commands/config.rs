@@ -53,7 +53,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     };
     print(text.as_bytes())?;
     // After printing the settings, so that they are printed even if refused.
-    check(&resolved, matches.get_flag("dev"))
+    check(&resolved, matches.get_flag("dev"))?;
+    command_line::check_settings_file(resolved).map(drop)
 }
 
 /// Checks that a start makes before it reads its data folder.
