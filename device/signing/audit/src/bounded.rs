@@ -21,8 +21,10 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// Reads a regular file of at most `max` bytes.
 pub(crate) fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    let file = open(path)?;
+    // Large enough at once: a buffer that grows leaves copies of a key in freed memory.
+    let mut bytes = Vec::with_capacity(file.metadata()?.len().min(max) as usize + 64);
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 <= max {
         return Ok(bytes);
     }

@@ -15,6 +15,10 @@ use crate::{
     log::FILE_BYTES,
 };
 
+/// Builds before the signatures of lines wrote such entries.
+const UNSIGNED: &str = "the entry is beyond the checkpoint and not signed with the log's key; if an earlier build wrote it and \
+    was killed, start and stop that build once";
+
 /// Prefix and suffix of the file names. Between them is the number of the first entry, zero-padded so that names sort.
 const FILE_PREFIX: &str = "audit-";
 const FILE_SUFFIX: &str = ".jsonl";
@@ -227,7 +231,7 @@ impl FileScan<'_> {
             && line.number > checkpoint.number
             && !line.is_signed_by(&checkpoint.key)
         {
-            return Err(self.damaged(position, "the entry is beyond the checkpoint and not signed with the log's key"));
+            return Err(self.damaged(position, UNSIGNED));
         }
         self.report.entries = line.number;
         self.report.last_hash = hash_of(text);

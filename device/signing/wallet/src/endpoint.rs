@@ -206,7 +206,7 @@ impl Endpoint {
     }
 
     fn wrong(&self, reason: impl fmt::Display) -> EndpointError {
-        EndpointError::Wrong { endpoint: self.to_string(), reason: reason.to_string() }
+        EndpointError::Wrong { endpoint: self.to_string(), reason: shown(&reason.to_string()) }
     }
 }
 

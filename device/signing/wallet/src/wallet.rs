@@ -33,8 +33,9 @@ const MAX_SHORT_ANSWER: usize = 16 << 10;
 /// Maximum length of a list of accounts, bytes.
 const MAX_LIST_ANSWER: usize = 1 << 20;
 /// Limits of the signatures that the node's clients request at a time. A request may wait for a person's approval, so
-/// clients without a place are lent up to 8 more: 16 in all, as many as the signing service accepts from the node.
-const CALL_LIMITS: FairLimits = FairLimits { places: 8, client_places: 8, queue: 128, client_queue: 64, parked: 0 };
+/// clients without a place are lent up to 4 more: 8 in all. The signing service accepts 16 connections of the node, and the
+/// votes of a masternode use the same socket.
+const CALL_LIMITS: FairLimits = FairLimits { places: 4, client_places: 4, queue: 128, client_queue: 64, parked: 0 };
 
 /// A signature of 65 bytes: `r ‖ s ‖ v`.
 #[derive(Deserialize)]
