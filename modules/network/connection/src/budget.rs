@@ -7,7 +7,7 @@
 //!   part always remains for another address.
 //! * Of the connections without room, one at a time is chosen, and may use the last quarter until its message is
 //!   complete. Messages that wait for each other's memory complete in this way. While others wait, another one is chosen
-//!   after [`PROGRESS_TIME`]: of the address that was chosen least often since it holds bytes of the pool, and of those the
+//!   after [`PROGRESS_TIME`]: of the address that was chosen least often while it has held bytes of the pool, and of those the
 //!   one that holds the least. If half of the last quarter is used up by then, the connection that holds the most is
 //!   closed.
 //! * While another connection waits, the owner of an [`Account`] closes its connection if it holds bytes of the pool and
@@ -186,8 +186,10 @@ impl Shared {
         let Some((id, entry)) = waiting.min_by_key(|(id, entry)| order(**id, entry.address)) else { return };
         let (id, address, held) = (*id, entry.address, entry.held.saturating_sub(self.reserve));
         if ledger.chosen.is_some() && ledger.common > self.common - self.common / 8 {
-            let largest = ledger.accounts.values_mut().filter(|entry| !entry.must_close).max_by_key(|entry| entry.held);
-            largest.into_iter().for_each(|entry| entry.must_close = true);
+            let others = ledger.accounts.iter_mut().filter(|(other, entry)| **other != id && !entry.must_close);
+            if let Some((_, largest)) = others.max_by_key(|(_, entry)| entry.held) {
+                largest.must_close = true;
+            }
             self.closing.notify_waiters();
         }
         ledger.chosen = Some(Chosen { id, since: now, held });

@@ -125,9 +125,12 @@ pub enum ConnectionEnd {
     /// The peer does not read.
     #[error("write timeout")]
     WriteTimeout,
-    /// The peer's unfinished message holds memory for which other connections wait.
+    /// The peer sends too slowly an unfinished message that holds memory for which other connections wait.
     #[error("a large message arrives too slowly while others wait for its memory")]
     Stalled,
+    /// Other connections need the memory that the peer's unfinished message holds.
+    #[error("others need the memory of its unfinished message")]
+    Displaced,
     /// The owner is gone.
     #[error("the connection is closed")]
     Abandoned,
@@ -159,7 +162,7 @@ where
         biased;
         end = driver.run(&mut reader) => end,
         // Here, so that it also ends a driver that waits for the socket.
-        () = state.closed() => ConnectionEnd::Stalled,
+        () = state.closed() => ConnectionEnd::Displaced,
         end = &mut writing => return end,
     };
     // Its bytes are released.
