@@ -85,9 +85,11 @@ impl Database {
         self.require_folder().is_err()
     }
 
-    /// Refuses to write if another folder, or none, now has the path.
+    /// Refuses to write if another folder, or none, now has the path. Compactions end then, because they create and
+    /// remove files by path.
     fn require_folder(&self) -> Result<(), StoreError> {
-        self.lock.as_ref().map_or(Ok(()), FolderLock::require_in_place)
+        let in_place = self.lock.as_ref().map_or(Ok(()), FolderLock::require_in_place);
+        in_place.inspect_err(|_| self.engine.cancel_all_background_work(false))
     }
 
     fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {

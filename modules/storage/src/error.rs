@@ -72,7 +72,7 @@ pub enum OpenError {
     #[error(
         "database {path}: {file}, a log, is damaged at byte {offset} and intact after it; nothing was changed; restore a \
          copy of the folder or a snapshot. To continue without the blocks from there on, if it is the newest log: copy \
-         the folder, run `truncate -s {offset} {path}/{file}`, and start"
+         the folder, run `truncate -s {offset} '{path}/{file}'` and `tenon db verify`"
     )]
     Log {
         /// The folder.

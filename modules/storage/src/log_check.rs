@@ -25,13 +25,16 @@ const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 /// Size of the pages of a file that a power loss keeps or loses, bytes.
 const PAGE: usize = 4 << 10;
-/// Zeros at the end of a page from which it counts as lost. A record's own zeros are rarely as many and there.
+/// Zeros at the end of a page from which it counts as lost. A record rarely ends a page with that many
+/// zeros of its own.
 const LOST_ZEROS: usize = 64;
 
 /// Kind of a record that is a whole batch.
 const FULL: u8 = 1;
 /// Kind of a batch's first record.
 const FIRST: u8 = 2;
+/// Kind of the records between a batch's first and last one.
+const MIDDLE: u8 = 3;
 /// Kind of a batch's last record.
 const LAST: u8 = 4;
 
@@ -77,6 +80,8 @@ struct Damage {
     offset: u64,
     /// Whether a power loss can have caused it although later records were kept.
     is_lost: bool,
+    /// Whether the engine takes it for padding between two batches, and would apply later ones without what is missing.
+    is_skipped: bool,
 }
 
 /// The search for a damaged record with an intact batch behind it.
@@ -89,6 +94,8 @@ struct Search {
     next: u64,
     /// The same after the batch whose end is not read yet.
     pending: u64,
+    /// Whether the last record belongs to a batch whose end is not read yet.
+    is_in_batch: bool,
     /// Whether no record of the current log was read yet.
     starts_log: bool,
 }
@@ -113,8 +120,11 @@ impl Search {
                         let size = record.as_ref().map_or(HEADER, |record| record.size);
                         let is_cut = block.len() < BLOCK && record.is_none();
                         let is_lost = is_cut || has_lost_a_page(&block, place, size);
+                        let is_skipped = !self.is_in_batch && is_empty_record(rest);
                         let offset = start + place as u64;
-                        self.damage.get_or_insert_with(|| Damage { log: log.into(), offset, is_lost });
+                        let damage = Damage { log: log.into(), offset, is_lost, is_skipped };
+                        self.damage.get_or_insert(damage).is_skipped &= is_skipped;
+                        self.is_in_batch = false;
                     }
                 }
                 let Some(record) = record else { break };
@@ -130,13 +140,18 @@ impl Search {
     /// Takes note of an intact record; returns whether it shows that the damage before it is not a torn end.
     fn refuses(&mut self, kind: u8, content: &[u8]) -> bool {
         let starts_log = std::mem::take(&mut self.starts_log);
+        self.is_in_batch = !matches!(kind, FULL | LAST);
+        if let Some(damage) = self.damage.as_mut().filter(|_| matches!(kind, MIDDLE | LAST)) {
+            // The engine stops at a batch without a beginning.
+            damage.is_skipped = false;
+        }
         if matches!(kind, FULL | FIRST) {
             let sequence = number::<8>(content, 0);
             if let Some(damage) = &self.damage {
                 // The engine continues a torn log with this number in a new one, and may be killed before it removes
                 // the torn one.
                 if !(starts_log && sequence == self.next) {
-                    return self.is_every_block_synced || !damage.is_lost;
+                    return self.is_every_block_synced || !damage.is_lost || damage.is_skipped;
                 }
                 self.damage = None;
             }
@@ -152,6 +167,11 @@ impl Search {
 /// Whether the rest of a block, or of a file, has no record: too short for one, or zeros from a preallocation.
 fn is_padding(rest: &[u8], block: usize) -> bool {
     rest.is_empty() || (block == BLOCK && rest.len() < HEADER) || (block < BLOCK && rest.iter().all(|byte| *byte == 0))
+}
+
+/// Whether these bytes look like a preallocation: a record without length and kind.
+fn is_empty_record(rest: &[u8]) -> bool {
+    rest.get(4..HEADER).is_some_and(|header| header.iter().all(|byte| *byte == 0))
 }
 
 /// Whether a page with a part of the record at this place has lost its end, with a part of the record. A record without
@@ -278,10 +298,9 @@ mod tests {
     #[test]
     fn a_lost_page_is_refused_only_if_every_block_was_synced() {
         let whole = log(1, 100);
-        for lost in [zeroed(whole.clone(), 3 * PAGE..4 * PAGE), zeroed(whole.clone(), 4 * PAGE - 100..4 * PAGE)] {
-            assert!(refused(Durability::EveryBlock, &[&lost]).is_some());
-            assert_eq!(refused(Durability::default(), &[&lost]), None);
-        }
+        let lost = zeroed(whole.clone(), 4 * PAGE - 100..4 * PAGE);
+        assert!(refused(Durability::EveryBlock, &[&lost]).is_some());
+        assert_eq!(refused(Durability::default(), &[&lost]), None);
         // Zeros elsewhere in the block are another record's own.
         let elsewhere = flipped(zeroed(whole.clone(), 4 * PAGE - 100..4 * PAGE), 20);
         assert_eq!(refused(Durability::default(), &[&elsewhere]), Some((0, 0)));
@@ -291,6 +310,17 @@ mod tests {
         let shorter = &whole[..50 * SIZE - 9];
         assert_eq!(refused(Durability::EveryBlock, &[shorter, &log(101, 3)]), Some((0, 49 * SIZE as u64)));
         assert_eq!(refused(Durability::default(), &[shorter, &log(101, 3)]), None);
+    }
+
+    /// The engine takes zeros for padding if a record could begin there, and would apply the next batches without those.
+    #[test]
+    fn a_lost_page_that_the_engine_would_skip_is_refused() {
+        let offset = Some((0, 3 * PAGE as u64));
+        assert_eq!(refused_in_every_mode(&[&zeroed(log(1, 100), 3 * PAGE..4 * PAGE)]), offset);
+        // It stops at the rest of a batch whose beginning is missing.
+        let rest = [record(MIDDLE, &[9; 100]), record(LAST, &[9; 100])].concat();
+        let lost = [log(1, 12), vec![0; BLOCK - 12 * SIZE], rest, log(20, 3)].concat();
+        assert_eq!(refused(Durability::default(), &[&lost]), None);
     }
 
     /// The engine was killed after it had replayed a torn log, and before it removed it.
@@ -303,7 +333,7 @@ mod tests {
     #[test]
     fn the_middle_of_an_unfinished_batch_may_be_missing() {
         let first = record(FIRST, &[9; 100]);
-        let middle = flipped(record(3, &[9; 100]), 50);
+        let middle = flipped(record(MIDDLE, &[9; 100]), 50);
         assert_eq!(refused_in_every_mode(&[&[log(1, 5), first, middle, record(LAST, &[9; 100])].concat()]), None);
     }
 }
