@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, Mode, access};
+use rustix::fs::{Access, AtFlags, CWD, Mode, accessat};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::bounded_file;
@@ -38,7 +38,7 @@ impl DataFolder {
     pub(crate) fn create(path: &Path) -> Result<Self, Stop> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| refusal(path, &error))?;
         // Here, because a later error would name only the first file that the node happens to write.
-        access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+        accessat(CWD, path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
             .map_err(|error| refusal(path, &error.into()))?;
         let folder = Self { path: path.to_owned(), ephemeral: None };
         folder.close_to_others()?;

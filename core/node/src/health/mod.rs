@@ -211,9 +211,9 @@ impl Health {
         let has_standing_error = seen.last_error.is_some_and(|at| at.elapsed() < memory);
         let background = seen.background.as_ref().ok().filter(|_| seen.at.elapsed() < MAX_CHECK_AGE);
         let state = match background {
+            Some(background) if background.is_folder_replaced => State::FolderReplaced,
             _ if writes.failure.is_some() => State::WritesFail,
             None => State::Unknown,
-            Some(background) if background.is_folder_replaced => State::FolderReplaced,
             Some(background) if background.is_write_stopped => State::WritesStopped,
             Some(_) if has_standing_error => State::BackgroundErrors,
             Some(_) => State::Ok,

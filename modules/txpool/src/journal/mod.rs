@@ -154,7 +154,10 @@ impl Journal {
 
     /// Whether the open file was deleted, so that the next start would not find what is written to it.
     pub(crate) fn was_deleted(&self) -> bool {
-        self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+        // Some file systems in user space give no count of links.
+        let is_missing =
+            || fs::symlink_metadata(&self.path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        self.file.metadata().is_ok_and(|file| file.nlink() == 0) && is_missing()
     }
 
     /// Replaces the file by one with only these transactions. After an error the old one stays in use.
