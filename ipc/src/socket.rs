@@ -75,8 +75,8 @@ impl SocketLimits {
     }
 }
 
-/// Opens the socket at `path` with mode 0600, in a folder that is created with mode 0700 if it is missing. Replaces the file of a process that no longer runs, but not one at which
-/// a process listens.
+/// Opens the socket at `path` with mode 0600, in a folder that is created with mode 0700 if it is missing. Replaces the file
+/// of a process that no longer runs, but not one at which a process listens.
 pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;

@@ -24,7 +24,8 @@ pub(crate) fn check(stream: &Stream, path: &Path) -> Result<(), SocketError> {
 }
 
 /// Returns whether user `own` may send secrets to a process of `user` that listens at `path`. If it is neither that user
-/// nor root, only the two may be able to create a socket there: they alone may change the folder and those above it, after links were followed.
+/// nor root, only the two may be able to create a socket there: they alone may change the folder and those above it, after
+/// links were followed.
 fn is_trusted(user: u32, own: u32, path: &Path) -> bool {
     let is_closed = |folder: &Path| {
         fs::metadata(folder)

@@ -65,8 +65,8 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
-    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged, [`OpenError::Migration`] if it is older and cannot be
-    /// migrated, [`OpenError::Engine`] if it cannot be used.
+    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged,
+    /// [`OpenError::Migration`] if it is older and cannot be migrated, [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;

@@ -1,7 +1,8 @@
 //! One session of `eth` from this node's side, without I/O: Status, and the step that each message leads to
 //! (`docs/spec/p2p.md` 12, 15, 16).
 //!
-//! Transactions before the node is synced, and votes, timeouts and certificates while it syncs, are ignored without being decoded.
+//! Transactions before the node is synced, and votes, timeouts and certificates while it syncs, are ignored without being
+//! decoded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,7 +150,8 @@ impl Conversation {
             Message::Vote(vote) => round(RoundMessageKind::Vote, &vote, Some(vote.block)),
             Message::Timeout(timeout) => round(RoundMessageKind::Timeout, &timeout, None),
             Message::SyncInfo(info) => round(RoundMessageKind::SyncInfo, &*info, Some(info.quorum.block)),
-            // Not served (pooled transactions), of no use (orders, `docs/spec/p2p.md` 14.6), or of no meaning here (a second Status).
+            // Not served (pooled transactions), of no use (orders, `docs/spec/p2p.md` 14.6), or of no meaning here (a second
+            // Status).
             _ => return Vec::new(),
         };
         vec![Step::Deliver(delivery)]

@@ -7,8 +7,8 @@
 //! answers the requests of its peer from a [`ChainReader`](tenon_api::ChainReader).
 //!
 //! Invariants: no task that owns a socket makes a decision; everything that comes from outside is bounded, by connection and
-//! as a whole (`ConnectionLimiter`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a stalled peer delays
-//! its own connection only; reads (`GetNetworkStatus`, `ListPeers`) never wait for the actor.
+//! as a whole (`ConnectionLimiter`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a stalled peer
+//! delays its own connection only; reads (`GetNetworkStatus`, `ListPeers`) never wait for the actor.
 
 #![forbid(unsafe_code)]
 

@@ -96,7 +96,8 @@ pub enum Action {
     Import(Box<Block>),
     /// The import has all blocks.
     EndImport,
-    /// Check the header ([`header_verified`](crate::ChainSync::header_verified)), and insert the block if it is right ([`inserted`](crate::ChainSync::inserted)).
+    /// Check the header ([`header_verified`](crate::ChainSync::header_verified)), and insert the block if it is right
+    /// ([`inserted`](crate::ChainSync::inserted)).
     VerifyAndInsert(Arc<Block>),
     /// Send a block to these peers: its header is right.
     Relay {

@@ -75,7 +75,8 @@ impl ChainSync {
         self.cycle.is_some()
     }
 
-    /// Whether a cycle has succeeded, or a single block was accepted: transactions are accepted from then on (`docs/spec/p2p.md` 16.2).
+    /// Whether a cycle has succeeded, or a single block was accepted: transactions are accepted from then on
+    /// (`docs/spec/p2p.md` 16.2).
     pub const fn is_synced(&self) -> bool {
         self.is_synced
     }
