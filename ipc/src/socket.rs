@@ -81,7 +81,7 @@ pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        // Whoever can write to the folder can replace the socket.
+        // A user who can write to the folder can replace the socket.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
     }
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;

@@ -210,7 +210,7 @@ impl Registry {
         parse_id(id).is_some_and(|id| self.lock().remove(&id).is_some())
     }
 
-    /// Removes the filters that nobody polls any more, and releases their memory.
+    /// Removes filters that were not polled for a while, and releases their memory.
     pub(crate) fn remove_idle(&self, now: Duration) {
         self.lock().retain(|_, installed| !installed.filter.is_idle(now));
     }

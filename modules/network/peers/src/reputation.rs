@@ -19,7 +19,7 @@ pub enum Fault {
     Malformed,
     /// A header, body or skeleton that does not match the request.
     WrongAnswer,
-    /// A header that does not verify, or a block whose execution fails.
+    /// A header that does not verify, or a block of a synced chain whose execution fails.
     InvalidBlock,
     /// A large message that arrives too slowly while other peers wait for the memory that it holds.
     Stalled,

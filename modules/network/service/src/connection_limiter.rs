@@ -191,7 +191,7 @@ impl ConnectionLimiter {
     }
 
     /// The oldest handshake of the address (IPv6: /48) with the most handshakes. Displaceable only if that one has more than
-    /// that of the new connection would have, or if the handshake takes unusually long.
+    /// the address of the new connection would then have, or if the handshake takes unusually long.
     fn displaceable(&self, subjects: Subjects, now: Duration) -> Option<u64> {
         let of = |pending: &Pending| self.pending_of(pending.subjects.widest());
         // `find` returns the oldest, because handshakes are sorted by start.
