@@ -110,12 +110,13 @@ async fn requests_wait_for_a_place_but_not_for_those_of_another_client() {
         }
     };
 
-    let mut signing: Vec<_> = (0..20).map(|_| spawn(1)).collect();
-    wait_until_begun(8).await;
-    assert_eq!(wallet.calls.counts(), (8, 0, 12));
+    let places = CALL_LIMITS.client_places;
+    let mut signing: Vec<_> = (0..places + 12).map(|_| spawn(1)).collect();
+    wait_until_begun(places).await;
+    assert_eq!(wallet.calls.counts(), (places, 0, 12));
     signing.push(spawn(2));
-    wait_until_begun(9).await;
-    assert_eq!(wallet.calls.counts(), (9, 0, 12));
+    wait_until_begun(places + 1).await;
+    assert_eq!(wallet.calls.counts(), (places + 1, 0, 12));
     answers.add_permits(signing.len());
     for task in signing {
         assert_eq!(task.await.unwrap().unwrap_err().to_string(), "not today");
