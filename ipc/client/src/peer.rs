@@ -50,4 +50,20 @@ mod tests {
         assert!(!is_trusted(1_000, 0, &in_shared));
         assert!(!is_trusted(1_000, 0, Path::new("/no/such/folder/tenon.ipc")));
     }
+
+    #[test]
+    fn a_link_does_not_hide_a_folder_that_others_can_change() {
+        use std::os::fd::AsRawFd as _;
+        let user = match rustix::process::geteuid().as_raw() {
+            0 => 1_000,
+            own => own,
+        };
+        let inner = tempfile::tempdir_in("/tmp").unwrap();
+        fs::write(inner.path().join("tenon.ipc"), "").unwrap();
+        let folder = fs::File::open(inner.path()).unwrap();
+        // The folders of this path are closed to others; the one above the link's target, /tmp, is not.
+        let linked = format!("/proc/self/fd/{}/tenon.ipc", folder.as_raw_fd());
+
+        assert!(!is_trusted(user, user + 1, Path::new(&linked)));
+    }
 }
