@@ -126,4 +126,17 @@ mod tests {
         drop(Store::open(&other, StoreOptions::default()).unwrap());
         drop(Store::open(&moved, StoreOptions::default()).unwrap());
     }
+    #[test]
+    fn a_folder_that_was_put_back_is_not_written_before_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("db"), folder.path().join("moved"));
+        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        fs::rename(&path, &moved).unwrap();
+        store.try_write().unwrap_err();
+
+        fs::rename(&moved, &path).unwrap();
+
+        store.try_write().unwrap_err();
+        assert!(store.background().unwrap().is_folder_replaced);
+    }
 }
