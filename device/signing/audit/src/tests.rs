@@ -47,7 +47,7 @@ fn sealer(folder: &Path) -> Sealer {
     Sealer::open(folder, Checkpoint::read(folder).unwrap().as_ref(), 1).unwrap()
 }
 
-/// Appends lines to the log's only file without its writer, as somebody who can write the file would.
+/// Appends lines to the log's only file without its writer, as an attacker with write access to it would.
 fn add_lines(folder: &Path, lines: &[Line]) {
     let path = only_file(folder);
     let mut text = fs::read(&path).unwrap();

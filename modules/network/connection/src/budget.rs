@@ -415,7 +415,7 @@ mod tests {
 
         greedy.recount(60, 50);
 
-        // Nobody is chosen any more, because its message was complete.
+        // The message of the chosen connection is complete, so the third one is chosen.
         assert!(timeout(wait, &mut second_room).await.is_err() && timeout(wait, &mut third_room).await.is_ok());
     }
 
