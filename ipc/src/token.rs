@@ -1,9 +1,7 @@
 //! Bearer tokens, as in Ethereum's engine API: JWT with HS256 and a 32 byte secret in a file. `iat` may differ by at
 //! most a minute when a connection or, over HTTP, a request begins. `exp` and `nbf` apply if a token has them.
 //!
-//! Implemented here, because jsonwebtoken 11 treats `"crit": null` as absent and accepts a list of claims as an object,
-//! and parses the header, including keys in it, before it checks the signature. Without its providers (RSA, or a C
-//! build) the check of HS256 would still be implemented here, and installed once for the whole process.
+//! jsonwebtoken reads them, with a provider of HS256 only: its own providers bring RSA or a C build.
 
 use std::{
     fmt,
@@ -14,17 +12,18 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue, header};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, IgnoredAny},
+    de::{IgnoredAny, IntoDeserializer as _},
 };
-use sha2::Sha256;
 use tenon_file_access::check_unchangeable_except_by_group;
 use zeroize::Zeroizing;
 
 use crate::{StartError, service::ClientId};
+
+mod provider;
 
 /// Maximum difference between a token's `iat` and this node's clock, in seconds.
 const LEEWAY: u64 = 60;
@@ -32,8 +31,8 @@ const LEEWAY: u64 = 60;
 /// Checks tokens against one secret.
 #[derive(Clone)]
 pub(crate) struct TokenCheck {
-    /// The keyed hash before its first byte; cloned for each token.
-    hash: Hmac<Sha256>,
+    key: DecodingKey,
+    validation: Validation,
 }
 
 impl fmt::Debug for TokenCheck {
@@ -58,12 +57,13 @@ pub(crate) enum Authorization {
     Refused(&'static str),
 }
 
+/// The member of a token's header that jsonwebtoken does not check.
 #[derive(Deserialize)]
-struct Header {
-    alg: String,
-    /// Whether the header names extensions that the verifier must understand; this node understands none.
+struct Extensions {
+    /// Whether the header names extensions that the verifier must understand; this node understands none. A `null` is
+    /// such a member too, but jsonwebtoken reads it as none.
     #[serde(default, rename = "crit", deserialize_with = "is_there")]
-    has_critical_extensions: bool,
+    are_critical: bool,
 }
 
 /// Whether a member exists, with any value.
@@ -94,12 +94,16 @@ impl TokenCheck {
         file.read_to_string(&mut text).map_err(unreadable)?;
         let secret = secret_in(&text)
             .ok_or_else(|| failed("it must hold 64 hex digits; `openssl rand -hex 32` makes such a file".to_owned()))?;
-        Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
+        Ok(Self::new(&secret))
     }
 
-    /// Always `Some` with 32 bytes; the hash takes keys of any length.
-    pub(crate) fn new(secret: &[u8; 32]) -> Option<Self> {
-        Some(Self { hash: Hmac::new_from_slice(secret).ok()? })
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        provider::install();
+        let mut validation = Validation::new(Algorithm::HS256);
+        // The times are checked here, at the time of the request, with other limits.
+        validation.required_spec_claims.clear();
+        (validation.validate_exp, validation.validate_aud) = (false, false);
+        Self { key: DecodingKey::from_secret(secret), validation }
     }
 
     pub(crate) fn check(&self, headers: &HeaderMap) -> Authorization {
@@ -135,15 +139,11 @@ impl TokenCheck {
 
     /// The claims of a token, if this secret signed it with HS256.
     fn claims(&self, token: &str) -> Option<Claims> {
-        let (signed, signature) = token.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let mut hash = self.hash.clone();
-        hash.update(signed.as_bytes());
-        // Compares in constant time.
-        hash.verify_slice(&signature).ok()?;
-        let header: Header = decode(header)?;
-        if header.alg == "HS256" && !header.has_critical_extensions { decode(claims) } else { None }
+        // A map, because jsonwebtoken would also take a list of the claims' values in order.
+        let claims: serde_json::Map<_, _> = decode(token, &self.key, &self.validation).ok()?.claims;
+        let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+        let extensions: Extensions = serde_json::from_slice(&header).ok()?;
+        if extensions.are_critical { None } else { Claims::deserialize(claims.into_deserializer()).ok() }
     }
 }
 
@@ -156,16 +156,13 @@ pub(crate) fn secret_in(text: &str) -> Option<Zeroizing<[u8; 32]>> {
     Some(secret)
 }
 
-fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
-    let text = URL_SAFE_NO_PAD.decode(part).ok()?;
-    // serde would also accept a list of the members' values in order.
-    text.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(&text).ok())?
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use hmac::{Hmac, KeyInit as _, Mac as _};
     use serde_json::json;
+    use sha2::Sha256;
+
+    use super::*;
 
     fn now() -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -186,7 +183,7 @@ mod tests {
     #[test]
     fn accepts_only_fresh_tokens_of_its_own_secret_and_algorithm() {
         let secret = [7; 32];
-        let check = TokenCheck::new(&secret).unwrap();
+        let check = TokenCheck::new(&secret);
         let fresh = json!({ "iat": now() });
         for (header, is_valid) in [
             (format!("Bearer {}", token("HS256", &secret, &fresh)), true),
@@ -216,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_token_holds_from_its_beginning_to_its_end() {
-        let check = TokenCheck::new(&[7; 32]).unwrap();
+        let check = TokenCheck::new(&[7; 32]);
         let at = |claims: serde_json::Value| {
             let header = format!("Bearer {}", token("HS256", &[7; 32], &claims));
             check.check_at(&header.parse().unwrap(), 1_000)
@@ -239,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_token_with_extensions_that_must_be_understood_is_refused() {
-        let check = TokenCheck::new(&[7; 32]).unwrap();
+        let check = TokenCheck::new(&[7; 32]);
         let refuses = |header: serde_json::Value| {
             let token = signed(&header, &[7; 32], &json!({ "iat": 1_000 }));
             matches!(check.check_at(&format!("Bearer {token}").parse().unwrap(), 1_000), Authorization::Refused(_))
