@@ -10,12 +10,12 @@ pub(crate) struct Subject {
     /// The file in the plugin folder.
     pub(crate) file: &'static str,
     /// The operations on it.
-    pub(crate) treatment: Treatment,
+    pub(crate) operation_kind: OperationKind,
 }
 
 /// The operations on a module, and so the errors that its callers may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Treatment {
+pub(crate) enum OperationKind {
     /// None: no caller may see an error.
     Untouched,
     /// Replaced by other builds: no caller may see an error.
@@ -27,27 +27,37 @@ pub(crate) enum Treatment {
     Killed,
 }
 
-const fn own(name: &'static str, library: &'static str, treatment: Treatment) -> Subject {
-    Subject { name, library, file: library, treatment }
+const fn own(name: &'static str, library: &'static str, operation_kind: OperationKind) -> Subject {
+    Subject { name, library, file: library, operation_kind }
 }
 
 /// All modules.
 pub(crate) const SUBJECTS: [Subject; 10] = [
-    own("rpc", "libtenon_plugin_rpc.so", Treatment::Untouched),
-    own("txpool", "libtenon_plugin_txpool.so", Treatment::Untouched),
-    own("eth", "libtenon_plugin_eth.so", Treatment::Replaced),
-    own("web3", "libtenon_plugin_web3.so", Treatment::Replaced),
-    own("admin", "libtenon_plugin_admin.so", Treatment::Replaced),
+    own("rpc", "libtenon_plugin_rpc.so", OperationKind::Untouched),
+    own("txpool", "libtenon_plugin_txpool.so", OperationKind::Untouched),
+    own("eth", "libtenon_plugin_eth.so", OperationKind::Replaced),
+    own("web3", "libtenon_plugin_web3.so", OperationKind::Replaced),
+    own("admin", "libtenon_plugin_admin.so", OperationKind::Replaced),
     Subject {
         name: "counter",
         library: "libtenon_test_counter.so",
         file: "counter.so",
-        treatment: Treatment::Replaced,
+        operation_kind: OperationKind::Replaced,
     },
-    own("net", "libtenon_plugin_net.so", Treatment::Switched),
-    own("debug", "libtenon_plugin_debug.so", Treatment::Switched),
-    Subject { name: "hello", library: "libtenon_example_hello.so", file: "hello.so", treatment: Treatment::Killed },
-    Subject { name: "bad", library: "libtenon_test_misbehaving.so", file: "bad.so", treatment: Treatment::Killed },
+    own("net", "libtenon_plugin_net.so", OperationKind::Switched),
+    own("debug", "libtenon_plugin_debug.so", OperationKind::Switched),
+    Subject {
+        name: "hello",
+        library: "libtenon_example_hello.so",
+        file: "hello.so",
+        operation_kind: OperationKind::Killed,
+    },
+    Subject {
+        name: "bad",
+        library: "libtenon_test_misbehaving.so",
+        file: "bad.so",
+        operation_kind: OperationKind::Killed,
+    },
 ];
 
 /// Index of a module in [`SUBJECTS`].

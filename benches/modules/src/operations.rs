@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     Error,
     connection::Connection,
-    modules::{SUBJECTS, Treatment},
+    modules::{OperationKind, SUBJECTS},
     node::Node,
     tally::Tally,
 };
@@ -146,17 +146,18 @@ impl Operator {
                 self.switch_sealing(!self.is_sealing).await?;
                 continue;
             }
-            let subjects: Vec<usize> =
-                (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].treatment != Treatment::Untouched).collect();
+            let subjects: Vec<usize> = (0..SUBJECTS.len())
+                .filter(|module| SUBJECTS[*module].operation_kind != OperationKind::Untouched)
+                .collect();
             let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
-            let choices: &[(Operation, u32)] = match (SUBJECTS[module].treatment, self.states[module]) {
-                (Treatment::Untouched | Treatment::Replaced, _) => &[(Operation::Replace, 1)],
+            let choices: &[(Operation, u32)] = match (SUBJECTS[module].operation_kind, self.states[module]) {
+                (OperationKind::Untouched | OperationKind::Replaced, _) => &[(Operation::Replace, 1)],
                 (_, State::Disabled) => &[(Operation::Enable, 6), (Operation::Unload, 1), (Operation::Replace, 1)],
                 (_, State::Unloaded) => &[(Operation::Load, 1)],
-                (Treatment::Switched, State::Enabled) => {
+                (OperationKind::Switched, State::Enabled) => {
                     &[(Operation::Disable, 2), (Operation::Unload, 1), (Operation::Replace, 2)]
                 }
-                (Treatment::Killed, State::Enabled) => &[
+                (OperationKind::Killed, State::Enabled) => &[
                     (Operation::Disable, 2),
                     (Operation::Unload, 1),
                     (Operation::Replace, 2),
@@ -173,7 +174,7 @@ impl Operator {
     /// Replaces modules in turn, each by its other build.
     pub(crate) async fn replace(&mut self, count: u32) -> Result<(), Error> {
         let subjects: Vec<usize> =
-            (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].treatment == Treatment::Replaced).collect();
+            (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].operation_kind == OperationKind::Replaced).collect();
         for _ in 0..count {
             let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
             self.operate(module, Operation::Replace).await?;

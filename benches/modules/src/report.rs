@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use crate::{
-    modules::{SUBJECTS, Treatment},
+    modules::{OperationKind, SUBJECTS},
     node::Sample,
     operations::Operation,
     tally::Tally,
@@ -62,11 +62,11 @@ fn answers(tally: &Tally, is_timed: bool, problems: &mut Vec<String>) {
         "module", "operations on it", "right", "allowed", "wrong", "p50", "p99"
     );
     for (subject, answers) in SUBJECTS.iter().zip(tally.answers()) {
-        let fate = match subject.treatment {
-            Treatment::Untouched => "none",
-            Treatment::Replaced => "replaced",
-            Treatment::Switched => "on, off, loaded, replaced",
-            Treatment::Killed => "as well, killed, crashed",
+        let fate = match subject.operation_kind {
+            OperationKind::Untouched => "none",
+            OperationKind::Replaced => "replaced",
+            OperationKind::Switched => "on, off, loaded, replaced",
+            OperationKind::Killed => "as well, killed, crashed",
         };
         let pair = |percent| (answers.quiet.percentile(percent), answers.busy.percentile(percent));
         let (p50, p99) = (pair(50), pair(99));
@@ -87,7 +87,7 @@ fn answers(tally: &Tally, is_timed: bool, problems: &mut Vec<String>) {
         if right == 0 && subject.name != "admin" {
             problems.push(format!("{}: not one right answer", subject.name));
         }
-        if let (true, Treatment::Untouched, (Some(quiet), Some(busy))) = (is_timed, subject.treatment, p99)
+        if let (true, OperationKind::Untouched, (Some(quiet), Some(busy))) = (is_timed, subject.operation_kind, p99)
             && busy > quiet + MAX_SLOWDOWN
         {
             problems.push(format!("{}: p99 {busy} µs with operations, {quiet} µs without", subject.name));

@@ -11,7 +11,7 @@ use std::{
 
 use tenon_bench::Latencies;
 
-use crate::modules::{SUBJECTS, Treatment};
+use crate::modules::{OperationKind, SUBJECTS};
 
 /// Number of wrong answers kept for the report.
 const MAX_SHOWN: usize = 20;
@@ -91,10 +91,10 @@ impl Tally {
         let subject = SUBJECTS[module];
         let was_unavailable =
             asked.unavailable % 2 == 1 || self.unavailable[module].load(Ordering::SeqCst) != asked.unavailable;
-        let is_known = match subject.treatment {
-            Treatment::Untouched | Treatment::Replaced => false,
-            Treatment::Switched => is_gone(code, message),
-            Treatment::Killed => is_gone(code, message) || is_ended(code, message),
+        let is_known = match subject.operation_kind {
+            OperationKind::Untouched | OperationKind::Replaced => false,
+            OperationKind::Switched => is_gone(code, message),
+            OperationKind::Killed => is_gone(code, message) || is_ended(code, message),
         };
         if was_unavailable && is_known {
             lock(&self.answers)[module].allowed += 1;

@@ -103,13 +103,13 @@ async fn pings_from_the_socket_of_an_open_link_so_that_no_response_is_diverted()
 
     let answers_packet_and_then_ping = async {
         let mut buffer = [0; 100];
-        let (_, asker) = socket.recv_from(&mut buffer).await.unwrap();
+        let (_, requester) = socket.recv_from(&mut buffer).await.unwrap();
         link.send(&packet()).await.unwrap();
         let (length, sender) = socket.recv_from(&mut buffer).await.unwrap();
-        assert_eq!((length, asker, sender), (64, host, host));
+        assert_eq!((length, requester, sender), (64, host, host));
         socket.send_to(&[9; 64], sender).await.unwrap();
         let received = link.receive().await.unwrap();
-        socket.send_to(PONG, asker).await.unwrap();
+        socket.send_to(PONG, requester).await.unwrap();
         received
     };
     let (found, received) = tokio::join!(transport.list(), answers_packet_and_then_ping);
@@ -144,11 +144,11 @@ async fn a_link_opens_only_after_a_running_ping() {
     let path = UdpTransport::path(address);
     let answers_in_turn = async {
         let mut buffer = [0; 100];
-        let (_, asker) = socket.recv_from(&mut buffer).await.unwrap();
+        let (_, requester) = socket.recv_from(&mut buffer).await.unwrap();
         let early = timeout(Duration::from_millis(100), socket.recv_from(&mut buffer)).await;
         assert!(early.is_err(), "a second question before the first is answered: {early:?}");
-        socket.send_to(PONG, asker).await.unwrap();
-        assert_ne!(answer_ping(&socket).await, asker);
+        socket.send_to(PONG, requester).await.unwrap();
+        assert_ne!(answer_ping(&socket).await, requester);
     };
 
     let (found, link, ()) = tokio::join!(biased; transport.list(), transport.open(&path, Wire::Main), answers_in_turn);

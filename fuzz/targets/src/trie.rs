@@ -22,9 +22,9 @@ pub(crate) fn nodes(input: &[u8]) {
 }
 
 /// Serves each node once, for any hash: a database with wrong contents, but finite.
-struct Rubbish(Mutex<Vec<Bytes>>);
+struct WrongDatabase(Mutex<Vec<Bytes>>);
 
-impl Rubbish {
+impl WrongDatabase {
     /// Nodes, each preceded by its length in one byte.
     fn read(mut input: &[u8]) -> Self {
         let mut nodes = Vec::new();
@@ -38,7 +38,7 @@ impl Rubbish {
     }
 }
 
-impl TrieReader for Rubbish {
+impl TrieReader for WrongDatabase {
     fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
         Ok(self.0.lock().map_err(|_| StoreError::Engine("poisoned".into()))?.pop())
     }
@@ -48,12 +48,12 @@ impl TrieReader for Rubbish {
 fn rubbish(input: &[u8]) {
     let root = B256::repeat_byte(7);
     let (address, slot) = (Address::repeat_byte(1), B256::repeat_byte(2));
-    let _ = tenon_chain::prove(&Rubbish::read(input), root, address, &[slot]);
-    let _ = walk_trie(&Rubbish::read(input), None, root, &mut |_| ControlFlow::Continue(()));
+    let _ = tenon_chain::prove(&WrongDatabase::read(input), root, address, &[slot]);
+    let _ = walk_trie(&WrongDatabase::read(input), None, root, &mut |_| ControlFlow::Continue(()));
     for key in [&[][..], &[0x12], &[0x12, 0x34, 0x56], keccak256(address).as_slice()] {
-        let _ = prove_key(&Rubbish::read(input), root, key);
+        let _ = prove_key(&WrongDatabase::read(input), root, key);
         for value in [None, Some(vec![1; 40])] {
-            let _ = update_plain_trie(&Rubbish::read(input), root, &BTreeMap::from([(key.to_vec(), value)]));
+            let _ = update_plain_trie(&WrongDatabase::read(input), root, &BTreeMap::from([(key.to_vec(), value)]));
         }
     }
     let account = Account { balance: U256::from(1), storage_root: root, ..Account::default() };
@@ -63,7 +63,7 @@ fn rubbish(input: &[u8]) {
         storage_wiped: false,
         slots: vec![SlotChange { slot, value: U256::from(3) }],
     }];
-    let _ = tenon_chain::update_state_trie(&Rubbish::read(input), root, &mut changed, &|_| Ok(Some(account)));
+    let _ = tenon_chain::update_state_trie(&WrongDatabase::read(input), root, &mut changed, &|_| Ok(Some(account)));
 }
 
 /// Nodes by position.

@@ -23,9 +23,9 @@ const fn bound(length: usize) -> usize {
 }
 
 /// splitmix64.
-struct Dice(u64);
+struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -104,19 +104,19 @@ fn nested(levels: usize) -> Vec<u8> {
     prefixes.concat()
 }
 
-fn damaged(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
+fn damaged(bytes: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut variant = bytes.to_vec();
-    match dice.below(10) {
-        0 => variant.truncate(dice.below(bytes.len())),
+    match random.below(10) {
+        0 => variant.truncate(random.below(bytes.len())),
         // A length prefix that claims up to 2^64 bytes.
         1 => {
-            let at = dice.below(bytes.len() - 9);
-            variant[at] = [0xbf, 0xff, 0xfb, 0xfa][dice.below(4)];
-            (1..9).for_each(|next| variant[at + next] = if dice.below(2) == 0 { 0xff } else { variant[at + next] });
+            let at = random.below(bytes.len() - 9);
+            variant[at] = [0xbf, 0xff, 0xfb, 0xfa][random.below(4)];
+            (1..9).for_each(|next| variant[at + next] = if random.below(2) == 0 { 0xff } else { variant[at + next] });
         }
         _ => {
-            for _ in 0..=dice.below(3) {
-                let bit = dice.below(bytes.len() * 8);
+            for _ in 0..=random.below(3) {
+                let bit = random.below(bytes.len() * 8);
                 variant[bit / 8] ^= 1 << (bit % 8);
             }
         }
@@ -138,14 +138,14 @@ fn a_damaged_chain_file_names_its_block_and_offset_within_its_memory_bound() {
     let seed =
         std::env::var("TENON_SEED").map_or(u64::try_from(now % (1 << 60)).unwrap(), |seed| seed.parse().unwrap());
     println!("TENON_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut random = SplitMix64(seed);
     for name in ["execution-apis/chain.rlp.gz", "native/chains/v1switch.rlp.gz"] {
         let (bytes, starts) = chain(name);
         let (ending, mut max) = read(&bytes, &starts);
         assert_eq!(ending, Ending::Decodes);
         let mut endings = BTreeMap::<Ending, usize>::new();
         for _ in 0..variants / 2 {
-            let variant = damaged(&bytes, &mut dice);
+            let variant = damaged(&bytes, &mut random);
             let (ending, taken) = read(&variant, untouched(&bytes, &variant, &starts));
             *endings.entry(ending).or_default() += 1;
             max = max.max(taken);

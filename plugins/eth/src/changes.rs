@@ -71,7 +71,7 @@ pub(crate) async fn log_changes(
     context: &EthContext,
     changes: &ChainChanges,
     criteria: &Criteria,
-    delivered: &Delivered,
+    delivered: &SentLogs,
 ) -> Result<Vec<LocatedLog>, Failure> {
     let mut logs = Vec::new();
     for (number, hash) in changes.removed.iter().rev() {
@@ -99,13 +99,13 @@ pub(crate) async fn log_changes(
 
 /// The newest logs sent to a watcher, so that their removal can be announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Delivered {
+pub(crate) struct SentLogs {
     /// Oldest first.
     logs: VecDeque<LocatedLog>,
     bytes: usize,
 }
 
-impl Delivered {
+impl SentLogs {
     /// Maximum bytes for one watcher. Reorganisations are a few blocks deep; older logs are dropped.
     const MAX_BYTES: usize = 32 * 1024;
     /// Memory of a log besides its topics and data: its slot in a queue with up to twice the capacity.
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn delivered_logs_are_remembered_until_they_are_removed() {
-        let mut delivered = Delivered::default();
+        let mut delivered = SentLogs::default();
         delivered.note(&[log(1, 0), log(2, 0), log(2, 5)]);
         assert_eq!(delivered.of_block(B256::repeat_byte(2)).len(), 2);
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn remembered_logs_are_bounded_in_bytes() {
-        let mut delivered = Delivered::default();
+        let mut delivered = SentLogs::default();
 
         for block in 0..100 {
             delivered.note(&[log(block, 1000)]);

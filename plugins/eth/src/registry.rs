@@ -12,7 +12,7 @@ use std::{
 
 use tenon_sdk::{ArgumentError, Param, RawArgument, api::codec, param::ParamDescription, prelude::*};
 
-use crate::{changes::Delivered, criteria::Criteria};
+use crate::{changes::SentLogs, criteria::Criteria};
 
 /// Time without polls after which a filter is removed (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
@@ -80,7 +80,7 @@ pub(crate) struct Filter {
     pub(crate) watched: Watched,
     pub(crate) position: Position,
     /// Kept for log filters only.
-    pub(crate) delivered: Delivered,
+    pub(crate) delivered: SentLogs,
     /// By the host's clock.
     last_polled: Duration,
     /// The client that installed it.
@@ -164,7 +164,7 @@ impl Registry {
             filters.remove(&given_up);
         }
         let Installer { client, memory } = by;
-        let filter = Filter { watched, position, delivered: Delivered::default(), last_polled: now, client };
+        let filter = Filter { watched, position, delivered: SentLogs::default(), last_polled: now, client };
         filters.insert(id, Installed { filter, memory });
         Ok(format!("{id:#x}"))
     }
@@ -195,7 +195,7 @@ impl Registry {
                 let bytes = filter.watched.filter_bytes().saturating_add(filter.delivered.bytes());
                 if memory.as_mut().is_some_and(|memory| memory.resize(bytes).is_err()) {
                     // Removals of these logs can't be announced then, as for logs that were delivered long ago.
-                    filter.delivered = Delivered::default();
+                    filter.delivered = SentLogs::default();
                 }
                 true
             }

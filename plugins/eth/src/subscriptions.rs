@@ -18,7 +18,7 @@ use tenon_sdk::{
 use crate::{
     EthContext,
     chain::write_sync_status,
-    changes::{Delivered, chain_changes, heads_among, log_changes, logs_bytes},
+    changes::{SentLogs, chain_changes, heads_among, log_changes, logs_bytes},
     criteria::{Criteria, LastingCriteria},
     dialect::Dialect,
     event_logs::{EventLogs, Search, Step},
@@ -110,13 +110,13 @@ pub(crate) async fn logs(
     let mut events = LogFeed::listen(&context, dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
-    let mut delivered = Delivered::default();
+    let mut delivered = SentLogs::default();
     let mut memory = context.hold(criteria.heap_bytes())?;
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
         if memory.resize(criteria.heap_bytes() + delivered.bytes()).is_err() {
             // Removals of these logs may be missing then, as for logs that were delivered long ago.
-            delivered = Delivered::default();
+            delivered = SentLogs::default();
         }
         match delivery {
             Delivery::Event(event) => {
@@ -150,7 +150,7 @@ async fn send_wanted(
     event: &Arc<EventLogs>,
     criteria: &Criteria,
     announced: &[(B256, bool)],
-    delivered: &mut Delivered,
+    delivered: &mut SentLogs,
 ) {
     let mut search = Search::new(Arc::clone(event), criteria);
     // Only as many as are remembered: recording thousands of logs would cost as much as sending them.
@@ -164,7 +164,7 @@ async fn send_wanted(
                     delivered.note([log]);
                     continue;
                 }
-                if newest.len() == Delivered::MAX_LOGS {
+                if newest.len() == SentLogs::MAX_LOGS {
                     newest.pop_front();
                 }
                 newest.push_back(log);

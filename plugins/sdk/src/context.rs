@@ -44,13 +44,13 @@ pub(crate) trait HostPort: Send + Sync {
 
 /// The caller, as reported by the host.
 #[derive(Clone, Copy)]
-pub(crate) struct Asker {
+pub(crate) struct Caller {
     pub(crate) token: CallToken,
     /// 0 if there is no client.
     pub(crate) client: u64,
 }
 
-impl Asker {
+impl Caller {
     /// The plugin itself.
     pub(crate) const NONE: Self = Self { token: CallToken::NONE, client: 0 };
 }
@@ -189,8 +189,8 @@ enum Namespaces {
 }
 
 impl<S> Context<S> {
-    pub(crate) fn new(served: Arc<Served<S>>, asker: Asker, namespaces: &str, time_left: Option<Duration>) -> Self {
-        let Asker { token, client } = asker;
+    pub(crate) fn new(served: Arc<Served<S>>, caller: Caller, namespaces: &str, time_left: Option<Duration>) -> Self {
+        let Caller { token, client } = caller;
         let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
         let deadline = time_left.map(|left| served.host.now().saturating_add(left));
         Self { inner: Arc::new(Inner { served, token: Mutex::new(token), client, namespaces, deadline }) }

@@ -9,7 +9,7 @@ use tenon_api::{
     },
 };
 
-use crate::{Dice, Node};
+use crate::{Node, SplitMix64};
 
 /// Checks that the whole database matches the roots of its headers, and its indices its blocks.
 ///
@@ -40,7 +40,7 @@ pub fn same_chain(one: &Node, other: &Node) {
 ///
 /// # Panics
 /// At the first difference.
-pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, u64) {
+pub fn log_index_and_scan(node: &Node, random: &mut SplitMix64, searches: u64) -> (u64, u64) {
     let height = node.height();
     let mut emitters = vec![Address::repeat_byte(0xee)];
     let mut values = vec![B256::repeat_byte(0xee)];
@@ -52,9 +52,9 @@ pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, 
     }
     let mut found = 0;
     for _ in 0..searches {
-        let filter = random_filter(dice, &emitters, &values);
-        let from = dice.below(height + 1);
-        let to = from + dice.below(height + 1 - from);
+        let filter = random_filter(random, &emitters, &values);
+        let from = random.below(height + 1);
+        let to = from + random.below(height + 1 - from);
         let indexed = node.store.logs(from.into(), to.into(), &filter, usize::MAX - 1, &|| false).unwrap();
         let scanned: Vec<_> = (from..=to).flat_map(|number| scan(node, number, &filter)).collect();
         let places = indexed.iter().map(|log| (log.block_number.0, log.transaction_index, log.log_index));
@@ -69,10 +69,10 @@ pub(crate) fn receipts_of(node: &Node, number: u64) -> Vec<Receipt> {
     node.store.receipts(hash).unwrap().unwrap().to_vec()
 }
 
-fn random_filter(dice: &mut Dice, emitters: &[Address], values: &[B256]) -> LogFilter {
+fn random_filter(random: &mut SplitMix64, emitters: &[Address], values: &[B256]) -> LogFilter {
     LogFilter {
-        addresses: (0..dice.below(3)).map(|_| *dice.one_of(emitters)).collect(),
-        topics: (0..dice.below(4)).map(|_| (0..dice.below(3)).map(|_| *dice.one_of(values)).collect()).collect(),
+        addresses: (0..random.below(3)).map(|_| *random.one_of(emitters)).collect(),
+        topics: (0..random.below(4)).map(|_| (0..random.below(3)).map(|_| *random.one_of(values)).collect()).collect(),
     }
 }
 

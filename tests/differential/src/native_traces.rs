@@ -13,7 +13,7 @@ use tenon_api::{
     },
 };
 
-use crate::{Dice, Node, compare::receipts_of};
+use crate::{Node, SplitMix64, compare::receipts_of};
 
 /// Receivers of transactions that may be intercepted: the block signer contract (`docs/spec/chain.md` 3.3), then the
 /// exchange (3.4).
@@ -75,11 +75,11 @@ struct Frame {
 ///
 /// # Panics
 /// At the first transaction whose trace differs from its receipt.
-pub fn compare(node: &Node, dice: &mut Dice, percent: u64) -> Compared {
+pub fn compare(node: &Node, random: &mut SplitMix64, percent: u64) -> Compared {
     let mut compared = Compared::default();
     for number in 1..=node.height() {
         let block = node.block(number);
-        if block.transactions.is_empty() || !dice.chance(percent) {
+        if block.transactions.is_empty() || !random.chance(percent) {
             continue;
         }
         for (index, (transaction, receipt)) in block.transactions.iter().zip(&receipts_of(node, number)).enumerate() {

@@ -7,7 +7,7 @@ use tenon_api::{Block, messages::CallRequest};
 use tenon_chain::{BlockStream, Genesis};
 use tenon_native_consensus::NativeEngine;
 
-use crate::{Dice, Node};
+use crate::{Node, SplitMix64};
 
 /// A recorded chain.
 pub struct RecordedChain {
@@ -54,13 +54,13 @@ impl RecordedChain {
     }
 
     /// Calls that repeat transactions of these blocks.
-    pub fn calls(blocks: &[Block], dice: &mut Dice, count: u64) -> Vec<CallRequest> {
+    pub fn calls(blocks: &[Block], random: &mut SplitMix64, count: u64) -> Vec<CallRequest> {
         let transactions: Vec<_> = blocks.iter().flat_map(|block| &block.transactions).collect();
         if transactions.is_empty() {
             return Vec::new();
         }
         let mut call = || {
-            let transaction = dice.one_of(&transactions);
+            let transaction = random.one_of(&transactions);
             CallRequest {
                 from: tenon_chain::recover_sender(transaction).ok(),
                 to: transaction.to,

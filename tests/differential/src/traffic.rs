@@ -13,7 +13,7 @@ use tenon_api::{
 use tenon_chain::{Genesis, authorization_signing_hash, signing_hash, transaction_hash};
 use tenon_config::{DEVELOPMENT_MNEMONIC, DevGenesis};
 
-use crate::{Dice, Node};
+use crate::{Node, SplitMix64};
 
 const CHAIN_ID: u64 = 31_337;
 const SENDERS: u32 = 6;
@@ -81,29 +81,29 @@ impl Traffic {
     ///
     /// # Panics
     /// If no block can be made.
-    pub fn seal(&mut self, node: &Node, dice: &mut Dice) {
+    pub fn seal(&mut self, node: &Node, random: &mut SplitMix64) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();
         let mut transactions = Vec::new();
         for sender in self.senders.clone() {
             let mut nonce = state.account(sender).unwrap().unwrap_or_default().nonce;
-            for _ in 0..dice.below(3) {
-                let request = self.request(dice, sender, nonce);
+            for _ in 0..random.below(3) {
+                let request = self.request(random, sender, nonce);
                 if request.to.is_none() {
                     self.contracts.push(sender.create(nonce));
                 }
                 let transaction = self.accounts.sign_transaction(&request).unwrap();
-                let transaction = Arc::new(self.another_type(dice, transaction, sender, &*state));
+                let transaction = Arc::new(self.another_type(random, transaction, sender, &*state));
                 transactions.push(RecoveredTransaction { transaction, sender });
-                nonce += if dice.chance(3) { 2 } else { 1 };
+                nonce += if random.chance(3) { 2 } else { 1 };
             }
         }
         let attributes = SealAttributes {
-            timestamp: head.header.timestamp + 1 + dice.below(30),
-            beneficiary: *dice.one_of(&[Address::repeat_byte(0xfe), self.senders[0]]),
+            timestamp: head.header.timestamp + 1 + random.below(30),
+            beneficiary: *random.one_of(&[Address::repeat_byte(0xfe), self.senders[0]]),
             gas_limit: head.header.gas_limit,
-            extra_data: Bytes::from(dice.number().to_be_bytes().to_vec()),
-            mix_hash: B256::from(U256::from(dice.number())),
+            extra_data: Bytes::from(random.number().to_be_bytes().to_vec()),
+            mix_hash: B256::from(U256::from(random.number())),
         };
         node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"));
     }
@@ -112,7 +112,7 @@ impl Traffic {
     /// is left out of the block.
     fn another_type(
         &self,
-        dice: &mut Dice,
+        random: &mut SplitMix64,
         mut transaction: Transaction,
         sender: Address,
         state: &dyn StateReader,
@@ -122,13 +122,13 @@ impl Traffic {
         else {
             return transaction;
         };
-        if transaction.to.is_none() || dice.chance(75) {
+        if transaction.to.is_none() || random.chance(75) {
             return transaction;
         }
-        transaction.payload = if dice.chance(50) {
-            let blobs = 1 + dice.below(3);
+        transaction.payload = if random.chance(50) {
+            let blobs = 1 + random.below(3);
             let hash = |_| {
-                let mut hash = B256::from(U256::from(dice.number()));
+                let mut hash = B256::from(U256::from(random.number()));
                 hash.0[0] = 1;
                 hash
             };
@@ -140,7 +140,7 @@ impl Traffic {
                 max_fee_per_blob_gas: U256::from(GWEI),
             }
         } else {
-            let authorization_list = (0..1 + dice.below(3)).map(|_| self.authorization(dice, state)).collect();
+            let authorization_list = (0..1 + random.below(3)).map(|_| self.authorization(random, state)).collect();
             TransactionPayload::SetCode { max_fee_per_gas, max_priority_fee_per_gas, access_list, authorization_list }
         };
         let (y_parity, r, s) = self.signature(sender, signing_hash(&transaction));
@@ -151,15 +151,15 @@ impl Traffic {
 
     /// An authorization for a contract to act for an account, or its revocation; sometimes for another chain, or
     /// outdated.
-    fn authorization(&self, dice: &mut Dice, state: &dyn StateReader) -> SignedAuthorization {
-        let signers = if dice.chance(90) { &self.authorities } else { &self.senders };
-        let authority = *dice.one_of(signers);
+    fn authorization(&self, random: &mut SplitMix64, state: &dyn StateReader) -> SignedAuthorization {
+        let signers = if random.chance(90) { &self.authorities } else { &self.senders };
+        let authority = *random.one_of(signers);
         let nonce = state.account(authority).unwrap().unwrap_or_default().nonce;
-        let is_end = self.contracts.is_empty() || dice.chance(15);
+        let is_end = self.contracts.is_empty() || random.chance(15);
         let mut authorization = SignedAuthorization {
-            chain_id: U256::from(*dice.one_of(&[0, CHAIN_ID, CHAIN_ID, CHAIN_ID + 1])),
-            address: if is_end { Address::ZERO } else { *dice.one_of(&self.contracts) },
-            nonce: nonce + u64::from(dice.chance(20)),
+            chain_id: U256::from(*random.one_of(&[0, CHAIN_ID, CHAIN_ID, CHAIN_ID + 1])),
+            address: if is_end { Address::ZERO } else { *random.one_of(&self.contracts) },
+            nonce: nonce + u64::from(random.chance(20)),
             y_parity: 0,
             r: U256::ZERO,
             s: U256::ZERO,
@@ -178,53 +178,54 @@ impl Traffic {
     }
 
     /// A random call on any state.
-    pub fn call(&self, dice: &mut Dice) -> CallRequest {
-        let to = if self.contracts.is_empty() { self.others[0] } else { *dice.one_of(&self.contracts) };
+    pub fn call(&self, random: &mut SplitMix64) -> CallRequest {
+        let to = if self.contracts.is_empty() { self.others[0] } else { *random.one_of(&self.contracts) };
         CallRequest {
-            from: Some(*dice.one_of(&self.senders)),
-            to: (!dice.chance(5)).then_some(to),
+            from: Some(*random.one_of(&self.senders)),
+            to: (!random.chance(5)).then_some(to),
             gas: Some(500_000),
-            value: dice.chance(20).then(|| U256::from(dice.below(1_000))),
-            input: if dice.chance(20) { creation_code(dice, &self.addresses()) } else { call_data(dice) },
+            value: random.chance(20).then(|| U256::from(random.below(1_000))),
+            input: if random.chance(20) { creation_code(random, &self.addresses()) } else { call_data(random) },
             ..CallRequest::default()
         }
     }
 
-    fn request(&mut self, dice: &mut Dice, from: Address, nonce: u64) -> CallRequest {
+    fn request(&mut self, random: &mut SplitMix64, from: Address, nonce: u64) -> CallRequest {
         let mut request = CallRequest {
             from: Some(from),
-            gas: Some(*dice.one_of(&[21_000, 100_000, 400_000, 800_000])),
+            gas: Some(*random.one_of(&[21_000, 100_000, 400_000, 800_000])),
             nonce: Some(nonce),
             chain_id: Some(CHAIN_ID),
-            value: Some(U256::from(if dice.chance(50) { 0 } else { dice.below(10_000) })),
+            value: Some(U256::from(if random.chance(50) { 0 } else { random.below(10_000) })),
             ..CallRequest::default()
         };
-        match dice.below(10) {
+        match random.below(10) {
             0..=1 => {
                 request.gas = Some(900_000);
-                request.input = creation_code(dice, &self.addresses());
+                request.input = creation_code(random, &self.addresses());
             }
             2..=3 => {
-                let fresh = Address::from_slice(&B256::from(U256::from(dice.number())).0[12..]);
+                let fresh = Address::from_slice(&B256::from(U256::from(random.number())).0[12..]);
                 self.others.push(fresh);
                 request.to = Some(fresh);
             }
             _ if self.contracts.is_empty() => request.to = Some(self.others[0]),
             _ => {
-                request.to = Some(*dice.one_of(&self.contracts));
-                request.input = call_data(dice);
+                request.to = Some(*random.one_of(&self.contracts));
+                request.input = call_data(random);
             }
         }
-        let price = U256::from(GWEI * (2 + dice.below(50)));
-        if dice.chance(50) {
+        let price = U256::from(GWEI * (2 + random.below(50)));
+        if random.chance(50) {
             request.max_fee_per_gas = Some(price);
-            request.max_priority_fee_per_gas = Some(U256::from(dice.below(2 * GWEI)));
+            request.max_priority_fee_per_gas = Some(U256::from(random.below(2 * GWEI)));
         } else {
             request.gas_price = Some(price);
         }
-        if dice.chance(20) {
-            let storage_keys = (0..dice.below(3)).map(|slot| B256::from(U256::from(slot))).collect();
-            request.access_list = Some(vec![AccessListItem { address: *dice.one_of(&self.addresses()), storage_keys }]);
+        if random.chance(20) {
+            let storage_keys = (0..random.below(3)).map(|slot| B256::from(U256::from(slot))).collect();
+            request.access_list =
+                Some(vec![AccessListItem { address: *random.one_of(&self.addresses()), storage_keys }]);
         }
         request
     }
@@ -236,14 +237,14 @@ impl Default for Traffic {
     }
 }
 
-fn call_data(dice: &mut Dice) -> Bytes {
-    let words = (0..dice.below(3)).flat_map(|_| B256::from(U256::from(dice.below(6))).0);
+fn call_data(random: &mut SplitMix64) -> Bytes {
+    let words = (0..random.below(3)).flat_map(|_| B256::from(U256::from(random.below(6))).0);
     words.collect::<Vec<u8>>().into()
 }
 
 /// Code that installs random code.
-fn creation_code(dice: &mut Dice, addresses: &[Address]) -> Bytes {
-    let code = random_code(dice, addresses);
+fn creation_code(random: &mut SplitMix64, addresses: &[Address]) -> Bytes {
+    let code = random_code(random, addresses);
     let length = u16::try_from(code.len()).unwrap_or_default().to_be_bytes();
     // PUSH2 length, PUSH1 offset, PUSH1 0, CODECOPY, PUSH2 length, PUSH1 0, RETURN.
     let prefix = [0x61, length[0], length[1], 0x60, 14, 0x60, 0, 0x39, 0x61, length[0], length[1], 0x60, 0, 0xf3];
@@ -252,44 +253,44 @@ fn creation_code(dice: &mut Dice, addresses: &[Address]) -> Bytes {
 
 /// Code without backward jumps: reads and writes slots, logs, calls, creates, destroys itself; then returns what it has
 /// read.
-fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
+fn random_code(random: &mut SplitMix64, addresses: &[Address]) -> Vec<u8> {
     let mut code = Vec::new();
     // A running sum at the bottom of the stack.
     code.extend([0x60, 0]);
-    for _ in 0..1 + dice.below(8) {
-        let slot = dice.byte() % 6;
-        match dice.below(18) {
+    for _ in 0..1 + random.below(8) {
+        let slot = random.byte() % 6;
+        match random.below(18) {
             // slot = something; sometimes zero, so that slots are created and deleted.
-            0..=3 => code.extend([*dice.one_of(&[0x34, 0x43, 0x36, 0x5a, 0x42, 0x3d]), 0x60, slot, 0x55]),
+            0..=3 => code.extend([*random.one_of(&[0x34, 0x43, 0x36, 0x5a, 0x42, 0x3d]), 0x60, slot, 0x55]),
             // slot = call data; slot numbered by call data.
             4 => code.extend([0x60, 0, 0x35, 0x60, slot, 0x55]),
             5 => code.extend([0x33, 0x60, 32, 0x35, 0x55]),
             // sum += slot.
             6..=7 => code.extend([0x60, slot, 0x54, 0x01]),
             8 => {
-                let topics = dice.byte() % 5;
+                let topics = random.byte() % 5;
                 (0..topics).for_each(|topic| code.extend([0x60, (slot + topic) % 4]));
-                code.extend([0x60, dice.byte() % 40, 0x60, 0, 0xa0 + topics]);
+                code.extend([0x60, random.byte() % 40, 0x60, 0, 0xa0 + topics]);
             }
             9..=10 => {
                 // CALL with a share of the gas, no data, value 0 to 3; sum += success.
-                code.extend([0x60, 32, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, dice.byte() % 4, 0x73]);
-                code.extend(dice.one_of(addresses).as_slice());
+                code.extend([0x60, 32, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, random.byte() % 4, 0x73]);
+                code.extend(random.one_of(addresses).as_slice());
                 code.extend([0x61, 0xff, 0xff, 0xf1, 0x01]);
             }
             11 => {
                 // sum += balance of some account.
                 code.push(0x73);
-                code.extend(dice.one_of(addresses).as_slice());
+                code.extend(random.one_of(addresses).as_slice());
                 code.extend([0x31, 0x01]);
             }
             12 => {
                 // CREATE of a contract without code, with some of the value; its address is added.
-                code.extend([0x60, 0, 0x60, 0, 0x60, dice.byte() % 2, 0xf0, 0x01]);
+                code.extend([0x60, 0, 0x60, 0, 0x60, random.byte() % 2, 0xf0, 0x01]);
             }
             13 => {
                 // sum += something that only some forks support: a blob hash, the blob price, zero, leading zeros.
-                code.extend(*dice.one_of(&[
+                code.extend(*random.one_of(&[
                     &[0x60, 0, 0x49, 0x01][..],
                     &[0x4a, 0x01],
                     &[0x5f, 0x01],
@@ -304,18 +305,18 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
             15 => {
                 // DELEGATECALL or STATICCALL with a share of the gas and the call data's first word; sum += success.
                 code.extend([0x60, 0, 0x35, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0x60, 32, 0x60, 0, 0x73]);
-                code.extend(dice.one_of(addresses).as_slice());
-                code.extend([0x61, 0xff, 0xff, *dice.one_of(&[0xf4, 0xfa]), 0x01]);
+                code.extend(random.one_of(addresses).as_slice());
+                code.extend([0x61, 0xff, 0xff, *random.one_of(&[0xf4, 0xfa]), 0x01]);
             }
             16 => {
                 // sum += hash of some account's code.
                 code.push(0x73);
-                code.extend(dice.one_of(addresses).as_slice());
+                code.extend(random.one_of(addresses).as_slice());
                 code.extend([0x3f, 0x01]);
             }
             _ => {
                 // With call data of two words: SELFDESTRUCT or REVERT.
-                let end: &[u8] = if dice.chance(60) { &[0x33, 0xff] } else { &[0x60, 0, 0x60, 0, 0xfd] };
+                let end: &[u8] = if random.chance(60) { &[0x33, 0xff] } else { &[0x60, 0, 0x60, 0, 0xfd] };
                 let target = code.len() + 6 + end.len();
                 // PUSH1 64, CALLDATASIZE, LT, PUSH2 target, JUMPI.
                 code.extend([0x60, 64, 0x36, 0x10, 0x61]);

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use tenon_api::{Block, BlockNumber, ChainReader as _, ReceiptOutcome, TransactionType};
 use tenon_chain::Genesis;
 use tenon_consensus::DevEngine;
-use tenon_differential_tests::{Dice, Memory, Node, Traffic, compare, development_genesis, genesis_through_forks};
+use tenon_differential_tests::{
+    Memory, Node, SplitMix64, Traffic, compare, development_genesis, genesis_through_forks,
+};
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
@@ -20,11 +22,11 @@ fn node(genesis: &Genesis) -> Node {
 }
 
 /// A node that has sealed a random chain, and its answers about every block while that was the newest.
-fn grown(genesis: &Genesis, dice: &mut Dice, length: u64) -> (Node, Memory) {
+fn grown(genesis: &Genesis, random: &mut SplitMix64, length: u64) -> (Node, Memory) {
     let (node, mut memory, mut traffic) = (node(genesis), Memory::default(), Traffic::new());
     for _ in 0..length {
-        traffic.seal(&node, dice);
-        let calls = (0..4).map(|_| traffic.call(dice)).collect();
+        traffic.seal(&node, random);
+        let calls = (0..4).map(|_| traffic.call(random)).collect();
         memory.remember(&node, &traffic.addresses(), calls);
     }
     (node, memory)
@@ -45,15 +47,15 @@ fn types(node: &Node, blocks: &[Block]) -> BTreeMap<TransactionType, (u64, u64)>
 }
 
 fn both_ways(genesis: &Genesis, length: u64) {
-    let mut dice = Dice::thrown();
+    let mut random = SplitMix64::thrown();
     for _ in 0..number("TENON_CHAINS", 1) {
-        let (grown, memory) = grown(genesis, &mut dice, length);
+        let (grown, memory) = grown(genesis, &mut random, length);
         let blocks = grown.blocks();
         let types = types(&grown, &blocks);
         compare::is_whole(&grown);
 
         let past = memory.compare(&grown);
-        let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 60);
+        let (searches, logs) = compare::log_index_and_scan(&grown, &mut random, 60);
         let traced = compare::traces_and_receipts(&grown, 1..=length);
 
         let fresh = node(genesis);
@@ -64,12 +66,12 @@ fn both_ways(genesis: &Genesis, length: u64) {
 
         let mut unwindings = Vec::new();
         for _ in 0..4 {
-            let target = dice.below(length);
+            let target = random.below(length);
             fresh.importer.set_head(BlockNumber(target)).unwrap();
             compare::is_whole(&fresh);
             memory.compare(&fresh);
             // In one call or block by block.
-            if dice.chance(50) {
+            if random.chance(50) {
                 fresh.import(&blocks);
             } else {
                 let rest = blocks.iter().filter(|block| block.header.number > target);

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use tenon_api::BlockNumber;
-use tenon_differential_tests::{Dice, Memory, compare, native_traces, recorded::RecordedChain};
+use tenon_differential_tests::{Memory, SplitMix64, compare, native_traces, recorded::RecordedChain};
 
 /// Grows a node block by block, recording answers at some heights; then compares other paths.
 fn both_ways(genesis: &str, chain: &str, max: usize) {
-    let mut dice = Dice::thrown();
+    let mut random = SplitMix64::thrown();
     let mut recorded = RecordedChain::read(genesis, chain);
     recorded.blocks.truncate(max);
     let (blocks, length) = (&recorded.blocks, recorded.blocks.len() as u64);
@@ -18,16 +18,16 @@ fn both_ways(genesis: &str, chain: &str, max: usize) {
     let mut memory = Memory::default();
     for block in blocks {
         grown.importer.insert(block.clone()).unwrap_or_else(|error| panic!("{error}"));
-        if dice.chance(10) {
-            let calls = RecordedChain::calls(blocks, &mut dice, 4);
+        if random.chance(10) {
+            let calls = RecordedChain::calls(blocks, &mut random, 4);
             memory.remember(&grown, &addresses, calls);
         }
     }
     compare::is_whole(&grown);
     let past = memory.compare(&grown);
-    let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 40);
+    let (searches, logs) = compare::log_index_and_scan(&grown, &mut random, 40);
     let percent = std::env::var("TENON_TRACED").map_or(5, |text| text.parse().unwrap());
-    let traces = native_traces::compare(&grown, &mut dice, percent);
+    let traces = native_traces::compare(&grown, &mut random, percent);
 
     let fresh = recorded.node();
     fresh.import(blocks);
@@ -35,7 +35,7 @@ fn both_ways(genesis: &str, chain: &str, max: usize) {
     compare::is_whole(&fresh);
     assert_eq!(memory.compare(&fresh), past);
 
-    let target = dice.below(length);
+    let target = random.below(length);
     fresh.importer.set_head(BlockNumber(target)).unwrap();
     compare::is_whole(&fresh);
     memory.compare(&fresh);

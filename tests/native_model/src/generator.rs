@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Block, BlockNumber, ChainReader as _, RecoveredBlock, SealAttributes};
-use tenon_differential_tests::{Dice, Node};
+use tenon_differential_tests::{Node, SplitMix64};
 
 use crate::{Facts, Model, ModelEngine, Network, Plan, network::GAS_LIMIT, traffic::Traffic};
 
@@ -54,18 +54,18 @@ impl Generator {
 
     /// Makes the next block, sometimes after going back a few blocks; `None` if none can be made, because all
     /// candidates are penalised.
-    pub fn step(&mut self, dice: &mut Dice) -> Option<Made> {
-        if !self.is_in_fork() && dice.chance(4) {
-            self.fork(dice);
+    pub fn step(&mut self, random: &mut SplitMix64) -> Option<Made> {
+        if !self.is_in_fork() && random.chance(4) {
+            self.fork(random);
         }
-        if dice.chance(if self.network.switch_block == 0 { 10 } else { 2 }) {
-            self.change_who_is_silent(dice);
+        if random.chance(if self.network.switch_block == 0 { 10 } else { 2 }) {
+            self.change_who_is_silent(random);
         }
-        let plan = self.next_plan(dice)?;
+        let plan = self.next_plan(random)?;
         let parent = Arc::clone(&plan.parent);
         let recent: Vec<B256> =
             self.engine.model.lock().chain(&parent).iter().rev().take(40).map(|block| block.hash).collect();
-        let transactions = Traffic::of_block(&self.network, dice, &self.node, &parent, &recent, &self.silent);
+        let transactions = Traffic::of_block(&self.network, random, &self.node, &parent, &recent, &self.silent);
         self.engine.plan(plan);
         let overpaid = self.pays().then(|| {
             *self.engine.bonus.lock() = U256::ONE;
@@ -98,9 +98,9 @@ impl Generator {
 
     /// Goes back a few blocks, so that the next ones are another branch. Forks avoid checkpoints of v1: their lists can
     /// be verified only on top of a canonical parent (`docs/spec/consensus.md` 2.6 reads the newest state).
-    fn fork(&mut self, dice: &mut Dice) {
+    fn fork(&mut self, random: &mut SplitMix64) {
         let (tip, switch) = (self.tip(), self.network.switch_block);
-        let depth = 1 + dice.below(4);
+        let depth = 1 + random.below(4);
         let Some(target) = tip.number.checked_sub(depth).filter(|target| *target > 0) else { return };
         let place = target % self.network.epoch;
         if target <= switch + 4 && (place + 12 > self.network.epoch || place < 2) {
@@ -111,33 +111,33 @@ impl Generator {
         self.node.importer.set_head(BlockNumber(target)).unwrap();
     }
 
-    fn change_who_is_silent(&mut self, dice: &mut Dice) {
+    fn change_who_is_silent(&mut self, random: &mut SplitMix64) {
         let names: Vec<Address> = self.network.candidates.keys().copied().collect();
-        self.silent = names.iter().filter(|_| dice.chance(22)).copied().collect();
+        self.silent = names.iter().filter(|_| random.chance(22)).copied().collect();
     }
 
-    fn next_plan(&mut self, dice: &mut Dice) -> Option<Plan> {
+    fn next_plan(&mut self, random: &mut SplitMix64) -> Option<Plan> {
         let parent = self.tip();
-        let plan = |generator: &mut Self, dice: &mut Dice| {
+        let plan = |generator: &mut Self, random: &mut SplitMix64| {
             if parent.number < generator.network.switch_block {
-                generator.v1_plan(&parent, dice)
+                generator.v1_plan(&parent, random)
             } else {
-                generator.v2_plan(&parent, dice)
+                generator.v2_plan(&parent, random)
             }
         };
-        plan(self, dice).or_else(|| {
+        plan(self, random).or_else(|| {
             self.silent.clear();
-            plan(self, dice)
+            plan(self, random)
         })
     }
 
     /// The next active masternode; skipped ones reduce the difficulty (`docs/spec/consensus.md` 2.4).
-    fn v1_plan(&self, parent: &Arc<Facts>, dice: &mut Dice) -> Option<Plan> {
+    fn v1_plan(&self, parent: &Arc<Facts>, random: &mut SplitMix64) -> Option<Plan> {
         let list = &parent.epoch.masternodes;
         let epoch = self.engine.model.lock().epoch(parent, 0);
         let next = list.iter().position(|who| *who == parent.author).map_or(0, |place| place + 1);
         // A second branch begins with another creator, or its block would be the same.
-        let passed = usize::try_from(if self.is_in_fork() { dice.below(2) } else { 0 }).unwrap();
+        let passed = usize::try_from(if self.is_in_fork() { random.below(2) } else { 0 }).unwrap();
         (passed..list.len()).chain(0..passed).find_map(|passed| {
             let author = list[(next + passed) % list.len()];
             let may = !self.silent.contains(&author)
@@ -148,7 +148,7 @@ impl Generator {
                 author,
                 round: 0,
                 difficulty: (list.len() - passed) as u64,
-                timestamp: parent.timestamp + 1 + dice.below(3),
+                timestamp: parent.timestamp + 1 + random.below(3),
                 epoch: Arc::clone(&epoch),
                 voters: Vec::new(),
             })
@@ -156,14 +156,14 @@ impl Generator {
     }
 
     /// A later round with an active leader. Sometimes many rounds fail, so that an epoch ends early or is left out.
-    fn v2_plan(&mut self, parent: &Arc<Facts>, dice: &mut Dice) -> Option<Plan> {
+    fn v2_plan(&mut self, parent: &Arc<Facts>, random: &mut SplitMix64) -> Option<Plan> {
         let length = self.network.epoch;
         let mut first = parent.round + 1;
-        if dice.chance(15) {
-            first += dice.below(3);
+        if random.chance(15) {
+            first += random.below(3);
         }
-        if dice.chance(if length == 900 { 4 } else { 1 }) {
-            first += dice.below(length * 3 / 2);
+        if random.chance(if length == 900 { 4 } else { 1 }) {
+            first += random.below(length * 3 / 2);
         }
         for round in first..first + 40 {
             let epoch = self.engine.model.lock().epoch(parent, round);
@@ -178,8 +178,8 @@ impl Generator {
                 author: *leader,
                 round,
                 difficulty: 1,
-                timestamp: parent.timestamp + self.network.rules(round).mine_period + dice.below(3),
-                voters: self.voters(parent, dice),
+                timestamp: parent.timestamp + self.network.rules(round).mine_period + random.below(3),
+                voters: self.voters(parent, random),
                 epoch,
             });
         }
@@ -188,19 +188,19 @@ impl Generator {
 
     /// A quorum of the parent's epoch, often more, in any order; the switch block needs none (`docs/spec/consensus.md`
     /// 3.5).
-    fn voters(&self, parent: &Facts, dice: &mut Dice) -> Vec<Address> {
+    fn voters(&self, parent: &Facts, random: &mut SplitMix64) -> Vec<Address> {
         if parent.round == 0 {
             return Vec::new();
         }
         let mut voters = parent.epoch.masternodes.clone();
         let count = voters.len();
         for place in 0..count {
-            voters.swap(place, place + usize::try_from(dice.below((count - place) as u64)).unwrap());
+            voters.swap(place, place + usize::try_from(random.below((count - place) as u64)).unwrap());
         }
         let needed = self.engine.model.lock().quorum(count, parent.round);
-        voters.truncate(needed + usize::try_from(dice.below((count - needed) as u64 + 1)).unwrap());
+        voters.truncate(needed + usize::try_from(random.below((count - needed) as u64 + 1)).unwrap());
         // Duplicate votes count once.
-        if dice.chance(10) {
+        if random.chance(10) {
             voters.push(voters[0]);
         }
         voters

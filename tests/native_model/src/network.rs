@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use serde_json::{Map, Value, json};
 use tenon_chain::Genesis;
-use tenon_differential_tests::Dice;
+use tenon_differential_tests::SplitMix64;
 use tenon_native_consensus::v2::MasternodeKey;
 
 /// Every native rule applies from block 0 on chains with this id (`docs/spec/consensus.md` 12.2).
@@ -74,38 +74,38 @@ fn keys(seed: u64, role: u8, count: u64) -> BTreeMap<Address, MasternodeKey> {
 
 impl Network {
     /// A network of engine v2 from block 1 on, with short epochs.
-    pub fn of_v2(dice: &mut Dice) -> Self {
-        let epoch = 20 + 10 * dice.below(3);
-        let gap = epoch / 2 - dice.below(3);
-        Self::random(dice, epoch, gap, 0)
+    pub fn of_v2(random: &mut SplitMix64) -> Self {
+        let epoch = 20 + 10 * random.below(3);
+        let gap = epoch / 2 - random.below(3);
+        Self::random(random, epoch, gap, 0)
     }
 
     /// A network that begins with engine v1, with epochs of 900 blocks, and switches to v2 after this many epochs.
-    pub fn of_both(dice: &mut Dice, v1_epochs: u64) -> Self {
-        Self::random(dice, 900, 450, 900 * v1_epochs)
+    pub fn of_both(random: &mut SplitMix64, v1_epochs: u64) -> Self {
+        Self::random(random, 900, 450, 900 * v1_epochs)
     }
 
-    fn random(dice: &mut Dice, epoch: u64, gap: u64, switch_block: u64) -> Self {
-        let seed = dice.number();
-        let count = 4 + dice.below(9);
+    fn random(random: &mut SplitMix64, epoch: u64, gap: u64, switch_block: u64) -> Self {
+        let seed = random.number();
+        let count = 4 + random.below(9);
         let candidates = keys(seed, 0, count);
-        let owners = keys(seed, 1, 1 + dice.below(4));
+        let owners = keys(seed, 1, 1 + random.below(4));
         let names: Vec<Address> = candidates.keys().copied().collect();
         let owner_names: Vec<Address> = owners.keys().copied().collect();
         // Initial candidates; equal stakes are likely, to test their order.
-        let stake = |dice: &mut Dice| MIN_CANDIDATE_COINS + 100 * dice.below(4);
-        let first = names[..3 + usize::try_from(dice.below(count - 3)).unwrap()]
+        let stake = |random: &mut SplitMix64| MIN_CANDIDATE_COINS + 100 * random.below(4);
+        let first = names[..3 + usize::try_from(random.below(count - 3)).unwrap()]
             .iter()
-            .map(|name| (*name, *dice.one_of(&owner_names), stake(dice)))
+            .map(|name| (*name, *random.one_of(&owner_names), stake(random)))
             .collect();
-        let limit = 3 + usize::try_from(dice.below(count)).unwrap();
+        let limit = 3 + usize::try_from(random.below(count)).unwrap();
         let rounds = vec![
             RoundRules { from: 0, max_masternodes: 108, mine_period: 1, threshold: 0.667 },
             RoundRules { from: epoch * 3, max_masternodes: limit, mine_period: 2, threshold: 0.6 },
             RoundRules { from: epoch * 6 + 7, max_masternodes: 108, mine_period: 3, threshold: 0.667 },
         ];
         // Sometimes the foundation owns masternodes itself, which costs it nine tenths (`docs/spec/chain.md` 4.3).
-        let foundation = if dice.chance(20) { owner_names[0] } else { Address::repeat_byte(0xf0) };
+        let foundation = if random.chance(20) { owner_names[0] } else { Address::repeat_byte(0xf0) };
         let mut network = Self {
             genesis: Genesis::of_network("devnet").unwrap().unwrap(),
             genesis_text: Vec::new(),
@@ -114,7 +114,7 @@ impl Network {
             epoch,
             gap,
             switch_block,
-            reward: 100 + dice.below(5_000),
+            reward: 100 + random.below(5_000),
             foundation,
             rounds,
             first,

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{ChainReader as _, RecoveredTransaction, Transaction, TransactionPayload, TransactionSignature};
-use tenon_differential_tests::{Dice, Node};
+use tenon_differential_tests::{Node, SplitMix64};
 use tenon_native_consensus::v2::MasternodeKey;
 
 use crate::{
@@ -23,7 +23,7 @@ const PRICE: u64 = 2 * BASE_FEE;
 /// The transactions of one block.
 pub(crate) struct Traffic<'a> {
     network: &'a Network,
-    dice: &'a mut Dice,
+    random: &'a mut SplitMix64,
     node: &'a Node,
     nonces: HashMap<Address, u64>,
     transactions: Vec<RecoveredTransaction>,
@@ -37,15 +37,15 @@ impl<'a> Traffic<'a> {
     /// The transactions of the block on this parent; `silent` make no blocks.
     pub(crate) fn of_block(
         network: &'a Network,
-        dice: &'a mut Dice,
+        random: &'a mut SplitMix64,
         node: &'a Node,
         parent: &Facts,
         recent: &[B256],
         silent: &[Address],
     ) -> Vec<RecoveredTransaction> {
-        let mut traffic = Self { network, dice, node, nonces: HashMap::new(), transactions: Vec::new() };
+        let mut traffic = Self { network, random, node, nonces: HashMap::new(), transactions: Vec::new() };
         traffic.signatures(parent, recent, silent);
-        if traffic.dice.chance(12) {
+        if traffic.random.chance(12) {
             traffic.governance(parent);
         }
         traffic.secrets(parent);
@@ -89,12 +89,12 @@ impl<'a> Traffic<'a> {
                 (true, true) => 15,
                 (false, _) => 1,
             };
-            if !self.dice.chance(percent) {
+            if !self.random.chance(percent) {
                 continue;
             }
-            let signed = if is_due && self.dice.chance(95) { parent.hash } else { *self.dice.one_of(recent) };
+            let signed = if is_due && self.random.chance(95) { parent.hash } else { *self.random.one_of(recent) };
             // The number in the data is ignored.
-            let number = B256::from(U256::from(self.dice.below(parent.number + 2)));
+            let number = B256::from(U256::from(self.random.below(parent.number + 2)));
             self.send(key, SIGNING, U256::ZERO, words(SIGN, &[number, signed]), 0);
         }
     }
@@ -104,29 +104,29 @@ impl<'a> Traffic<'a> {
         let network = self.network;
         let owners: Vec<Address> = network.owners.keys().copied().collect();
         let names: Vec<Address> = network.candidates.keys().copied().collect();
-        let (owner, candidate) = (*self.dice.one_of(&owners), *self.dice.one_of(&names));
+        let (owner, candidate) = (*self.random.one_of(&owners), *self.random.one_of(&names));
         let key = &network.owners[&owner];
         let word = candidate.into_word();
-        match self.dice.below(10) {
+        match self.random.below(10) {
             0..=3 => {
                 let text = [B256::with_last_byte(32), B256::with_last_byte(3), B256::right_padding_from(b"kyc")];
-                if self.dice.chance(50) {
+                if self.random.chance(50) {
                     self.send(key, VOTING, U256::ZERO, words(UPLOAD_KYC, &text), PRICE);
                 }
-                let stake = MIN_CANDIDATE_COINS - 10 + 100 * self.dice.below(4) + 10 * self.dice.below(2);
+                let stake = MIN_CANDIDATE_COINS - 10 + 100 * self.random.below(4) + 10 * self.random.below(2);
                 self.send(key, VOTING, coins(stake), words(PROPOSE, &[word]), PRICE);
             }
             4..=6 => {
-                let stake = MIN_VOTER_COINS * self.dice.below(30);
+                let stake = MIN_VOTER_COINS * self.random.below(30);
                 self.send(key, VOTING, coins(stake), words(VOTE, &[word]), PRICE);
             }
             7 => {
-                let stake = B256::from(coins(MIN_VOTER_COINS * self.dice.below(20)));
+                let stake = B256::from(coins(MIN_VOTER_COINS * self.random.below(20)));
                 self.send(key, VOTING, U256::ZERO, words(UNVOTE, &[word, stake]), PRICE);
             }
             _ if parent.table.count() > MIN_CANDIDATES => {
                 let owner = parent.table.owner(candidate);
-                let key = network.owners.get(&owner).filter(|_| self.dice.chance(80)).unwrap_or(key);
+                let key = network.owners.get(&owner).filter(|_| self.random.chance(80)).unwrap_or(key);
                 self.send(key, VOTING, U256::ZERO, words(RESIGN, &[word]), PRICE);
             }
             _ => {}
@@ -140,15 +140,15 @@ impl<'a> Traffic<'a> {
             return;
         }
         for who in &parent.epoch.masternodes {
-            if !self.dice.chance(4) {
+            if !self.random.chance(4) {
                 continue;
             }
             let key = &network.candidates[who];
             let opening = keccak256(who);
-            if place < 852 && self.dice.chance(90) {
-                let vector = self.dice.number().to_be_bytes();
+            if place < 852 && self.random.chance(90) {
+                let vector = self.random.number().to_be_bytes();
                 let vector = [vector, vector].concat().try_into().unwrap();
-                let secret = secret(self.dice.below(900), &opening, &vector);
+                let secret = secret(self.random.below(900), &opening, &vector);
                 let arguments = [B256::with_last_byte(32), B256::with_last_byte(1), secret];
                 self.send(key, RANDOMIZE, U256::ZERO, words(SET_SECRET, &arguments), PRICE);
             } else {

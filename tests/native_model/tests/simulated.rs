@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc};
 use alloy_primitives::U256;
 use tenon_api::{Block, BlockNumber, ChainReader as _};
 use tenon_chain::BlockStream;
-use tenon_differential_tests::{Dice, compare, native_traces};
+use tenon_differential_tests::{SplitMix64, compare, native_traces};
 use tenon_native_model::{Agreement, Follower, Generator, Network};
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -34,12 +34,12 @@ fn keep(name: &str, network: &Network, blocks: &[Block]) {
 
 /// Grows a chain and lets a node follow it; then imports the same chain in one call, and after an unwind. Returns its
 /// height too.
-fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u64) -> (Agreement, u64) {
+fn node_and_model_agree(name: &str, network: Network, random: &mut SplitMix64, length: u64) -> (Agreement, u64) {
     let network = Arc::new(network);
     let (mut generator, follower) = (Generator::new(Arc::clone(&network)), Follower::new(&network));
     let mut agreement = Agreement::default();
     while generator.tip().number < length || generator.is_in_fork() {
-        let Some(made) = generator.step(dice) else { break };
+        let Some(made) = generator.step(random) else { break };
         if let Some(overpaid) = &made.overpaid {
             follower.refuses(overpaid, &mut agreement);
         }
@@ -50,7 +50,7 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
     let best = generator.engine.model.lock().best();
     assert_eq!(follower.node.store.head().total_difficulty, U256::from(best), "the branch that won");
     compare::is_whole(&follower.node);
-    let traces = native_traces::compare(&follower.node, dice, 50);
+    let traces = native_traces::compare(&follower.node, random, 50);
     assert!(traces.intercepted > 0, "{traces:?} show nothing");
 
     let whole = Follower::new(&network);
@@ -61,7 +61,7 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
     assert_eq!(whole.node.store.head().finalized, follower.node.store.head().finalized);
     assert!(whole.records() == follower.records(), "candidates that are kept");
 
-    let target = dice.below(height);
+    let target = random.below(height);
     whole.node.importer.set_head(BlockNumber(target)).unwrap();
     whole.node.import(&from_file);
     compare::same_chain(&whole.node, &follower.node);
@@ -81,11 +81,11 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
 
 #[test]
 fn node_and_model_agree_on_random_chains_of_engine_v2() {
-    let (mut dice, length) = (Dice::thrown(), number("TENON_BLOCKS", 240));
+    let (mut random, length) = (SplitMix64::thrown(), number("TENON_BLOCKS", 240));
     let (mut penalties, mut paid, mut reorganisations, mut refused) = (0, 0, 0, 0);
     for chain in 0..number("TENON_CHAINS", 3) {
-        let network = Network::of_v2(&mut dice);
-        let (agreement, _) = node_and_model_agree(&format!("v2-{chain}"), network, &mut dice, length);
+        let network = Network::of_v2(&mut random);
+        let (agreement, _) = node_and_model_agree(&format!("v2-{chain}"), network, &mut random, length);
         penalties += agreement.penalties;
         paid += agreement.paid;
         reorganisations += agreement.reorganisations;
@@ -96,15 +96,15 @@ fn node_and_model_agree_on_random_chains_of_engine_v2() {
 
 #[test]
 fn node_and_model_agree_on_random_chains_through_both_engines() {
-    let (mut dice, v1_epochs) = (Dice::thrown(), number("TENON_EPOCHS", 2));
+    let (mut random, v1_epochs) = (SplitMix64::thrown(), number("TENON_EPOCHS", 2));
     let mut stopped = 0;
     for chain in 0..number("TENON_CHAINS", 1) {
         // A random chain can stop before its length: all candidates are penalised at a checkpoint (one chain in some
         // hundreds). It was compared like the others, but does not cover the later epochs, so another is made.
         let agreement = loop {
-            let network = Network::of_both(&mut dice, v1_epochs);
+            let network = Network::of_both(&mut random, v1_epochs);
             let length = network.switch_block + 500;
-            let (agreement, height) = node_and_model_agree(&format!("both-{chain}"), network, &mut dice, length);
+            let (agreement, height) = node_and_model_agree(&format!("both-{chain}"), network, &mut random, length);
             if height >= length {
                 break agreement;
             }

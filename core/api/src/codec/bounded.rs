@@ -25,18 +25,19 @@ pub(super) struct Bounded<T>(pub(super) T);
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let items = Cell::new(MAX_ITEMS);
-        T::deserialize(Within { inner: deserializer, left: Left { items: &items, depth: MAX_DEPTH } }).map(Self)
+        T::deserialize(Limited { inner: deserializer, left: RemainingLimits { items: &items, depth: MAX_DEPTH } })
+            .map(Self)
     }
 }
 
 /// What is left of the limits.
 #[derive(Clone, Copy)]
-struct Left<'c> {
+struct RemainingLimits<'c> {
     items: &'c Cell<usize>,
     depth: usize,
 }
 
-impl Left<'_> {
+impl RemainingLimits<'_> {
     fn take_item<E: Error>(self) -> Result<(), E> {
         let left = self.items.get().checked_sub(1);
         self.items.set(left.ok_or_else(|| E::custom(TOO_MANY))?);
@@ -52,22 +53,22 @@ impl Left<'_> {
 }
 
 /// Wraps any part of serde's interface to enforce the limits.
-struct Within<'c, I> {
+struct Limited<'c, I> {
     inner: I,
-    left: Left<'c>,
+    left: RemainingLimits<'c>,
 }
 
 /// A visitor of the wrapped type. `counts_items` is set for lists and maps, not for the members of a struct.
 struct WithinVisitor<'c, V> {
     inner: V,
-    left: Left<'c>,
+    left: RemainingLimits<'c>,
     counts_items: bool,
 }
 
 /// The items of a list or map, or the members of a struct.
 struct WithinItems<'c, A> {
     inner: A,
-    left: Left<'c>,
+    left: RemainingLimits<'c>,
     counts_items: bool,
 }
 
@@ -80,7 +81,7 @@ macro_rules! deserialize {
     )*};
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Within<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Limited<'_, D> {
     type Error = D::Error;
 
     deserialize! {
@@ -169,11 +170,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for WithinVisitor<'_, V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-        self.inner.visit_some(Within { inner, left: self.left.deeper()? })
+        self.inner.visit_some(Limited { inner, left: self.left.deeper()? })
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-        self.inner.visit_newtype_struct(Within { inner, left: self.left.deeper()? })
+        self.inner.visit_newtype_struct(Limited { inner, left: self.left.deeper()? })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<Self::Value, A::Error> {
@@ -185,15 +186,15 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for WithinVisitor<'_, V> {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, inner: A) -> Result<Self::Value, A::Error> {
-        self.inner.visit_enum(Within { inner, left: self.left.deeper()? })
+        self.inner.visit_enum(Limited { inner, left: self.left.deeper()? })
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Limited<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-        self.inner.deserialize(Within { inner, left: self.left })
+        self.inner.deserialize(Limited { inner, left: self.left })
     }
 }
 
@@ -201,7 +202,7 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for WithinItems<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<Option<S::Value>, A::Error> {
-        let item = self.inner.next_element_seed(Within { inner, left: self.left })?;
+        let item = self.inner.next_element_seed(Limited { inner, left: self.left })?;
         if self.counts_items && item.is_some() {
             self.left.take_item()?;
         }
@@ -217,7 +218,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithinItems<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<Option<S::Value>, A::Error> {
-        let key = self.inner.next_key_seed(Within { inner, left: self.left })?;
+        let key = self.inner.next_key_seed(Limited { inner, left: self.left })?;
         if self.counts_items && key.is_some() {
             self.left.take_item()?;
         }
@@ -225,7 +226,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithinItems<'_, A> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<S::Value, A::Error> {
-        self.inner.next_value_seed(Within { inner, left: self.left })
+        self.inner.next_value_seed(Limited { inner, left: self.left })
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -233,17 +234,17 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithinItems<'_, A> {
     }
 }
 
-impl<'de, 'c, A: EnumAccess<'de>> EnumAccess<'de> for Within<'c, A> {
+impl<'de, 'c, A: EnumAccess<'de>> EnumAccess<'de> for Limited<'c, A> {
     type Error = A::Error;
-    type Variant = Within<'c, A::Variant>;
+    type Variant = Limited<'c, A::Variant>;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, inner: S) -> Result<(S::Value, Self::Variant), A::Error> {
-        let (value, variant) = self.inner.variant_seed(Within { inner, left: self.left })?;
-        Ok((value, Within { inner: variant, left: self.left }))
+        let (value, variant) = self.inner.variant_seed(Limited { inner, left: self.left })?;
+        Ok((value, Limited { inner: variant, left: self.left }))
     }
 }
 
-impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Within<'_, A> {
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Limited<'_, A> {
     type Error = A::Error;
 
     fn unit_variant(self) -> Result<(), A::Error> {
@@ -251,7 +252,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Within<'_, A> {
     }
 
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, inner: S) -> Result<S::Value, A::Error> {
-        self.inner.newtype_variant_seed(Within { inner, left: self.left })
+        self.inner.newtype_variant_seed(Limited { inner, left: self.left })
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, A::Error> {

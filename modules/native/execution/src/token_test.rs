@@ -132,9 +132,9 @@ impl Candidate {
     /// Makes the next call see the caller's funds and the number; returns the caller's nonce.
     fn show(&self, evm: &mut AnyEvm<'_>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
         let journaled = &mut evm.context().journaled_state;
-        let mut asker = journaled.database.basic(CALLER)?.unwrap_or_default();
-        asker.balance = FUNDS;
-        let nonce = asker.nonce;
+        let mut caller = journaled.database.basic(CALLER)?.unwrap_or_default();
+        caller.balance = FUNDS;
+        let nonce = caller.nonce;
         let token = journaled.database.basic(self.token)?.unwrap_or_default();
         let original = match shown {
             Some((slot, _)) => journaled.database.storage(self.token, slot)?,
@@ -154,7 +154,7 @@ impl Candidate {
             slot_value.mark_cold();
             account.storage.insert(slot, slot_value);
         }
-        journal.state.entry(CALLER).or_insert_with(|| cold(asker)).info.balance = FUNDS;
+        journal.state.entry(CALLER).or_insert_with(|| cold(caller)).info.balance = FUNDS;
         Ok(nonce)
     }
 }

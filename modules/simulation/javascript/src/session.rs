@@ -19,7 +19,7 @@ pub(crate) enum SessionError {
 
 /// Stack and memory of an open frame.
 #[derive(Default)]
-struct Mirror {
+struct FrameContents {
     call: CallFacts,
     stack: Vec<U256>,
     memory: Vec<u8>,
@@ -29,7 +29,7 @@ struct Mirror {
 #[derive(Default)]
 pub(crate) struct Session {
     /// Open frames, newest last.
-    mirrors: Vec<Mirror>,
+    mirrors: Vec<FrameContents>,
     pub(crate) step: StepFacts,
     /// Error of the current step.
     pub(crate) error: Option<String>,
@@ -41,7 +41,7 @@ impl Session {
     /// Sets the frame of the following steps at its depth.
     pub(crate) fn call(&mut self, call: CallFacts) {
         self.mirrors.truncate((call.depth as usize).saturating_sub(1));
-        self.mirrors.push(Mirror { call, ..Mirror::default() });
+        self.mirrors.push(FrameContents { call, ..FrameContents::default() });
     }
 
     /// Makes a step the current one.

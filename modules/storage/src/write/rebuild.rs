@@ -138,7 +138,7 @@ fn complete_trie(shared: &Shared, flat: Flat, root: B256, number: u64) -> Result
 }
 
 /// A trie that grows in ascending order of its keys.
-struct Growing<'a> {
+struct TrieBuilder<'a> {
     shared: &'a Shared,
     owner: Option<B256>,
     root: B256,
@@ -147,7 +147,7 @@ struct Growing<'a> {
     by_hash: HashMap<B256, Bytes>,
 }
 
-impl TrieReader for Growing<'_> {
+impl TrieReader for TrieBuilder<'_> {
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
         match self.by_hash.get(&hash) {
             Some(node) => Ok(Some(node.clone())),
@@ -156,7 +156,7 @@ impl TrieReader for Growing<'_> {
     }
 }
 
-impl Growing<'_> {
+impl TrieBuilder<'_> {
     fn add(&mut self, leaves: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<(), StoreError> {
         let update = update_owned_trie(self, self.owner, self.root, leaves).map_err(|error| match error {
             TrieError::Store(error) => error,
@@ -183,7 +183,7 @@ impl Growing<'_> {
 /// Builds a trie from the flat records and stores its nodes that are not stored.
 fn rebuild(shared: &Shared, flat: Flat, root: B256, number: u64) -> Result<(), StoreError> {
     let owner = flat.owner();
-    let mut trie = Growing { shared, owner, root: EMPTY_ROOT_HASH, newest: Vec::new(), by_hash: HashMap::new() };
+    let mut trie = TrieBuilder { shared, owner, root: EMPTY_ROOT_HASH, newest: Vec::new(), by_hash: HashMap::new() };
     let mut after = None;
     loop {
         let keys = next_keys(shared, flat, after, MAX_KEYS)?;

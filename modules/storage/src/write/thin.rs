@@ -152,7 +152,7 @@ pub(crate) struct Thinning<'a> {
 }
 
 /// What thinning does with a node of [`Column::Trie`].
-enum Fate {
+enum NodeDecision {
     /// The node is removed.
     Removed,
     /// The node moves to the nodes of checkpoints.
@@ -187,9 +187,9 @@ impl<'a> Thinning<'a> {
         let mut undecided = Vec::new();
         for key in superseded {
             match self.fate(key, created.creation(key, self.checkpoint)) {
-                Fate::Removed => {}
-                Fate::Moved(rlp) => batch.put(Column::TrieCheckpoints, key, rlp)?,
-                Fate::Undecided => {
+                NodeDecision::Removed => {}
+                NodeDecision::Moved(rlp) => batch.put(Column::TrieCheckpoints, key, rlp)?,
+                NodeDecision::Undecided => {
                     undecided.push(key);
                     continue;
                 }
@@ -212,13 +212,15 @@ impl<'a> Thinning<'a> {
     }
 
     /// What happens to a node, as far as this can be decided without reading its record.
-    fn fate(&self, key: &[u8], creation: Creation) -> Fate {
+    fn fate(&self, key: &[u8], creation: Creation) -> NodeDecision {
         match creation {
-            Creation::At(height) if height > self.last || self.removed.contains(&height) => Fate::Undecided,
-            Creation::At(height) if height > self.checkpoint => Fate::Removed,
-            Creation::UpToCheckpoint if !self.is_checkpoint_kept => Fate::Removed,
-            Creation::UpToCheckpoint => self.shared.cached_trie_node(key).map_or(Fate::Undecided, Fate::Moved),
-            Creation::At(_) | Creation::Unknown => Fate::Undecided,
+            Creation::At(height) if height > self.last || self.removed.contains(&height) => NodeDecision::Undecided,
+            Creation::At(height) if height > self.checkpoint => NodeDecision::Removed,
+            Creation::UpToCheckpoint if !self.is_checkpoint_kept => NodeDecision::Removed,
+            Creation::UpToCheckpoint => {
+                self.shared.cached_trie_node(key).map_or(NodeDecision::Undecided, NodeDecision::Moved)
+            }
+            Creation::At(_) | Creation::Unknown => NodeDecision::Undecided,
         }
     }
 

@@ -18,7 +18,7 @@ use std::{
 
 use tenon_api::RecoveredTransaction;
 
-use records::Beginning;
+use records::PartialFile;
 pub(crate) use records::{read_records, record};
 
 /// Growth after which the file is rotated, in bytes.
@@ -97,17 +97,17 @@ impl Journal {
         let file = place::open(path)?;
         let length = file.metadata().map_err(&failed)?.len();
         let found = read_records(&file, take).map_err(&failed)?;
-        let beginning = match found.whole {
-            0 if length > 0 => records::beginning(&file).map_err(&failed)?,
-            _ => Beginning::Torn,
+        let partial_file = match found.whole {
+            0 if length > 0 => records::partial_file(&file).map_err(&failed)?,
+            _ => PartialFile::Torn,
         };
-        if beginning == Beginning::Foreign {
+        if partial_file == PartialFile::Foreign {
             return Err(JournalError::NoJournal { path: path.clone() });
         }
         if found.damaged > 0 {
             tracing::warn!(bytes = found.damaged, journal = %path.display(), "damaged records of the journal were skipped");
         }
-        if beginning == Beginning::Damaged || !found.is_torn_only(length) {
+        if partial_file == PartialFile::Damaged || !found.is_torn_only(length) {
             let copy = place::copy_aside(path).map_err(&failed)?;
             tracing::warn!(copy = %copy.display(), "the damaged journal was copied");
         }

@@ -57,7 +57,7 @@ impl Found {
 
 /// The apparent content of a file without a whole record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum PartialFile {
     /// A truncated record, or only zeros, as some file systems leave them after a power failure.
     Torn,
     /// A record of full length whose checksum is wrong.
@@ -66,29 +66,29 @@ pub(super) enum Beginning {
     Foreign,
 }
 
-pub(super) fn beginning(file: &File) -> io::Result<Beginning> {
+pub(super) fn partial_file(file: &File) -> io::Result<PartialFile> {
     let mut reader = file;
     reader.seek(SeekFrom::Start(0))?;
     let mut begin = Vec::new();
     reader.take(MAX_RECORD as u64 + 1).read_to_end(&mut begin)?;
     let first = first_record(&begin);
-    if first != Beginning::Foreign {
+    if first != PartialFile::Foreign {
         return Ok(first);
     }
     let mut rest = begin;
     while !rest.is_empty() {
         if rest.iter().any(|byte| *byte != 0) {
-            return Ok(Beginning::Foreign);
+            return Ok(PartialFile::Foreign);
         }
         rest.clear();
         reader.take(READ_AT_ONCE as u64).read_to_end(&mut rest)?;
     }
-    Ok(Beginning::Torn)
+    Ok(PartialFile::Torn)
 }
 
 /// Classifies the first bytes of a file.
-fn first_record(bytes: &[u8]) -> Beginning {
-    let torn_if = |is_torn| if is_torn { Beginning::Torn } else { Beginning::Foreign };
+fn first_record(bytes: &[u8]) -> PartialFile {
+    let torn_if = |is_torn| if is_torn { PartialFile::Torn } else { PartialFile::Foreign };
     let Some((word, rest)) = bytes.split_first_chunk::<WORD>() else {
         // The checksum bit is in the first byte, and no length needs more than the other three.
         return torn_if(bytes.first() == Some(&0x80));
@@ -96,10 +96,10 @@ fn first_record(bytes: &[u8]) -> Beginning {
     let word = u32::from_be_bytes(*word);
     let length = (word & !CHECKED) as usize;
     if length as u64 > MAX_TRANSACTION_BYTES {
-        return Beginning::Foreign;
+        return PartialFile::Foreign;
     }
     if word & CHECKED != 0 {
-        return if rest.len() < CHECKSUM + length { Beginning::Torn } else { Beginning::Damaged };
+        return if rest.len() < CHECKSUM + length { PartialFile::Torn } else { PartialFile::Damaged };
     }
     let begins_as_transaction = rest.first().is_none_or(|first| matches!(first, 0x01..=0x04 | 0xc0..=0xff));
     torn_if(length > 0 && rest.len() < length && begins_as_transaction)

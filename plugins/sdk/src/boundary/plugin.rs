@@ -24,7 +24,7 @@ use tenon_api::{
 use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, be_plugin, borrow, crashed, reply, slice};
 use crate::{
     Context, Exported, Host, LogLevel, Plugin, Table,
-    context::{Asker, HostPort, Served},
+    context::{Caller, HostPort, Served},
 };
 
 /// Identifies a caller to the host; a plugin only passes it back.
@@ -181,7 +181,7 @@ unsafe extern "C" fn run<P: Exported>(instance: *mut c_void) -> TenonFuture {
     // SAFETY: `instance` came from `start` and lives until `stop`.
     let instance = unsafe { &*instance.cast::<Instance<P>>() };
     let begin = || match &instance.table.background {
-        Some(function) => function(Context::new(instance.served.clone(), Asker::NONE, "*", None)),
+        Some(function) => function(Context::new(instance.served.clone(), Caller::NONE, "*", None)),
         None => ExportedFuture::ready(Ok(Vec::new())),
     };
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedFuture::ready(Err(crashed()))).into_raw()
@@ -197,7 +197,7 @@ unsafe fn open_context<P>(instance: &Instance<P>, context: *const TenonCallConte
     // SAFETY: `context` was lent for this call.
     let (token, nanos) = unsafe { (CallToken((*context).call), (*context).deadline_nanos) };
     let time_left = (nanos != 0).then(|| Duration::from_nanos(nanos));
-    Context::new(instance.served.clone(), Asker { token, client }, namespaces, time_left)
+    Context::new(instance.served.clone(), Caller { token, client }, namespaces, time_left)
 }
 
 unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonReply {

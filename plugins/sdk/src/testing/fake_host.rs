@@ -18,7 +18,7 @@ use tenon_api::{Event, Failure, FailureCode, Request, codec};
 use crate::{
     Context, Host, LogLevel, Table,
     boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream},
-    context::{Asker, HostPort, Served},
+    context::{Caller, HostPort, Served},
 };
 
 /// A frame, or the number of missed events as a failure.
@@ -192,8 +192,8 @@ impl FakeHost {
     /// A call's context for an instance that is used several times.
     pub fn context_of<S>(&self, plugin: Arc<S>) -> Context<S> {
         let served = Arc::new(Served { plugin, host: self.host() });
-        let asker = Asker { client: self.client, ..Asker::NONE };
-        Context::new(served, asker, self.namespaces.as_deref().unwrap_or("*"), None)
+        let caller = Caller { client: self.client, ..Caller::NONE };
+        Context::new(served, caller, self.namespaces.as_deref().unwrap_or("*"), None)
     }
 
     /// Calls a method through the table: raw JSON parameters in, JSON text out.

@@ -15,7 +15,7 @@ use super::{Chain, fake_host::text};
 use crate::{
     Context, Exported,
     boundary::{ForeignFuture, ForeignStream},
-    context::{Asker, Served},
+    context::{Caller, Served},
 };
 
 /// Maximum number of times that background work may wake itself before the test fails.
@@ -159,7 +159,7 @@ impl<P: Exported> Started<P> {
     fn begin_background(&self) {
         let Some(begin) = &P::table().background else { return };
         let served = Arc::new(Served { plugin: Arc::clone(&self.plugin), host: self.chain.host() });
-        let context = Context::new(served, Asker::NONE, "*", None);
+        let context = Context::new(served, Caller::NONE, "*", None);
         let work = ForeignFuture::from(begin(context));
         *self.background.borrow_mut() = Some(Background { work, woken: Arc::new(Flag(AtomicBool::new(true))) });
     }

@@ -27,12 +27,12 @@ impl EngineRecords for MemoryRecords {
 }
 
 /// A recorded chain as seen by a node that is at a given height and keeps only the states of the head and its parent.
-struct Standing<'a> {
+struct ChainAtHeight<'a> {
     chain: &'a ModelledChain,
     head: u64,
 }
 
-impl ChainReader for Standing<'_> {
+impl ChainReader for ChainAtHeight<'_> {
     fn head(&self) -> Arc<Head> {
         let header = Arc::new(self.chain.chain.at(self.head).clone());
         Arc::new(Head { header, ..(*self.chain.head()).clone() })
@@ -122,12 +122,12 @@ fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, Strin
             }
             engine = started(&chain, &records);
         }
-        let before = Standing { chain: &chain, head: number - 1 };
+        let before = ChainAtHeight { chain: &chain, head: number - 1 };
         let verdict = engine.verify_header(chain.chain.at(number), chain.chain.at(number - 1), &before);
         if let Err(refusal) = verdict {
             return (restarts, Some((number, refusal.reason)));
         }
-        engine.finality(chain.chain.at(number), &Standing { chain: &chain, head: number });
+        engine.finality(chain.chain.at(number), &ChainAtHeight { chain: &chain, head: number });
     }
     (restarts, None)
 }
@@ -175,7 +175,7 @@ fn a_reader_uses_records_without_writing_any() {
     let kept = records.0.lock().clone();
     assert_eq!(kept.len(), 1);
     let reader = NativeEngine::reading(&chain.chain.spec, Arc::clone(&records) as _).unwrap();
-    let pruned = Standing { chain: &chain, head: 673 };
+    let pruned = ChainAtHeight { chain: &chain, head: 673 };
 
     assert_eq!(reader.v2().candidates(630, &pruned).unwrap(), reader.v2().candidates(630, &chain).unwrap());
     assert!(reader.v2().candidates(570, &pruned).is_err(), "neither kept nor in the state");

@@ -15,7 +15,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
-use super::ports::{Blocks, DelayedSigner, Disk, Outbox, OwnClock, Pool, Recovered, Steady, VirtualTiming};
+use super::ports::{Blocks, DelayedSigner, Disk, FixedCandidates, Outbox, OwnClock, Pool, Recovered, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::{VotingCounts, VotingPorts};
 
@@ -115,7 +115,7 @@ impl Node {
     /// The ports of an actor with the node's stored state.
     pub(super) fn ports(&self, network: &Network, outbox: &Outbox) -> (VotingPorts, Arc<Blocks>) {
         let clock = self.clock.clone();
-        let source = Arc::new(Steady(Arc::clone(&network.masternodes)));
+        let source = Arc::new(FixedCandidates(Arc::clone(&network.masternodes)));
         let now = Arc::new(move || clock.seconds());
         let (disk, signers) = (Arc::clone(&self.disk) as _, Arc::clone(&network.signers));
         let engine = NativeEngine::keeping_with_signers(&network.spec, source, now, disk, signers).unwrap();

@@ -146,9 +146,9 @@ impl BlockSigner for DelayedSigner {
 }
 
 /// The same candidates at every gap block.
-pub(super) struct Steady(pub(super) Arc<[Address]>);
+pub(super) struct FixedCandidates(pub(super) Arc<[Address]>);
 
-impl MasternodeSource for Steady {
+impl MasternodeSource for FixedCandidates {
     fn candidates(&self, _: &SealedHeader, _: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
         Ok(Some(Arc::clone(&self.0)))
     }

@@ -22,7 +22,7 @@ use tenon_execution_interface::{BlockContext, StateError};
 use super::{
     accounts::{Accounts, Layered},
     gas_constants::constant_gas,
-    tracer::{Ahead, Step},
+    tracer::{PredictedOutcome, Step},
 };
 
 use crate::instructions::{StackBounds, instruction_name, is_known_to_the_reference};
@@ -162,19 +162,19 @@ impl StepSnapshot {
     ///
     /// # Errors
     /// The database failed.
-    pub(super) fn ahead(&self, context: &mut BlockContext) -> Result<Ahead, StateError> {
+    pub(super) fn ahead(&self, context: &mut BlockContext) -> Result<PredictedOutcome, StateError> {
         let constant = constant_gas(self.opcode, context.cfg.spec);
         if let Some(text) = self.stack_refusal() {
-            return Ok(Ahead { cost: constant, error: Some(text) });
+            return Ok(PredictedOutcome { cost: constant, error: Some(text) });
         }
         let out_of_gas = || Some("out of gas".to_owned());
         if self.gas < constant {
-            return Ok(Ahead { cost: constant, error: out_of_gas() });
+            return Ok(PredictedOutcome { cost: constant, error: out_of_gas() });
         }
         let dynamic = self.dynamic_gas(0, context)?;
         let cost = constant.saturating_add(dynamic.unwrap_or_default());
         let is_payable = dynamic.is_some() && cost <= self.gas && !self.lacks_the_stipend(context);
-        Ok(Ahead { cost, error: if is_payable { None } else { out_of_gas() } })
+        Ok(PredictedOutcome { cost, error: if is_payable { None } else { out_of_gas() } })
     }
 
     /// The cost of an instruction that ran and failed.

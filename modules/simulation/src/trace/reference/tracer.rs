@@ -60,11 +60,11 @@ pub(super) struct Step<'a> {
     /// The refund counter.
     pub(super) refund: u64,
     /// Set only for instructions that change the state immediately, and for tracers that read the state.
-    pub(super) ahead: Option<Ahead>,
+    pub(super) ahead: Option<PredictedOutcome>,
 }
 
 /// The outcome of an instruction that has not run.
-pub(super) struct Ahead {
+pub(super) struct PredictedOutcome {
     /// Its cost.
     pub(super) cost: u64,
     /// Why it will be refused.

@@ -2,9 +2,9 @@
 
 /// A small generator (splitmix64) with a seed.
 #[derive(Debug)]
-pub struct Dice(u64);
+pub struct SplitMix64(u64);
 
-impl Dice {
+impl SplitMix64 {
     /// The seed of this run: `TENON_SEED`, or the time. Prints it.
     pub fn thrown() -> Self {
         let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
