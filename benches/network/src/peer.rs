@@ -9,7 +9,7 @@ use clap::Args;
 use tenon_api::{B256, U256};
 use tenon_network_identity::{Enode, NodeKey};
 use tenon_network_rlpx::{HandshakeRandom, Offer, Output, Session, SessionSettings};
-use tenon_network_wire::{EthSession, Gates, Kind, Message, Received, Status, VERSIONS, Version, version};
+use tenon_network_wire::{AcceptedMessages, EthSession, Kind, Message, Received, Status, VERSIONS, Version, version};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -69,8 +69,8 @@ impl Target {
         let mut eth = EthSession::new(version, status, Duration::ZERO);
         peer.send(Kind::Status, &eth.status_payload()).await?;
         let (code, payload) = peer.next().await?;
-        let gates = Gates { takes_transactions: true, takes_consensus: true };
-        match eth.receive(code, &payload, gates)? {
+        let acceptance = AcceptedMessages { accepts_transactions: true, accepts_consensus: true };
+        match eth.receive(code, &payload, acceptance)? {
             Received::Established(_) => Ok(peer),
             other => Err(format!("not a Status: {other:?}").into()),
         }

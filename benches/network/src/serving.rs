@@ -1,4 +1,6 @@
-//! Measures how many answers a node serves: each peer sends its next request when it has the previous answer.
+//! Measures how many answers a node serves. Each peer asks for the whole chain, part by part, as a node that syncs does,
+//! and begins again at the end. It sends its next request when it has the previous answer. The peers start at different
+//! blocks.
 
 use std::time::{Duration, Instant};
 
@@ -40,28 +42,39 @@ pub(crate) const fn headers_from(first: u64) -> Message {
 
 /// The hashes of the first blocks after the genesis, as many as an answer has headers.
 pub(crate) async fn hashes(peer: &mut Peer) -> Outcome<Vec<B256>> {
-    peer.send_message(&headers_from(1)).await?;
+    hashes_of(peer, &headers_from(1)).await
+}
+
+async fn hashes_of(peer: &mut Peer, request: &Message) -> Outcome<Vec<B256>> {
+    peer.send_message(request).await?;
     match peer.next_message(Kind::BlockHeaders).await? {
         Message::BlockHeaders(headers) => Ok(headers.iter().map(|header| header.hash()).collect()),
         other => Err(format!("not headers: {other:?}").into()),
     }
 }
 
-/// Number of answers of a kind in a time, and the size of one.
+/// Number of answers of a kind in a time, and their size.
 struct Served {
     answers: usize,
     bytes: usize,
 }
 
-async fn ask(peer: &mut Peer, request: &Message, answer: Kind, seconds: f64) -> Outcome<Served> {
+/// Sends the requests in a circle.
+async fn ask(peer: &mut Peer, requests: &[Message], answer: Kind, seconds: f64) -> Outcome<Served> {
     let mut served = Served { answers: 0, bytes: 0 };
     let began = Instant::now();
     let until = WARM_UP + Duration::from_secs_f64(seconds);
-    while began.elapsed() < until {
+    for request in requests.iter().cycle() {
         peer.send_message(request).await?;
-        served.bytes = peer.next_of(answer).await?.len();
+        let bytes = peer.next_of(answer).await?.len();
         let at = began.elapsed();
-        served.answers += usize::from(at >= WARM_UP && at < until);
+        if at >= until {
+            break;
+        }
+        if at >= WARM_UP {
+            served.answers += 1;
+            served.bytes += bytes;
+        }
     }
     Ok(served)
 }
@@ -74,40 +87,55 @@ async fn processor_seconds(plan: &Plan) -> Outcome<f64> {
     Ok(processor::used_by(plan.process)?.saturating_sub(before).as_secs_f64())
 }
 
-/// All peers send the same request. Returns answers per second of wall-clock time, and of the node's processor time.
-async fn all_ask(plan: &Plan, request: &Message, answer: Kind) -> Outcome<Value> {
+/// All peers send these requests, each from another one on. Returns answers per second of wall-clock time, and of the
+/// node's processor time, and the mean size of an answer.
+async fn all_ask(plan: &Plan, requests: &[Message], answer: Kind) -> Outcome<Value> {
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..plan.peers {
-        let (request, seconds) = (request.clone(), plan.seconds);
+        let (mut requests, seconds) = (requests.to_vec(), plan.seconds);
+        let start = requests.len() * usize::from(place) / usize::from(plan.peers);
+        requests.rotate_left(start);
         let mut peer = plan.target.connect_empty(source(place)).await?;
-        tasks.spawn(async move { ask(&mut peer, &request, answer, seconds).await });
+        tasks.spawn(async move { ask(&mut peer, &requests, answer, seconds).await });
     }
     let used = processor_seconds(plan).await?;
     let (mut answers, mut bytes) = (0, 0);
     while let Some(done) = tasks.join_next().await {
         let served = done??;
         answers += served.answers;
-        bytes = served.bytes;
+        bytes += served.bytes;
     }
+    let mean_bytes = bytes.checked_div(answers).ok_or("no answer")?;
     let answers = answers as f64;
-    Ok(json!({ "a_second": answers / plan.seconds, "a_processor_second": answers / used, "bytes": bytes }))
+    Ok(json!({ "a_second": answers / plan.seconds, "a_processor_second": answers / used, "bytes": mean_bytes }))
+}
+
+/// The requests for all whole parts of the chain: headers by number, bodies by hash.
+async fn requests(peer: &mut Peer) -> Outcome<(Vec<Message>, Vec<Message>)> {
+    let (mut headers, mut hashes) = (Vec::new(), Vec::new());
+    for request in (1..).step_by(HEADERS as usize).map(headers_from) {
+        let part = hashes_of(peer, &request).await?;
+        if part.len() < HEADERS as usize {
+            break;
+        }
+        hashes.extend(part);
+        headers.push(request);
+    }
+    let bodies = hashes.chunks_exact(BODIES).map(|part| Message::GetBlockBodies(part.to_vec())).collect();
+    Ok((headers, bodies))
 }
 
 /// Answers of 192 headers, and of 128 bodies, per second.
 pub(crate) async fn measure(plan: &Plan) -> Outcome<Value> {
     let mut first = plan.target.connect_empty(source(plan.peers)).await?;
-    let mut hashes = hashes(&mut first).await?;
-    if hashes.len() < HEADERS as usize {
-        return Err(format!("the node has {} blocks", hashes.len()).into());
-    }
-    hashes.truncate(BODIES);
-    let bodies = Message::GetBlockBodies(hashes);
-    first.send_message(&bodies).await?;
+    let (headers, bodies) = requests(&mut first).await?;
+    let Some(request) = bodies.first() else { return Err("the node has too few blocks".into()) };
+    first.send_message(request).await?;
     let Message::BlockBodies(found) = first.next_message(Kind::BlockBodies).await? else {
         return Err("not bodies".into());
     };
     drop(first);
-    let headers = all_ask(plan, &headers_from(1), Kind::BlockHeaders).await?;
-    let answers = all_ask(plan, &bodies, Kind::BlockBodies).await?;
-    Ok(json!({ "headers": headers, "bodies": answers, "bodies_in_an_answer": found.len() }))
+    let of_headers = all_ask(plan, &headers, Kind::BlockHeaders).await?;
+    let of_bodies = all_ask(plan, &bodies, Kind::BlockBodies).await?;
+    Ok(json!({ "headers": of_headers, "bodies": of_bodies, "bodies_in_an_answer": found.len() }))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 
 /// How a peer answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum Behaviour {
     Honest,
     Stalling,
     Lying,
@@ -72,11 +72,11 @@ impl Chain {
         Ok(Self { head, total_difficulty, headers, bodies, places })
     }
 
-    fn answer(&self, request: &Message, manner: Manner) -> Option<(Kind, Vec<u8>)> {
+    fn answer(&self, request: &Message, behaviour: Behaviour) -> Option<(Kind, Vec<u8>)> {
         match request {
-            _ if manner == Manner::Stalling => None,
+            _ if behaviour == Behaviour::Stalling => None,
             Message::GetBlockHeaders(request) => Some((Kind::BlockHeaders, self.headers(request))),
-            Message::GetBlockBodies(hashes) => Some((Kind::BlockBodies, self.bodies(hashes, manner))),
+            Message::GetBlockBodies(hashes) => Some((Kind::BlockBodies, self.bodies(hashes, behaviour))),
             _ => None,
         }
     }
@@ -97,13 +97,13 @@ impl Chain {
         encode_list(found)
     }
 
-    fn bodies(&self, hashes: &[B256], manner: Manner) -> Vec<u8> {
+    fn bodies(&self, hashes: &[B256], behaviour: Behaviour) -> Vec<u8> {
         let (mut found, mut bytes): (Vec<&[u8]>, usize) = (Vec::new(), 0);
         for place in hashes.iter().filter_map(|hash| self.places.get(hash)) {
             if bytes >= SOFT_ANSWER_BYTES {
                 break;
             }
-            let place = if manner == Manner::Lying { self.bodies.len() - 1 - place } else { *place };
+            let place = if behaviour == Behaviour::Lying { self.bodies.len() - 1 - place } else { *place };
             bytes += self.bodies[place].len();
             found.push(&self.bodies[place]);
         }
@@ -112,7 +112,7 @@ impl Chain {
 }
 
 /// Answers until the connection ends.
-async fn serve(mut peer: Peer, chain: Arc<Chain>, manner: Manner, delay: Duration) -> Outcome<()> {
+async fn serve(mut peer: Peer, chain: Arc<Chain>, behaviour: Behaviour, delay: Duration) -> Outcome<()> {
     let mut answers: VecDeque<(Instant, Kind, Vec<u8>)> = VecDeque::new();
     loop {
         let due = answers.front().map(|(due, ..)| *due);
@@ -120,7 +120,7 @@ async fn serve(mut peer: Peer, chain: Arc<Chain>, manner: Manner, delay: Duratio
             message = peer.next() => {
                 let (code, payload) = message?;
                 let request = peer.decode(code, &payload)?;
-                if let Some((kind, payload)) = chain.answer(&request, manner) {
+                if let Some((kind, payload)) = chain.answer(&request, behaviour) {
                     answers.push_back((Instant::now() + delay, kind, payload));
                 }
             }
@@ -138,14 +138,14 @@ pub(crate) async fn run(plan: &Plan) -> Outcome<Value> {
     let chain = Arc::new(Chain::new(&blocks::read(&plan.chain)?)?);
     let delay = Duration::from_millis(plan.delay);
     for place in 0..plan.peers {
-        let manner = match place {
-            place if place < plan.stalling => Manner::Stalling,
-            place if place < plan.stalling + plan.lying => Manner::Lying,
-            _ => Manner::Honest,
+        let behaviour = match place {
+            place if place < plan.stalling => Behaviour::Stalling,
+            place if place < plan.stalling + plan.lying => Behaviour::Lying,
+            _ => Behaviour::Honest,
         };
         let peer = plan.target.connect(source(place), chain.head, chain.total_difficulty).await?;
         // A disconnected peer ends; the node continues with the others.
-        tokio::spawn(serve(peer, Arc::clone(&chain), manner, delay));
+        tokio::spawn(serve(peer, Arc::clone(&chain), behaviour, delay));
     }
     println!("connected");
     crate::input_ends().await?;

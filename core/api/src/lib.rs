@@ -36,9 +36,9 @@ pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
     AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict, CannotSign,
-    ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, InsertOutcome, OwnAccounts,
-    PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages,
-    RoundNetwork, SealAttributes, SignerMessage, StateReader, StoreError, TrieReader,
+    ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords, FailedBlock,
+    InsertOutcome, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder, RoundMessage,
+    RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignerMessage, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

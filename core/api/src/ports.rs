@@ -1,7 +1,7 @@
 //! The traits by which modules offer their functions to one another. `core/node` connects them; no module names another
 //! module's crate.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
@@ -265,6 +265,28 @@ pub trait ChainReader: Send + Sync {
         limit: usize,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<LocatedLog>, StoreError>;
+}
+
+/// The stored chain in its encoded form, as peers receive it. Nothing is decoded or kept in a cache, so serving peers
+/// costs little and does not displace what other readers use.
+pub trait EncodedChainReader: ChainReader {
+    /// Passes the RLP of the canonical headers from `first` to the head to `take`, in ascending order, until it returns
+    /// [`ControlFlow::Break`].
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`].
+    fn encoded_headers(
+        &self,
+        first: BlockNumber,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+    /// Passes the bodies of these blocks of any branch to `take`, in the same order, until it returns
+    /// [`ControlFlow::Break`]: of each the RLP list of its transactions and its uncles. Unknown blocks are left out.
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`].
+    fn encoded_bodies(&self, hashes: &[B256], take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>)
+    -> Result<(), StoreError>;
 }
 
 /// The only way to change the database.

@@ -161,7 +161,7 @@ impl Node {
                 let pool = Arc::clone(&pool) as Arc<dyn PeerTransactions>;
                 let consensus = Some(Arc::new(voting.clone()) as Arc<dyn RoundMessages>);
                 let blocks = Arc::clone(&importer) as Arc<dyn BlockPort>;
-                let ports = NetworkPorts { chain: chain.reader(), blocks, pool, consensus, bus: bus.clone() };
+                let ports = NetworkPorts { chain: chain.encoded_reader(), blocks, pool, consensus, bus: bus.clone() };
                 peer_network::module(&network, &supervisor, ports, &chain, &settings)?
             }
         };

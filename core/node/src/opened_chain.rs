@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::ChainInfo;
-use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineRecords, SealedHeader, StoreError};
+use tenon_api::{
+    B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, EngineRecords, SealedHeader, StoreError,
+};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{CertificateChecks, Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::EthereumEngine;
@@ -286,6 +288,11 @@ impl OpenedChain {
     /// The chain's read interface.
     pub(crate) fn reader(&self) -> Arc<dyn ChainReader> {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
+    }
+
+    /// The chain as peers receive it.
+    pub(crate) fn encoded_reader(&self) -> Arc<dyn EncodedChainReader> {
+        self.store.clone()
     }
 }
 

@@ -1,11 +1,11 @@
 //! The store's implementation of the port traits.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{
-    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, Header, LocatedLog, LogFilter, Receipt,
-    RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
+    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, EncodedChainReader, Head, Header, LocatedLog,
+    LogFilter, Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
 
 use crate::{
@@ -130,6 +130,24 @@ impl ChainReader for Store {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<LocatedLog>, StoreError> {
         LogSearch { from: from.0, to: to.0, filter, limit, is_cancelled }.run(&self.shared)
+    }
+}
+
+impl EncodedChainReader for Store {
+    fn encoded_headers(
+        &self,
+        first: BlockNumber,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.shared.encoded_headers(first.0, take)
+    }
+
+    fn encoded_bodies(
+        &self,
+        hashes: &[B256],
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.shared.encoded_bodies(hashes, take)
     }
 }
 

@@ -21,13 +21,14 @@ pub mod transactions;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
     sync::Arc,
 };
 
 use parking_lot::RwLock;
 use tenon_api::{
-    Account, Address, B256, BlockNumber, Bytes, ChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
-    SealedHeader, StateReader, StoreError, TrieReader, U256,
+    Account, Address, B256, BlockNumber, Bytes, ChainReader, EncodedChainReader, Head, LocatedLog, LogFilter, Receipt,
+    RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader, U256,
 };
 
 #[derive(Default)]
@@ -178,6 +179,52 @@ impl ChainReader for MemoryChain {
     ) -> Result<Vec<LocatedLog>, StoreError> {
         Ok(Vec::new())
     }
+}
+
+impl EncodedChainReader for MemoryChain {
+    fn encoded_headers(
+        &self,
+        first: BlockNumber,
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let contents = self.contents.read();
+        let headers = contents.canonical.range(first.0..).filter_map(|(_, hash)| contents.headers.get(hash));
+        for (header, _) in headers {
+            let mut encoded = Vec::new();
+            tenon_chain::encode_header(header, &mut encoded);
+            if take(&encoded).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn encoded_bodies(
+        &self,
+        hashes: &[B256],
+        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let contents = self.contents.read();
+        for block in hashes.iter().filter_map(|hash| contents.blocks.get(hash)) {
+            let (mut transactions, mut uncles) = (Vec::new(), Vec::new());
+            for transaction in &block.transactions {
+                tenon_chain::encode_list_transaction(transaction, &mut transactions);
+            }
+            block.ommers.iter().for_each(|header| tenon_chain::encode_header(header, &mut uncles));
+            if take(&list(&[list(&transactions), list(&uncles)].concat())).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An RLP list with this content.
+fn list(content: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    alloy_rlp::Header { list: true, payload_length: content.len() }.encode(&mut encoded);
+    encoded.extend_from_slice(content);
+    encoded
 }
 
 struct Accounts(Arc<HashMap<Address, Account>>);

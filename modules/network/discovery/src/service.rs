@@ -390,11 +390,11 @@ impl Discovery {
         if !self.proofs.holds(peer, clock.now) {
             return;
         }
-        let asker = peer.1.ip();
+        let requester = peer.1.ip();
         let closest = self.table.closest(&target.hash(), self.settings.table.bucket_size);
         let nodes: Vec<(Option<Endpoint>, NodeId)> = closest
             .into_iter()
-            .filter(|entry| check_relay(asker, entry.endpoint.ip).is_ok())
+            .filter(|entry| check_relay(requester, entry.endpoint.ip).is_ok())
             .map(|entry| (Some(entry.endpoint), entry.id))
             .collect();
         let expiration = clock.unix + EXPIRATION;

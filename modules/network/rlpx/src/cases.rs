@@ -9,7 +9,7 @@ use alloy_primitives::{U256, hex};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use tenon_network_identity::NodeKey;
-use tenon_network_wire::{EthSession, Gates, Message, Received, Status, version};
+use tenon_network_wire::{AcceptedMessages, EthSession, Message, Received, Status, version};
 
 use crate::base::{Hello, read_disconnect};
 use crate::compression::{compress, decompress};
@@ -95,8 +95,8 @@ impl Node {
 
     fn take(&mut self, code: u64, payload: &[u8]) {
         // The same state as the recorded node's: at its head, but not synchronised since its start.
-        let gates = Gates { takes_transactions: false, takes_consensus: true };
-        match self.eth.as_mut().unwrap().receive(code, payload, gates) {
+        let acceptance = AcceptedMessages { accepts_transactions: false, accepts_consensus: true };
+        match self.eth.as_mut().unwrap().receive(code, payload, acceptance) {
             Ok(Received::Message(message)) => self.messages.push(message),
             Ok(_) => {}
             Err(fault) => self.session.refuse(DisconnectReason(fault.disconnect_reason())),

@@ -25,7 +25,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::connections::{self, Context, Delivered, Link, Outgoing, Start};
+use crate::connection_manager::{Action, ConnectionId, ConnectionManager};
+use crate::connections::{self, Context, Link, Outgoing, PeerMessage, Start};
 use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
 use crate::importing::{self, Importing};
@@ -34,7 +35,6 @@ use crate::progress::ProgressLog;
 use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;
 use crate::sockets::Timer;
-use crate::switchboard::{Action, ConnectionId, ConnectionManager};
 use crate::system::{self, TcpStream, UdpSocket, unix_now};
 use crate::transactions::{self, GossipItem, TransactionGossip};
 
@@ -66,9 +66,9 @@ pub(crate) enum Input {
     /// The head of a peer has changed.
     NewHead { connection: ConnectionId, hash: B256, total_difficulty: U256, number: u64 },
     /// A peer has sent a message.
-    Delivered {
+    PeerMessage {
         connection: ConnectionId,
-        delivered: Delivered,
+        delivered: PeerMessage,
         /// Reading from this peer continues when this is dropped.
         handled: Option<Handled>,
     },
@@ -156,7 +156,7 @@ impl NetworkActor {
             connection_manager: (parts.make_connection_manager)(clock),
             discovery: parts.make_discovery.as_ref().map(|make| make(clock)),
             sync: ChainSync::new(),
-            chain: StoredChain { chain: Arc::clone(&parts.context.chain), genesis: parts.context.genesis },
+            chain: StoredChain { chain: parts.context.chain.clone(), genesis: parts.context.genesis },
             importing: None,
             gossip: TransactionGossip::default(),
             rounds: RoundGossip::default(),
@@ -256,7 +256,7 @@ impl NetworkActor {
         if let Some(time) = self.sync.wakes_at(clock.now) {
             wakes_at = wakes_at.min(time);
         }
-        // The gates first: a node that is reported as synced must accept transactions.
+        // The acceptance first: a node that is reported as synced must accept transactions.
         self.open_gates();
         self.publish_progress(clock);
         if let Some(time) = self.log.wakes_at() {
@@ -267,11 +267,11 @@ impl NetworkActor {
 
     /// Sets which messages of peers are accepted, and tells the voting whether the node is far behind.
     fn open_gates(&mut self) {
-        let gates = &self.parts.context.gates;
-        gates.takes_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
+        let acceptance = &self.parts.context.acceptance;
+        acceptance.accepts_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         let Some(consensus) = &self.parts.consensus else { return };
         let is_syncing = self.sync.is_running();
-        if gates.takes_consensus.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
+        if acceptance.accepts_consensus.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
             consensus.set_syncing(is_syncing);
         }
     }
@@ -319,27 +319,27 @@ impl NetworkActor {
         });
     }
 
-    fn receive(&mut self, node: NodeId, delivered: Delivered, handled: Option<Handled>, clock: Clock) {
+    fn receive(&mut self, node: NodeId, delivered: PeerMessage, handled: Option<Handled>, clock: Clock) {
         match delivered {
-            Delivered::Bodies(bodies) => self.sync.bodies(node, bodies, &self.chain, clock.now),
-            Delivered::Plain(Delivery::Headers(headers)) => self.sync.headers(node, headers, &self.chain, clock.now),
-            Delivered::Plain(Delivery::Block(block, total_difficulty)) => {
+            PeerMessage::Bodies(bodies) => self.sync.bodies(node, bodies, &self.chain, clock.now),
+            PeerMessage::Plain(Delivery::Headers(headers)) => self.sync.headers(node, headers, &self.chain, clock.now),
+            PeerMessage::Plain(Delivery::Block(block, total_difficulty)) => {
                 self.sync.new_block(node, Arc::from(block), total_difficulty, &self.chain, clock.now);
             }
-            Delivered::Plain(Delivery::Announced(blocks)) => {
+            PeerMessage::Plain(Delivery::Announced(blocks)) => {
                 self.sync.announced(node, &blocks, &self.chain, clock.now);
             }
-            Delivered::Plain(Delivery::Transactions(transactions)) => {
+            PeerMessage::Plain(Delivery::Transactions(transactions)) => {
                 self.take_transactions(node, transactions, handled);
             }
-            Delivered::Plain(Delivery::Round(message, block)) => {
+            PeerMessage::Plain(Delivery::Round(message, block)) => {
                 self.take_round_message(node, message, handled);
                 if let Some(block) = block {
                     self.sync.block_mentioned(node, block, &self.chain, clock.now);
                 }
             }
             // Bodies arrive as another variant, with their roots computed.
-            Delivered::Plain(Delivery::Bodies { .. }) => {}
+            PeerMessage::Plain(Delivery::Bodies { .. }) => {}
         }
     }
 
@@ -467,7 +467,7 @@ impl NetworkActor {
             Input::NewHead { connection, hash, total_difficulty, number } => {
                 self.connection_manager.new_head(connection, hash, total_difficulty, number);
             }
-            Input::Delivered { connection, delivered, handled } => {
+            Input::PeerMessage { connection, delivered, handled } => {
                 if let Some(node) = self.connection_manager.established_node(connection) {
                     self.receive(node, delivered, handled, clock);
                 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use tenon_api::{ActorError, Block, ChainReader};
+use tenon_api::{ActorError, Block, EncodedChainReader};
 use tenon_network_connection::{
     Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Handled, Priority, ReceiveBudget, drive,
 };
@@ -15,7 +15,7 @@ use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
-use tenon_network_wire::{BlockBody, Gates, Kind, Status, version};
+use tenon_network_wire::{AcceptedMessages, BlockBody, Kind, Status, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -24,10 +24,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::actor::Input;
 use crate::connection_limiter::counted_address;
+use crate::connection_manager::ConnectionId;
 use crate::conversation::{Conversation, Delivery, Ended, Step};
 use crate::serving::{self, PeerRequest};
 use crate::sockets::SharedLimiter;
-use crate::switchboard::ConnectionId;
 use crate::system::{self, TcpStream};
 use crate::traffic::Traffic;
 
@@ -92,7 +92,7 @@ impl Link {
 }
 
 /// A message of a peer, prepared for the actor.
-pub(crate) enum Delivered {
+pub(crate) enum PeerMessage {
     /// Every message but bodies.
     Plain(Delivery),
     /// Bodies with their computed roots.
@@ -101,16 +101,16 @@ pub(crate) enum Delivered {
 
 /// Which messages are accepted now. Set by the actor, read by every connection.
 #[derive(Debug, Default)]
-pub(crate) struct OpenGates {
-    pub(crate) takes_transactions: AtomicBool,
-    pub(crate) takes_consensus: AtomicBool,
+pub(crate) struct SharedAcceptance {
+    pub(crate) accepts_transactions: AtomicBool,
+    pub(crate) accepts_consensus: AtomicBool,
 }
 
-impl OpenGates {
-    fn now(&self) -> Gates {
-        Gates {
-            takes_transactions: self.takes_transactions.load(Ordering::Relaxed),
-            takes_consensus: self.takes_consensus.load(Ordering::Relaxed),
+impl SharedAcceptance {
+    fn now(&self) -> AcceptedMessages {
+        AcceptedMessages {
+            accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),
+            accepts_consensus: self.accepts_consensus.load(Ordering::Relaxed),
         }
     }
 }
@@ -158,7 +158,7 @@ pub(crate) enum Start {
 /// State shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Context {
-    pub(crate) chain: Arc<dyn ChainReader>,
+    pub(crate) chain: Arc<dyn EncodedChainReader>,
     pub(crate) key: Arc<NodeKey>,
     pub(crate) session: SessionSettings,
     pub(crate) network_id: u64,
@@ -167,7 +167,7 @@ pub(crate) struct Context {
     pub(crate) bandwidth: Bandwidth,
     /// Limits the number of answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
-    pub(crate) gates: Arc<OpenGates>,
+    pub(crate) acceptance: Arc<SharedAcceptance>,
     pub(crate) traffic: Arc<Traffic>,
 }
 
@@ -437,14 +437,14 @@ impl ConnectionTask<'_> {
                 self.in_progress = Some(handled);
                 let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
                 // The payload is dropped here, so that others can be received while this one is answered.
-                let gates = self.context.gates.now();
+                let acceptance = self.context.acceptance.now();
                 if *index != protocol {
                     return Ok(Vec::new());
                 }
                 if let Some(kind) = conversation.kind(code) {
                     self.context.traffic.count_received(kind, payload.len());
                 }
-                Ok(conversation.receive(code, &payload, gates))
+                Ok(conversation.receive(code, &payload, acceptance))
             }
         }
     }
@@ -512,7 +512,7 @@ impl ConnectionTask<'_> {
             Delivery::Bodies { bodies, bytes } => {
                 let checking = system::spawn_blocking(&Handle::current(), move || checked(bodies, bytes));
                 match checking.await {
-                    Ok(bodies) => Delivered::Bodies(bodies),
+                    Ok(bodies) => PeerMessage::Bodies(bodies),
                     Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
                 }
             }
@@ -520,7 +520,7 @@ impl ConnectionTask<'_> {
                 let checking =
                     system::spawn_blocking(&Handle::current(), move || has_own_body(&block).then_some(block));
                 match checking.await {
-                    Ok(Some(block)) => Delivered::Plain(Delivery::Block(block, total_difficulty)),
+                    Ok(Some(block)) => PeerMessage::Plain(Delivery::Block(block, total_difficulty)),
                     // It says nothing about the block of this hash, and its sender may have verified the header only.
                     Ok(None) => {
                         tracing::debug!("a peer sent a block with a body that is not its own");
@@ -529,11 +529,11 @@ impl ConnectionTask<'_> {
                     Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
                 }
             }
-            delivery => Delivered::Plain(delivery),
+            delivery => PeerMessage::Plain(delivery),
         };
         let connection = self.connection;
         // If the mailbox is full, the answer is lost and the request is repeated.
-        drop(self.mailbox.try_send(Input::Delivered { connection, delivered, handled }));
+        drop(self.mailbox.try_send(Input::PeerMessage { connection, delivered, handled }));
         Ok(())
     }
 

@@ -14,7 +14,8 @@ use tenon_chain::round_messages::BlockInfo;
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::DisconnectReason;
 use tenon_network_wire::{
-    Announced, BlockBody, EthSession, Gates, Kind, Message, NewBlock, Received, SessionFault, Status, Version,
+    AcceptedMessages, Announced, BlockBody, EthSession, Kind, Message, NewBlock, Received, SessionFault, Status,
+    Version,
 };
 
 use crate::serving::PeerRequest;
@@ -122,8 +123,8 @@ impl Conversation {
     }
 
     /// Processes a message of the peer.
-    pub(crate) fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Vec<Step> {
-        match self.session.receive(code, payload, gates) {
+    pub(crate) fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
+        match self.session.receive(code, payload, acceptance) {
             Err(fault) => vec![end(&fault)],
             Ok(Received::Ignored(_)) => Vec::new(),
             Ok(Received::Established(status)) => {
@@ -213,7 +214,7 @@ mod tests {
         Conversation::new(version(100).unwrap(), status(50), Duration::ZERO)
     }
 
-    const CLOSED: Gates = Gates { takes_transactions: false, takes_consensus: false };
+    const CLOSED: AcceptedMessages = AcceptedMessages { accepts_transactions: false, accepts_consensus: false };
 
     fn established() -> Conversation {
         let mut conversation = conversation();
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(conversation.receive(4, &nothing, CLOSED), [Step::Deliver(Delivery::Headers(Vec::new()))]);
         let bodies = Delivery::Bodies { bodies: Vec::new(), bytes: 1 };
         assert_eq!(conversation.receive(6, &nothing, CLOSED), [Step::Deliver(bodies)]);
-        let open = Gates { takes_transactions: true, ..CLOSED };
+        let open = AcceptedMessages { accepts_transactions: true, ..CLOSED };
         assert_eq!(conversation.receive(2, &nothing, CLOSED), []);
         assert_eq!(conversation.receive(2, &nothing, open), [Step::Deliver(Delivery::Transactions(Vec::new()))]);
     }

@@ -4,7 +4,7 @@
 //! [`Network`] starts and stops. The actor owns one `ConnectionManager` (slots, dialing, reputation), one `Discovery` and one
 //! [`ChainSync`](tenon_network_sync::ChainSync) (which blocks to request from which peer), which are state machines. Listener,
 //! datagrams and connections are thin tasks that report events to it. Each connection has its own `Conversation`, and
-//! answers the requests of its peer from a [`ChainReader`](tenon_api::ChainReader).
+//! answers the requests of its peer from an [`EncodedChainReader`](tenon_api::EncodedChainReader).
 //!
 //! Invariants: no task that owns a socket makes a decision; everything that comes from outside is bounded, by connection and
 //! as a whole (`ConnectionLimiter`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a stalled peer
@@ -15,6 +15,7 @@
 mod actor;
 mod ban_file;
 mod connection_limiter;
+mod connection_manager;
 mod connections;
 mod conversation;
 mod files;
@@ -29,7 +30,6 @@ mod settings;
 #[cfg(test)]
 mod simulation;
 mod sockets;
-mod switchboard;
 mod system;
 mod traffic;
 mod transactions;

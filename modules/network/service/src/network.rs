@@ -11,8 +11,8 @@ use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
 use tenon_api::{
-    Block, BlockNumber, BlockPort, ChainReader, Failure, PeerTransactions, RoundMessage, RoundMessages, RoundNetwork,
-    U256,
+    Block, BlockNumber, BlockPort, EncodedChainReader, Failure, PeerTransactions, RoundMessage, RoundMessages,
+    RoundNetwork, U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::{Bandwidth, ReceiveBudget};
@@ -29,12 +29,12 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::actor::{Input, NetworkActor, Parts};
 use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
+use crate::connection_manager::ConnectionManager;
 use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
 use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
-use crate::switchboard::ConnectionManager;
 use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
 use crate::transactions;
@@ -63,7 +63,7 @@ const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) tu
 #[derive(Clone)]
 pub struct NetworkPorts {
     /// The chain that is served.
-    pub chain: Arc<dyn ChainReader>,
+    pub chain: Arc<dyn EncodedChainReader>,
     /// Receives the blocks of peers.
     pub blocks: Arc<dyn BlockPort>,
     /// Receives the transactions of peers, and supplies those for them.
@@ -425,7 +425,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         budget: ReceiveBudget::default(),
         bandwidth: Bandwidth::new(settings.bandwidth),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
-        gates: Arc::default(),
+        acceptance: Arc::default(),
         traffic,
     }
 }

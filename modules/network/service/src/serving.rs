@@ -2,13 +2,14 @@
 //!
 //! After a database error the answer ends early, as if the node had no more items: the peer can ask another node.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
 use alloy_rlp::Encodable;
-use tenon_api::{BlockNumber, ChainReader, EMPTY_ROOT_HASH, SealedHeader, StoreError};
+use tenon_api::{BlockNumber, ChainReader, EMPTY_ROOT_HASH, EncodedChainReader, SealedHeader, StoreError};
 use tenon_network_wire::limits::{MAX_BODIES, MAX_HEADERS, MAX_NODE_DATA, MAX_RECEIPTS, SOFT_ANSWER_BYTES};
-use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts, encode_body, encode_list};
+use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts, encode_list};
 
 /// Maximum number of headers read to find an ancestor on a side branch. Canonical ones are found by their height.
 const MAX_STEPS_ON_BRANCH: u64 = 1024;
@@ -27,7 +28,7 @@ pub(crate) enum PeerRequest {
 }
 
 /// The answer: its kind and its payload.
-pub(crate) fn answer(chain: &dyn ChainReader, request: &PeerRequest) -> (Kind, Vec<u8>) {
+pub(crate) fn answer(chain: &dyn EncodedChainReader, request: &PeerRequest) -> (Kind, Vec<u8>) {
     let (kind, mut items) = match request {
         PeerRequest::Headers(_) => (Kind::BlockHeaders, Items::new(MAX_HEADERS)),
         PeerRequest::Bodies(_) => (Kind::BlockBodies, Items::new(MAX_BODIES)),
@@ -36,36 +37,43 @@ pub(crate) fn answer(chain: &dyn ChainReader, request: &PeerRequest) -> (Kind, V
     };
     let gathered = match request {
         PeerRequest::Headers(request) => headers(chain, request, &mut items),
-        PeerRequest::Bodies(hashes) => each(hashes, &mut items, |hash| body(chain, hash)),
+        PeerRequest::Bodies(hashes) => chain.encoded_bodies(hashes, &mut |body| items.take(body)),
         PeerRequest::Receipts(hashes) => each(hashes, &mut items, |hash| receipts(chain, hash)),
         PeerRequest::NodeData(hashes) => codes(chain, hashes, &mut items),
     };
     if let Err(error) = gathered {
         tracing::warn!(%error, "an answer to a peer ends early");
     }
-    (kind, encode_list(items.encoded.iter().map(Vec::as_slice)))
+    (kind, encode_list([&items.encoded[..]]))
 }
 
 /// Items of an answer.
 struct Items {
-    encoded: Vec<Vec<u8>>,
-    bytes: usize,
+    /// The items, one after the other.
+    encoded: Vec<u8>,
+    count: usize,
     max: usize,
 }
 
 impl Items {
-    fn new(max: usize) -> Self {
-        Self { encoded: Vec::new(), bytes: 0, max }
+    const fn new(max: usize) -> Self {
+        Self { encoded: Vec::new(), count: 0, max }
     }
 
     /// Whether another item is added. The last one may exceed the byte limit.
-    fn has_room(&self) -> bool {
-        self.encoded.len() < self.max && self.bytes < SOFT_ANSWER_BYTES
+    const fn has_room(&self) -> bool {
+        self.count < self.max && self.encoded.len() < SOFT_ANSWER_BYTES
     }
 
-    fn add(&mut self, item: Vec<u8>) {
-        self.bytes += item.len();
-        self.encoded.push(item);
+    fn add(&mut self, item: &[u8]) {
+        self.encoded.extend_from_slice(item);
+        self.count += 1;
+    }
+
+    /// Adds an item, and returns whether another one may follow.
+    fn take(&mut self, item: &[u8]) -> ControlFlow<()> {
+        self.add(item);
+        if self.has_room() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -79,14 +87,35 @@ fn each(
             break;
         }
         if let Some(item) = read(*hash)? {
-            items.add(item);
+            items.add(&item);
         }
     }
     Ok(())
 }
 
-fn headers(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
+fn headers(chain: &dyn EncodedChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
     items.max = items.max.min(usize::try_from(request.amount).unwrap_or(usize::MAX));
+    match start_of_range(chain, request)? {
+        Some(first) => chain.encoded_headers(first, &mut |header| items.take(header)),
+        None => one_by_one(chain, request, items),
+    }
+}
+
+/// The first block if the request is for several consecutive canonical blocks in ascending order, which are stored next
+/// to each other.
+fn start_of_range(chain: &dyn ChainReader, request: &HeaderRequest) -> Result<Option<BlockNumber>, StoreError> {
+    if request.is_reverse || request.skip != 0 || request.amount < 2 {
+        return Ok(None);
+    }
+    let hash = match request.origin {
+        HeaderOrigin::Number(number) => return Ok(Some(BlockNumber(number))),
+        HeaderOrigin::Hash(hash) => hash,
+    };
+    let Some(number) = chain.header(hash)?.map(|header| BlockNumber(header.number)) else { return Ok(None) };
+    Ok((chain.canonical_hash(number)? == Some(hash)).then_some(number))
+}
+
+fn one_by_one(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
     let mut next = match request.origin {
         HeaderOrigin::Hash(hash) => chain.header(hash)?,
         HeaderOrigin::Number(number) => canonical(chain, number)?,
@@ -98,7 +127,7 @@ fn headers(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Items) 
         }
         let mut encoded = Vec::new();
         tenon_chain::encode_header(&header, &mut encoded);
-        items.add(encoded);
+        items.add(&encoded);
         next = following(chain, request, &header, &mut budget)?;
     }
     Ok(())
@@ -151,13 +180,6 @@ fn ancestor(
         (hash, height, parent) = (above.hash(), above.number, above.parent_hash);
     }
     chain.header(hash)
-}
-
-fn body(chain: &dyn ChainReader, hash: B256) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(block) = chain.block(hash)? else { return Ok(None) };
-    let mut encoded = Vec::new();
-    encode_body(&block.transactions, &block.ommers, &mut encoded);
-    Ok(Some(encoded))
 }
 
 /// Receipts of a block; an empty list if it has no transaction, `None` if the node does not have them.

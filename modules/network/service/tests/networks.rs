@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
-use tenon_api::{BlockNumber, ChainReader, U256};
+use tenon_api::{BlockNumber, ChainReader, EncodedChainReader, U256};
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
 use tenon_memory_chain::network_ports::{EmptyPool, NextBlocks, chain_of};
@@ -70,7 +70,7 @@ impl Node {
 
     async fn begin(&self) {
         let ports = NetworkPorts {
-            chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
+            chain: Arc::clone(&self.chain) as Arc<dyn EncodedChainReader>,
             blocks: Arc::new(NextBlocks(Arc::clone(&self.chain))),
             pool: Arc::new(EmptyPool),
             consensus: None,

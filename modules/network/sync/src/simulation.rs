@@ -170,11 +170,11 @@ impl World {
             relayed: Vec::new(),
             max_importing: 0,
         };
-        for (index, (manner, chain)) in peers.iter().enumerate() {
+        for (index, (behaviour, chain)) in peers.iter().enumerate() {
             let id = node(u8::try_from(index + 1).expect("few peers"));
             let head = chain.head();
             world.sync.joined(id, head.hash(), U256::from(head.header.number + 1));
-            world.peers.insert(id, (*manner, chain.clone()));
+            world.peers.insert(id, (*behaviour, chain.clone()));
         }
         world
     }
@@ -185,9 +185,9 @@ impl World {
     }
 
     fn answer(&mut self, peer: NodeId, request: &SyncRequest) {
-        let Some((manner, chain)) = self.peers.get(&peer).cloned() else { return };
+        let Some((behaviour, chain)) = self.peers.get(&peer).cloned() else { return };
         let is_for_head = matches!(request, SyncRequest::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
-        let wait = match manner {
+        let wait = match behaviour {
             PeerBehaviour::Silent if !is_for_head => return,
             PeerBehaviour::Slow(wait) => wait,
             PeerBehaviour::SlowBodies(wait) if matches!(request, SyncRequest::Bodies(_)) => wait,
@@ -196,13 +196,13 @@ impl World {
         match request {
             SyncRequest::Headers(request) => {
                 let mut headers = chain.headers(request);
-                if manner == PeerBehaviour::Liar && headers.len() > 2 {
+                if behaviour == PeerBehaviour::Liar && headers.len() > 2 {
                     headers.swap(0, 1);
                 }
                 self.later(wait, Arrival::Headers(peer, headers));
             }
             SyncRequest::Bodies(hashes) => {
-                let bodies = match manner {
+                let bodies = match behaviour {
                     PeerBehaviour::Bodiless => Vec::new(),
                     PeerBehaviour::Liar => vec![checked(&[Header::default(), Header::default()])],
                     // An honest answer has a limit in bytes as well.
@@ -279,7 +279,7 @@ impl World {
         let leaving: Vec<_> = self
             .peers
             .iter()
-            .filter(|(_, (manner, _))| matches!(manner, PeerBehaviour::Leaves(at) if Duration::from_millis(*at) <= self.now))
+            .filter(|(_, (behaviour, _))| matches!(behaviour, PeerBehaviour::Leaves(at) if Duration::from_millis(*at) <= self.now))
             .map(|(id, _)| *id)
             .collect();
         for peer in leaving {
@@ -335,8 +335,8 @@ fn silent_and_lying_peers_cost_their_own_questions_only() {
     let mut alone = World::new(&own, std::slice::from_ref(&good));
     assert!(alone.run(theirs.head().hash(), 300));
     // Among equal peers the one with the highest identifier becomes the source, so the liar is used.
-    let bad =
-        [PeerBehaviour::Silent, PeerBehaviour::Silent, PeerBehaviour::Liar].map(|manner| (manner, theirs.clone()));
+    let bad = [PeerBehaviour::Silent, PeerBehaviour::Silent, PeerBehaviour::Liar]
+        .map(|behaviour| (behaviour, theirs.clone()));
     let mut world = World::new(&own, &[vec![good; 5], bad.to_vec()].concat());
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
     let blamed: BTreeSet<_> = world.faults.iter().map(|(peer, _)| *peer).collect();
@@ -523,7 +523,8 @@ fn two_answers_to_a_question_that_was_repeated_are_both_right() {
 #[test]
 fn late_bodies_are_not_taken_for_wrong_ones() {
     let (own, theirs) = (Chain::new(0, 1, 0), Chain::new(200, 1, 0));
-    let peers = [PeerBehaviour::Slow(3_000), PeerBehaviour::SlowBodies(16_000)].map(|manner| (manner, theirs.clone()));
+    let peers =
+        [PeerBehaviour::Slow(3_000), PeerBehaviour::SlowBodies(16_000)].map(|behaviour| (behaviour, theirs.clone()));
     let mut world = World::new(&own, &peers);
 
     assert!(world.run(theirs.head().hash(), 600), "at {:?} {:?}", world.local.head(), world.faults);
@@ -556,7 +557,7 @@ fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
     );
 }
 
-fn manner() -> impl Strategy<Value = PeerBehaviour> {
+fn behaviour() -> impl Strategy<Value = PeerBehaviour> {
     prop_oneof![
         Just(PeerBehaviour::Honest),
         Just(PeerBehaviour::Silent),
@@ -571,14 +572,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn one_honest_peer_among_any_others_is_enough(
-        others in proptest::collection::vec((manner(), 0_u64..1_500, 1_u64..1_500, 0_u8..3), 0..5),
+        others in proptest::collection::vec((behaviour(), 0_u64..1_500, 1_u64..1_500, 0_u8..3), 0..5),
         own in 0_u64..800,
         fork in 1_u64..800,
     ) {
         let theirs = Chain::new(1_500, 2_000, 0);
         let mut peers = vec![(PeerBehaviour::Honest, theirs.clone())];
         // The others are behind, or claim another branch of the same length.
-        peers.extend(others.into_iter().map(|(manner, length, fork, salt)| (manner, Chain::new(length, fork, salt))));
+        peers.extend(others.into_iter().map(|(behaviour, length, fork, salt)| (behaviour, Chain::new(length, fork, salt))));
         let mut world = World::new(&Chain::new(own, fork, 7), &peers);
         prop_assert!(world.run(theirs.head().hash(), 900), "at {:?} after {:?} {:?}", world.local.head(), world.now, world.faults);
         prop_assert!(world.faults.iter().all(|(peer, _)| *peer != node(1)), "{:?}", world.faults);

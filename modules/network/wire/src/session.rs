@@ -10,11 +10,11 @@ const STATUS_LIMIT: Duration = Duration::from_secs(5);
 
 /// The kinds of messages that the node currently accepts. Others are ignored without being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gates {
+pub struct AcceptedMessages {
     /// Whether transactions, orders and lendings are accepted: once the node is synced.
-    pub takes_transactions: bool,
+    pub accepts_transactions: bool,
     /// Whether votes, timeouts and sync infos are accepted: unless a sync is running.
-    pub takes_consensus: bool,
+    pub accepts_consensus: bool,
 }
 
 /// The result of receiving a message.
@@ -113,7 +113,12 @@ impl EthSession {
     ///
     /// # Errors
     /// [`SessionFault`]; the session must then be ended.
-    pub fn receive(&mut self, code: u64, payload: &[u8], gates: Gates) -> Result<Received, SessionFault> {
+    pub fn receive(
+        &mut self,
+        code: u64,
+        payload: &[u8],
+        acceptance: AcceptedMessages,
+    ) -> Result<Received, SessionFault> {
         let kind = self.version.kind(code);
         if !self.is_established {
             return self.receive_status(kind, code, payload);
@@ -123,10 +128,10 @@ impl EthSession {
         }
         match kind {
             Some(Kind::Status) => Err(SessionFault::SecondStatus),
-            Some(kind @ (Kind::Transactions | Kind::OrderTx | Kind::LendingTx)) if !gates.takes_transactions => {
+            Some(kind @ (Kind::Transactions | Kind::OrderTx | Kind::LendingTx)) if !acceptance.accepts_transactions => {
                 Ok(Received::Ignored(kind))
             }
-            Some(kind @ (Kind::Vote | Kind::Timeout | Kind::SyncInfo)) if !gates.takes_consensus => {
+            Some(kind @ (Kind::Vote | Kind::Timeout | Kind::SyncInfo)) if !acceptance.accepts_consensus => {
                 Ok(Received::Ignored(kind))
             }
             _ => Ok(Received::Message(Message::decode(self.version, code, payload)?)),

@@ -265,6 +265,21 @@ impl<'a> Body<'a> {
         })
     }
 
+    /// Appends the RLP list of transactions and uncles, without withdrawals. `None` if the body is corrupt.
+    pub(crate) fn encode_for_peers(&self, out: &mut Vec<u8>) -> Option<()> {
+        let mut after_uncles = self.rest;
+        let uncles = alloy_rlp::Header::decode(&mut after_uncles).ok().filter(|header| header.list)?;
+        after_uncles = after_uncles.get(uncles.payload_length..)?;
+        let uncles = self.rest.strip_suffix(after_uncles)?;
+        let transactions = alloy_rlp::Header { list: true, payload_length: self.transactions.len() };
+        let payload_length = transactions.length_with_payload() + uncles.len();
+        alloy_rlp::Header { list: true, payload_length }.encode(out);
+        transactions.encode(out);
+        out.extend_from_slice(self.transactions);
+        out.extend_from_slice(uncles);
+        Some(())
+    }
+
     /// RLP of a block with this header and the body without its transactions.
     pub(crate) fn rest_as_block(&self, header_rlp: &[u8]) -> Vec<u8> {
         let payload_length = header_rlp.len() + 1 + self.rest.len();

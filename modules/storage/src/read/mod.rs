@@ -1,7 +1,8 @@
-//! Reading the database: shared data of all readers, past states, states of other branches, log search, and detection
+//! Reading the database: shared data of all readers, past states, states of other branches, encoded blocks, log search, and detection
 //! of concurrent unwinds.
 
 pub(crate) mod branch;
+pub(crate) mod encoded;
 pub(crate) mod generation;
 pub(crate) mod listing;
 pub(crate) mod log_search;

@@ -7,6 +7,7 @@ mod checkpoint;
 mod crash;
 mod damage;
 mod damaged_files;
+mod encoded;
 mod engine;
 mod handlers;
 mod history;

@@ -12,8 +12,8 @@ use alloy_primitives::hex;
 use tempfile::TempDir;
 use tenon_api::messages::{ListPeers, PeerChanged, PeerInfo};
 use tenon_api::{
-    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, FailedBlock, RoundMessage,
-    RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader,
+    B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EncodedChainReader,
+    FailedBlock, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_chain::round_messages::Timeout;
@@ -100,7 +100,7 @@ impl Node {
         let mut changes = bus.subscribe::<PeerChanged>();
         let network = Network::new(&bus)?;
         let ports = NetworkPorts {
-            chain: Arc::clone(&self.chain) as Arc<dyn ChainReader>,
+            chain: Arc::clone(&self.chain) as Arc<dyn EncodedChainReader>,
             blocks: Arc::new(OneBlockAtATime(NextBlocks(Arc::clone(&self.chain)))),
             pool: Arc::new(EmptyPool),
             consensus: Some(Arc::clone(&self.voting) as Arc<dyn RoundMessages>),
