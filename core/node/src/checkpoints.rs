@@ -52,3 +52,33 @@ pub(crate) fn remove(place: &Path) -> io::Result<()> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tenon_config::DevGenesis;
+    use tenon_storage::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn copies_that_are_requested_at_the_same_time_are_made_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let genesis =
+            DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: tenon_api::U256::ZERO };
+        let commit = tenon_chain::Genesis::from_json(&genesis.to_json()).unwrap().commit().unwrap();
+        let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
+        store.initialise(&commit, 7).unwrap();
+        let (bus, work) = (Bus::new(), WorkPool::new("test", 4, 16));
+        register(&bus, &work, &DataFolder::new(folder.path()), Arc::clone(&store)).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+
+        let copies: Vec<_> = runtime.block_on(async {
+            let context = CallContext::default();
+            futures_util::future::join_all((0..12).map(|_| bus.call(MakeCheckpoint, &context))).await
+        });
+
+        for copy in copies {
+            assert!(Path::new(&copy.unwrap()).join("CURRENT").exists());
+        }
+    }
+}

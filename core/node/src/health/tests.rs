@@ -127,6 +127,25 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
 }
 
 #[test]
+fn of_several_problems_of_a_database_the_report_names_the_cause() {
+    let node = fixture(Pace::OnDemand, without_disk());
+    let state = || {
+        node.health.check(FailedModules::default(), 0);
+        bad(&node.health)
+    };
+    let database = &node.database;
+
+    database.errors.store(1, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "backgroundErrors".to_owned())]);
+    database.is_stopped.store(true, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "writesStopped".to_owned())]);
+    database.fails.store(true, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "writesFail".to_owned())]);
+    database.is_replaced.store(true, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "folderReplaced".to_owned())]);
+}
+
+#[test]
 fn a_database_whose_folder_was_replaced_is_unhealthy_until_it_is_back() {
     let node = fixture(Pace::OnDemand, without_disk());
 

@@ -621,3 +621,17 @@ async fn sleep_to(started: Instant, time: Option<Duration>) {
         None => pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_whose_connection_is_closed_for_the_memory_of_others_is_not_blamed() {
+        assert_eq!(fault_of(&ConnectionEnd::Stalled), Some(Fault::Stalled));
+        for end in [ConnectionEnd::Displaced, ConnectionEnd::Eof, ConnectionEnd::WriteTimeout, ConnectionEnd::Abandoned]
+        {
+            assert_eq!(fault_of(&end), None, "{end}");
+        }
+    }
+}

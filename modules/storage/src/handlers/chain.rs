@@ -7,14 +7,18 @@ use tenon_api::{
     BlockId, BlockNumber, ChainReader, Failure, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
     StoreError,
     messages::{
-        Availability, BlockOutline, BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader,
-        TransactionProof,
+        Availability, BlockOutline, BlockReceipts, GetBlockReceipts, GetReceipt, LocatedReceipt, LocatedTransaction,
+        StoredBlock, StoredHeader, TransactionProof,
     },
 };
 use tenon_chain::{ListTrie, TrieError, resolve_block};
 
 use super::{Answers, again_after_reorganisation};
 use crate::options::Mode;
+
+/// Gas of a block, or limit of a transaction, up to which its receipts are read on the caller's task: they have at most
+/// 1,333 logs or 62 KB of data.
+const ATTEMPT_GAS: u64 = 500_000;
 
 impl Answers {
     pub(super) fn head(&self) -> Arc<Head> {
@@ -61,6 +65,22 @@ impl Answers {
         let Some(receipts) = self.receipts_of(header.hash())? else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(header.header());
         Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
+    }
+
+    /// The answer if reading it costs no more than a read may.
+    pub(super) fn attempt_block_receipts(
+        &self,
+        request: &GetBlockReceipts,
+    ) -> Option<Result<Option<BlockReceipts>, Failure>> {
+        self.has_short_receipts(request.block).then(|| self.block_receipts(request.block))
+    }
+
+    /// Whether all receipts of a block together are short. True for an unknown block.
+    pub(super) fn has_short_receipts(&self, block: BlockId) -> bool {
+        match resolve_block(&*self.store, block) {
+            Ok(Some(header)) => header.gas_used <= ATTEMPT_GAS,
+            _ => true,
+        }
     }
 
     /// Receipts of a block that is or was canonical.
@@ -132,6 +152,27 @@ impl Answers {
         let transaction = RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender };
         let located = LocatedTransaction { transaction, header, index };
         Ok(Some((block, located)))
+    }
+
+    /// The answer if reading it costs no more than a read may.
+    pub(super) fn attempt_receipt(&self, request: &GetReceipt) -> Option<Result<Option<LocatedReceipt>, Failure>> {
+        match self.store.transaction_location(request.hash) {
+            Ok(Some((block, index))) if !self.has_short_receipt(block, index) => None,
+            _ => Some(self.receipt(request.hash)),
+        }
+    }
+
+    /// Whether the receipt of this transaction is short, and reading its block too.
+    fn has_short_receipt(&self, block: B256, index: u64) -> bool {
+        let position = usize::try_from(index).unwrap_or(usize::MAX);
+        let of_transaction = |block: &Arc<RecoveredBlock>| {
+            block.transactions.get(position).is_some_and(|transaction| transaction.gas_limit <= ATTEMPT_GAS)
+        };
+        self.store
+            .shared
+            .blocks
+            .read(&block, of_transaction)
+            .unwrap_or_else(|| self.has_short_receipts(BlockId::Hash { hash: block, require_canonical: false }))
     }
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {

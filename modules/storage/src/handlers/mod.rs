@@ -105,7 +105,26 @@ fn work<R: Request>(
     bus.handle_work::<R>(pool, move |request, context| answer(&answers, request, context))
 }
 
-/// Registers the store's handlers. `pool` runs proofs, and long log searches.
+/// The answer of an attempt; `None` if the request must run on the pool.
+type Attempted<R> = Option<Result<<R as Request>::Reply, Failure>>;
+
+/// A request that is usually short, and else runs on the pool.
+fn attempt<R: Request>(
+    bus: &Bus,
+    pool: &WorkPool,
+    answers: &Arc<Answers>,
+    attempt: fn(&Answers, &R) -> Attempted<R>,
+    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, Failure>,
+) -> Result<(), RegisterError> {
+    let (trying, own) = (Arc::clone(answers), Arc::clone(answers));
+    bus.handle_attempt::<R>(
+        pool,
+        move |request, _| attempt(&trying, request),
+        move |request, context| answer(&own, request, context),
+    )
+}
+
+/// Registers the store's handlers. `pool` runs proofs, and long reads of logs and receipts.
 ///
 /// # Errors
 /// [`RegisterError`] if one of the requests already has a handler.
@@ -131,10 +150,7 @@ pub fn register(
     read::<GetTransactionInBlock>(bus, &answers, |answers, request| {
         answers.transaction_in_block(request.block, request.index)
     })?;
-    read::<GetBlockReceipts>(bus, &answers, |answers, request| answers.block_receipts(request.block))?;
     read::<GetTransaction>(bus, &answers, |answers, request| answers.transaction(request.hash))?;
-    read::<GetReceipt>(bus, &answers, |answers, request| answers.receipt(request.hash))?;
-    read::<GetRaw>(bus, &answers, |answers, request| answers.raw(&request))?;
     read::<GetChainChanges>(bus, &answers, |answers, request| answers.changes(&request))?;
     read::<GetAccount>(bus, &answers, |answers, request| answers.account(&request))?;
     read::<GetCode>(bus, &answers, |answers, request| answers.code(&request))?;
@@ -147,12 +163,16 @@ pub fn register(
     work::<GetPreimage>(bus, pool, &answers, |answers, request, context| answers.preimage(&request, context))?;
     work::<GetAccountRange>(bus, pool, &answers, |answers, request, context| answers.account_range(&request, context))?;
     work::<CompactDatabase>(bus, pool, &answers, |answers, _, context| answers.compact(context))?;
-    let (trying, own) = (Arc::clone(&answers), Arc::clone(&answers));
-    bus.handle_attempt::<GetLogs>(
-        pool,
-        move |request, _| trying.attempt_logs(request),
-        move |request, context| own.logs(&request, context),
-    )?;
+    attempt::<GetLogs>(bus, pool, &answers, Answers::attempt_logs, |answers, request, context| {
+        answers.logs(&request, context)
+    })?;
+    attempt::<GetBlockReceipts>(bus, pool, &answers, Answers::attempt_block_receipts, |answers, request, _| {
+        answers.block_receipts(request.block)
+    })?;
+    attempt::<GetReceipt>(bus, pool, &answers, Answers::attempt_receipt, |answers, request, _| {
+        answers.receipt(request.hash)
+    })?;
+    attempt::<GetRaw>(bus, pool, &answers, Answers::attempt_raw, |answers, request, _| answers.raw(&request))?;
     work::<GetTransactionProof>(bus, pool, &answers, |answers, request, _| answers.transaction_proof(request.hash))?;
     work::<GetProof>(bus, pool, &answers, |answers, request, context| answers.proof(&request, context))
 }

@@ -7,6 +7,14 @@ use tenon_chain::resolve_block;
 use super::Answers;
 
 impl Answers {
+    /// The answer if reading it costs no more than a read may.
+    pub(super) fn attempt_raw(&self, request: &GetRaw) -> Option<Result<Option<Vec<Bytes>>, Failure>> {
+        match *request {
+            GetRaw::Receipts(block) if !self.has_short_receipts(block) => None,
+            _ => Some(self.raw(request)),
+        }
+    }
+
     pub(super) fn raw(&self, request: &GetRaw) -> Result<Option<Vec<Bytes>>, Failure> {
         let one = |bytes: Vec<u8>| Some(vec![Bytes::from(bytes)]);
         match *request {

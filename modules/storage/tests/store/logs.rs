@@ -3,22 +3,18 @@
 use std::{
     cell::Cell,
     path::Path,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use proptest::prelude::*;
 use tenon_api::{
-    BlockCommit, BlockNumber, ChainReader, LocatedLog, LogFilter, Request, codec,
+    BlockCommit, BlockNumber, ChainReader, LocatedLog, LogFilter,
     messages::{GetLogs, LogRange},
 };
-use tenon_bus::{Bus, CallContext, ClientId, Origin};
 use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
 
 use crate::{
-    handlers::{ask, bus_within},
+    handlers::{ask, bus_within, immediately},
     support::{Maker, Random, address, assert_whole, change, fill, log, open, options, word},
 };
 
@@ -165,20 +161,6 @@ fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
     let store = Store::open(folder, roomy).unwrap();
     fill(&store, commits);
     store
-}
-
-/// A separate client for each attempt: on a busy machine one attempt may use up a client's time for attempts.
-fn another_client() -> ClientId {
-    static ASKED: AtomicU64 = AtomicU64::new(1);
-    ClientId::from_number(ASKED.fetch_add(1, Ordering::Relaxed))
-}
-
-/// The answer if it needs no pool thread.
-fn immediately(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
-    let frame = codec::encode(question).unwrap();
-    let context = CallContext::new().from_origin(Origin { client: another_client(), ..Origin::default() });
-    let answer = bus.try_read_frame(GetLogs::TOPIC, GetLogs::SCHEMA, &frame, &context)?;
-    Some(codec::decode(&answer.unwrap()).unwrap())
 }
 
 #[tokio::test]

@@ -202,6 +202,7 @@ impl Maker {
             difficulty: U256::from(2),
             number,
             gas_limit: 30_000_000,
+            gas_used: receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used),
             timestamp: self.began + number * 12,
             extra_data: Bytes::from([self.mark.to_be_bytes(), self.seal.to_be_bytes()].concat()),
             ..Header::default()
