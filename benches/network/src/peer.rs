@@ -69,7 +69,7 @@ impl Target {
         let mut eth = EthSession::new(version, status, Duration::ZERO);
         peer.send(Kind::Status, &eth.status_payload()).await?;
         let (code, payload) = peer.next().await?;
-        let acceptance = AcceptedMessages { accepts_transactions: true, accepts_consensus: true };
+        let acceptance = AcceptedMessages::ALL;
         match eth.receive(code, &payload, acceptance)? {
             Received::Established(_) => Ok(peer),
             other => Err(format!("not a Status: {other:?}").into()),

@@ -95,7 +95,7 @@ impl Node {
 
     fn take(&mut self, code: u64, payload: &[u8]) {
         // The same state as the recorded node's: at its head, but not synchronised since its start.
-        let acceptance = AcceptedMessages { accepts_transactions: false, accepts_consensus: true };
+        let acceptance = AcceptedMessages { accepts_transactions: false, ..AcceptedMessages::ALL };
         match self.eth.as_mut().unwrap().receive(code, payload, acceptance) {
             Ok(Received::Message(message)) => self.messages.push(message),
             Ok(_) => {}

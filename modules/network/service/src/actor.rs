@@ -13,7 +13,6 @@ use tenon_api::{
     Transaction,
 };
 use tenon_bus::Bus;
-use tenon_network_connection::Handled;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
 use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Dial, Fault};
@@ -31,6 +30,7 @@ use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
 use crate::importing::{self, Importing};
 use crate::local_chain::StoredChain;
+use crate::message_work::InProgress;
 use crate::progress::ProgressLog;
 use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;
@@ -70,7 +70,7 @@ pub(crate) enum Input {
         connection: ConnectionId,
         delivered: PeerMessage,
         /// Reading from this peer continues when this is dropped.
-        handled: Option<Handled>,
+        in_progress: Option<InProgress>,
     },
     /// The import has inserted blocks.
     Imported,
@@ -319,7 +319,7 @@ impl NetworkActor {
         });
     }
 
-    fn receive(&mut self, node: NodeId, delivered: PeerMessage, handled: Option<Handled>, clock: Clock) {
+    fn receive(&mut self, node: NodeId, delivered: PeerMessage, in_progress: Option<InProgress>, clock: Clock) {
         match delivered {
             PeerMessage::Bodies(bodies) => self.sync.bodies(node, bodies, &self.chain, clock.now),
             PeerMessage::Plain(Delivery::Headers(headers)) => self.sync.headers(node, headers, &self.chain, clock.now),
@@ -330,10 +330,10 @@ impl NetworkActor {
                 self.sync.announced(node, &blocks, &self.chain, clock.now);
             }
             PeerMessage::Plain(Delivery::Transactions(transactions)) => {
-                self.take_transactions(node, transactions, handled);
+                self.take_transactions(node, transactions, in_progress);
             }
             PeerMessage::Plain(Delivery::Round(message, block)) => {
-                self.take_round_message(node, message, handled);
+                self.take_round_message(node, message, in_progress);
                 if let Some(block) = block {
                     self.sync.block_mentioned(node, block, &self.chain, clock.now);
                 }
@@ -344,20 +344,25 @@ impl NetworkActor {
     }
 
     /// Reading from the peer continues when the pool has processed them.
-    fn take_transactions(&mut self, node: NodeId, transactions: Vec<Arc<Transaction>>, handled: Option<Handled>) {
+    fn take_transactions(
+        &mut self,
+        node: NodeId,
+        transactions: Vec<Arc<Transaction>>,
+        in_progress: Option<InProgress>,
+    ) {
         self.gossip.received(&node, &transactions);
         let pool = Arc::clone(&self.parts.pool);
         system::spawn_blocking(&self.parts.runtime, move || {
             transactions::offer(&*pool, &transactions);
-            drop(handled);
+            drop(in_progress);
         });
     }
 
     /// Reading from the peer continues when the voting has processed it.
-    fn take_round_message(&mut self, node: NodeId, message: RoundMessage, handled: Option<Handled>) {
+    fn take_round_message(&mut self, node: NodeId, message: RoundMessage, in_progress: Option<InProgress>) {
         self.rounds.received(&node, &message);
         if let Some(consensus) = &self.parts.consensus {
-            consensus.receive(message, Box::new(handled));
+            consensus.receive(message, Box::new(in_progress));
         }
     }
 
@@ -467,9 +472,9 @@ impl NetworkActor {
             Input::NewHead { connection, hash, total_difficulty, number } => {
                 self.connection_manager.new_head(connection, hash, total_difficulty, number);
             }
-            Input::PeerMessage { connection, delivered, handled } => {
+            Input::PeerMessage { connection, delivered, in_progress } => {
                 if let Some(node) = self.connection_manager.established_node(connection) {
-                    self.receive(node, delivered, handled, clock);
+                    self.receive(node, delivered, in_progress, clock);
                 }
             }
             Input::Imported => {

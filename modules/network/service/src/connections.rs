@@ -9,13 +9,13 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use tenon_api::{ActorError, Block, EncodedChainReader};
 use tenon_network_connection::{
-    Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Handled, Priority, ReceiveBudget, drive,
+    Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Payload, Priority, ReceiveBudget, drive,
 };
 use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
-use tenon_network_wire::{AcceptedMessages, BlockBody, Kind, Status, version};
+use tenon_network_wire::{AcceptedMessages, BlockBody, Kind, Message, Status, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -25,7 +25,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::actor::Input;
 use crate::connection_limiter::counted_address;
 use crate::connection_manager::ConnectionId;
-use crate::conversation::{Conversation, Delivery, Ended, Step};
+use crate::conversation::{Begun, Conversation, Delivery, Ended, Step};
+use crate::message_work::{
+    AwaitedAnswers, AwaitedOfNode, ForeignBodies, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, Turn, Turns,
+};
 use crate::serving::{self, PeerRequest};
 use crate::sockets::SharedLimiter;
 use crate::system::{self, TcpStream};
@@ -107,10 +110,14 @@ pub(crate) struct SharedAcceptance {
 }
 
 impl SharedAcceptance {
-    fn now(&self) -> AcceptedMessages {
+    /// Of these, all that a node of `awaited` may send now.
+    fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_blocks: bool) -> AcceptedMessages {
         AcceptedMessages {
             accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),
             accepts_consensus: self.accepts_consensus.load(Ordering::Relaxed),
+            accepts_blocks,
+            awaits_headers: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockHeaders)),
+            awaits_bodies: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockBodies)),
         }
     }
 }
@@ -168,6 +175,10 @@ pub(crate) struct Context {
     /// Limits the number of answers that are read from the database at a time.
     pub(crate) readers: Arc<Semaphore>,
     pub(crate) acceptance: Arc<SharedAcceptance>,
+    /// Limits the number of large messages that are processed at a time.
+    pub(crate) turns: Turns,
+    /// The answers that each node owes.
+    pub(crate) awaited: AwaitedAnswers,
     pub(crate) traffic: Arc<Traffic>,
 }
 
@@ -310,6 +321,8 @@ async fn run_session(
         started,
         conversation: None,
         in_progress: None,
+        awaited: None,
+        foreign_bodies: ForeignBodies::new(),
     };
     let driving = drive(stream, session, channels, started);
     tokio::pin!(driving);
@@ -355,7 +368,11 @@ struct ConnectionTask<'a> {
     /// The session of `eth` with its index among the agreed protocols, from Hello on.
     conversation: Option<(usize, Conversation)>,
     /// The message that is being processed.
-    in_progress: Option<Handled>,
+    in_progress: Option<InProgress>,
+    /// The answers that the node owes, from its authentication on.
+    awaited: Option<AwaitedOfNode>,
+    /// Blocks whose body was not their own.
+    foreign_bodies: ForeignBodies,
 }
 
 impl ConnectionTask<'_> {
@@ -429,23 +446,67 @@ impl ConnectionTask<'_> {
             Event::Authenticated(node) => {
                 let (connection, local) = (self.connection, self.local);
                 self.ask(|answer| Input::Authenticated { connection, node, local, answer }).await?;
+                self.awaited = Some(self.context.awaited.of_node(node));
                 self.command(Command::Admit).await;
                 Ok(Vec::new())
             }
             Event::Greeted { hello, agreed } => self.greet(hello, &agreed).await,
             Event::Message { protocol, code, payload, handled } => {
-                self.in_progress = Some(handled);
-                let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
-                // The payload is dropped here, so that others can be received while this one is answered.
-                let acceptance = self.context.acceptance.now();
-                if *index != protocol {
-                    return Ok(Vec::new());
-                }
-                if let Some(kind) = conversation.kind(code) {
-                    self.context.traffic.count_received(kind, payload.len());
-                }
-                Ok(conversation.receive(code, &payload, acceptance))
+                self.in_progress = Some(InProgress::new(handled));
+                self.take_message(protocol, code, payload).await
             }
+        }
+    }
+
+    async fn take_message(&mut self, protocol: usize, code: u64, payload: Payload) -> Result<Vec<Step>, EndReason> {
+        let accepts_blocks = self.foreign_bodies.accepts_blocks();
+        let acceptance = self.context.acceptance.now(self.awaited.as_ref(), accepts_blocks);
+        let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
+        if *index != protocol {
+            return Ok(Vec::new());
+        }
+        if let Some(kind) = conversation.kind(code) {
+            self.context.traffic.count_received(kind, payload.len());
+        }
+        let kind = match conversation.begin(code, &payload, acceptance) {
+            Begun::Done(steps) => return Ok(steps),
+            Begun::Decode(kind) => kind,
+        };
+        if let Some(awaited) = &self.awaited {
+            awaited.answered(kind);
+        }
+        let (version, bytes) = (conversation.version(), payload.len());
+        if bytes <= MAX_SHORT_PAYLOAD {
+            // The payload is dropped here, so that others can be received while this one is answered.
+            return Ok(conversation.finish(Message::decode(version, code, &payload), bytes));
+        }
+        let decoded = self.in_turn(kind, move || Message::decode(version, code, &payload)).await?;
+        Ok(self.conversation.as_mut().map_or_else(Vec::new, |(_, conversation)| conversation.finish(decoded, bytes)))
+    }
+
+    /// Does work for the message in progress on a thread that may block. A large message gets its turn before, and keeps it
+    /// until it is processed, also if the connection ends meanwhile.
+    async fn in_turn<T: Send + 'static>(
+        &mut self,
+        kind: Kind,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EndReason> {
+        let turn = match self.in_progress.as_mut().and_then(|message| message.turn.take()) {
+            Some(turn) => turn,
+            None => self.meanwhile(self.context.turns.wait(kind)).await?,
+        };
+        let working = system::spawn_blocking(&Handle::current(), move || (work(), turn));
+        let Ok((done, turn)) = self.meanwhile(working).await? else {
+            return Err(self.refuse(DisconnectReason::REQUESTED).await);
+        };
+        self.keep(turn);
+        Ok(done)
+    }
+
+    /// Keeps a turn until the message in progress is processed.
+    fn keep(&mut self, turn: Turn) {
+        if let Some(message) = &mut self.in_progress {
+            message.turn = Some(turn);
         }
     }
 
@@ -507,33 +568,33 @@ impl ConnectionTask<'_> {
 
     /// Passes a message to the actor. Reading from the peer continues when the actor has processed it.
     async fn deliver(&mut self, delivery: Delivery) -> Result<(), EndReason> {
-        let handled = self.in_progress.take();
         let delivered = match delivery {
             Delivery::Bodies { bodies, bytes } => {
-                let checking = system::spawn_blocking(&Handle::current(), move || checked(bodies, bytes));
-                match checking.await {
-                    Ok(bodies) => PeerMessage::Bodies(bodies),
-                    Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
-                }
+                PeerMessage::Bodies(self.in_turn(Kind::BlockBodies, move || checked(bodies, bytes)).await?)
             }
             Delivery::Block(block, total_difficulty) => {
-                let checking =
-                    system::spawn_blocking(&Handle::current(), move || has_own_body(&block).then_some(block));
-                match checking.await {
-                    Ok(Some(block)) => PeerMessage::Plain(Delivery::Block(block, total_difficulty)),
+                let check = move || has_own_body(&block).then_some(block);
+                let Some(block) = self.in_turn(Kind::NewBlock, check).await? else {
                     // It says nothing about the block of this hash, and its sender may have verified the header only.
-                    Ok(None) => {
-                        tracing::debug!("a peer sent a block with a body that is not its own");
-                        return Ok(());
-                    }
-                    Err(_) => return Err(self.refuse(DisconnectReason::REQUESTED).await),
+                    tracing::debug!("a peer sent a block with a body that is not its own");
+                    self.foreign_bodies.add();
+                    return Ok(());
+                };
+                PeerMessage::Plain(Delivery::Block(block, total_difficulty))
+            }
+            Delivery::Transactions(transactions) => {
+                let has_turn = self.in_progress.as_ref().is_some_and(|message| message.turn.is_some());
+                if transactions.len() > MAX_SHORT_TRANSACTIONS && !has_turn {
+                    let turn = self.meanwhile(self.context.turns.wait(Kind::Transactions)).await?;
+                    self.keep(turn);
                 }
+                PeerMessage::Plain(Delivery::Transactions(transactions))
             }
             delivery => PeerMessage::Plain(delivery),
         };
-        let connection = self.connection;
+        let (connection, in_progress) = (self.connection, self.in_progress.take());
         // If the mailbox is full, the answer is lost and the request is repeated.
-        drop(self.mailbox.try_send(Input::PeerMessage { connection, delivered, handled }));
+        drop(self.mailbox.try_send(Input::PeerMessage { connection, delivered, in_progress }));
         Ok(())
     }
 
@@ -541,6 +602,9 @@ impl ConnectionTask<'_> {
         let (protocol, conversation) = self.conversation.as_ref()?;
         let code = conversation.code(message.kind)?;
         self.context.traffic.count_sent(message.kind, message.payload.len());
+        if let Some(awaited) = &self.awaited {
+            awaited.sent(message.kind);
+        }
         Some(Command::Send { protocol: *protocol, code, payload: message.payload.to_vec(), written: None })
     }
 

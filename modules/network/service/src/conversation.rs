@@ -14,8 +14,8 @@ use tenon_chain::round_messages::BlockInfo;
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::DisconnectReason;
 use tenon_network_wire::{
-    AcceptedMessages, Announced, BlockBody, EthSession, Kind, Message, NewBlock, Received, SessionFault, Status,
-    Version,
+    AcceptedMessages, Announced, BlockBody, Checked, EthSession, Kind, Message, NewBlock, SessionFault, Status,
+    Version, WireError,
 };
 
 use crate::serving::PeerRequest;
@@ -47,6 +47,15 @@ pub(crate) enum Step {
     Deliver(Delivery),
     /// End the connection.
     End(Ended),
+}
+
+/// The beginning of processing a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// It leads to these steps, and is not decoded.
+    Done(Vec<Step>),
+    /// It is to be decoded, and the result passed to [`Conversation::finish`].
+    Decode(Kind),
 }
 
 /// A message of a peer for the actor.
@@ -102,6 +111,11 @@ impl Conversation {
         self.session.status_payload()
     }
 
+    /// The agreed version.
+    pub(crate) const fn version(&self) -> &'static Version {
+        self.session.version()
+    }
+
     /// The code of an answer in the agreed version.
     pub(crate) fn code(&self, kind: Kind) -> Option<u64> {
         self.session.version().code(kind)
@@ -122,16 +136,24 @@ impl Conversation {
         self.session.tick(now).err().map(|fault| end(&fault))
     }
 
-    /// Processes a message of the peer.
-    pub(crate) fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
-        match self.session.receive(code, payload, acceptance) {
-            Err(fault) => vec![end(&fault)],
-            Ok(Received::Ignored(_)) => Vec::new(),
-            Ok(Received::Established(status)) => {
+    /// Processes a message of the peer up to its decoding, which may take long.
+    pub(crate) fn begin(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Begun {
+        match self.session.check(code, payload, acceptance) {
+            Err(fault) => Begun::Done(vec![end(&fault)]),
+            Ok(Checked::Ignored(_)) => Begun::Done(Vec::new()),
+            Ok(Checked::Established(status)) => {
                 self.total_difficulty = status.total_difficulty;
-                vec![Step::Established(status)]
+                Begun::Done(vec![Step::Established(status)])
             }
-            Ok(Received::Message(message)) => self.take(message, payload.len()),
+            Ok(Checked::Decodable(kind)) => Begun::Decode(kind),
+        }
+    }
+
+    /// Processes a decoded message of this size.
+    pub(crate) fn finish(&mut self, decoded: Result<Message, WireError>, bytes: usize) -> Vec<Step> {
+        match decoded {
+            Ok(message) => self.take(message, bytes),
+            Err(error) => vec![end(&error.into())],
         }
     }
 
@@ -214,7 +236,17 @@ mod tests {
         Conversation::new(version(100).unwrap(), status(50), Duration::ZERO)
     }
 
-    const CLOSED: AcceptedMessages = AcceptedMessages { accepts_transactions: false, accepts_consensus: false };
+    const CLOSED: AcceptedMessages =
+        AcceptedMessages { accepts_transactions: false, accepts_consensus: false, ..AcceptedMessages::ALL };
+
+    impl Conversation {
+        fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
+            match self.begin(code, payload, acceptance) {
+                Begun::Done(steps) => steps,
+                Begun::Decode(_) => self.finish(Message::decode(self.version(), code, payload), payload.len()),
+            }
+        }
+    }
 
     fn established() -> Conversation {
         let mut conversation = conversation();
@@ -246,6 +278,20 @@ mod tests {
         let open = AcceptedMessages { accepts_transactions: true, ..CLOSED };
         assert_eq!(conversation.receive(2, &nothing, CLOSED), []);
         assert_eq!(conversation.receive(2, &nothing, open), [Step::Deliver(Delivery::Transactions(Vec::new()))]);
+    }
+
+    #[test]
+    fn answers_that_are_not_awaited_are_ignored_undecoded() {
+        let mut conversation = established();
+        let nothing_awaited = AcceptedMessages { awaits_headers: false, awaits_bodies: false, ..AcceptedMessages::ALL };
+        for code in [4, 6] {
+            assert_eq!(conversation.receive(code, b"no RLP", nothing_awaited), []);
+        }
+        for never_requested in [0x0e, 0x10] {
+            assert_eq!(conversation.receive(never_requested, b"no RLP", AcceptedMessages::ALL), []);
+        }
+        let no_blocks = AcceptedMessages { accepts_blocks: false, ..AcceptedMessages::ALL };
+        assert_eq!(conversation.receive(7, b"no RLP", no_blocks), []);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod conversation;
 mod files;
 mod importing;
 mod local_chain;
+mod message_work;
 mod network;
 mod progress;
 mod published_state;

@@ -32,6 +32,7 @@ use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connection_manager::ConnectionManager;
 use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
+use crate::message_work::{AwaitedAnswers, Turns};
 use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
@@ -426,6 +427,8 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         bandwidth: Bandwidth::new(settings.bandwidth),
         readers: Arc::new(Semaphore::new(MAX_READERS)),
         acceptance: Arc::default(),
+        turns: Turns::default(),
+        awaited: AwaitedAnswers::default(),
         traffic,
     }
 }

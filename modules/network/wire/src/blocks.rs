@@ -10,7 +10,7 @@ use tenon_chain::{
     encode_header, encode_list_transaction, encode_receipt,
 };
 
-use crate::limits::{MAX_ANSWER_ITEMS, MAX_LOGS, MAX_TRANSACTIONS};
+use crate::limits::{MAX_ANSWER_ITEMS, MAX_GOSSIPED_TRANSACTIONS, MAX_LOGS, MAX_TRANSACTIONS, max_transactions};
 use crate::{WireError, read};
 
 /// The parts of a block other than its header.
@@ -57,16 +57,27 @@ pub(crate) fn read_headers(payload: &[u8]) -> Result<Vec<SealedHeader>, WireErro
     })
 }
 
+/// The first transactions of a message; the rest is ignored.
 pub(crate) fn read_transactions(payload: &[u8]) -> Result<Vec<Arc<Transaction>>, WireError> {
-    transactions(read::list(&mut &*payload)?, &mut Remaining(MAX_TRANSACTIONS))
+    let mut content = read::list(&mut &*payload)?;
+    read::count(content, max_transactions(payload.len()))?;
+    let mut transactions = Vec::new();
+    while !content.is_empty() && transactions.len() < MAX_GOSSIPED_TRANSACTIONS {
+        transactions.push(read_transaction(&mut content)?);
+    }
+    Ok(transactions)
 }
 
-fn transactions(content: &[u8], remaining: &mut Remaining) -> Result<Vec<Arc<Transaction>>, WireError> {
-    read::items(content, MAX_TRANSACTIONS, |input| {
-        remaining.take(1, MAX_TRANSACTIONS)?;
-        let transaction = decode_list_transaction(input)?;
-        supported(&transaction)?;
-        Ok(Arc::new(transaction))
+fn read_transaction(input: &mut &[u8]) -> Result<Arc<Transaction>, WireError> {
+    let transaction = decode_list_transaction(input)?;
+    supported(&transaction)?;
+    Ok(Arc::new(transaction))
+}
+
+fn transactions(content: &[u8], remaining: &mut Remaining, limit: usize) -> Result<Vec<Arc<Transaction>>, WireError> {
+    read::items(content, limit, |input| {
+        remaining.take(1, limit)?;
+        read_transaction(input)
     })
 }
 
@@ -79,10 +90,11 @@ fn ommers(content: &[u8]) -> Result<Vec<Header>, WireError> {
 }
 
 pub(crate) fn read_bodies(payload: &[u8]) -> Result<Vec<BlockBody>, WireError> {
-    let mut remaining = Remaining(MAX_TRANSACTIONS);
+    let limit = max_transactions(payload.len());
+    let mut remaining = Remaining(limit);
     read::items(read::list(&mut &*payload)?, MAX_ANSWER_ITEMS, |input| {
         let mut body = read::list(input)?;
-        let transactions = transactions(read::list(&mut body)?, &mut remaining)?;
+        let transactions = transactions(read::list(&mut body)?, &mut remaining, limit)?;
         let ommers = ommers(read::list(&mut body)?)?;
         read::end(body)?;
         Ok(BlockBody { transactions, ommers })
@@ -95,7 +107,7 @@ pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
     let mut parts = read::list(&mut { list })?;
     let header = RlpHeader::decode(&mut parts)?;
     parts = parts.get(header.payload_length..).unwrap_or_default();
-    read::count(read::list(&mut parts)?, MAX_TRANSACTIONS)?;
+    read::count(read::list(&mut parts)?, max_transactions(payload.len()))?;
     read::count(read::list(&mut parts)?, MAX_ANSWER_ITEMS)?;
     let block = decode_block(&mut list)?;
     native(&block.header)?;

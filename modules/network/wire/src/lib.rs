@@ -39,6 +39,6 @@ pub use error::{StatusMismatch, WireError};
 pub use exchange::{Integer, Lending, Order};
 pub use message::{Announced, Message, encode_list};
 pub use request::{HeaderOrigin, HeaderRequest};
-pub use session::{AcceptedMessages, EthSession, Received, SessionFault};
+pub use session::{AcceptedMessages, Checked, EthSession, Received, SessionFault};
 pub use status::{Status, StatusForm};
 pub use version::{Kind, VERSIONS, Version, version};

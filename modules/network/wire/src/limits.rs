@@ -21,6 +21,19 @@ pub const MAX_ANSWER_ITEMS: usize = 1024;
 pub const MAX_ANNOUNCED: usize = 4096;
 /// Maximum number of transactions in a message, over all its blocks. A signed transaction has at least about 80 bytes.
 pub const MAX_TRANSACTIONS: usize = MAX_MESSAGE_BYTES / 80;
+/// Maximum number of transactions that are taken from a message of transactions; the rest is ignored. The reference sends
+/// about 100 KiB of them at a time.
+pub const MAX_GOSSIPED_TRANSACTIONS: usize = 4096;
+/// A message may have this many transactions of any size.
+const FREE_TRANSACTIONS: usize = 256;
+/// Less than the size of any signed transaction, in bytes.
+const MIN_TRANSACTION_BYTES: usize = 64;
+
+/// Maximum number of transactions in a message of this size. Decoding one takes a microsecond even if it has only 14
+/// bytes, and compression shrinks equal ones to almost nothing.
+pub(crate) const fn max_transactions(message_bytes: usize) -> usize {
+    FREE_TRANSACTIONS + message_bytes / MIN_TRANSACTION_BYTES
+}
 /// Maximum number of transaction hashes in a message.
 pub const MAX_TRANSACTION_HASHES: usize = 32_768;
 /// Maximum number of logs in a message, over all its receipts.

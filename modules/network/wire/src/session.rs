@@ -15,6 +15,47 @@ pub struct AcceptedMessages {
     pub accepts_transactions: bool,
     /// Whether votes, timeouts and sync infos are accepted: unless a sync is running.
     pub accepts_consensus: bool,
+    /// Whether blocks are accepted from this peer.
+    pub accepts_blocks: bool,
+    /// Whether the peer owes headers.
+    pub awaits_headers: bool,
+    /// Whether the peer owes bodies.
+    pub awaits_bodies: bool,
+}
+
+impl AcceptedMessages {
+    /// Accepts everything.
+    pub const ALL: Self = Self {
+        accepts_transactions: true,
+        accepts_consensus: true,
+        accepts_blocks: true,
+        awaits_headers: true,
+        awaits_bodies: true,
+    };
+
+    const fn accepts(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Transactions | Kind::OrderTx | Kind::LendingTx => self.accepts_transactions,
+            Kind::Vote | Kind::Timeout | Kind::SyncInfo => self.accepts_consensus,
+            Kind::NewBlock => self.accepts_blocks,
+            Kind::BlockHeaders => self.awaits_headers,
+            Kind::BlockBodies => self.awaits_bodies,
+            // Never requested.
+            Kind::Receipts | Kind::NodeData | Kind::PooledTransactions => false,
+            _ => true,
+        }
+    }
+}
+
+/// The result of checking a message that is not decoded yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The peer's Status matches: the session is established.
+    Established(Status),
+    /// It is to be decoded ([`Message::decode`]).
+    Decodable(Kind),
+    /// A message of a kind that is not accepted now.
+    Ignored(Kind),
 }
 
 /// The result of receiving a message.
@@ -119,6 +160,18 @@ impl EthSession {
         payload: &[u8],
         acceptance: AcceptedMessages,
     ) -> Result<Received, SessionFault> {
+        Ok(match self.check(code, payload, acceptance)? {
+            Checked::Established(status) => Received::Established(status),
+            Checked::Ignored(kind) => Received::Ignored(kind),
+            Checked::Decodable(_) => Received::Message(Message::decode(self.version, code, payload)?),
+        })
+    }
+
+    /// Processes a message of the peer up to the decoding of its payload, which may take long.
+    ///
+    /// # Errors
+    /// [`SessionFault`]; the session must then be ended.
+    pub fn check(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Result<Checked, SessionFault> {
         let kind = self.version.kind(code);
         if !self.is_established {
             return self.receive_status(kind, code, payload);
@@ -127,18 +180,14 @@ impl EthSession {
             return Err(WireError::too_long(payload.len()).into());
         }
         match kind {
+            None => Err(WireError::Code { code }.into()),
             Some(Kind::Status) => Err(SessionFault::SecondStatus),
-            Some(kind @ (Kind::Transactions | Kind::OrderTx | Kind::LendingTx)) if !acceptance.accepts_transactions => {
-                Ok(Received::Ignored(kind))
-            }
-            Some(kind @ (Kind::Vote | Kind::Timeout | Kind::SyncInfo)) if !acceptance.accepts_consensus => {
-                Ok(Received::Ignored(kind))
-            }
-            _ => Ok(Received::Message(Message::decode(self.version, code, payload)?)),
+            Some(kind) if acceptance.accepts(kind) => Ok(Checked::Decodable(kind)),
+            Some(kind) => Ok(Checked::Ignored(kind)),
         }
     }
 
-    fn receive_status(&mut self, kind: Option<Kind>, code: u64, payload: &[u8]) -> Result<Received, SessionFault> {
+    fn receive_status(&mut self, kind: Option<Kind>, code: u64, payload: &[u8]) -> Result<Checked, SessionFault> {
         if kind != Some(Kind::Status) {
             return Err(SessionFault::NoStatus { code });
         }
@@ -147,6 +196,6 @@ impl EthSession {
         };
         self.status.accepts(&theirs)?;
         self.is_established = true;
-        Ok(Received::Established(theirs))
+        Ok(Checked::Established(theirs))
     }
 }

@@ -1,0 +1,238 @@
+//! Limits on the work that messages of peers cause: turns for large messages, answers that nobody requested, and blocks
+//! with a body that is not their own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tenon_network_connection::Handled;
+use tenon_network_identity::NodeId;
+use tenon_network_wire::Kind;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Maximum size of a payload, in bytes, that is decoded on the connection's own task: decoding takes half a millisecond
+/// at most.
+pub(crate) const MAX_SHORT_PAYLOAD: usize = 16 * 1024;
+/// Maximum number of transactions of a message that are offered to the pool without a turn.
+pub(crate) const MAX_SHORT_TRANSACTIONS: usize = 32;
+
+/// Turns for decoding and processing large messages. All connections share them, and wait in the order of arrival; a
+/// connection has at most one message in progress.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    /// For transactions: at most one per two processors, so that requests of other clients are served meanwhile.
+    transactions: Arc<Semaphore>,
+    /// For blocks, and for requested headers and bodies.
+    blocks: Arc<Semaphore>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            transactions: Arc::new(Semaphore::new(processors.div_ceil(2))),
+            blocks: Arc::new(Semaphore::new(processors)),
+        }
+    }
+}
+
+/// A turn, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Turns {
+    /// Waits for a turn for a message of this kind.
+    pub(crate) fn wait(&self, kind: Kind) -> impl Future<Output = Turn> + use<> {
+        let turns = match kind {
+            Kind::NewBlock | Kind::BlockHeaders | Kind::BlockBodies => &self.blocks,
+            _ => &self.transactions,
+        };
+        let turns = Arc::clone(turns);
+        // The semaphore is never closed.
+        async move { Turn { _permit: turns.acquire_owned().await.ok() } }
+    }
+}
+
+/// Held until a message is processed: the next one of its peer is read afterwards.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    /// Its drop lets the connection read on.
+    _handled: Handled,
+    /// The turn of a large message.
+    pub(crate) turn: Option<Turn>,
+}
+
+impl InProgress {
+    pub(crate) const fn new(handled: Handled) -> Self {
+        Self { _handled: handled, turn: None }
+    }
+}
+
+/// Numbers of requests for headers and bodies that each node has not answered. The two connections of a node share
+/// them, because a reference node may answer on the other one (`docs/spec/p2p.md` 11).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwaitedAnswers(Arc<Mutex<HashMap<NodeId, Awaited>>>);
+
+#[derive(Debug, Default)]
+struct Awaited {
+    connections: usize,
+    headers: usize,
+    bodies: usize,
+}
+
+impl Awaited {
+    fn of(&mut self, answer: Kind) -> Option<&mut usize> {
+        match answer {
+            Kind::BlockHeaders => Some(&mut self.headers),
+            Kind::BlockBodies => Some(&mut self.bodies),
+            _ => None,
+        }
+    }
+}
+
+/// The answers that one node owes, from the view of one of its connections.
+#[derive(Debug)]
+pub(crate) struct AwaitedOfNode {
+    all: AwaitedAnswers,
+    node: NodeId,
+}
+
+impl AwaitedAnswers {
+    /// For a new connection of a node.
+    pub(crate) fn of_node(&self, node: NodeId) -> AwaitedOfNode {
+        self.0.lock().entry(node).or_default().connections += 1;
+        AwaitedOfNode { all: self.clone(), node }
+    }
+}
+
+impl AwaitedOfNode {
+    /// Records a message to the node, which may be a request.
+    pub(crate) fn sent(&self, kind: Kind) {
+        let answer = match kind {
+            Kind::GetBlockHeaders => Kind::BlockHeaders,
+            Kind::GetBlockBodies => Kind::BlockBodies,
+            _ => return,
+        };
+        if let Some(count) = self.all.0.lock().get_mut(&self.node).and_then(|awaited| awaited.of(answer)) {
+            *count += 1;
+        }
+    }
+
+    /// Whether the node owes an answer of this kind.
+    pub(crate) fn awaits(&self, answer: Kind) -> bool {
+        let mut all = self.all.0.lock();
+        all.get_mut(&self.node).and_then(|awaited| awaited.of(answer)).is_some_and(|count| *count > 0)
+    }
+
+    /// Records an answer of the node.
+    pub(crate) fn answered(&self, answer: Kind) {
+        if let Some(count) = self.all.0.lock().get_mut(&self.node).and_then(|awaited| awaited.of(answer)) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+impl Drop for AwaitedOfNode {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock();
+        if let Some(awaited) = all.get_mut(&self.node) {
+            awaited.connections -= 1;
+            if awaited.connections == 0 {
+                all.remove(&self.node);
+            }
+        }
+    }
+}
+
+/// Maximum number of blocks with a foreign body that are accepted from a connection in [`FOREIGN_INTERVAL`]. An honest peer
+/// passes on a block when its header is verified, so a few of them are no fault.
+const MAX_FOREIGN_BODIES: u32 = 8;
+/// See [`MAX_FOREIGN_BODIES`].
+const FOREIGN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Counts the blocks of a connection whose body is not their own.
+#[derive(Debug)]
+pub(crate) struct ForeignBodies {
+    since: Instant,
+    count: u32,
+}
+
+impl ForeignBodies {
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), count: 0 }
+    }
+
+    /// Records one.
+    pub(crate) fn add(&mut self) {
+        self.count += 1;
+    }
+
+    /// Whether another block is accepted now.
+    pub(crate) fn accepts_blocks(&mut self) -> bool {
+        if self.since.elapsed() >= FOREIGN_INTERVAL {
+            *self = Self::new();
+        }
+        self.count < MAX_FOREIGN_BODIES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_connections_of_a_node_await_the_answers_to_their_requests() {
+        let all = AwaitedAnswers::default();
+        let (first, second, other) =
+            (all.of_node(NodeId([1; 64])), all.of_node(NodeId([1; 64])), all.of_node(NodeId([2; 64])));
+        assert!(!first.awaits(Kind::BlockBodies));
+
+        first.sent(Kind::GetBlockBodies);
+        first.sent(Kind::Vote);
+
+        assert!(
+            second.awaits(Kind::BlockBodies) && !second.awaits(Kind::BlockHeaders) && !other.awaits(Kind::BlockBodies)
+        );
+        second.answered(Kind::BlockBodies);
+        assert!(!first.awaits(Kind::BlockBodies));
+        second.answered(Kind::BlockBodies);
+        assert!(!first.awaits(Kind::BlockBodies));
+        assert!(!first.awaits(Kind::Receipts), "never requested");
+
+        drop((first, other));
+        assert_eq!(all.0.lock().len(), 1);
+        drop(second);
+        assert!(all.0.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_may_pass_on_eight_foreign_bodies_a_minute() {
+        let mut foreign = ForeignBodies::new();
+        for _ in 0..MAX_FOREIGN_BODIES {
+            assert!(foreign.accepts_blocks());
+            foreign.add();
+        }
+        assert!(!foreign.accepts_blocks());
+        tokio::time::advance(FOREIGN_INTERVAL).await;
+        assert!(foreign.accepts_blocks());
+    }
+
+    #[tokio::test]
+    async fn transactions_do_not_wait_behind_blocks() {
+        let turns = Turns::default();
+        let mut held = Vec::new();
+        while let Some(turn) = futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockBodies)) {
+            held.push(turn);
+        }
+        let transactions = turns.wait(Kind::Transactions).await;
+        assert!(futures_util::FutureExt::now_or_never(turns.wait(Kind::NewBlock)).is_none());
+        held.pop();
+        turns.wait(Kind::NewBlock).await;
+        drop(transactions);
+    }
+}
