@@ -57,7 +57,7 @@ impl WriteRecord {
 }
 
 /// At least 1, even if the clock is before 1970, so that 0 can mean "never".
-fn unix_time() -> u64 {
+pub(crate) fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |elapsed| elapsed.as_secs().max(1))
 }
 

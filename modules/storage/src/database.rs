@@ -1,15 +1,26 @@
 //! The engine behind typed columns: every access to RocksDB goes through this file.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBRawIteratorWithThreadMode, DBRecoveryMode,
-    DBWithThreadMode, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions, checkpoint::Checkpoint,
+    DBWithThreadMode, ErrorKind, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions,
+    checkpoint::Checkpoint,
 };
 use tenon_api::StoreError;
 
 use crate::{
-    StoreOptions, condition::WriteRecord, folder_lock::FolderLock, format::columns::Column, table_list::TableList,
+    StoreOptions,
+    condition::{WriteRecord, unix_time},
+    folder_lock::FolderLock,
+    format::columns::Column,
+    table_list::TableList,
 };
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
@@ -29,9 +40,30 @@ pub(crate) struct Database {
     lock: Option<FolderLock>,
 }
 
-/// Converts an error of the engine.
+/// Seconds between two log lines about damaged records that were read.
+const DAMAGE_LOG_INTERVAL: u64 = 60;
+
+/// Converts an error of the engine. Clients see it, so it names files without their folders. Damage is also logged,
+/// because only the client that reads the damaged record would notice it.
 pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
-    StoreError::Engine(error.into_string())
+    static LAST_LOGGED: AtomicU64 = AtomicU64::new(0);
+    let is_damage = error.kind() == ErrorKind::Corruption;
+    let text = without_folders(&error.into_string());
+    if is_damage {
+        let (now, last) = (unix_time(), LAST_LOGGED.load(Ordering::Relaxed));
+        let is_due = now.abs_diff(last) >= DAMAGE_LOG_INTERVAL;
+        if is_due && LAST_LOGGED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            tracing::error!(error = %text, "the database is damaged: stop the node, run `tenon db verify`, and restore \
+                the data folder from a backup");
+        }
+    }
+    StoreError::Engine(text)
+}
+
+/// Replaces paths by the names of their files.
+fn without_folders(text: &str) -> String {
+    let words = text.split(' ').map(|word| if word.starts_with('/') { word.rsplit('/').next() } else { Some(word) });
+    words.map(Option::unwrap_or_default).collect::<Vec<_>>().join(" ")
 }
 
 impl Database {
@@ -242,5 +274,20 @@ impl Batch<'_> {
         self.database.writes.note(&outcome);
         self.database.tables.note();
         outcome.map_err(engine_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_for_clients_name_files_without_their_folders() {
+        let text =
+            "Corruption: block checksum mismatch: stored = 1, computed = 2 in /var/lib/node/db/000012.sst offset 7";
+        assert_eq!(
+            without_folders(text),
+            "Corruption: block checksum mismatch: stored = 1, computed = 2 in 000012.sst offset 7"
+        );
     }
 }

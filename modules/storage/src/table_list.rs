@@ -209,8 +209,8 @@ impl TableList {
             Err(error) => {
                 if !std::mem::replace(&mut state.has_failed, true) {
                     let path = self.folder.join(RECORD);
-                    tracing::warn!(path = %path.display(), %error, "could not write the record of the tables; a \
-                        truncated list of tables would not be detected");
+                    tracing::warn!(path = %path.display(), %error, "the record of the tables was not \
+                        written; a truncated list of tables would not be detected");
                 }
             }
         }
@@ -242,6 +242,14 @@ impl State {
         let hash = hasher.clone().finalize();
         // Read after the length: this log cannot be removed before the list has grown beyond it.
         let log = newest_log(folder)?;
+        if log == NO_LOG && new == 0 && !self.log.is_empty() && self.log != NO_LOG {
+            // The record keeps the log's name, so that the next start refuses the folder if the node is killed.
+            return Err(io::Error::other(format!(
+                "another program removed {}, which has the latest blocks; stop the node with SIGTERM, so that it writes \
+                 them elsewhere",
+                self.log
+            )));
+        }
         replace(folder, &Known { file: self.file.clone(), length, hash, log: log.clone() }.encode())?;
         self.log_length = length_of(&folder.join(&log));
         (self.length, self.hasher, self.log) = (length, hasher, log);

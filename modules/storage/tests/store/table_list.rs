@@ -290,6 +290,27 @@ fn a_hole_among_the_last_blocks_is_refused_with_its_height() {
 }
 
 #[test]
+fn removing_the_newest_log_of_a_running_node_is_detected_after_a_kill() {
+    let maker = chain();
+    let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // With large memory tables, so that all blocks are in the log only.
+    let store = Store::open(folder.path(), StoreOptions::default()).unwrap();
+    fill(&store, &maker.commits[..20]);
+    let log = logs(folder.path()).pop().unwrap();
+
+    fs::remove_file(&log).unwrap();
+    maker.commits[20..40].iter().for_each(|commit| store.commit(commit).unwrap());
+
+    copy_folder(folder.path(), copy.path());
+    let file = log.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(problem(copy.path()), TableListProblem::LogMissing { file });
+    // A node that is stopped writes everything elsewhere.
+    store.flush().unwrap();
+    drop(store);
+    assert_eq!(open(folder.path(), Mode::Archive).head().header.number, 39);
+}
+
+#[test]
 fn removing_the_newest_log_is_detected() {
     let maker = chain();
     let folder = killed(&maker);
