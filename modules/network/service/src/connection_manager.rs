@@ -2,16 +2,22 @@
 //! known state of each peer (`docs/spec/p2p.md` 10, 11, 21).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use alloy_primitives::{B256, U256};
 use tenon_api::BlockNumber;
 use tenon_api::messages::{PeerChain, PeerChange, PeerChanged, PeerInfo};
 use tenon_network_discovery::Clock;
 use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
-use tenon_network_peers::{Connection, Dial, Dialer, Fault, FaultOutcome, Reputation, Slots, StoredBan};
+use tenon_network_peers::{Connection, Dial, Dialer, Fault, FaultOutcome, Refusal, Reputation, Slots, StoredBan};
 use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_wire::Status;
+
+use crate::connection_limiter::counted_address;
+
+/// Number of inbound connections that an address keeps even if others want its slots: two nodes with two connections
+/// each.
+const KEPT_OF_ADDRESS: usize = 4;
 
 /// A connection's number. No two connections of a process have the same.
 pub(crate) type ConnectionId = u64;
@@ -44,6 +50,8 @@ struct Row {
     /// Its Hello, after its admission.
     greeting: Option<Hello>,
     chain: Option<PeerChain>,
+    /// Whether another connection has its slot: it is being closed.
+    is_displaced: bool,
 }
 
 impl Row {
@@ -91,7 +99,7 @@ impl ConnectionManager {
 
     /// A connection begins, inbound or outbound.
     pub(crate) fn start(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
-        let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None };
+        let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None, is_displaced: false };
         self.rows.insert(connection, row);
     }
 
@@ -115,7 +123,10 @@ impl ConnectionManager {
         if !self.slots.is_protected(&node) && self.reputation.is_banned(Some(&node), ip, clock.unix) {
             return Err(DisconnectReason::USELESS_PEER);
         }
-        self.slots.check(slot).map_err(|refusal| DisconnectReason(refusal as u64))
+        match self.slots.check(slot) {
+            Err(Refusal::TooManyPeers) if self.displaceable(slot, ip).is_some() => Ok(()),
+            other => other.map_err(|refusal| DisconnectReason(refusal as u64)),
+        }
     }
 
     /// A peer has sent Hello: it occupies a slot.
@@ -125,13 +136,49 @@ impl ConnectionManager {
     pub(crate) fn greeted(&mut self, connection: ConnectionId, hello: Hello) -> Result<(), DisconnectReason> {
         let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
         let node = row.node.ok_or(DisconnectReason::REQUESTED)?;
-        self.slots.enter(row.slot(node)).map_err(|refusal| DisconnectReason(refusal as u64))?;
+        let (slot, ip) = (row.slot(node), row.remote.ip());
+        if self.slots.check(slot) == Err(Refusal::TooManyPeers)
+            && let Some(other) = self.displaceable(slot, ip)
+        {
+            self.displace(other);
+        }
+        self.slots.enter(slot).map_err(|refusal| DisconnectReason(refusal as u64))?;
+        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
         row.greeting = Some(hello);
         if let Some(dialed) = row.dialed {
             self.dialer.ended(&dialed);
         }
         self.publish(node, true, None);
         Ok(())
+    }
+
+    /// The connection whose slot a new inbound connection gets when all are in use: the newest of the address with the
+    /// most, if that address has more than [`KEPT_OF_ADDRESS`], and more than twice as many as the new one's would have.
+    fn displaceable(&self, slot: Connection, ip: IpAddr) -> Option<ConnectionId> {
+        if !slot.is_inbound {
+            return None;
+        }
+        let mut of_address: BTreeMap<IpAddr, (usize, ConnectionId)> = BTreeMap::new();
+        for (connection, row) in &self.rows {
+            let Some((node, _)) = row.entered() else { continue };
+            if row.dialed.is_none() && !row.is_displaced && !self.slots.is_protected(&node) {
+                let (count, newest) = of_address.entry(counted_address(row.remote.ip())).or_default();
+                (*count, *newest) = (*count + 1, *connection);
+            }
+        }
+        let own = of_address.get(&counted_address(ip)).map_or(0, |(count, _)| *count);
+        let (most, newest) = of_address.into_values().max_by_key(|(count, _)| *count)?;
+        (most > KEPT_OF_ADDRESS && most > 2 * (own + 1)).then_some(newest)
+    }
+
+    /// Closes an admitted connection, and frees its slot at once.
+    fn displace(&mut self, connection: ConnectionId) {
+        let reason = DisconnectReason::TOO_MANY_PEERS;
+        let Some(row) = self.rows.get_mut(&connection) else { return };
+        let Some(node) = row.node else { return };
+        row.is_displaced = true;
+        self.slots.leave(row.slot(node));
+        self.actions.push_back(Action::Close { connection, reason });
     }
 
     /// A peer has sent the Status of the same chain.
@@ -219,7 +266,9 @@ impl ConnectionManager {
             self.dialer.ended(&dialed);
         }
         if let Some((node, _)) = row.entered() {
-            self.slots.leave(row.slot(node));
+            if !row.is_displaced {
+                self.slots.leave(row.slot(node));
+            }
             self.publish(node, false, Some(reason.to_owned()));
         }
     }

@@ -20,9 +20,13 @@ fn at(last: u8) -> SocketAddr {
 }
 
 fn manager() -> ConnectionManager {
+    manager_of(3)
+}
+
+fn manager_of(max_peers: usize) -> ConnectionManager {
     let own = id(0);
     ConnectionManager::new(
-        Slots::new(SlotSettings { max_peers: 3, dial_ratio: 3, is_dialing: true }, own),
+        Slots::new(SlotSettings { max_peers, dial_ratio: 3, is_dialing: true }, own),
         Dialer::new(DialerSettings::default(), own, Vec::new(), CLOCK.now),
         Reputation::new(ReputationSettings::default(), &[]),
     )
@@ -101,6 +105,34 @@ fn a_refused_connection_frees_no_slot_of_others() {
     assert_eq!(connect(&mut manager, 3, 3), Err(DisconnectReason::TOO_MANY_PEERS));
     manager.ended(3, "refused");
     assert_eq!(connect(&mut manager, 4, 4), Err(DisconnectReason::TOO_MANY_PEERS));
+}
+
+#[test]
+fn one_address_does_not_keep_all_inbound_slots() {
+    let mut manager = manager_of(12);
+    let mut next = 0;
+    let mut connect_from = |manager: &mut ConnectionManager, address: u8| {
+        next += 1;
+        manager.start(next.into(), at(address), None);
+        let met = manager.authenticated(next.into(), id(next), None, CLOCK);
+        met.and_then(|()| manager.greeted(next.into(), hello(id(next))))
+    };
+    (0..8).for_each(|_| connect_from(&mut manager, 1).unwrap());
+    actions(&mut manager);
+
+    assert_eq!(connect_from(&mut manager, 1), Err(DisconnectReason::TOO_MANY_PEERS), "the same address");
+    assert_eq!(connect_from(&mut manager, 2), Ok(()), "in place of the newest of the other address");
+    let closed = Action::Close { connection: 8, reason: DisconnectReason::TOO_MANY_PEERS };
+    assert_eq!(actions(&mut manager)[0], closed);
+    assert_eq!(connect_from(&mut manager, 3), Ok(()));
+    manager.ended(8, "gone");
+    assert_eq!(connect_from(&mut manager, 2), Ok(()), "six of the first address, and one");
+    assert_eq!(
+        connect_from(&mut manager, 2),
+        Err(DisconnectReason::TOO_MANY_PEERS),
+        "five are not more than twice three"
+    );
+    assert_eq!(manager.peers().len(), 10, "eight, and two that are being closed");
 }
 
 #[test]
