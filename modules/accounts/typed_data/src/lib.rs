@@ -218,6 +218,9 @@ fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), String>
     if members > MAX_MEMBERS {
         return Err(format!("typed data of more than {MAX_MEMBERS} members"));
     }
+    if let Some(name) = types.keys().find(|name| is_elementary(name)) {
+        return Err(format!("structure {name} has the name of an elementary type"));
+    }
     types.iter().try_for_each(|(name, members)| check_names(name, members))?;
     let declared = declarations_length(types)?;
     if declared.saturating_mul(objects) > MAX_HASHED_DECLARATIONS {
@@ -235,6 +238,13 @@ fn check_names(structure: &str, members: &Value) -> Result<(), String> {
         Some(name) => Err(format!("structure {structure} declares its member {name} twice")),
         None => Ok(()),
     }
+}
+
+/// Whether a name is that of an elementary type, of any size.
+fn is_elementary(name: &str) -> bool {
+    let is_sized =
+        |prefix| name.strip_prefix(prefix).is_some_and(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
+    matches!(name, "address" | "bool" | "string") || ["uint", "int", "bytes"].into_iter().any(is_sized)
 }
 
 /// Length of all names and types, bytes.
@@ -281,6 +291,10 @@ fn expand<'a>(
         }
         count += 1;
         let base = kind.split('[').next().unwrap_or_default();
+        // The library reads `uint0256` as `uint256`, but hashes the name as it is written.
+        if is_elementary(base) && base.trim_start_matches(|letter: char| letter.is_ascii_lowercase()).starts_with('0') {
+            return Err(format!("{kind:?} is not a type of typed data"));
+        }
         if let Some((inside, _)) = types.get_key_value(base) {
             let (members, levels) = expand(inside, types, known, outer + 1)?;
             count = count.saturating_add(members);
@@ -483,5 +497,23 @@ mod tests {
         assert!(refusal(kinds(1, &format!("bool{}", "[]".repeat(33))), json!({})).contains("more than 32 dimensions"));
         assert!(refusal(kinds(1, "bool[]"), json!({ "m0": vec![true; 20_001] })).contains("more than 20000 values"));
         assert_eq!(refusal(kinds(1, "bool[]"), json!({ "m0": vec![true; 1_000] })), "");
+    }
+
+    #[test]
+    fn elementary_types_have_one_name_each() {
+        let of = |structure: &str, kind: &str| {
+            let types = json!({ structure: [{ "name": "a", "type": kind }] });
+            read(json!({ "types": types, "primaryType": structure, "domain": {}, "message": {} })).map(drop)
+        };
+        for kind in ["uint256", "uint", "int8", "bytes", "bytes32[]", "Other", "uint256x"] {
+            assert_eq!(of("Mail", kind), Ok(()), "{kind}");
+        }
+        for kind in ["uint0256", "int08[]", "bytes032", "uint0"] {
+            assert!(of("Mail", kind).unwrap_err().to_string().contains("is not a type"), "{kind}");
+        }
+        for structure in ["string", "address", "bool", "uint256", "uint", "bytes32"] {
+            assert!(of(structure, "uint8").unwrap_err().to_string().contains("elementary"), "{structure}");
+        }
+        assert_eq!(of("interest", "uint8"), Ok(()));
     }
 }
