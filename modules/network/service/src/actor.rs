@@ -270,7 +270,7 @@ impl NetworkActor {
         let acceptance = &self.parts.context.acceptance;
         acceptance.accepts_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         let Some(consensus) = &self.parts.consensus else { return };
-        let is_syncing = self.sync.is_running();
+        let is_syncing = self.sync.is_behind();
         if acceptance.accepts_consensus.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
             consensus.set_syncing(is_syncing);
         }
@@ -386,7 +386,7 @@ impl NetworkActor {
             }
             sync::Action::BeginImport => {
                 let Some(mailbox) = self.parts.mailbox.get().cloned() else {
-                    self.sync.import_ended(importing::not_started(), clock.now);
+                    self.sync.import_ended(importing::not_started(), &self.chain, clock.now);
                     return;
                 };
                 let blocks = Arc::clone(&self.parts.blocks);
@@ -484,7 +484,7 @@ impl NetworkActor {
             }
             Input::ImportEnded(outcome) => {
                 self.importing = None;
-                self.sync.import_ended(outcome, clock.now);
+                self.sync.import_ended(outcome, &self.chain, clock.now);
             }
             Input::HeaderVerified { hash, verdict } => self.sync.header_verified(hash, &verdict, &self.chain),
             Input::Inserted { header, verdict } => {

@@ -16,7 +16,8 @@ pub(crate) struct StoredChain {
 impl LocalChain for StoredChain {
     fn head(&self) -> LocalHead {
         let head = self.chain.head();
-        LocalHead { number: head.header.number, hash: head.header.hash(), total_difficulty: head.total_difficulty }
+        let (header, total_difficulty) = (&head.header, head.total_difficulty);
+        LocalHead { number: header.number, hash: header.hash(), total_difficulty, timestamp: header.timestamp }
     }
 
     fn committed(&self) -> (u64, B256) {

@@ -17,6 +17,8 @@ const MAX_BODY_BYTES: u64 = 32 << 20;
 const MAX_IMPORTING: usize = 2048;
 /// Maximum bytes of blocks at the import.
 const MAX_IMPORTING_BYTES: u64 = 16 << 20;
+/// Number of blocks at the import from which on only the import itself can delay them. It takes up to 32 blocks at a time.
+const MIN_IMPORTING_BUSY: usize = 64;
 /// Approximate bytes of a header without its certificates.
 const HEADER_BYTES: u64 = 1024;
 
@@ -39,6 +41,8 @@ struct Slot {
 struct Importing {
     hash: B256,
     bytes: u64,
+    /// Whether it was not stored when it was passed to the import.
+    is_new: bool,
 }
 
 /// Blocks from the oldest on.
@@ -184,8 +188,8 @@ impl BlockQueue {
         Some((slot.header.number, slot.header.hash()))
     }
 
-    /// The next block for the import, while it has room.
-    pub(crate) fn next_block(&mut self) -> Option<Block> {
+    /// The next block for the import, while it has room. `is_new`: whether a header is of a block that is not stored.
+    pub(crate) fn next_block(&mut self, is_new: impl Fn(&SealedHeader) -> bool) -> Option<Block> {
         let is_full = self.importing.len() >= MAX_IMPORTING || self.importing_bytes >= MAX_IMPORTING_BYTES;
         if is_full || !matches!(self.slots.front()?.body, Body::Here(_)) {
             return None;
@@ -193,21 +197,29 @@ impl BlockQueue {
         let Slot { header, body: Body::Here(body), bytes } = self.slots.pop_front()? else { return None };
         self.body_bytes -= bytes;
         let bytes = bytes + HEADER_BYTES + header.extra_data.len() as u64;
-        self.importing.push_back(Importing { hash: header.hash(), bytes });
+        self.importing.push_back(Importing { hash: header.hash(), bytes, is_new: is_new(&header) });
         self.importing_bytes += bytes;
         Some(tenon_chain::assemble_block(header, body.transactions, body.ommers, None))
     }
 
-    /// The import has inserted a block, and with it those before it.
-    pub(crate) fn imported(&mut self, hash: B256) {
+    /// Whether the import has so many blocks that it does not wait for more.
+    pub(crate) fn keeps_import_busy(&self) -> bool {
+        self.importing.len() >= MIN_IMPORTING_BUSY
+    }
+
+    /// The import has inserted a block, and with it those before it. Returns whether one of them was new.
+    pub(crate) fn imported(&mut self, hash: B256) -> bool {
+        let mut has_new = false;
         if !self.importing.iter().any(|block| block.hash == hash) {
-            return;
+            return has_new;
         }
         while let Some(block) = self.importing.pop_front() {
             self.importing_bytes -= block.bytes;
+            has_new |= block.is_new;
             if block.hash == hash {
-                return;
+                break;
             }
         }
+        has_new
     }
 }

@@ -1,5 +1,7 @@
 //! One cycle: from the newest common block to the head of one peer (`docs/spec/p2p.md` 19.2).
 
+use std::time::Duration;
+
 use alloy_primitives::{B256, U256};
 use tenon_api::SealedHeader;
 use tenon_network_identity::NodeId;
@@ -10,6 +12,10 @@ use crate::bodies::BlockQueue;
 use crate::headers::{HeaderChain, Mismatch, check_links};
 use crate::peers::HeaderPurpose;
 use crate::port::{LocalChain, LocalHead};
+
+/// A cycle ends if it has imported nothing new for this time. A source that needs 4 s for each answer has sent the first bodies
+/// by then.
+const STALL_LIMIT: Duration = Duration::from_secs(40);
 
 /// The stage of a cycle.
 #[derive(Debug)]
@@ -63,10 +69,14 @@ pub(crate) struct Cycle {
     pub(crate) claimed: U256,
     /// Whether an import runs.
     pub(crate) is_importing: bool,
+    /// Whether the import has inserted a new block.
+    pub(crate) has_inserted: bool,
+    /// When the import last inserted a new block; before that, when the cycle began.
+    progressed_at: Duration,
 }
 
 impl Cycle {
-    pub(crate) fn new(source: NodeId, head: u64) -> Self {
+    pub(crate) fn new(source: NodeId, head: u64, now: Duration) -> Self {
         Self {
             source,
             stage: Stage::Height,
@@ -75,7 +85,28 @@ impl Cycle {
             goal: None,
             claimed: U256::ZERO,
             is_importing: false,
+            has_inserted: false,
+            progressed_at: now,
         }
+    }
+
+    /// The import has inserted a block, and those before it.
+    pub(crate) fn imported(&mut self, hash: B256, now: Duration) {
+        if self.blocks.imported(hash) {
+            (self.has_inserted, self.progressed_at) = (true, now);
+        }
+    }
+
+    /// Whether it has imported nothing new for too long, although the import waits for blocks. Blocks that were stored
+    /// already are not new: a source could send those for ever.
+    pub(crate) fn is_stalled(&mut self, now: Duration) -> bool {
+        if matches!(self.stage, Stage::End) {
+            return false;
+        }
+        if self.blocks.keeps_import_busy() {
+            self.progressed_at = now;
+        }
+        now >= self.progressed_at + STALL_LIMIT
     }
 
     /// The target height, from its discovery until the end of the import.

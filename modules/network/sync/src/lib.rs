@@ -2,20 +2,23 @@
 //!
 //! [`ChainSync`] owns the known head of each peer's chain and the open requests to it. While a peer is far ahead, one `Cycle`
 //! brings the chain to that peer's head: a skeleton of headers from that peer, the headers between from all of them, bodies
-//! from all of them,
-//! and the blocks in order to the import. Near the head the `Fetcher` takes single blocks that peers send or announce.
+//! from all of them, and the blocks in order to the import. Near the head the `Fetcher` takes single blocks that peers send or
+//! announce. `Exclusions` remembers the peers with which cycles failed. `Lag` decides whether the node is far behind.
 //!
 //! Invariants: at most one request of each kind is open with a peer; headers, bodies, and blocks that wait for their parent have
-//! a bound in items and bytes; a slow or wrong peer delays only the requests to it; a peer is penalised only for its own
-//! messages, and for wrong headers of a skeleton the skeleton's source; no body is kept that does not match its header.
+//! a bound in items and bytes; a slow or wrong peer delays only the requests to it; a peer's claim alone never makes a node with
+//! a recent head count as far behind; a cycle without new blocks ends; a peer is penalised only for its own messages, and for
+//! wrong headers of a skeleton the skeleton's source; no body is kept that does not match its header.
 
 #![forbid(unsafe_code)]
 
 mod bodies;
 mod bounded_set;
 mod cycle;
+mod exclusions;
 mod fetcher;
 mod headers;
+mod lag;
 mod peers;
 mod port;
 mod sync;

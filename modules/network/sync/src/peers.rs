@@ -9,6 +9,7 @@ use tenon_network_identity::NodeId;
 use tenon_network_wire::{HeaderRequest, limits};
 
 use crate::bounded_set::BoundedSet;
+use crate::exclusions::Exclusions;
 
 /// Time limit for an answer (`docs/spec/p2p.md` 19.4).
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -17,8 +18,6 @@ pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const LATE_LIMIT: Duration = Duration::from_secs(60);
 /// Pause in the requests to a peer that did not answer.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Time for which a peer that failed as the source of a cycle is not chosen again.
-const FAILED_SOURCE_PAUSE: Duration = Duration::from_secs(60);
 /// Number of bodies in the first request to a peer.
 const FIRST_BODIES: usize = 16;
 /// After an answer within this time the next request is twice as large.
@@ -87,6 +86,8 @@ impl<T> Open<T> {
 /// A peer.
 #[derive(Debug)]
 pub(crate) struct Peer {
+    /// Number of peers that connected before it.
+    joined: u64,
     pub(crate) head: B256,
     pub(crate) total_difficulty: U256,
     /// Height of its head, after it has sent the header or a block.
@@ -106,8 +107,6 @@ pub(crate) struct Peer {
     pub(crate) round_trip: Duration,
     /// Earliest time of the next request.
     paused_until: Duration,
-    /// Time until which it is not chosen as a source.
-    excluded_until: Duration,
     /// Blocks whose bodies it lacks.
     pub(crate) missing_blocks: BoundedSet<B256>,
     /// Blocks that it has sent, announced or received.
@@ -115,8 +114,9 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    fn new(head: B256, total_difficulty: U256) -> Self {
+    fn new(joined: u64, head: B256, total_difficulty: U256) -> Self {
         Self {
+            joined,
             head,
             total_difficulty,
             number: None,
@@ -128,7 +128,6 @@ impl Peer {
             body_count: FIRST_BODIES,
             round_trip: Duration::from_millis(200),
             paused_until: Duration::ZERO,
-            excluded_until: Duration::ZERO,
             missing_blocks: BoundedSet::new(MAX_MISSING_BLOCKS),
             known_blocks: BoundedSet::new(MAX_KNOWN_BLOCKS),
         }
@@ -180,11 +179,6 @@ impl Peer {
         self.round_trip = (self.round_trip * 7 + took) / 8;
     }
 
-    /// Excludes it as a source for a while.
-    pub(crate) fn exclude_as_source(&mut self, now: Duration) {
-        self.excluded_until = now + FAILED_SOURCE_PAUSE;
-    }
-
     /// Pauses the requests to it.
     pub(crate) fn pause(&mut self, now: Duration) {
         self.paused_until = now + PAUSE;
@@ -230,20 +224,40 @@ pub(crate) enum OverdueRequest {
     Bodies(Vec<(u64, B256)>),
 }
 
+/// Which peer becomes the source of a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceChoice {
+    /// The one with the highest total difficulty.
+    HighestClaim,
+    /// The one that has been connected longest: after a failure, so that liars that connect again and again with new identities
+    /// do not keep the honest peers from being chosen.
+    LongestConnected,
+}
+
 /// All peers whose chain is known.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(pub(crate) BTreeMap<NodeId, Peer>);
 
 impl Peers {
-    pub(crate) fn joined(&mut self, id: NodeId, head: B256, total_difficulty: U256) {
-        self.0.entry(id).or_insert_with(|| Peer::new(head, total_difficulty));
+    pub(crate) fn joined(&mut self, joined: u64, id: NodeId, head: B256, total_difficulty: U256) {
+        self.0.entry(id).or_insert_with(|| Peer::new(joined, head, total_difficulty));
     }
 
-    /// The usable peer with the highest total difficulty.
-    pub(crate) fn best(&self, now: Duration) -> Option<(NodeId, U256)> {
-        let is_usable = |peer: &Peer| peer.is_free_for_headers(now) && now >= peer.excluded_until;
-        let free = self.0.iter().filter(|(_, peer)| is_usable(peer));
-        free.max_by_key(|(_, peer)| peer.total_difficulty).map(|(id, peer)| (*id, peer.total_difficulty))
+    /// The source of the next cycle: a usable peer that claims more total difficulty than this node has.
+    pub(crate) fn source(
+        &self,
+        choice: SourceChoice,
+        own: U256,
+        exclusions: &Exclusions,
+        now: Duration,
+    ) -> Option<NodeId> {
+        let is_free = |id: &NodeId, peer: &Peer| peer.is_free_for_headers(now) && !exclusions.is_excluded(id, now);
+        let usable = self.0.iter().filter(|(id, peer)| peer.total_difficulty > own && is_free(id, peer));
+        let chosen = match choice {
+            SourceChoice::HighestClaim => usable.max_by_key(|(_, peer)| peer.total_difficulty),
+            SourceChoice::LongestConnected => usable.min_by_key(|(_, peer)| peer.joined),
+        };
+        chosen.map(|(id, _)| *id)
     }
 
     /// Ends the requests whose answers are overdue, and returns them.
@@ -285,15 +299,15 @@ impl Peers {
         }
     }
 
-    /// When the next answer is overdue, or a pause ends.
-    pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
-        let due = |peer: &Peer| {
+    /// When the next answer is overdue, or a pause or an exclusion ends.
+    pub(crate) fn wakes_at(&self, exclusions: &Exclusions, now: Duration) -> Option<Duration> {
+        let due = |(id, peer): (&NodeId, &Peer)| {
             let headers = peer.headers.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
             let bodies = peer.bodies.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
-            let pause = [peer.paused_until, peer.excluded_until].into_iter().filter(|until| *until > now).min();
-            [headers, bodies, pause].into_iter().flatten().min()
+            let pause = Some(peer.paused_until).filter(|until| *until > now);
+            [headers, bodies, pause, exclusions.end_of(id, now)].into_iter().flatten().min()
         };
-        self.0.values().filter_map(due).min()
+        self.0.iter().filter_map(due).min()
     }
 }
 

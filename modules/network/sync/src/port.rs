@@ -31,6 +31,8 @@ pub struct LocalHead {
     pub hash: B256,
     /// Sum of difficulties up to and including it.
     pub total_difficulty: U256,
+    /// Its timestamp, Unix seconds.
+    pub timestamp: u64,
 }
 
 /// A request to a peer.

@@ -1,5 +1,7 @@
 //! Whole runs against scripted peers: honest, slow, silent, lying, on another branch, gone in the middle.
 
+mod claims;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,9 @@ use tenon_network_peers::Fault;
 use tenon_network_wire::{Announced, BlockBody, HeaderOrigin, HeaderRequest};
 
 use crate::{Action, ChainSync, CheckedBody, LocalChain, LocalHead, SyncRequest};
+
+/// Time between two blocks.
+const BLOCK_SECONDS: u64 = 2;
 
 /// How a peer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,13 @@ enum PeerBehaviour {
     Liar,
     /// Has no bodies.
     Bodiless,
+    /// Answers nothing.
+    Mute,
+    /// Answers requests for headers after 4.5 s, with the headers that this node has, and above them with forged ones. Sends no
+    /// bodies.
+    Forger,
+    /// Shows a forged head, and answers with the headers that this node has.
+    Echo,
     /// Is gone at this millisecond.
     Leaves(u64),
 }
@@ -53,6 +65,7 @@ impl Chain {
                 ommers_hash: tenon_chain::ommers_hash(&ommers),
                 transactions_root: tenon_api::EMPTY_ROOT_HASH,
                 difficulty: U256::from(1),
+                timestamp: number * BLOCK_SECONDS,
                 extra_data: Bytes::from(vec![salt]),
                 ..Header::default()
             });
@@ -105,7 +118,8 @@ struct Local {
 impl LocalChain for Local {
     fn head(&self) -> LocalHead {
         let head = self.canonical.last().expect("genesis");
-        LocalHead { number: head.number, hash: head.hash(), total_difficulty: U256::from(head.number + 1) }
+        let total_difficulty = U256::from(head.number + 1);
+        LocalHead { number: head.number, hash: head.hash(), total_difficulty, timestamp: head.timestamp }
     }
 
     fn committed(&self) -> (u64, B256) {
@@ -129,6 +143,7 @@ impl LocalChain for Local {
 enum Arrival {
     Headers(NodeId, Vec<SealedHeader>),
     Bodies(NodeId, Vec<CheckedBody>),
+    Block(NodeId, Arc<Block>),
     Imported,
     Ended(Result<(), FailedBlock>),
 }
@@ -140,6 +155,12 @@ struct World {
     arrivals: BTreeMap<(Duration, u64), Arrival>,
     serial: u64,
     now: Duration,
+    /// Unix time of the start.
+    unix: u64,
+    /// The headers that a [`PeerBehaviour::Forger`] has made, by height.
+    forged: BTreeMap<u64, SealedHeader>,
+    /// The requests for the head of a peer, with their times.
+    head_requests: Vec<(NodeId, Duration)>,
     faults: Vec<(NodeId, Fault)>,
     importing: Vec<Block>,
     /// A block that the import refuses.
@@ -164,6 +185,9 @@ impl World {
             arrivals: BTreeMap::new(),
             serial: 0,
             now: Duration::ZERO,
+            unix: 0,
+            forged: BTreeMap::new(),
+            head_requests: Vec::new(),
             faults: Vec::new(),
             importing: Vec::new(),
             wrong: None,
@@ -179,6 +203,10 @@ impl World {
         world
     }
 
+    fn unix_now(&self) -> u64 {
+        self.unix + self.now.as_secs()
+    }
+
     fn later(&mut self, wait: u64, arrival: Arrival) {
         self.serial += 1;
         self.arrivals.insert((self.now + Duration::from_millis(wait), self.serial), arrival);
@@ -187,8 +215,13 @@ impl World {
     fn answer(&mut self, peer: NodeId, request: &SyncRequest) {
         let Some((behaviour, chain)) = self.peers.get(&peer).cloned() else { return };
         let is_for_head = matches!(request, SyncRequest::Headers(HeaderRequest { origin: HeaderOrigin::Hash(_), .. }));
+        if is_for_head {
+            self.head_requests.push((peer, self.now));
+        }
         let wait = match behaviour {
+            PeerBehaviour::Mute => return,
             PeerBehaviour::Silent if !is_for_head => return,
+            PeerBehaviour::Forger | PeerBehaviour::Echo => return self.answer_with_forgeries(peer, behaviour, request),
             PeerBehaviour::Slow(wait) => wait,
             PeerBehaviour::SlowBodies(wait) if matches!(request, SyncRequest::Bodies(_)) => wait,
             _ => 50,
@@ -228,11 +261,16 @@ impl World {
             if self.wrong == Some(hash) {
                 let verdict = BlockVerdict::Wrong { reason: "for the test".to_owned() };
                 let failed = FailedBlock { number: Some(number), hash: Some(hash), verdict };
-                self.sync.import_ended(Err(failed), self.now);
+                self.sync.import_ended(Err(failed), &self.local, self.now);
                 self.arrivals.retain(|_, arrival| !matches!(arrival, Arrival::Ended(_)));
                 return;
             }
             let length = usize::try_from(number.0).expect("small");
+            // The block has arrived in another way meanwhile.
+            if self.local.canonical_hash(number.0) == Some(hash) {
+                self.sync.imported(hash);
+                continue;
+            }
             assert_eq!(self.local.canonical_hash(number.0 - 1), Some(block.header.parent_hash), "in order");
             self.local.canonical.truncate(length);
             self.local.canonical.push(block.header.clone());
@@ -259,7 +297,7 @@ impl World {
                     if block.header.number == self.local.head().number + 1 {
                         self.local.canonical.push(block.header.clone());
                     }
-                    self.sync.inserted(hash, &BlockVerdict::Head, self.now.as_secs());
+                    self.sync.inserted(hash, &BlockVerdict::Head, self.unix_now());
                 }
                 Action::Relay { block, to, .. } => self.relayed.push((block.hash(), to)),
             }
@@ -268,14 +306,19 @@ impl World {
     }
 
     fn step(&mut self) -> bool {
-        self.sync.advance(&self.local, self.now, self.now.as_secs());
+        self.step_until(Duration::MAX)
+    }
+
+    /// Goes to the next event, at most to `limit`. False if there was none.
+    fn step_until(&mut self, limit: Duration) -> bool {
+        self.sync.advance(&self.local, self.now, self.unix_now());
         while self.act() {
-            self.sync.advance(&self.local, self.now, self.now.as_secs());
+            self.sync.advance(&self.local, self.now, self.unix_now());
         }
         let next = self.arrivals.keys().next().map(|(at, _)| *at);
         let wakes = self.sync.wakes_at(self.now);
         let Some(at) = next.into_iter().chain(wakes).min() else { return false };
-        self.now = at.max(self.now + Duration::from_micros(1));
+        self.now = at.max(self.now + Duration::from_micros(1)).min(limit);
         let leaving: Vec<_> = self
             .peers
             .iter()
@@ -293,10 +336,14 @@ impl World {
             match entry.remove() {
                 Arrival::Headers(peer, headers) => self.sync.headers(peer, headers, &self.local, self.now),
                 Arrival::Bodies(peer, bodies) => self.sync.bodies(peer, bodies, &self.local, self.now),
+                Arrival::Block(peer, block) => {
+                    let total_difficulty = U256::from(block.header.number + 1);
+                    self.sync.new_block(peer, block, total_difficulty, &self.local, self.now);
+                }
                 Arrival::Imported => self.take_blocks(),
                 Arrival::Ended(outcome) => {
                     self.take_blocks();
-                    self.sync.import_ended(outcome, self.now);
+                    self.sync.import_ended(outcome, &self.local, self.now);
                 }
             }
             self.act();
@@ -339,9 +386,11 @@ fn silent_and_lying_peers_cost_their_own_questions_only() {
         .map(|behaviour| (behaviour, theirs.clone()));
     let mut world = World::new(&own, &[vec![good; 5], bad.to_vec()].concat());
     assert!(world.run(theirs.head().hash(), 300), "at {:?}", world.local.head());
+    assert!(world.now < alone.now * 2 + Duration::from_secs(12), "{:?}, alone {:?}", world.now, alone.now);
+    // The requests to the silent ones become overdue.
+    world.run(B256::ZERO, 6);
     let blamed: BTreeSet<_> = world.faults.iter().map(|(peer, _)| *peer).collect();
     assert_eq!(blamed, BTreeSet::from([node(6), node(7), node(8)]));
-    assert!(world.now < alone.now * 2 + Duration::from_secs(12), "{:?}, alone {:?}", world.now, alone.now);
 }
 
 #[test]
@@ -386,8 +435,9 @@ fn a_wrong_block_costs_its_source_and_is_remembered() {
     ];
     let mut world = World::new(&own, &peers);
     world.wrong = bad.at(210).map(Block::hash);
-    // The blocks below the wrong one are taken; total difficulty decides afterwards.
+    // The blocks below the wrong one are taken. After this failure the honest peer is the source, then the other one again.
     world.run(theirs.head().hash(), 60);
+    world.run(B256::ZERO, 10);
     assert_eq!(world.local.canonical_hash(400), theirs.at(400).map(Block::hash));
     let blamed: BTreeSet<_> = world.faults.iter().copied().map(|(peer, _)| peer).collect();
     assert_eq!(blamed, BTreeSet::from([node(2), node(3)]), "{:?}", world.faults);

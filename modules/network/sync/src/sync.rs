@@ -11,9 +11,11 @@ use tenon_network_peers::Fault;
 use tenon_network_wire::{Announced, HeaderOrigin, HeaderRequest};
 
 use crate::cycle::{Cycle, Stage, Step};
+use crate::exclusions::Exclusions;
 use crate::fetcher::{Fetcher, Wanted};
 use crate::headers::{FillProblem, Mismatch, SEGMENT};
-use crate::peers::{HeaderPurpose, Open, OverdueRequest, Peers, request};
+use crate::lag::{Evidence, Lag};
+use crate::peers::{HeaderPurpose, Open, OverdueRequest, Peers, SourceChoice, request};
 use crate::port::{Action, CheckedBody, LocalChain, SyncRequest};
 
 /// Pause before the next cycle after a failure of this node.
@@ -35,7 +37,13 @@ pub struct Progress {
 /// Follows the chain of the peers.
 pub struct ChainSync {
     pub(crate) peers: Peers,
+    /// Number of peers that have connected so far.
+    joins: u64,
     cycle: Option<Cycle>,
+    exclusions: Exclusions,
+    /// How to choose the source of the next cycle.
+    choice: SourceChoice,
+    lag: Lag,
     fetcher: Fetcher,
     actions: VecDeque<Action>,
     /// Earliest time of the next cycle.
@@ -56,7 +64,11 @@ impl ChainSync {
     pub fn new() -> Self {
         Self {
             peers: Peers::default(),
+            joins: 0,
             cycle: None,
+            exclusions: Exclusions::default(),
+            choice: SourceChoice::HighestClaim,
+            lag: Lag::default(),
             fetcher: Fetcher::default(),
             actions: VecDeque::new(),
             not_before: Duration::ZERO,
@@ -70,9 +82,16 @@ impl ChainSync {
         self.actions.pop_front()
     }
 
-    /// Whether a cycle runs: votes and timeouts are ignored then (`docs/spec/p2p.md` 16.4).
+    /// Whether a cycle runs. Peers may have caused it with a false claim.
     pub const fn is_running(&self) -> bool {
         self.cycle.is_some()
+    }
+
+    /// Whether a cycle runs and the node is far behind: its head is old, and the cycle has imported new blocks or the node has
+    /// just connected to its first peer. Votes and timeouts are ignored then. The reference ignores them during every cycle
+    /// (`docs/spec/p2p.md` 16.4), so that a false claim of one peer stops its votes.
+    pub const fn is_behind(&self) -> bool {
+        self.cycle.is_some() && self.lag.is_behind()
     }
 
     /// Whether a cycle has succeeded, or a single block was accepted: transactions are accepted from then on
@@ -81,15 +100,19 @@ impl ChainSync {
         self.is_synced
     }
 
-    /// Progress of the cycle, once its target height is known.
+    /// Progress of the cycle, once its target height is known. `None` in a cycle of a synced node that is not far behind.
     pub fn progress(&self) -> Option<Progress> {
-        let cycle = self.cycle.as_ref()?;
+        let cycle = self.cycle.as_ref().filter(|_| self.is_behind() || !self.is_synced)?;
         Some(Progress { starting: cycle.starting, highest: cycle.goal()? })
     }
 
     /// A peer has sent its Status, which names its head.
     pub fn joined(&mut self, peer: NodeId, head: B256, total_difficulty: U256) {
-        self.peers.joined(peer, head, total_difficulty);
+        if self.peers.0.is_empty() {
+            self.lag.trust_claims();
+        }
+        self.joins += 1;
+        self.peers.joined(self.joins, peer, head, total_difficulty);
     }
 
     /// The last connection to a peer has ended.
@@ -98,13 +121,18 @@ impl ChainSync {
         self.fetcher.left(peer);
         let Some(cycle) = &mut self.cycle else { return };
         cycle.blocks.release(peer);
-        if cycle.source == peer {
-            match &mut cycle.stage {
-                // Answers to open requests are still accepted; the next cycle has another source.
-                Stage::Download(headers) => headers.stop_at_the_last_segment(),
-                Stage::Height | Stage::Ancestor(_) => drop(self.drop_cycle()),
-                Stage::End => {}
-            }
+        if cycle.source != peer {
+            return;
+        }
+        let is_useless = !cycle.has_inserted;
+        match &mut cycle.stage {
+            // Answers to open requests are still accepted; the next cycle has another source.
+            Stage::Download(headers) => headers.stop_at_the_last_segment(),
+            Stage::Height | Stage::Ancestor(_) => drop(self.drop_cycle()),
+            Stage::End => {}
+        }
+        if is_useless {
+            self.exclude_source(peer);
         }
     }
 
@@ -296,17 +324,20 @@ impl ChainSync {
     /// The import has inserted a block, and those before it.
     pub fn imported(&mut self, hash: B256) {
         if let Some(cycle) = &mut self.cycle {
-            cycle.blocks.imported(hash);
+            cycle.imported(hash, self.now);
         }
     }
 
     /// The import has ended.
-    pub fn import_ended(&mut self, outcome: Result<(), FailedBlock>, now: Duration) {
+    pub fn import_ended(&mut self, outcome: Result<(), FailedBlock>, chain: &dyn LocalChain, now: Duration) {
         self.now = now;
         let Some(cycle) = self.drop_cycle() else { return };
         match outcome {
             Ok(()) => {
-                self.is_synced |= cycle.blocks.is_handed_over();
+                if cycle.blocks.is_handed_over() {
+                    self.is_synced = true;
+                    self.judge_source(&cycle, chain);
+                }
             }
             Err(FailedBlock { hash, verdict: BlockVerdict::Wrong { reason }, number }) => {
                 let number = number.map_or(0, |number| number.0);
@@ -315,7 +346,7 @@ impl ChainSync {
                     self.fetcher.note_wrong(hash);
                 }
                 self.blame(cycle.source, Fault::InvalidBlock, "a chain with an invalid block");
-                self.exclude_as_source(cycle.source);
+                self.exclude_source(cycle.source);
             }
             Err(FailedBlock { verdict: BlockVerdict::OwnFailure { reason }, .. }) => {
                 tracing::warn!(%reason, "blocks of peers cannot be imported; trying again");
@@ -363,13 +394,15 @@ impl ChainSync {
         for (peer, overdue) in self.peers.take_overdue(now) {
             self.expire(peer, overdue);
         }
+        self.end_stalled_cycle(now);
         self.ask_heads(now);
         self.begin_cycle(chain, now);
         self.ask_source(now);
         self.move_headers();
         self.ask_all(now);
-        self.feed_import();
+        self.feed_import(chain);
         self.fetch(chain, now, unix);
+        self.update_lag(chain, now, unix);
     }
 
     /// When to call [`ChainSync::advance`] without an event.
@@ -377,7 +410,10 @@ impl ChainSync {
         let pause = (self.not_before > now).then_some(self.not_before);
         // While a cycle runs, requests that take long are repeated to other peers.
         let reassign_at = self.cycle.as_ref().map(|_| now + MIN_REASSIGN_TIME / 2);
-        [self.peers.wakes_at(now), self.fetcher.wakes_at(now), pause, reassign_at].into_iter().flatten().min()
+        [self.peers.wakes_at(&self.exclusions, now), self.fetcher.wakes_at(now), pause, reassign_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn expire(&mut self, peer: NodeId, overdue: OverdueRequest) {
@@ -393,7 +429,7 @@ impl ChainSync {
             }
             OverdueRequest::Headers(_) => {
                 if self.cycle.as_ref().is_some_and(|cycle| cycle.source == peer) {
-                    self.fail_cycle(None);
+                    self.replace_source();
                 }
                 self.blame(peer, Fault::NoAnswer, "no headers in time");
             }
@@ -430,10 +466,8 @@ impl ChainSync {
             return;
         }
         let local = chain.head();
-        if let Some((source, total_difficulty)) = self.peers.best(now)
-            && total_difficulty > local.total_difficulty
-        {
-            self.cycle = Some(Cycle::new(source, local.number));
+        if let Some(source) = self.peers.source(self.choice, local.total_difficulty, &self.exclusions, now) {
+            self.cycle = Some(Cycle::new(source, local.number, now));
         }
     }
 
@@ -503,11 +537,14 @@ impl ChainSync {
         }
     }
 
-    fn feed_import(&mut self) {
+    fn feed_import(&mut self, chain: &dyn LocalChain) {
         let Some(cycle) = &mut self.cycle else { return };
         let Stage::Download(headers) = &cycle.stage else { return };
         let is_over = headers.is_done();
-        while let Some(block) = cycle.blocks.next_block() {
+        let head = chain.head().number;
+        // Blocks above the head are not looked up: in a long sync that would be a read for each block.
+        let is_new = |header: &SealedHeader| header.number > head || !chain.is_stored(&header.hash());
+        while let Some(block) = cycle.blocks.next_block(is_new) {
             if !cycle.is_importing {
                 cycle.is_importing = true;
                 self.actions.push_back(Action::BeginImport);
@@ -567,21 +604,60 @@ impl ChainSync {
             self.drop_cycle();
         }
         if let Some((fault, reason)) = blame {
-            self.exclude_as_source(source);
+            self.exclude_source(source);
             self.blame(source, fault, reason);
         }
+    }
+
+    /// After all blocks of a source were imported: its chain must have the total difficulty that it claimed.
+    fn judge_source(&mut self, cycle: &Cycle, chain: &dyn LocalChain) {
+        // After a failure the import ends, too, with the blocks that it has.
+        if self.exclusions.is_excluded(&cycle.source, self.now) {
+            return;
+        }
+        if cycle.claimed > chain.head().total_difficulty {
+            self.exclude_source(cycle.source);
+        } else {
+            self.exclusions.forgive(&cycle.source);
+            self.choice = SourceChoice::HighestClaim;
+        }
+    }
+
+    fn exclude_source(&mut self, peer: NodeId) {
+        self.exclusions.exclude(peer, self.now);
+        self.choice = SourceChoice::LongestConnected;
+    }
+
+    /// Ends the cycle and excludes its source, without a fault: it was late, or useless.
+    fn replace_source(&mut self) {
+        if let Some(cycle) = &self.cycle {
+            self.exclude_source(cycle.source);
+            self.fail_cycle(None);
+        }
+    }
+
+    fn end_stalled_cycle(&mut self, now: Duration) {
+        if let Some(cycle) = &mut self.cycle
+            && cycle.is_stalled(now)
+        {
+            tracing::debug!(peer = cycle.source.short(), "the chain of a peer brings no new blocks");
+            self.replace_source();
+        }
+    }
+
+    fn update_lag(&mut self, chain: &dyn LocalChain, now: Duration, unix: u64) {
+        let evidence = match &self.cycle {
+            None => Evidence::NoCycle,
+            Some(cycle) if cycle.has_inserted => Evidence::NewBlocks,
+            Some(_) => Evidence::Claim,
+        };
+        self.lag.update(chain.head().timestamp, evidence, now, unix);
     }
 
     fn drop_cycle(&mut self) -> Option<Cycle> {
         let fetcher = &self.fetcher;
         self.peers.forget_cycle(|hash| fetcher.header_of(hash).is_some());
         self.cycle.take()
-    }
-
-    fn exclude_as_source(&mut self, peer: NodeId) {
-        if let Some(peer) = self.peers.0.get_mut(&peer) {
-            peer.exclude_as_source(self.now);
-        }
     }
 
     fn blame(&mut self, peer: NodeId, fault: Fault, reason: &'static str) {

@@ -13,7 +13,7 @@ const STATUS_LIMIT: Duration = Duration::from_secs(5);
 pub struct AcceptedMessages {
     /// Whether transactions, orders and lendings are accepted: once the node is synced.
     pub accepts_transactions: bool,
-    /// Whether votes, timeouts and sync infos are accepted: unless a sync is running.
+    /// Whether votes, timeouts and sync infos are accepted: unless the node is far behind.
     pub accepts_consensus: bool,
     /// Whether blocks are accepted from this peer.
     pub accepts_blocks: bool,

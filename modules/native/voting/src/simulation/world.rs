@@ -337,7 +337,7 @@ impl World {
             }
             Event::ImportEnds(outcome) => {
                 running.importing = None;
-                running.sync.import_ended(*outcome, since_start(self.now));
+                running.sync.import_ended(*outcome, &*running.blocks, since_start(self.now));
                 true
             }
             _ => false,
@@ -476,7 +476,7 @@ impl World {
     fn report_changes(&mut self, who: usize) -> bool {
         let head = self.nodes[who].head_header();
         let Some(running) = &mut self.nodes[who].running else { return false };
-        let is_syncing = running.sync.is_running();
+        let is_syncing = running.sync.is_behind();
         let has_changed = std::mem::replace(&mut running.is_syncing, is_syncing) != is_syncing;
         if has_changed {
             running.handle(Input::Syncing(is_syncing));

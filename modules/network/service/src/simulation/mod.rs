@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use faults::{FaultyNetwork, Outcome};
-use hostile_peers::SlowReader;
+use hostile_peers::{FalseClaim, SlowReader};
 use node::Node;
 use world::{STEP, World};
 
@@ -312,5 +312,39 @@ fn a_slow_reader_is_closed_at_the_limit_for_writing_and_delays_no_other_peer() {
         assert!((WRITE..WRITE + Duration::from_secs(4)).contains(&lasted), "{lasted:?}");
         world.run(Duration::from_secs(20));
         assert!(is_over.get(), "the slow one is told");
+    });
+}
+
+/// Seven peers claim an immense total difficulty: six answer nothing, one answers slowly with forged headers. One such peer
+/// at each masternode would stop the network if claims decided whether a node votes.
+#[test]
+fn false_claims_neither_stop_the_voting_of_a_node_nor_hold_back_messages_and_blocks() {
+    for_each_seed(|seed| {
+        let mut world = two_nodes(seed);
+        world.nodes[1].announce_block_at(world.unix_now());
+        let have_same_head = |world: &World| world.nodes[0].head() == world.nodes[1].head();
+        assert!(world.run_until(Duration::from_secs(2), have_same_head).is_some());
+        let (enode, genesis) = (world.nodes[0].enode, world.nodes[0].settings.genesis);
+        let mut liars = vec![FalseClaim::with_forgeries_above(world.nodes[0].headers())];
+        liars.extend((0..6).map(|_| FalseClaim::silent()));
+        for (number, liar) in liars.into_iter().enumerate() {
+            let lying = async move {
+                liar.run(enode, genesis).await;
+                Ok(())
+            };
+            world.simulation.client(format!("liar-{number}"), lying);
+        }
+
+        for round in 1..=60 {
+            world.nodes[1].broadcast(round);
+            world.nodes[1].announce_block_at(world.unix_now());
+            let is_followed = |world: &World| have_same_head(world) && world.nodes[0].has_received(round);
+            assert!(world.run_until(Duration::from_secs(2), is_followed).is_some(), "round {round}");
+            world.run(Duration::from_secs(1));
+        }
+
+        assert_eq!(world.nodes[0].pauses(), 0);
+        assert!(world.transcript.count("fault=NoAnswer") > 6);
+        world.assert_no_panics();
     });
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use alloy_primitives::hex;
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 use tenon_api::messages::{ListPeers, PeerChanged, PeerInfo};
 use tenon_api::{
     B256, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, Bytes, ChainReader, EncodedChainReader,
-    FailedBlock, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader,
+    FailedBlock, Header, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork as _, SealedHeader,
 };
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_chain::round_messages::Timeout;
@@ -181,8 +182,14 @@ impl Node {
 
     /// Makes the next block and announces it. Returns its hash.
     pub(super) fn announce_block(&self) -> B256 {
+        self.announce_block_at(0)
+    }
+
+    /// Makes the next block with a timestamp and announces it. Returns its hash.
+    pub(super) fn announce_block_at(&self, timestamp: u64) -> B256 {
         let head = self.chain.head();
-        let header = header_after(head.header.hash(), head.header.number + 1);
+        let header = header_after(head.header.hash(), head.header.number + 1).header().clone();
+        let header = tenon_chain::seal(Header { timestamp, ..header });
         let (hash, total_difficulty) = (header.hash(), head.total_difficulty + header.difficulty);
         self.chain.push_header(header.clone());
         let block = Block { header, transactions: Vec::new(), ommers: Vec::new(), withdrawals: None, size: 0 };
@@ -193,6 +200,17 @@ impl Node {
     /// Whether it has received the timeout message of a round.
     pub(super) fn has_received(&self, round: u64) -> bool {
         self.voting.received.lock().unwrap().contains(&timeout_message(round).payload)
+    }
+
+    /// How often it stopped voting because it counted as far behind.
+    pub(super) fn pauses(&self) -> usize {
+        self.voting.pauses.load(Ordering::Relaxed)
+    }
+
+    /// The headers of its chain, from genesis on.
+    pub(super) fn headers(&self) -> Vec<SealedHeader> {
+        let hashes = (0..).map_while(|number| self.chain.canonical_hash(BlockNumber(number)).unwrap());
+        hashes.map(|hash| SealedHeader::clone(&self.chain.header(hash).unwrap().unwrap())).collect()
     }
 
     fn network(&self) -> Arc<Network> {
@@ -232,6 +250,8 @@ impl BlockPort for OneBlockAtATime {
 #[derive(Default)]
 struct Voting {
     received: Mutex<BTreeSet<Bytes>>,
+    /// How often the node began to count as far behind.
+    pauses: AtomicUsize,
 }
 
 impl RoundMessages for Voting {
@@ -241,5 +261,9 @@ impl RoundMessages for Voting {
 
     fn executed(&self, _header: Arc<SealedHeader>, _is_announced: bool) {}
 
-    fn set_syncing(&self, _is_syncing: bool) {}
+    fn set_syncing(&self, is_syncing: bool) {
+        if is_syncing {
+            self.pauses.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }

@@ -72,6 +72,11 @@ impl World {
         self.simulation.elapsed()
     }
 
+    /// Unix seconds.
+    pub(super) fn unix_now(&self) -> u64 {
+        (BEGIN + self.now()).as_secs()
+    }
+
     /// Takes one step.
     pub(super) fn step(&mut self) {
         self.transcript.set_time(self.now());
