@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod bodies;
 mod bounded_set;
 mod cycle;
