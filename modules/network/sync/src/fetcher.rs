@@ -8,6 +8,8 @@ use alloy_primitives::B256;
 use tenon_api::{Block, BlockVerdict, SealedHeader};
 use tenon_network_identity::NodeId;
 
+use crate::announcements::Announcements;
+pub(crate) use crate::announcements::Wanted;
 use crate::bounded_set::BoundedSet;
 
 /// Blocks further below the head are ignored.
@@ -22,14 +24,6 @@ const MAX_BLOCKS: usize = 256;
 const MAX_BLOCK_BYTES: u64 = 32 << 20;
 /// Maximum number of blocks that are verified at a time.
 const MAX_VERIFYING: usize = 8;
-/// Maximum number of waiting announcements of one peer.
-const MAX_ANNOUNCED_OF_PEER: usize = 256;
-/// Maximum number of waiting announcements of all peers.
-const MAX_ANNOUNCED: usize = 4096;
-/// Time after which an announced block is requested, unless it has arrived.
-const ANNOUNCE_WAIT: Duration = Duration::from_millis(400);
-/// Time after which an announcement is dropped.
-const ANNOUNCE_LIMIT: Duration = Duration::from_secs(15);
 /// A block with a future time is kept if its time is at most this number of seconds ahead.
 const MAX_EARLY_SECONDS: u64 = 30;
 /// Maximum number of remembered hashes of accepted and of refused blocks.
@@ -46,24 +40,6 @@ struct Waiting {
     is_header_right: bool,
 }
 
-/// An announced block.
-#[derive(Clone, Debug)]
-struct Announcement {
-    /// The peers that have it, with the height that each named; 0 if it named none.
-    by: Vec<(NodeId, u64)>,
-    since: Duration,
-    /// The peer that it was requested from.
-    asked: Option<NodeId>,
-    /// The header, after its arrival.
-    header: Option<SealedHeader>,
-}
-
-impl Announcement {
-    fn is_by(&self, peer: &NodeId) -> bool {
-        self.by.iter().any(|(by, _)| by == peer)
-    }
-}
-
 /// Blocks near the head.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
@@ -71,8 +47,7 @@ pub(crate) struct Fetcher {
     waiting: BTreeMap<(u64, B256), Waiting>,
     waiting_bytes: u64,
     verifying: BTreeMap<B256, Waiting>,
-    /// Sorted, so that equal events lead to equal requests.
-    announced: BTreeMap<B256, Announcement>,
+    announced: Announcements,
     recent: BoundedSet<B256>,
     wrong: BoundedSet<B256>,
 }
@@ -83,18 +58,11 @@ impl Default for Fetcher {
             waiting: BTreeMap::new(),
             waiting_bytes: 0,
             verifying: BTreeMap::new(),
-            announced: BTreeMap::new(),
+            announced: Announcements::default(),
             recent: BoundedSet::new(MAX_RECENT),
             wrong: BoundedSet::new(MAX_RECENT),
         }
     }
-}
-
-/// A header or body to request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Header { hash: B256, number: u64 },
-    Body { hash: B256 },
 }
 
 fn is_near(number: u64, head: u64) -> bool {
@@ -114,7 +82,7 @@ impl Fetcher {
 
     /// Whether a block was accepted before, or is known to be at this peer.
     pub(crate) fn knows(&self, hash: &B256, peer: NodeId) -> bool {
-        self.recent.contains(hash) || self.announced.get(hash).is_some_and(|known| known.is_by(&peer))
+        self.recent.contains(hash) || self.announced.is_by(hash, &peer)
     }
 
     /// A block has arrived in another way.
@@ -166,85 +134,36 @@ impl Fetcher {
         if (number > 0 && !is_near(number, head)) || self.recent.contains(&hash) {
             return;
         }
-        let of_peer = self.announced.values().filter(|announcement| announcement.is_by(&by)).count();
-        if of_peer >= MAX_ANNOUNCED_OF_PEER {
-            return;
-        }
-        if let Some(announcement) = self.announced.get_mut(&hash) {
-            if !announcement.is_by(&by) {
-                announcement.by.push((by, number));
-            }
-        } else if self.announced.len() < MAX_ANNOUNCED {
-            let announcement = Announcement { by: vec![(by, number)], since: now, asked: None, header: None };
-            self.announced.insert(hash, announcement);
-        }
+        self.announced.add(hash, number, by, now);
     }
 
-    /// The requests to send now, to peers that `is_free` accepts.
+    /// The next request to send, to a peer that `is_free` accepts.
     pub(crate) fn next_wanted(
         &mut self,
         now: Duration,
         is_free: impl Fn(&NodeId, bool) -> bool,
     ) -> Option<(NodeId, Wanted)> {
-        self.announced.retain(|_, announcement| now < announcement.since + ANNOUNCE_LIMIT);
-        for (hash, announcement) in &mut self.announced {
-            if announcement.asked.is_some() || now < announcement.since + ANNOUNCE_WAIT {
-                continue;
-            }
-            let needs_body = announcement.header.is_some();
-            if let Some((peer, number)) = announcement.by.iter().find(|(peer, _)| is_free(peer, needs_body)) {
-                announcement.asked = Some(*peer);
-                let (hash, number) = (*hash, *number);
-                let wanted = if needs_body { Wanted::Body { hash } } else { Wanted::Header { hash, number } };
-                return Some((*peer, wanted));
-            }
-        }
-        None
+        self.announced.next_wanted(now, is_free)
     }
 
     /// Accepts the answer to a request for a header. Returns false if it is not the announced header.
     pub(crate) fn take_header(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) -> bool {
-        let Some(announcement) = self.announced.get_mut(&hash) else { return true };
-        announcement.asked = None;
-        let said = announcement.by.iter().find(|(by, _)| *by == peer).map_or(0, |(_, number)| *number);
-        match headers {
-            [header] if header.hash() == hash && [0, header.number].contains(&said) => {
-                announcement.header = Some(header.clone());
-                true
-            }
-            [] => {
-                announcement.by.retain(|(by, _)| *by != peer);
-                true
-            }
-            _ => {
-                announcement.by.retain(|(by, _)| *by != peer);
-                false
-            }
-        }
+        self.announced.take_header(peer, hash, headers)
     }
 
     /// The header of a block whose body was requested.
     pub(crate) fn header_of(&self, hash: &B256) -> Option<SealedHeader> {
-        self.announced.get(hash)?.header.clone()
+        self.announced.header_of(hash)
     }
 
     /// A peer did not answer a request, or answered with something else.
     pub(crate) fn request_failed(&mut self, peer: NodeId, hash: &B256) {
-        if let Some(announcement) = self.announced.get_mut(hash) {
-            announcement.asked = None;
-            announcement.by.retain(|(by, _)| *by != peer);
-        }
+        self.announced.request_failed(peer, hash);
     }
 
     /// A peer has left: its requests go to others.
     pub(crate) fn left(&mut self, peer: NodeId) {
-        for announcement in self.announced.values_mut() {
-            announcement.by.retain(|(by, _)| *by != peer);
-            if announcement.asked == Some(peer) {
-                announcement.asked = None;
-            }
-        }
-        self.announced.retain(|_, announcement| !announcement.by.is_empty());
+        self.announced.left(peer);
     }
 
     /// Returns the next block to verify, whose parent is stored and whose timestamp is reached. Drops blocks that are too old.
@@ -309,11 +228,8 @@ impl Fetcher {
 
     /// When an announcement or a waiting block is due.
     pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
-        let announced = self.announced.values().filter(|announcement| announcement.asked.is_none());
-        let asks =
-            announced.map(|announcement| (announcement.since + ANNOUNCE_WAIT).max(now + Duration::from_millis(50)));
         let early = self.has_early().then_some(now + Duration::from_millis(250));
-        asks.chain(early).min()
+        self.announced.wakes_at(now).into_iter().chain(early).min()
     }
 }
 
@@ -323,6 +239,7 @@ mod tests {
     use tenon_api::Header;
 
     use super::*;
+    use crate::announcements::{ANNOUNCE_WAIT, MAX_ANNOUNCED_OF_PEER};
 
     fn block(number: u64, salt: u16) -> Arc<Block> {
         let extra_data = Bytes::copy_from_slice(&salt.to_be_bytes());
@@ -372,13 +289,13 @@ mod tests {
             assert!(!fetcher.take_block(block(number, 1), peer(1), 100));
         }
         fetcher.announce(B256::repeat_byte(1), 133, peer(1), 100, Duration::ZERO);
-        assert!(fetcher.announced.is_empty());
+        assert_eq!(fetcher.announced.len(), 0);
         for hash in 0..1_000_u16 {
             let hash = B256::left_padding_from(&hash.to_be_bytes());
             fetcher.announce(hash, 101, peer(1), 100, Duration::ZERO);
         }
         assert_eq!(fetcher.announced.len(), MAX_ANNOUNCED_OF_PEER);
         fetcher.left(peer(1));
-        assert!(fetcher.announced.is_empty());
+        assert_eq!(fetcher.announced.len(), 0);
     }
 }

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod bodies;
 mod bounded_set;
 mod cycle;

@@ -17,8 +17,11 @@ pub const SOFT_ANSWER_BYTES: usize = 2_097_152;
 
 /// Maximum number of items of an answer. Larger than any request, because unsolicited answers are decoded as well.
 pub const MAX_ANSWER_ITEMS: usize = 1024;
-/// Maximum number of announced blocks, orders or lendings in a message.
-pub const MAX_ANNOUNCED: usize = 4096;
+/// Number of announced blocks of a message that are decoded; the rest is ignored. Blocks more than 32 above or 7 below the
+/// head are not wanted (`docs/spec/p2p.md` 18), and honest peers announce one or few at a time.
+pub const MAX_ANNOUNCED_BLOCKS: usize = 64;
+/// Maximum number of orders or lendings in a message.
+pub const MAX_ORDERS: usize = 4096;
 /// Maximum number of transactions in a message, over all its blocks. A signed transaction has at least about 80 bytes.
 pub const MAX_TRANSACTIONS: usize = MAX_MESSAGE_BYTES / 80;
 /// Maximum number of transactions that are taken from a message of transactions; the rest is ignored. The reference sends

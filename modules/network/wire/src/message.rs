@@ -1,5 +1,6 @@
 //! All messages of the protocol, decoded and encoded (`docs/spec/p2p.md` 13).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use alloy_primitives::{B256, Bytes};
@@ -13,8 +14,8 @@ use crate::blocks::{
 };
 use crate::exchange::{Integer, Lending, Order};
 use crate::limits::{
-    MAX_ANNOUNCED, MAX_ANSWER_ITEMS, MAX_BODIES, MAX_CONSENSUS_BYTES, MAX_MESSAGE_BYTES, MAX_NODE_DATA,
-    MAX_POOLED_TRANSACTIONS, MAX_RECEIPTS, MAX_TRANSACTION_HASHES,
+    MAX_ANNOUNCED_BLOCKS, MAX_ANSWER_ITEMS, MAX_BODIES, MAX_CONSENSUS_BYTES, MAX_MESSAGE_BYTES, MAX_NODE_DATA,
+    MAX_ORDERS, MAX_POOLED_TRANSACTIONS, MAX_RECEIPTS, MAX_TRANSACTION_HASHES,
 };
 use crate::{HeaderRequest, Kind, Status, Version, WireError, read};
 
@@ -32,7 +33,7 @@ pub struct Announced {
 pub enum Message {
     /// Status, the first message of a session.
     Status(Status),
-    /// Blocks that the peer has.
+    /// Blocks that the peer has: the first ones of the message, each once.
     NewBlockHashes(Vec<Announced>),
     /// Transactions.
     Transactions(Vec<Arc<Transaction>>),
@@ -103,15 +104,15 @@ impl Message {
         let kind = version.kind(code).ok_or(WireError::Code { code })?;
         Ok(match kind {
             Kind::Status => Self::Status(Status::decode(version.status, payload)?),
-            Kind::NewBlockHashes => Self::NewBlockHashes(read_values(payload, MAX_ANNOUNCED)?),
+            Kind::NewBlockHashes => Self::NewBlockHashes(read_announced(payload)?),
             Kind::Transactions => Self::Transactions(read_transactions(payload)?),
             Kind::GetBlockHeaders => Self::GetBlockHeaders(HeaderRequest::decode(payload)?),
             Kind::BlockHeaders => Self::BlockHeaders(read_headers(payload)?),
             Kind::GetBlockBodies => Self::GetBlockBodies(read_hashes(payload, MAX_BODIES)?),
             Kind::BlockBodies => Self::BlockBodies(read_bodies(payload)?),
             Kind::NewBlock => Self::NewBlock(Box::new(read_new_block(payload)?)),
-            Kind::OrderTx => Self::Orders(read_values(payload, MAX_ANNOUNCED)?),
-            Kind::LendingTx => Self::Lendings(read_values(payload, MAX_ANNOUNCED)?),
+            Kind::OrderTx => Self::Orders(read_values(payload, MAX_ORDERS)?),
+            Kind::LendingTx => Self::Lendings(read_values(payload, MAX_ORDERS)?),
             Kind::GetNodeData => Self::GetNodeData(read_hashes(payload, MAX_NODE_DATA)?),
             Kind::NodeData => Self::NodeData(read_values(payload, MAX_ANSWER_ITEMS)?),
             Kind::GetReceipts => Self::GetReceipts(read_hashes(payload, MAX_RECEIPTS)?),
@@ -190,8 +191,16 @@ fn read_values<T: Decodable>(payload: &[u8], limit: usize) -> Result<Vec<T>, Wir
     read::items(read::list(&mut &*payload)?, limit, |input| Ok(T::decode(input)?))
 }
 
+/// Decodes the first announced blocks, and drops those that were announced before in the same message.
+fn read_announced(payload: &[u8]) -> Result<Vec<Announced>, WireError> {
+    let mut announced = read::first(read::list(&mut &*payload)?, MAX_ANNOUNCED_BLOCKS)?;
+    let mut hashes = HashSet::new();
+    announced.retain(|block: &Announced| hashes.insert(block.hash));
+    Ok(announced)
+}
+
 fn read_hashes(payload: &[u8], limit: usize) -> Result<Vec<B256>, WireError> {
-    read::first_hashes(read::list(&mut &*payload)?, limit)
+    read::first(read::list(&mut &*payload)?, limit)
 }
 
 fn read_consensus<T: Decodable>(payload: &[u8]) -> Result<T, WireError> {

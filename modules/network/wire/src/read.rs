@@ -1,6 +1,6 @@
 //! Decodes lists, with limits.
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::U256;
 use alloy_rlp::{Decodable, Header};
 
 use crate::WireError;
@@ -36,14 +36,14 @@ pub(crate) fn items<'a, T>(
     Ok(items)
 }
 
-/// Decodes the first `limit` hashes of a request. As in the reference, the rest is ignored, because no answer has more
-/// items.
-pub(crate) fn first_hashes(mut content: &[u8], limit: usize) -> Result<Vec<B256>, WireError> {
-    let mut hashes = Vec::new();
-    while !content.is_empty() && hashes.len() < limit {
-        hashes.push(B256::decode(&mut content)?);
+/// Decodes the first `limit` items of a list's content, and ignores the rest. In requests, as in the reference, because no
+/// answer has more items.
+pub(crate) fn first<T: Decodable>(mut content: &[u8], limit: usize) -> Result<Vec<T>, WireError> {
+    let mut items = Vec::new();
+    while !content.is_empty() && items.len() < limit {
+        items.push(T::decode(&mut content)?);
     }
-    Ok(hashes)
+    Ok(items)
 }
 
 /// Counts the items of a list's content without decoding them. Fails if there are more than `limit`.

@@ -247,6 +247,22 @@ fn limits_are_checked_before_memory_is_allocated() {
     assert!(decode(Kind::Transactions, "c180").is_err());
 }
 
+#[test]
+fn of_announced_blocks_the_first_are_decoded_and_each_once() {
+    use tenon_network_wire::limits::MAX_ANNOUNCED_BLOCKS;
+    let announced = |number: u64| Announced { hash: B256::left_padding_from(&number.to_be_bytes()), number };
+    let list = |numbers: &mut dyn Iterator<Item = u64>| {
+        let content: Vec<u8> = numbers.flat_map(|number| alloy_rlp::encode(announced(number))).collect();
+        hex::encode(alloy_rlp_list(&content, 1))
+    };
+
+    let equal = decode(Kind::NewBlockHashes, &list(&mut std::iter::repeat_n(7, 4096))).unwrap();
+    let many = decode(Kind::NewBlockHashes, &list(&mut (0..4096))).unwrap();
+
+    assert_eq!(equal, Message::NewBlockHashes(vec![announced(7)]));
+    assert_eq!(many, Message::NewBlockHashes((0..MAX_ANNOUNCED_BLOCKS as u64).map(announced).collect()));
+}
+
 fn alloy_rlp_list(item: &[u8], times: usize) -> Vec<u8> {
     let mut out = Vec::new();
     alloy_rlp::Header { list: true, payload_length: item.len() * times }.encode(&mut out);
