@@ -69,7 +69,7 @@ mod tests {
         let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
         store.initialise(&commit, 7).unwrap();
         let (bus, work) = (Bus::new(), WorkPool::new("test", 4, 16));
-        register(&bus, &work, &DataFolder::new(folder.path()), Arc::clone(&store)).unwrap();
+        register(&bus, &work, &DataFolder::create(folder.path()).unwrap(), Arc::clone(&store)).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 
         let copies: Vec<_> = runtime.block_on(async {
