@@ -347,6 +347,14 @@ def test_a_development_network_stays_on_this_machine():
         assert node.http_url.startswith("http://0.0.0.0:")
 
 
+def all_printed_by(node):
+    """What a development node has printed, with its accounts: the endpoints are written before these are printed."""
+    deadline = time.monotonic() + 30
+    while "Unix socket" not in (shown := node.log_path.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return shown
+
+
 def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
     words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
     with folder() as path:
@@ -357,7 +365,7 @@ def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
         ):
             with Node("dev", "--profile", "native", *arguments, env=os.environ | environment) as node:
                 accounts = node.call("eth_accounts")
-                shown = node.log_path.read_text()
+                shown = all_printed_by(node)
                 settings = json.dumps(over_socket(node, "admin_reloadSettings"))
             assert accounts[0] == "0x58a57ed9d8d624cbd12e2c467d34787555bb1b25"
             assert accounts[0] in shown.lower() and "Private keys" not in shown
@@ -366,10 +374,7 @@ def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
         both = run("dev", "--mnemonic-file", path / "words", "--mnemonic", words, check=False)
         assert both.returncode == 2 and "exclude each other" in both.stderr and "sausage" not in both.stderr
     with Node("dev") as node:
-        # The endpoints are written before the accounts are printed.
-        deadline = time.monotonic() + 30
-        while "Unix socket" not in (shown := node.log_path.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        shown = all_printed_by(node)
         assert "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" in shown and "junk" in shown
 
 
