@@ -28,6 +28,7 @@ use crate::connection_manager::ConnectionId;
 use crate::conversation::{Begun, Conversation, Delivery, Ended, Step};
 use crate::message_work::{
     AwaitedAnswers, AwaitedOfNode, ForeignBodies, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, Turn, Turns,
+    unwanted_pause,
 };
 use crate::serving::{self, PeerRequest};
 use crate::sockets::SharedLimiter;
@@ -470,6 +471,12 @@ impl ConnectionTask<'_> {
         }
         let kind = match conversation.begin(code, &payload, acceptance) {
             Begun::Done(steps) => return Ok(steps),
+            Begun::Unwanted => {
+                let pause = unwanted_pause(payload.len());
+                drop(payload);
+                self.meanwhile(sleep(pause)).await?;
+                return Ok(Vec::new());
+            }
             Begun::Decode(kind) => kind,
         };
         if let Some(awaited) = &self.awaited {

@@ -54,6 +54,8 @@ pub(crate) enum Step {
 pub(crate) enum Begun {
     /// It leads to these steps, and is not decoded.
     Done(Vec<Step>),
+    /// No honest peer sends it now. It is not decoded.
+    Unwanted,
     /// It is to be decoded, and the result passed to [`Conversation::finish`].
     Decode(Kind),
 }
@@ -140,6 +142,14 @@ impl Conversation {
     pub(crate) fn begin(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Begun {
         match self.session.check(code, payload, acceptance) {
             Err(fault) => Begun::Done(vec![end(&fault)]),
+            Ok(Checked::Ignored(
+                Kind::NewBlock
+                | Kind::BlockHeaders
+                | Kind::BlockBodies
+                | Kind::Receipts
+                | Kind::NodeData
+                | Kind::PooledTransactions,
+            )) => Begun::Unwanted,
             Ok(Checked::Ignored(_)) => Begun::Done(Vec::new()),
             Ok(Checked::Established(status)) => {
                 self.total_difficulty = status.total_difficulty;
@@ -243,6 +253,7 @@ mod tests {
         fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
             match self.begin(code, payload, acceptance) {
                 Begun::Done(steps) => steps,
+                Begun::Unwanted => Vec::new(),
                 Begun::Decode(_) => self.finish(Message::decode(self.version(), code, payload), payload.len()),
             }
         }

@@ -19,6 +19,15 @@ pub(crate) const MAX_SHORT_PAYLOAD: usize = 16 * 1024;
 /// Maximum number of transactions of a message that are offered to the pool without a turn.
 pub(crate) const MAX_SHORT_TRANSACTIONS: usize = 32;
 
+/// Bytes of messages that no honest peer sends, decompressed, which are read from a connection in a second. Decompressing
+/// costs the node more than the peer.
+const UNWANTED_BYTES_IN_A_SECOND: u32 = 1 << 20;
+
+/// Time for which nothing more is read from a peer after such a message.
+pub(crate) fn unwanted_pause(bytes: usize) -> Duration {
+    Duration::from_secs(bytes as u64) / UNWANTED_BYTES_IN_A_SECOND
+}
+
 /// Turns for decoding and processing large messages. All connections share them, and wait in the order of arrival; a
 /// connection has at most one message in progress.
 #[derive(Clone, Debug)]
@@ -208,6 +217,13 @@ mod tests {
         assert_eq!(all.0.lock().len(), 1);
         drop(second);
         assert!(all.0.lock().is_empty());
+    }
+
+    #[test]
+    fn a_peer_is_read_more_slowly_after_unwanted_bytes() {
+        assert_eq!(unwanted_pause(0), Duration::ZERO);
+        assert_eq!(unwanted_pause(1 << 20), Duration::from_secs(1));
+        assert_eq!(unwanted_pause(10 << 20), Duration::from_secs(10));
     }
 
     #[tokio::test(start_paused = true)]
