@@ -70,7 +70,7 @@ mod tests {
         store.initialise(&commit, 7).unwrap();
         let (bus, work) = (Bus::new(), WorkPool::new("test", 4, 16));
         register(&bus, &work, &DataFolder::create(folder.path()).unwrap(), Arc::clone(&store)).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 
         let copies: Vec<_> = runtime.block_on(async {
             let context = CallContext::default();
