@@ -1,8 +1,9 @@
-//! Limits on the work that messages of peers cause: turns for large messages, answers that nobody requested, and blocks
-//! with a body that is not their own.
+//! Limits on the work that messages of peers cause: large messages wait for a turn, answers without a request are ignored,
+//! and a connection may send few blocks whose body does not match their header.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -82,26 +83,15 @@ impl InProgress {
     }
 }
 
-/// Numbers of requests for headers and bodies that each node has not answered. The two connections of a node share
-/// them, because a reference node may answer on the other one (`docs/spec/p2p.md` 11).
+/// Numbers of requests for headers and bodies that each connected node has not answered. The two connections of a node
+/// share them, because a reference node may answer on the other one (`docs/spec/p2p.md` 11).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AwaitedAnswers(Arc<Mutex<HashMap<NodeId, Awaited>>>);
+pub(crate) struct AwaitedAnswers(Arc<Mutex<HashMap<NodeId, Weak<Awaited>>>>);
 
 #[derive(Debug, Default)]
 struct Awaited {
-    connections: usize,
-    headers: usize,
-    bodies: usize,
-}
-
-impl Awaited {
-    fn of(&mut self, answer: Kind) -> Option<&mut usize> {
-        match answer {
-            Kind::BlockHeaders => Some(&mut self.headers),
-            Kind::BlockBodies => Some(&mut self.bodies),
-            _ => None,
-        }
-    }
+    headers: AtomicUsize,
+    bodies: AtomicUsize,
 }
 
 /// The answers that one node owes, from the view of one of its connections.
@@ -109,39 +99,47 @@ impl Awaited {
 pub(crate) struct AwaitedOfNode {
     all: AwaitedAnswers,
     node: NodeId,
+    awaited: Arc<Awaited>,
 }
 
 impl AwaitedAnswers {
     /// For a new connection of a node.
     pub(crate) fn of_node(&self, node: NodeId) -> AwaitedOfNode {
-        self.0.lock().entry(node).or_default().connections += 1;
-        AwaitedOfNode { all: self.clone(), node }
+        let mut all = self.0.lock();
+        let awaited = all.get(&node).and_then(Weak::upgrade).unwrap_or_default();
+        all.insert(node, Arc::downgrade(&awaited));
+        AwaitedOfNode { all: self.clone(), node, awaited }
     }
 }
 
 impl AwaitedOfNode {
+    fn count(&self, answer: Kind) -> Option<&AtomicUsize> {
+        match answer {
+            Kind::BlockHeaders => Some(&self.awaited.headers),
+            Kind::BlockBodies => Some(&self.awaited.bodies),
+            _ => None,
+        }
+    }
+
     /// Records a message to the node, which may be a request.
     pub(crate) fn sent(&self, kind: Kind) {
-        let answer = match kind {
-            Kind::GetBlockHeaders => Kind::BlockHeaders,
-            Kind::GetBlockBodies => Kind::BlockBodies,
-            _ => return,
+        match kind {
+            Kind::GetBlockHeaders => self.awaited.headers.fetch_add(1, Ordering::Relaxed),
+            Kind::GetBlockBodies => self.awaited.bodies.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
         };
-        if let Some(count) = self.all.0.lock().get_mut(&self.node).and_then(|awaited| awaited.of(answer)) {
-            *count += 1;
-        }
     }
 
     /// Whether the node owes an answer of this kind.
     pub(crate) fn awaits(&self, answer: Kind) -> bool {
-        let mut all = self.all.0.lock();
-        all.get_mut(&self.node).and_then(|awaited| awaited.of(answer)).is_some_and(|count| *count > 0)
+        self.count(answer).is_some_and(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     /// Records an answer of the node.
     pub(crate) fn answered(&self, answer: Kind) {
-        if let Some(count) = self.all.0.lock().get_mut(&self.node).and_then(|awaited| awaited.of(answer)) {
-            *count = count.saturating_sub(1);
+        if let Some(count) = self.count(answer) {
+            // Fails at zero, if both connections deliver an answer at the same time.
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
         }
     }
 }
@@ -149,11 +147,9 @@ impl AwaitedOfNode {
 impl Drop for AwaitedOfNode {
     fn drop(&mut self) {
         let mut all = self.all.0.lock();
-        if let Some(awaited) = all.get_mut(&self.node) {
-            awaited.connections -= 1;
-            if awaited.connections == 0 {
-                all.remove(&self.node);
-            }
+        // The last connection of the node: the table has only a weak reference.
+        if Arc::strong_count(&self.awaited) == 1 {
+            all.remove(&self.node);
         }
     }
 }

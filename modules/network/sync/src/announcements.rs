@@ -84,7 +84,7 @@ impl OfPeer {
 pub(crate) struct Announcements {
     by_hash: BTreeMap<B256, Announcement>,
     by_time: BTreeSet<Due>,
-    /// Those that can be requested from a peer.
+    /// The blocks that can be requested now, the oldest first.
     wanted: BTreeSet<Due>,
     /// Peers that have announced one of the blocks.
     peers: BTreeMap<NodeId, OfPeer>,

@@ -202,7 +202,7 @@ impl BlockQueue {
         Some(tenon_chain::assemble_block(header, body.transactions, body.ommers, None))
     }
 
-    /// Whether the import has so many blocks that it does not wait for more.
+    /// Whether the import has enough blocks for now.
     pub(crate) fn keeps_import_busy(&self) -> bool {
         self.importing.len() >= MIN_IMPORTING_BUSY
     }

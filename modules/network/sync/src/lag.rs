@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// A head is recent if its timestamp is at most this number of seconds old. The blocks of this time, at two seconds each, are
-/// about those that the fetcher takes above the head.
+/// Maximum age of a recent head, seconds. The network makes 30 blocks in this time, and the fetcher accepts blocks up to 32
+/// above the head.
 const RECENT_SECONDS: u64 = 60;
 /// Time for which a node with an old head trusts a claim without evidence. An honest source proves its claim within seconds;
 /// the rest allows for the failures of other sources.

@@ -191,7 +191,7 @@ fn read_values<T: Decodable>(payload: &[u8], limit: usize) -> Result<Vec<T>, Wir
     read::items(read::list(&mut &*payload)?, limit, |input| Ok(T::decode(input)?))
 }
 
-/// Decodes the first announced blocks, and drops those that were announced before in the same message.
+/// Decodes the first announced blocks of a message, each once.
 fn read_announced(payload: &[u8]) -> Result<Vec<Announced>, WireError> {
     let mut announced = read::first(read::list(&mut &*payload)?, MAX_ANNOUNCED_BLOCKS)?;
     let mut hashes = HashSet::new();
