@@ -6,7 +6,7 @@
 //!
 //! Invariants: no received packet causes a panic; every list and map is bounded; a node that has not proven that it
 //! receives packets at its address is sent only Pongs and Pings, no list of nodes and no record; a proof is valid for
-//! one pair of identifier and address.
+//! one pair of identifier and address; each address, and all together, cause a limited number of signatures a second.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod lookup;
 mod node_file;
 mod packet;
 mod proofs;
+mod rates;
 mod service;
 mod table;
 

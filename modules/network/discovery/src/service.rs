@@ -15,10 +15,11 @@ use crate::lookup::Lookup;
 use crate::node_file::KnownNode;
 use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketTypes, own_record};
 use crate::proofs::{Peer, Proofs};
+use crate::rates::DatagramRates;
 use crate::table::{Table, TableSettings};
 
 /// Time limit for an answer.
-const REPLY_LIMIT: Duration = Duration::from_millis(500);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time after which a search is advanced again.
 const LOOKUP_PAUSE: Duration = Duration::from_millis(50);
 /// Seconds until a packet of this node expires.
@@ -137,6 +138,8 @@ pub struct Discovery {
     waiting_pings: VecDeque<(Peer, u16)>,
     finds: HashMap<Peer, PendingFind>,
     record_requests: HashMap<B256, (Peer, Duration)>,
+    /// Datagrams of each address.
+    rates: DatagramRates,
     /// When an address that has proven nothing was last pinged.
     unproven: HashMap<IpAddr, Duration>,
     lookups: BTreeMap<u64, Lookup>,
@@ -172,6 +175,7 @@ impl Discovery {
             waiting_pings: VecDeque::new(),
             finds: HashMap::new(),
             record_requests: HashMap::new(),
+            rates: DatagramRates::default(),
             unproven: HashMap::new(),
             lookups: BTreeMap::new(),
             next_lookup: 0,
@@ -231,7 +235,7 @@ impl Discovery {
 
     fn start_lookup(&mut self, target: NodeId, clock: Clock) -> u64 {
         let size = self.settings.table.bucket_size;
-        let mut lookup = Lookup::new(target, self.key.id(), size, clock.now + REPLY_LIMIT);
+        let mut lookup = Lookup::new(target, self.key.id(), size, clock.now + REPLY_TIMEOUT);
         for entry in self.table.closest(&target.hash(), size) {
             lookup.add(entry.id, &entry.hash, entry.endpoint);
         }
@@ -248,11 +252,11 @@ impl Discovery {
         if self.record_requests.len() < MAX_PINGS
             && let Some(hash) = self.send(peer.1, &Content::RecordRequest { expiration: clock.unix + EXPIRATION })
         {
-            self.record_requests.insert(hash, (peer, clock.now + REPLY_LIMIT));
+            self.record_requests.insert(hash, (peer, clock.now + REPLY_TIMEOUT));
         }
     }
 
-    /// Processes a datagram.
+    /// Processes a datagram. One beyond the rate of its address or of all addresses is ignored.
     ///
     /// # Errors
     /// [`PacketError`], for the log only: an invalid packet is not answered.
@@ -261,13 +265,16 @@ impl Discovery {
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(from.ip())) {
             return Ok(());
         }
+        if !self.rates.admit(from.ip(), clock.now) {
+            return Ok(());
+        }
         let packet = Packet::decode(&self.settings.types, datagram)?;
         // A packet is expired from the second of its expiration on.
         let is_expired = packet.content.expiration().is_some_and(|expiration| expiration <= clock.unix);
         if is_expired || packet.sender == self.key.id() {
             return Ok(());
         }
-        let peer = (packet.sender, from);
+        let (peer, before) = ((packet.sender, from), self.actions.len());
         match packet.content {
             Content::Ping { from: announced, .. } => self.take_ping(peer, packet.hash, announced.tcp, clock),
             Content::Pong { ping, .. } => self.take_pong(peer, ping, clock),
@@ -276,6 +283,10 @@ impl Discovery {
             Content::RecordRequest { .. } => self.take_record_request(&peer, packet.hash, clock),
             Content::RecordResponse { request, record } => self.take_record(&peer, request, &record),
         }
+        // Pings to other nodes have a limit of their own.
+        let is_answer = |action: &&Action| matches!(action, Action::Send { to, .. } if *to == from);
+        let answers = self.actions.range(before..).filter(is_answer).count();
+        self.rates.count(from.ip(), u32::try_from(answers).unwrap_or(u32::MAX), clock.now);
         self.advance_lookups(clock);
         Ok(())
     }
@@ -324,7 +335,7 @@ impl Discovery {
             record: self.record_number(),
         };
         if let Some(hash) = self.send(peer.1, &content) {
-            let deadline = clock.now + REPLY_LIMIT;
+            let deadline = clock.now + REPLY_TIMEOUT;
             self.pings.insert(peer, PendingPing { hash, deadline, tcp, is_revalidation });
         }
     }
@@ -376,7 +387,7 @@ impl Discovery {
         for lookup in self.lookups.values_mut() {
             lookup.add(peer.0, &hash, endpoint);
             // The node is asked after it has had time to request a proof of this node.
-            lookup.wait_until(clock.now + REPLY_LIMIT);
+            lookup.wait_until(clock.now + REPLY_TIMEOUT);
         }
         self.send_waiting_pings(clock);
     }
@@ -444,7 +455,7 @@ impl Discovery {
             if is_proven {
                 lookup.add(id, &id.hash(), endpoint);
             } else {
-                lookup.wait_until(clock.now + REPLY_LIMIT);
+                lookup.wait_until(clock.now + REPLY_TIMEOUT);
             }
         }
         if !is_proven {
@@ -541,7 +552,8 @@ impl Discovery {
             let (answered, proofs, finds) = (&self.answered, &self.proofs, &self.finds);
             let is_ready = |id: &NodeId, endpoint: &Endpoint| {
                 let peer = (*id, endpoint.udp_address());
-                let has_had_time = proofs.since(&peer, clock.now).is_none_or(|since| clock.now >= since + REPLY_LIMIT);
+                let has_had_time =
+                    proofs.since(&peer, clock.now).is_none_or(|since| clock.now >= since + REPLY_TIMEOUT);
                 !finds.contains_key(&peer) && (answered.holds(&peer, clock.now) || has_had_time)
             };
             let Some(lookup) = self.lookups.get_mut(&number) else { return };
@@ -549,7 +561,7 @@ impl Discovery {
             let Some((id, endpoint)) = lookup.next(is_ready) else { return };
             let peer = (id, endpoint.udp_address());
             self.send(peer.1, &Content::FindNode { target, expiration: clock.unix + EXPIRATION });
-            let deadline = clock.now + REPLY_LIMIT;
+            let deadline = clock.now + REPLY_TIMEOUT;
             self.finds.insert(peer, PendingFind { deadline, counted: 0, has_answered: false, lookup: number });
         }
     }

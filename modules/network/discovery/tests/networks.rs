@@ -252,6 +252,22 @@ fn many_forged_pings_from_one_address_cause_one_ping_back() {
 }
 
 #[test]
+fn an_address_gets_few_answers_a_second_and_another_one_is_answered_meanwhile() {
+    let (now, key) = (clock(1000), key());
+    let mut node = node(&key, 2000, Vec::new());
+    let [flooding, other] =
+        [3, 4].map(|last| Peer { key: NodeKey::random().unwrap(), at: SocketAddr::from(([23, 1, 2, last], 3000)) });
+    for peer in [&flooding, &other] {
+        peer.bond(&mut node, now);
+    }
+    let answers = (0..5000).map(|_| flooding.send(&mut node, &find(now), now).len()).sum::<usize>();
+    assert!((100..=400).contains(&answers), "{answers}");
+    assert!(!other.send(&mut node, &find(now), now).is_empty());
+    let later = clock(10_000);
+    assert!(!flooding.send(&mut node, &find(later), later).is_empty());
+}
+
+#[test]
 fn low_ports_forbidden_addresses_and_wrong_keys_are_never_contacted() {
     let (now, key) = (clock(1000), key());
     let mut node = node(&key, 2000, Vec::new());

@@ -1,0 +1,133 @@
+//! Limits on the signatures that datagrams cause: to check one and to sign the answers costs a node far more than a datagram
+//! costs its sender. A list of nodes has up to 17 packets, each with a signature.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::addresses::is_lan;
+
+/// Signatures a second for one address, checked and made: about eleven lists of nodes. A node that searches asks each node
+/// once in a search.
+const OF_ADDRESS: u32 = 200;
+/// The same in private networks and on the local machine, where many nodes may have one address.
+const OF_LAN_ADDRESS: u32 = 1000;
+/// Signatures a second for all addresses together.
+const OF_ALL: u32 = 4000;
+/// After a pause, the signatures of this time are accepted at once.
+const BURST: Duration = Duration::from_secs(2);
+/// Maximum number of addresses that are counted. Further ones are counted together.
+const MAX_ADDRESSES: usize = 4096;
+
+/// Counts signatures against a rate: the time at which those up to now would have been made at exactly this rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate(Duration);
+
+impl Rate {
+    fn admits(self, now: Duration) -> bool {
+        self.0 <= now + BURST
+    }
+
+    fn count(&mut self, signatures: u32, per_second: u32, now: Duration) {
+        self.0 = self.0.max(now) + Duration::from_secs(1) * signatures / per_second;
+    }
+}
+
+/// The rates of all senders.
+#[derive(Debug, Default)]
+pub(crate) struct DatagramRates {
+    all: Rate,
+    of_address: HashMap<IpAddr, Rate>,
+    /// Addresses that are not counted for themselves.
+    others: Rate,
+}
+
+impl DatagramRates {
+    /// Whether a datagram of this address is decoded.
+    pub(crate) fn admit(&mut self, ip: IpAddr, now: Duration) -> bool {
+        let is_admitted = self.all.admits(now) && self.rate(ip, now).0.admits(now);
+        if is_admitted {
+            self.count(ip, 1, now);
+        }
+        is_admitted
+    }
+
+    /// Counts signatures that an address has caused.
+    pub(crate) fn count(&mut self, ip: IpAddr, signatures: u32, now: Duration) {
+        self.all.count(signatures, OF_ALL, now);
+        let (rate, per_second) = self.rate(ip, now);
+        rate.count(signatures, per_second, now);
+    }
+
+    fn rate(&mut self, ip: IpAddr, now: Duration) -> (&mut Rate, u32) {
+        let (ip, per_second) = (counted(ip), if is_lan(ip) { OF_LAN_ADDRESS } else { OF_ADDRESS });
+        if self.of_address.len() >= MAX_ADDRESSES && !self.of_address.contains_key(&ip) {
+            self.of_address.retain(|_, rate| rate.0 > now);
+            if self.of_address.len() >= MAX_ADDRESSES {
+                return (&mut self.others, OF_LAN_ADDRESS);
+            }
+        }
+        (self.of_address.entry(ip).or_default(), per_second)
+    }
+}
+
+/// A host can use all IPv6 addresses of a /64 network.
+fn counted(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+        ip => ip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn admitted(rates: &mut DatagramRates, ip: IpAddr, datagrams: usize, now: Duration) -> usize {
+        (0..datagrams).filter(|_| rates.admit(ip, now)).count()
+    }
+
+    #[test]
+    fn a_flood_of_one_address_leaves_the_others_alone() {
+        let mut rates = DatagramRates::default();
+        assert_eq!(admitted(&mut rates, ip("1.2.3.4"), 5000, NOW), 401);
+        assert_eq!(admitted(&mut rates, ip("1.2.3.4"), 5000, NOW + SECOND), 200);
+        assert_eq!(admitted(&mut rates, ip("1.2.3.5"), 30, NOW + SECOND), 30);
+        assert_eq!(admitted(&mut rates, ip("127.0.0.1"), 5000, NOW + SECOND), 2001);
+    }
+
+    #[test]
+    fn the_signatures_of_answers_count() {
+        let mut rates = DatagramRates::default();
+        rates.count(ip("1.2.3.4"), 10_000, NOW);
+        assert!(!rates.admit(ip("1.2.3.4"), NOW + 47 * SECOND) && rates.admit(ip("1.2.3.4"), NOW + 48 * SECOND));
+    }
+
+    #[test]
+    fn the_addresses_of_an_ipv6_network_of_a_host_count_together() {
+        let mut rates = DatagramRates::default();
+        assert_eq!(admitted(&mut rates, ip("2a00:1:2:3::1"), 5000, NOW), 401);
+        assert_eq!(admitted(&mut rates, ip("2a00:1:2:3:ffff::2"), 5000, NOW), 0);
+        assert_eq!(admitted(&mut rates, ip("2a00:1:2:4::1"), 10, NOW), 10);
+    }
+
+    #[test]
+    fn all_addresses_together_are_limited_and_few_are_kept() {
+        let mut rates = DatagramRates::default();
+        let flood = |rates: &mut DatagramRates, now: Duration| {
+            (0..20_000_u32)
+                .filter(|number| rates.admit(IpAddr::from((0x0b00_0000 + number).to_be_bytes()), now))
+                .count()
+        };
+        let admitted = flood(&mut rates, NOW) + flood(&mut rates, NOW + SECOND);
+        assert!(admitted <= 12_001, "{admitted}");
+        assert!(rates.of_address.len() <= MAX_ADDRESSES);
+    }
+}
