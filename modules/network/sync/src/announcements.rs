@@ -33,7 +33,7 @@ type Due = (Duration, B256);
 #[derive(Clone, Debug)]
 struct Announcement {
     /// In order of arrival.
-    by: Vec<Mention>,
+    by: Vec<Announcer>,
     /// When the first peer announced it.
     since: Duration,
     /// The peer that it was requested from.
@@ -44,7 +44,7 @@ struct Announcement {
 
 /// A peer that announced a block.
 #[derive(Clone, Copy, Debug)]
-struct Mention {
+struct Announcer {
     peer: NodeId,
     /// The height that it named; 0 if it named none.
     number: u64,
@@ -64,7 +64,7 @@ impl Announcement {
 
 /// The announcements of one peer.
 #[derive(Debug, Default)]
-struct OfPeer {
+struct PeerAnnouncements {
     all: BTreeSet<Due>,
     /// Those whose header can be requested from it, and whose body can be.
     headers: BTreeSet<Due>,
@@ -73,7 +73,7 @@ struct OfPeer {
     last_request: u64,
 }
 
-impl OfPeer {
+impl PeerAnnouncements {
     fn wanted(&mut self, needs_body: bool) -> &mut BTreeSet<Due> {
         if needs_body { &mut self.bodies } else { &mut self.headers }
     }
@@ -87,7 +87,7 @@ pub(crate) struct Announcements {
     /// The blocks that can be requested now, the oldest first.
     wanted: BTreeSet<Due>,
     /// Peers that have announced one of the blocks.
-    peers: BTreeMap<NodeId, OfPeer>,
+    peers: BTreeMap<NodeId, PeerAnnouncements>,
     /// The number of announcements of each peer.
     counts: BTreeSet<(usize, NodeId)>,
     /// The sum of these numbers.
@@ -114,7 +114,7 @@ impl Announcements {
         }
         let new = Announcement { by: Vec::new(), since: now, asked: None, header: None };
         let announcement = self.by_hash.entry(hash).or_insert(new);
-        announcement.by.push(Mention { peer, number, is_open: true });
+        announcement.by.push(Announcer { peer, number, is_open: true });
         let due = (announcement.since, hash);
         self.by_time.insert(due);
         self.peers.entry(peer).or_default().all.insert(due);
@@ -131,6 +131,12 @@ impl Announcements {
             self.list(hash);
         }
         true
+    }
+
+    /// Whether a peer may announce a block: it has announced less than it may, or this block before.
+    pub(crate) fn accepts(&self, hash: &B256, peer: &NodeId) -> bool {
+        let is_by = |announcement: &Announcement| announcement.by.iter().any(|mention| mention.peer == *peer);
+        self.count(peer) < MAX_ANNOUNCED_OF_PEER || self.by_hash.get(hash).is_some_and(is_by)
     }
 
     fn count(&self, peer: &NodeId) -> usize {
@@ -158,11 +164,11 @@ impl Announcements {
         let of_peer = self.peers.get(&peer);
         let newest = of_peer.and_then(|of_peer| of_peer.all.iter().rev().find(|(_, hash)| !is_asked(hash)).copied());
         let Some((_, hash)) = newest else { return false };
-        self.remove_mention(&hash, &peer);
+        self.remove_announcer(&hash, &peer);
         self.count(&peer) < most
     }
 
-    fn remove_mention(&mut self, hash: &B256, peer: &NodeId) {
+    fn remove_announcer(&mut self, hash: &B256, peer: &NodeId) {
         self.unlist(hash);
         let Some(announcement) = self.by_hash.get_mut(hash) else { return };
         announcement.by.retain(|mention| mention.peer != *peer);
@@ -266,8 +272,8 @@ impl Announcements {
     fn request(&mut self, hash: &B256, is_free: impl Fn(&NodeId, bool) -> bool) -> Option<(NodeId, Wanted)> {
         let announcement = self.by_hash.get(hash)?;
         let needs_body = announcement.header.is_some();
-        let is_usable = |mention: &&Mention| mention.is_open && is_free(&mention.peer, needs_body);
-        let Mention { peer, number, .. } = *announcement.by.iter().find(is_usable)?;
+        let is_usable = |mention: &&Announcer| mention.is_open && is_free(&mention.peer, needs_body);
+        let Announcer { peer, number, .. } = *announcement.by.iter().find(is_usable)?;
         self.change(hash, |announcement| announcement.asked = Some(peer));
         self.requests += 1;
         if let Some(of_peer) = self.peers.get_mut(&peer) {
@@ -312,7 +318,7 @@ impl Announcements {
     pub(crate) fn left(&mut self, peer: NodeId) {
         let Some(of_peer) = self.peers.get(&peer) else { return };
         for (_, hash) in of_peer.all.clone() {
-            self.remove_mention(&hash, &peer);
+            self.remove_announcer(&hash, &peer);
         }
     }
 
@@ -369,7 +375,7 @@ mod tests {
             assert_eq!(self.total, counts.values().sum::<usize>());
             assert_eq!(self.counts, counts.iter().map(|(peer, count)| (*count, *peer)).collect());
             assert!(self.peers.iter().all(|(peer, of_peer)| counts.get(peer) == Some(&of_peer.all.len())));
-            let listed = |of_peer: &OfPeer| of_peer.headers.len() + of_peer.bodies.len();
+            let listed = |of_peer: &PeerAnnouncements| of_peer.headers.len() + of_peer.bodies.len();
             assert!(self.peers.values().all(|of_peer| listed(of_peer) <= of_peer.all.len()));
             assert!(self.total <= MAX_ANNOUNCED && counts.values().all(|count| *count <= MAX_ANNOUNCED_OF_PEER));
         }

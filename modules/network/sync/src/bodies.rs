@@ -60,7 +60,7 @@ pub(crate) struct Matched {
     /// Number of requested bodies.
     pub(crate) fitting: usize,
     /// Whether it contained a body that was not requested.
-    pub(crate) has_foreign: bool,
+    pub(crate) has_unrequested: bool,
 }
 
 impl BlockQueue {
@@ -139,7 +139,7 @@ impl BlockQueue {
 
     /// Matches the bodies of an answer with their headers. Headers without a body are requested again.
     pub(crate) fn take(&mut self, peer: NodeId, asked: &[(u64, B256)], bodies: Vec<CheckedBody>) -> Matched {
-        let mut matched = Matched { fitting: 0, has_foreign: false };
+        let mut matched = Matched { fitting: 0, has_unrequested: false };
         let mut bodies = bodies.into_iter().peekable();
         let first = self.slots.front().map_or(u64::MAX, |slot| slot.header.number);
         // Blocks that have arrived from another peer meanwhile are at the import: their bodies cannot be matched.
@@ -169,7 +169,7 @@ impl BlockQueue {
                 slot.body = Body::Missing;
             }
         }
-        matched.has_foreign = are_all_here && bodies.next().is_some();
+        matched.has_unrequested = are_all_here && bodies.next().is_some();
         matched
     }
 

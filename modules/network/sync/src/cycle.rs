@@ -15,7 +15,7 @@ use crate::port::{LocalChain, LocalHead};
 
 /// A cycle ends if it has imported nothing new for this time. A source that needs 4 s for each answer has sent the first bodies
 /// by then.
-const STALL_LIMIT: Duration = Duration::from_secs(40);
+const STALL_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The stage of a cycle.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Cycle {
         if self.blocks.keeps_import_busy() {
             self.progressed_at = now;
         }
-        now >= self.progressed_at + STALL_LIMIT
+        now >= self.progressed_at + STALL_TIMEOUT
     }
 
     /// The target height, from its discovery until the end of the import.
@@ -139,7 +139,7 @@ impl Cycle {
                 let step = search.take_recent(first, amount, &headers, chain);
                 self.follow(step)
             }
-            (HeaderPurpose::Halving { number }, Stage::Ancestor(search)) => {
+            (HeaderPurpose::Bisection { number }, Stage::Ancestor(search)) => {
                 let step = search.take_one(number, &headers, chain);
                 self.follow(step)
             }
@@ -224,7 +224,7 @@ impl Search {
             return Ok(Some((header.number, header.hash())));
         }
         self.high = first;
-        self.halve()
+        self.bisect()
     }
 
     fn take_one(
@@ -243,21 +243,21 @@ impl Search {
         } else {
             self.high = number;
         }
-        self.halve()
+        self.bisect()
     }
 
     /// The next height to request, or the newest common block.
-    fn halve(&mut self) -> Result<Option<(u64, B256)>, Step> {
+    fn bisect(&mut self) -> Result<Option<(u64, B256)>, Step> {
         let low = self.low.0;
         if self.high <= low {
             return Err(Step::Fail(Fault::WrongAnswer, "a chain without the last committed block"));
         }
         if self.high - low > 1 {
-            self.next = HeaderPurpose::Halving { number: low + (self.high - low) / 2 };
+            self.next = HeaderPurpose::Bisection { number: low + (self.high - low) / 2 };
             return Ok(None);
         }
         if !self.is_confirmed {
-            self.next = HeaderPurpose::Halving { number: low };
+            self.next = HeaderPurpose::Bisection { number: low };
             return Ok(None);
         }
         Ok(Some(self.low))

@@ -10,7 +10,7 @@ const FIRST_EXCLUSION: Duration = Duration::from_secs(30);
 /// Maximum number of doublings: the longest exclusion is 16 minutes.
 const MAX_DOUBLINGS: u32 = 5;
 /// One failure is forgotten each time this time has passed since the end of an exclusion.
-const FADING: Duration = Duration::from_secs(10 * 60);
+const FAILURE_DECAY_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// Maximum number of remembered peers.
 const MAX_REMEMBERED: usize = 1024;
 
@@ -22,7 +22,7 @@ struct Exclusion {
 
 impl Exclusion {
     fn failures_at(self, now: Duration) -> u32 {
-        let faded = now.saturating_sub(self.until).as_secs() / FADING.as_secs();
+        let faded = now.saturating_sub(self.until).as_secs() / FAILURE_DECAY_INTERVAL.as_secs();
         self.failures.saturating_sub(u32::try_from(faded).unwrap_or(u32::MAX))
     }
 }
@@ -43,7 +43,7 @@ impl Exclusions {
     }
 
     /// Forgets the failures of a peer: a cycle with it as the source has succeeded.
-    pub(crate) fn forgive(&mut self, peer: &NodeId) {
+    pub(crate) fn clear_failures(&mut self, peer: &NodeId) {
         self.0.remove(peer);
     }
 
@@ -92,10 +92,10 @@ mod tests {
             assert!(!exclusions.is_excluded(&PEER, now));
         }
 
-        now += FADING * 3;
+        now += FAILURE_DECAY_INTERVAL * 3;
 
         assert_eq!(seconds_excluded(&mut exclusions, now), 240);
-        exclusions.forgive(&PEER);
+        exclusions.clear_failures(&PEER);
         assert_eq!(seconds_excluded(&mut exclusions, now), 30);
     }
 

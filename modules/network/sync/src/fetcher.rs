@@ -7,6 +7,7 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use tenon_api::{Block, BlockVerdict, SealedHeader};
 use tenon_network_identity::NodeId;
+use tenon_network_wire::Announced;
 
 use crate::announcements::Announcements;
 pub(crate) use crate::announcements::Wanted;
@@ -129,12 +130,16 @@ impl Fetcher {
         count > than && highest.is_some_and(|key| self.drop_waiting(&key).is_some())
     }
 
-    /// Adds an announcement.
-    pub(crate) fn announce(&mut self, hash: B256, number: u64, by: NodeId, head: u64, now: Duration) {
-        if (number > 0 && !is_near(number, head)) || self.recent.contains(&hash) {
-            return;
-        }
-        self.announced.add(hash, number, by, now);
+    /// Whether an announcement of a block is of use, as far as it is known without the chain.
+    pub(crate) fn accepts(&self, block: &Announced, by: &NodeId, head: u64) -> bool {
+        (block.number == 0 || is_near(block.number, head))
+            && !self.recent.contains(&block.hash)
+            && self.announced.accepts(&block.hash, by)
+    }
+
+    /// Adds an announcement that is accepted, of a block that is not stored.
+    pub(crate) fn announce(&mut self, block: &Announced, by: NodeId, now: Duration) {
+        self.announced.add(block.hash, block.number, by, now);
     }
 
     /// The next request to send, to a peer that `is_free` accepts.
@@ -251,6 +256,14 @@ mod tests {
         NodeId([number; 64])
     }
 
+    /// A peer announces a block; the head is 100.
+    fn announce(fetcher: &mut Fetcher, hash: B256, number: u64, by: u8) {
+        let (block, by) = (Announced { hash, number }, peer(by));
+        if fetcher.accepts(&block, &by, 100) {
+            fetcher.announce(&block, by, Duration::ZERO);
+        }
+    }
+
     #[test]
     fn peers_that_fill_the_room_leave_some_to_others() {
         let mut fetcher = Fetcher::default();
@@ -273,7 +286,7 @@ mod tests {
         let requests = || {
             let mut fetcher = Fetcher::default();
             for number in 1..=20 {
-                fetcher.announce(B256::repeat_byte(number), 101, peer(number), 100, Duration::ZERO);
+                announce(&mut fetcher, B256::repeat_byte(number), 101, number);
             }
             std::iter::from_fn(move || fetcher.next_wanted(ANNOUNCE_WAIT, |_, _| true)).collect::<Vec<_>>()
         };
@@ -288,11 +301,11 @@ mod tests {
         for number in [92, 133] {
             assert!(!fetcher.take_block(block(number, 1), peer(1), 100));
         }
-        fetcher.announce(B256::repeat_byte(1), 133, peer(1), 100, Duration::ZERO);
+        announce(&mut fetcher, B256::repeat_byte(1), 133, 1);
         assert_eq!(fetcher.announced.len(), 0);
         for hash in 0..1_000_u16 {
             let hash = B256::left_padding_from(&hash.to_be_bytes());
-            fetcher.announce(hash, 101, peer(1), 100, Duration::ZERO);
+            announce(&mut fetcher, hash, 101, 1);
         }
         assert_eq!(fetcher.announced.len(), MAX_ANNOUNCED_OF_PEER);
         fetcher.left(peer(1));

@@ -12,7 +12,7 @@ use crate::bounded_set::BoundedSet;
 use crate::exclusions::Exclusions;
 
 /// Time limit for an answer (`docs/spec/p2p.md` 19.4).
-pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after a request in which its overdue answer may still arrive. A connection without any message ends earlier
 /// (`docs/spec/p2p.md` 8).
 const LATE_LIMIT: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) enum HeaderPurpose {
     /// The newest common block, among the headers below the local head.
     Recent { first: u64, amount: u64 },
     /// The newest common block, by halving.
-    Halving { number: u64 },
+    Bisection { number: u64 },
     /// Every 192nd header from a height on.
     Skeleton { first: u64, amount: u64 },
     /// The headers of a segment, named by its first height.
@@ -59,7 +59,7 @@ impl HeaderPurpose {
             Self::Recent { first, .. } | Self::Skeleton { first, .. } | Self::Fill { first } | Self::Tail { first } => {
                 header.number == first
             }
-            Self::Halving { number } => header.number == number,
+            Self::Bisection { number } => header.number == number,
         }
     }
 }
@@ -79,7 +79,7 @@ impl<T> Open<T> {
     }
 
     fn is_due(&self, now: Duration) -> bool {
-        now >= self.asked_at + ANSWER_LIMIT
+        now >= self.asked_at + ANSWER_TIMEOUT
     }
 }
 
@@ -302,8 +302,8 @@ impl Peers {
     /// When the next answer is overdue, or a pause or an exclusion ends.
     pub(crate) fn wakes_at(&self, exclusions: &Exclusions, now: Duration) -> Option<Duration> {
         let due = |(id, peer): (&NodeId, &Peer)| {
-            let headers = peer.headers.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
-            let bodies = peer.bodies.as_ref().map(|open| open.asked_at + ANSWER_LIMIT);
+            let headers = peer.headers.as_ref().map(|open| open.asked_at + ANSWER_TIMEOUT);
+            let bodies = peer.bodies.as_ref().map(|open| open.asked_at + ANSWER_TIMEOUT);
             let pause = Some(peer.paused_until).filter(|until| *until > now);
             [headers, bodies, pause, exclusions.end_of(id, now)].into_iter().flatten().min()
         };

@@ -2,6 +2,7 @@
 
 mod claims;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,8 @@ fn checked(ommers: &[Header]) -> CheckedBody {
 struct Local {
     canonical: Vec<SealedHeader>,
     stored: BTreeSet<B256>,
+    /// Number of calls of [`LocalChain::is_stored`].
+    look_ups: Cell<usize>,
 }
 
 impl LocalChain for Local {
@@ -131,6 +134,7 @@ impl LocalChain for Local {
     }
 
     fn is_stored(&self, hash: &B256) -> bool {
+        self.look_ups.set(self.look_ups.get() + 1);
         self.stored.contains(hash)
     }
 
@@ -180,7 +184,7 @@ impl World {
         let stored = canonical.iter().map(SealedHeader::hash).collect();
         let mut world = Self {
             sync: ChainSync::new(),
-            local: Local { canonical, stored },
+            local: Local { canonical, stored, look_ups: Cell::default() },
             peers: BTreeMap::new(),
             arrivals: BTreeMap::new(),
             serial: 0,
@@ -581,6 +585,18 @@ fn late_bodies_are_not_taken_for_wrong_ones() {
 
     assert!(world.faults.contains(&(node(2), Fault::NoAnswer)), "{:?}", world.faults);
     assert!(world.faults.iter().all(|(_, fault)| *fault == Fault::NoAnswer), "{:?}", world.faults);
+}
+
+#[test]
+fn the_database_is_not_read_for_announcements_beyond_the_limit_of_a_peer() {
+    let own = Chain::new(10, 1, 0);
+    let mut world = World::new(&own, &[(PeerBehaviour::Silent, own.clone())]);
+    let hash = |number: u16| B256::left_padding_from(&number.to_be_bytes());
+    let blocks: Vec<Announced> = (1..=10_000).map(|number| Announced { hash: hash(number), number: 11 }).collect();
+
+    world.sync.announced(node(1), &blocks, &world.local, world.now);
+
+    assert_eq!(world.local.look_ups.get(), 256);
 }
 
 /// A block that was dropped on its way is not sent a second time, and the network may wait for this node's vote.

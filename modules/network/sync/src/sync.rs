@@ -168,8 +168,9 @@ impl ChainSync {
         let head = chain.head().number;
         for block in blocks {
             known.known_blocks.insert(block.hash);
-            if !chain.is_stored(&block.hash) {
-                self.fetcher.announce(block.hash, block.number, peer, head, now);
+            // The database is read last: a peer may announce many blocks.
+            if self.fetcher.accepts(block, &peer, head) && !chain.is_stored(&block.hash) {
+                self.fetcher.announce(block, peer, now);
             }
         }
     }
@@ -177,8 +178,9 @@ impl ChainSync {
     /// A peer has sent a vote or a certificate for a block. The block is requested from it unless it arrives unrequested, because
     /// no peer sends a block twice.
     pub fn block_mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
-        if self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer) && !chain.is_stored(&block.hash) {
-            self.fetcher.announce(block.hash, block.number, peer, chain.head().number, now);
+        let is_new = self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer);
+        if is_new && self.fetcher.accepts(&block, &peer, chain.head().number) && !chain.is_stored(&block.hash) {
+            self.fetcher.announce(&block, peer, now);
         }
     }
 
@@ -315,7 +317,7 @@ impl ChainSync {
                 known.missing_blocks.insert(*hash);
             }
         }
-        if matched.has_foreign {
+        if matched.has_unrequested {
             known.pause(now);
             self.blame(peer, Fault::WrongAnswer, "a body that was not asked for");
         }
@@ -336,7 +338,7 @@ impl ChainSync {
             Ok(()) => {
                 if cycle.blocks.is_handed_over() {
                     self.is_synced = true;
-                    self.judge_source(&cycle, chain);
+                    self.check_source_difficulty(&cycle, chain);
                 }
             }
             Err(FailedBlock { hash, verdict: BlockVerdict::Wrong { reason }, number }) => {
@@ -610,7 +612,7 @@ impl ChainSync {
     }
 
     /// After all blocks of a source were imported: its chain must have the total difficulty that it claimed.
-    fn judge_source(&mut self, cycle: &Cycle, chain: &dyn LocalChain) {
+    fn check_source_difficulty(&mut self, cycle: &Cycle, chain: &dyn LocalChain) {
         // After a failure the import ends, too, with the blocks that it has.
         if self.exclusions.is_excluded(&cycle.source, self.now) {
             return;
@@ -618,7 +620,7 @@ impl ChainSync {
         if cycle.claimed > chain.head().total_difficulty {
             self.exclude_source(cycle.source);
         } else {
-            self.exclusions.forgive(&cycle.source);
+            self.exclusions.clear_failures(&cycle.source);
             self.choice = SourceChoice::HighestClaim;
         }
     }
@@ -683,7 +685,7 @@ fn request_of(purpose: HeaderPurpose, head: B256) -> HeaderRequest {
     match purpose {
         HeaderPurpose::Head { .. } | HeaderPurpose::Height { .. } => request(HeaderOrigin::Hash(head), 1, 0),
         HeaderPurpose::Recent { first, amount } => request(HeaderOrigin::Number(first), amount, 0),
-        HeaderPurpose::Halving { number } => request(HeaderOrigin::Number(number), 1, 0),
+        HeaderPurpose::Bisection { number } => request(HeaderOrigin::Number(number), 1, 0),
         HeaderPurpose::Skeleton { first, amount } => request(HeaderOrigin::Number(first), amount, SEGMENT - 1),
         HeaderPurpose::Fill { first } | HeaderPurpose::Tail { first } => {
             request(HeaderOrigin::Number(first), SEGMENT, 0)
