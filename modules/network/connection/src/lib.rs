@@ -11,6 +11,8 @@
 
 mod bandwidth;
 mod budget;
+mod fair_turns;
+mod turn_times;
 
 use std::io;
 use std::net::IpAddr;
@@ -25,11 +27,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use bandwidth::LIMITED_READ_BYTES;
 pub use bandwidth::{Bandwidth, BandwidthLimits, BandwidthShare, MIN_BYTES_PER_SECOND, Priority};
-use budget::{Account, MIN_PROGRESS_BYTES, PROGRESS_TIME};
+use budget::{MIN_PROGRESS_BYTES, PROGRESS_TIME, ReceiveAccount};
 pub use budget::{Payload, ReceiveBudget};
+pub use fair_turns::{FairTurn, FairTurns};
 
 /// Time limit for writing one frame.
-const WRITE_LIMIT: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for sending Disconnect.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum bytes of one read.
@@ -185,7 +188,7 @@ async fn write(writer: &mut (impl AsyncWrite + Unpin), mut frames: Receiver<Unwr
                 continue;
             }
         };
-        match timeout(WRITE_LIMIT, writer.write_all(&frame)).await {
+        match timeout(WRITE_TIMEOUT, writer.write_all(&frame)).await {
             Ok(Ok(())) => {}
             Ok(Err(cause)) => return cause.into(),
             Err(_) => return ConnectionEnd::WriteTimeout,
@@ -204,7 +207,7 @@ struct Driver {
     /// Notified when the next output is written.
     written: Option<oneshot::Sender<()>>,
     started: Instant,
-    account: Account,
+    account: ReceiveAccount,
     /// Unread bytes that were reported to the account.
     counted: usize,
     /// Ends when the owner is done with the last message. Nothing more is read before that.

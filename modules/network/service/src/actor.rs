@@ -25,10 +25,12 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::connection_manager::{Action, ConnectionId, ConnectionManager};
-use crate::connections::{self, Context, Link, Outgoing, PeerMessage, Start};
+use crate::connections::{self, Context, PeerMessage, Start};
 use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
+use crate::handshake_slot::HandshakeSlot;
 use crate::importing::{self, Importing};
+use crate::link::{Link, Outgoing};
 use crate::local_chain::StoredChain;
 use crate::message_work::InProgress;
 use crate::progress::ProgressLog;
@@ -50,7 +52,7 @@ pub(crate) enum Input {
         stream: TcpStream,
         remote: SocketAddr,
         /// Held until its handshake is over.
-        place: connections::Place,
+        place: HandshakeSlot,
     },
     /// A peer has authenticated: the handshake proved its key.
     Authenticated {
@@ -87,7 +89,7 @@ pub(crate) enum Input {
     /// Transactions became pending.
     Pending(Vec<GossipItem>),
     /// Pending transactions for a new peer.
-    Introduced(NodeId, Vec<GossipItem>),
+    PendingForPeer(NodeId, Vec<GossipItem>),
     /// A fault of a peer.
     Fault { connection: ConnectionId, fault: Fault },
     /// A connection has ended.
@@ -257,7 +259,7 @@ impl NetworkActor {
             wakes_at = wakes_at.min(time);
         }
         // The acceptance first: a node that is reported as synced must accept transactions.
-        self.open_gates();
+        self.update_acceptance();
         self.publish_progress(clock);
         if let Some(time) = self.log.wakes_at() {
             wakes_at = wakes_at.min(time);
@@ -266,7 +268,7 @@ impl NetworkActor {
     }
 
     /// Sets which messages of peers are accepted, and tells the voting whether the node is far behind.
-    fn open_gates(&mut self) {
+    fn update_acceptance(&mut self) {
         let acceptance = &self.parts.context.acceptance;
         acceptance.accepts_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         let Some(consensus) = &self.parts.consensus else { return };
@@ -315,7 +317,7 @@ impl NetworkActor {
         system::spawn_blocking(&self.parts.runtime, move || {
             let items = pool.pending().iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
             // If the mailbox is full, the peer receives later transactions only.
-            drop(mailbox.try_send(Input::Introduced(node, items)));
+            drop(mailbox.try_send(Input::PendingForPeer(node, items)));
         });
     }
 
@@ -448,7 +450,7 @@ impl NetworkActor {
         to.iter().for_each(|node| self.send_first(node, message.clone()));
     }
 
-    fn keep_files(&mut self, clock: Clock) {
+    fn save_files_if_due(&mut self, clock: Clock) {
         self.save_at = clock.now + SAVE_INTERVAL;
         self.parts.folder.save_bans(&self.connection_manager.bans(clock));
         if let Some(discovery) = &self.discovery {
@@ -501,7 +503,7 @@ impl NetworkActor {
                     messages.into_iter().for_each(|message| self.send_first(&node, message));
                 }
             }
-            Input::Introduced(node, items) => {
+            Input::PendingForPeer(node, items) => {
                 let messages = self.gossip.messages_for(&node, &items);
                 messages.into_iter().for_each(|message| self.send_first(&node, message));
             }
@@ -541,7 +543,7 @@ impl NetworkActor {
                     discovery.tick(clock);
                 }
                 if clock.now >= self.save_at {
-                    self.keep_files(clock);
+                    self.save_files_if_due(clock);
                 }
             }
         }
@@ -566,7 +568,7 @@ impl Actor for NetworkActor {
 
     fn stopping(&mut self) {
         let clock = Clock { now: self.parts.timer.clock().now, unix: unix_now() };
-        self.keep_files(clock);
+        self.save_files_if_due(clock);
         self.connection_manager.close_everything(DisconnectReason::CLIENT_QUITTING);
         while let Some(action) = self.connection_manager.next_action() {
             self.act(action, clock);

@@ -40,7 +40,7 @@ pub(crate) enum Action {
 
 /// One connection.
 #[derive(Debug)]
-struct Row {
+struct ManagedConnection {
     remote: SocketAddr,
     local: Option<SocketAddr>,
     /// The node that was dialed.
@@ -54,7 +54,7 @@ struct Row {
     is_displaced: bool,
 }
 
-impl Row {
+impl ManagedConnection {
     const fn slot(&self, id: NodeId) -> Connection {
         Connection { id, is_inbound: self.dialed.is_none() }
     }
@@ -70,7 +70,7 @@ pub(crate) struct ConnectionManager {
     slots: Slots,
     dialer: Dialer,
     reputation: Reputation,
-    rows: BTreeMap<ConnectionId, Row>,
+    connections: BTreeMap<ConnectionId, ManagedConnection>,
     statics: BTreeSet<NodeId>,
     trusted: BTreeSet<NodeId>,
     actions: VecDeque<Action>,
@@ -84,7 +84,7 @@ impl ConnectionManager {
             slots,
             dialer,
             reputation,
-            rows: BTreeMap::new(),
+            connections: BTreeMap::new(),
             statics: BTreeSet::new(),
             trusted: BTreeSet::new(),
             actions: VecDeque::new(),
@@ -99,8 +99,16 @@ impl ConnectionManager {
 
     /// A connection begins, inbound or outbound.
     pub(crate) fn start(&mut self, connection: ConnectionId, remote: SocketAddr, dialed: Option<NodeId>) {
-        let row = Row { remote, local: None, dialed, node: None, greeting: None, chain: None, is_displaced: false };
-        self.rows.insert(connection, row);
+        let managed = ManagedConnection {
+            remote,
+            local: None,
+            dialed,
+            node: None,
+            greeting: None,
+            chain: None,
+            is_displaced: false,
+        };
+        self.connections.insert(connection, managed);
     }
 
     /// A peer has authenticated.
@@ -114,12 +122,12 @@ impl ConnectionManager {
         local: Option<SocketAddr>,
         clock: Clock,
     ) -> Result<(), DisconnectReason> {
-        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
-        (row.node, row.local) = (Some(node), local);
-        if row.dialed.is_some_and(|dialed| dialed != node) {
+        let managed = self.connections.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
+        (managed.node, managed.local) = (Some(node), local);
+        if managed.dialed.is_some_and(|dialed| dialed != node) {
             return Err(DisconnectReason::UNEXPECTED_IDENTITY);
         }
-        let (slot, ip) = (row.slot(node), row.remote.ip());
+        let (slot, ip) = (managed.slot(node), managed.remote.ip());
         if !self.slots.is_protected(&node) && self.reputation.is_banned(Some(&node), ip, clock.unix) {
             return Err(DisconnectReason::USELESS_PEER);
         }
@@ -134,18 +142,18 @@ impl ConnectionManager {
     /// # Errors
     /// The reason to refuse it.
     pub(crate) fn greeted(&mut self, connection: ConnectionId, hello: Hello) -> Result<(), DisconnectReason> {
-        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
-        let node = row.node.ok_or(DisconnectReason::REQUESTED)?;
-        let (slot, ip) = (row.slot(node), row.remote.ip());
+        let managed = self.connections.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
+        let node = managed.node.ok_or(DisconnectReason::REQUESTED)?;
+        let (slot, ip) = (managed.slot(node), managed.remote.ip());
         if self.slots.check(slot) == Err(Refusal::TooManyPeers)
             && let Some(other) = self.displaceable(slot, ip)
         {
             self.displace(other);
         }
         self.slots.enter(slot).map_err(|refusal| DisconnectReason(refusal as u64))?;
-        let row = self.rows.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
-        row.greeting = Some(hello);
-        if let Some(dialed) = row.dialed {
+        let managed = self.connections.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
+        managed.greeting = Some(hello);
+        if let Some(dialed) = managed.dialed {
             self.dialer.ended(&dialed);
         }
         self.publish(node, true, None);
@@ -159,10 +167,10 @@ impl ConnectionManager {
             return None;
         }
         let mut of_address: BTreeMap<IpAddr, (usize, ConnectionId)> = BTreeMap::new();
-        for (connection, row) in &self.rows {
-            let Some((node, _)) = row.entered() else { continue };
-            if row.dialed.is_none() && !row.is_displaced && !self.slots.is_protected(&node) {
-                let (count, newest) = of_address.entry(counted_address(row.remote.ip())).or_default();
+        for (connection, managed) in &self.connections {
+            let Some((node, _)) = managed.entered() else { continue };
+            if managed.dialed.is_none() && !managed.is_displaced && !self.slots.is_protected(&node) {
+                let (count, newest) = of_address.entry(counted_address(managed.remote.ip())).or_default();
                 (*count, *newest) = (*count + 1, *connection);
             }
         }
@@ -174,22 +182,26 @@ impl ConnectionManager {
     /// Closes an admitted connection, and frees its slot at once.
     fn displace(&mut self, connection: ConnectionId) {
         let reason = DisconnectReason::TOO_MANY_PEERS;
-        let Some(row) = self.rows.get_mut(&connection) else { return };
-        let Some(node) = row.node else { return };
-        row.is_displaced = true;
-        self.slots.leave(row.slot(node));
+        let Some(managed) = self.connections.get_mut(&connection) else { return };
+        let Some(node) = managed.node else { return };
+        managed.is_displaced = true;
+        self.slots.leave(managed.slot(node));
         self.actions.push_back(Action::Close { connection, reason });
     }
 
     /// A peer has sent the Status of the same chain.
     pub(crate) fn established(&mut self, connection: ConnectionId, status: &Status) {
         self.is_changed = true;
-        let node = self.rows.get(&connection).and_then(|row| row.node);
+        let node = self.connections.get(&connection).and_then(|managed| managed.node);
         // Each node is asked once for its head, even if it has several connections.
-        let mut chains = self.rows.values().filter(|row| row.node == node).filter_map(|row| row.chain.as_ref());
+        let mut chains = self
+            .connections
+            .values()
+            .filter(|managed| managed.node == node)
+            .filter_map(|managed| managed.chain.as_ref());
         let number = chains.find(|chain| chain.head == status.head).and_then(|chain| chain.number);
-        let Some(row) = self.rows.get_mut(&connection) else { return };
-        row.chain = Some(PeerChain {
+        let Some(managed) = self.connections.get_mut(&connection) else { return };
+        managed.chain = Some(PeerChain {
             version: status.version,
             total_difficulty: status.total_difficulty,
             head: status.head,
@@ -199,25 +211,29 @@ impl ConnectionManager {
 
     /// The node of a connection whose peer belongs to the same chain.
     pub(crate) fn established_node(&self, connection: ConnectionId) -> Option<NodeId> {
-        let row = self.rows.get(&connection)?;
-        row.chain.as_ref()?;
-        row.node
+        let managed = self.connections.get(&connection)?;
+        managed.chain.as_ref()?;
+        managed.node
     }
 
     /// Number of connections that speak `eth`.
     pub(crate) fn speaking(&self) -> usize {
-        self.rows.values().filter(|row| row.chain.is_some()).count()
+        self.connections.values().filter(|managed| managed.chain.is_some()).count()
     }
 
     /// The connections over which a node speaks `eth`, the oldest first: one or two.
     pub(crate) fn established_connections(&self, node: &NodeId) -> impl Iterator<Item = ConnectionId> {
-        let of_node = self.rows.iter().filter(move |(_, row)| row.node.as_ref() == Some(node) && row.chain.is_some());
+        let of_node = self
+            .connections
+            .iter()
+            .filter(move |(_, managed)| managed.node.as_ref() == Some(node) && managed.chain.is_some());
         of_node.map(|(connection, _)| *connection)
     }
 
     /// As [`ConnectionManager::fault`], by node.
     pub(crate) fn fault_of(&mut self, node: &NodeId, fault: Fault, clock: Clock) {
-        let connection = self.rows.iter().find(|(_, row)| row.node.as_ref() == Some(node)).map(|(id, _)| *id);
+        let connection =
+            self.connections.iter().find(|(_, managed)| managed.node.as_ref() == Some(node)).map(|(id, _)| *id);
         if let Some(connection) = connection {
             self.fault(connection, fault, clock);
         }
@@ -226,15 +242,17 @@ impl ConnectionManager {
     /// The head of a peer has changed.
     pub(crate) fn new_head(&mut self, connection: ConnectionId, head: B256, total_difficulty: U256, number: u64) {
         self.is_changed = true;
-        let Some(chain) = self.rows.get_mut(&connection).and_then(|row| row.chain.as_mut()) else { return };
+        let Some(chain) = self.connections.get_mut(&connection).and_then(|managed| managed.chain.as_mut()) else {
+            return;
+        };
         (chain.head, chain.total_difficulty, chain.number) = (head, total_difficulty, Some(BlockNumber(number)));
     }
 
     /// A peer has sent the header of its head.
     pub(crate) fn height(&mut self, node: &NodeId, head: B256, number: u64) {
         self.is_changed = true;
-        for row in self.rows.values_mut().filter(|row| row.node.as_ref() == Some(node)) {
-            if let Some(chain) = &mut row.chain
+        for managed in self.connections.values_mut().filter(|managed| managed.node.as_ref() == Some(node)) {
+            if let Some(chain) = &mut managed.chain
                 && chain.head == head
             {
                 chain.number = Some(BlockNumber(number));
@@ -244,9 +262,9 @@ impl ConnectionManager {
 
     /// A fault of a peer.
     pub(crate) fn fault(&mut self, connection: ConnectionId, fault: Fault, clock: Clock) {
-        let Some(row) = self.rows.get(&connection) else { return };
-        let Some(node) = row.node else { return };
-        let ip = row.remote.ip();
+        let Some(managed) = self.connections.get(&connection) else { return };
+        let Some(node) = managed.node else { return };
+        let ip = managed.remote.ip();
         let is_protected = self.slots.is_protected(&node);
         match self.reputation.report(node, ip, fault, is_protected, clock.unix) {
             FaultOutcome::Kept => {}
@@ -261,13 +279,13 @@ impl ConnectionManager {
 
     /// A connection has ended, or a dial has failed.
     pub(crate) fn ended(&mut self, connection: ConnectionId, reason: &str) {
-        let Some(row) = self.rows.remove(&connection) else { return };
-        if let Some(dialed) = row.dialed {
+        let Some(managed) = self.connections.remove(&connection) else { return };
+        if let Some(dialed) = managed.dialed {
             self.dialer.ended(&dialed);
         }
-        if let Some((node, _)) = row.entered() {
-            if !row.is_displaced {
-                self.slots.leave(row.slot(node));
+        if let Some((node, _)) = managed.entered() {
+            if !managed.is_displaced {
+                self.slots.leave(managed.slot(node));
             }
             self.publish(node, false, Some(reason.to_owned()));
         }
@@ -338,7 +356,8 @@ impl ConnectionManager {
 
     /// Ends every connection.
     pub(crate) fn close_everything(&mut self, reason: DisconnectReason) {
-        self.actions.extend(self.rows.keys().map(|connection| Action::Close { connection: *connection, reason }));
+        self.actions
+            .extend(self.connections.keys().map(|connection| Action::Close { connection: *connection, reason }));
     }
 
     /// The bans in force.
@@ -354,40 +373,41 @@ impl ConnectionManager {
     /// The peers by identifier, each with its oldest connection.
     pub(crate) fn peers(&self) -> Vec<PeerInfo> {
         let mut peers: BTreeMap<NodeId, PeerInfo> = BTreeMap::new();
-        for row in self.rows.values() {
-            let Some((node, hello)) = row.entered() else { continue };
+        for managed in self.connections.values() {
+            let Some((node, hello)) = managed.entered() else { continue };
             match peers.get_mut(&node) {
                 None => {
-                    peers.insert(node, self.describe(node, hello, row));
+                    peers.insert(node, self.describe(node, hello, managed));
                 }
                 Some(peer) => {
                     peer.connections += 1;
-                    peer.chain = peer.chain.take().or_else(|| row.chain.clone());
+                    peer.chain = peer.chain.take().or_else(|| managed.chain.clone());
                 }
             }
         }
         peers.into_values().collect()
     }
 
-    fn describe(&self, node: NodeId, hello: &Hello, row: &Row) -> PeerInfo {
+    fn describe(&self, node: NodeId, hello: &Hello, managed: &ManagedConnection) -> PeerInfo {
         let mut capabilities = hello.capabilities.clone();
         capabilities.sort_unstable();
         PeerInfo {
             id: node.to_string(),
             name: hello.name.clone(),
             capabilities: capabilities.iter().map(|offer| format!("{}/{}", offer.name, offer.version)).collect(),
-            local_address: row.local.map(|address| address.to_string()).unwrap_or_default(),
-            remote_address: row.remote.to_string(),
-            is_inbound: row.dialed.is_none(),
+            local_address: managed.local.map(|address| address.to_string()).unwrap_or_default(),
+            remote_address: managed.remote.to_string(),
+            is_inbound: managed.dialed.is_none(),
             is_trusted: self.trusted.contains(&node),
             is_static: self.statics.contains(&node),
             connections: 1,
-            chain: row.chain.clone(),
+            chain: managed.chain.clone(),
         }
     }
 
     fn close_all(&mut self, node: &NodeId, reason: DisconnectReason) {
-        let of_node = self.rows.iter().filter(|(_, row)| row.node == Some(*node) || row.dialed == Some(*node));
+        let of_node =
+            self.connections.iter().filter(|(_, managed)| managed.node == Some(*node) || managed.dialed == Some(*node));
         self.actions.extend(of_node.map(|(connection, _)| Action::Close { connection: *connection, reason }));
     }
 

@@ -1,99 +1,49 @@
 //! One connection: its handshake, its session, the answers to its peer. The actor makes every decision.
 
 use std::future::pending;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::B256;
 use tenon_api::{ActorError, Block, EncodedChainReader};
 use tenon_network_connection::{
-    Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, Payload, Priority, ReceiveBudget, drive,
+    Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, FairTurn, FairTurns, Payload, Priority,
+    ReceiveBudget, drive,
 };
 use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
-use tenon_network_wire::{AcceptedMessages, BlockBody, Kind, Message, Status, version};
+use tenon_network_wire::{BlockBody, Kind, Message, Status, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::actor::Input;
 use crate::connection_limiter::counted_address;
 use crate::connection_manager::ConnectionId;
 use crate::conversation::{Begun, Conversation, Delivery, Ended, Step};
+use crate::handshake_slot::{HandshakeSlot, displaced};
+use crate::link::{LinkReceivers, Outgoing, SharedAcceptance};
 use crate::message_work::{
-    AwaitedAnswers, AwaitedOfNode, ForeignBodies, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, Turn, Turns,
+    AwaitedAnswers, AwaitedOfNode, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, MismatchedBodies, Turns,
     unwanted_pause,
 };
 use crate::serving::{self, PeerRequest};
-use crate::sockets::SharedLimiter;
 use crate::system::{self, TcpStream};
 use crate::traffic::Traffic;
 
 /// Name of the sub-protocol.
 pub(crate) const PROTOCOL: &str = "eth";
 /// Time limit for a dial.
-const DIAL_LIMIT: Duration = Duration::from_secs(15);
+const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time limit for sending Disconnect.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts to report the end of a connection to a busy actor.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
-
-/// Maximum number of unwritten requests, blocks and votes of one peer; more are dropped.
-const MAX_OUTGOING: usize = 256;
-/// Maximum number of unwritten messages with transactions of one peer, of 100 KiB each; more are dropped.
-const MAX_OUTGOING_BULK: usize = 8;
-
-/// A message for one peer. Several peers share its payload.
-#[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) kind: Kind,
-    pub(crate) payload: Arc<Vec<u8>>,
-}
-
-/// The actor's ends of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {
-    disconnects: Sender<DisconnectReason>,
-    urgent: Sender<Outgoing>,
-    bulk: Sender<Outgoing>,
-}
-
-/// The connection's ends.
-pub(crate) struct LinkReceivers {
-    disconnects: Receiver<DisconnectReason>,
-    urgent: Receiver<Outgoing>,
-    bulk: Receiver<Outgoing>,
-}
-
-impl Link {
-    /// Both ends, with room for `max_disconnects` requests to disconnect.
-    pub(crate) fn new(max_disconnects: usize) -> (Self, LinkReceivers) {
-        let (disconnects, disconnects_out) = channel(max_disconnects);
-        let (urgent, urgent_out) = channel(MAX_OUTGOING);
-        let (bulk, bulk_out) = channel(MAX_OUTGOING_BULK);
-        (
-            Self { disconnects, urgent, bulk },
-            LinkReceivers { disconnects: disconnects_out, urgent: urgent_out, bulk: bulk_out },
-        )
-    }
-
-    /// Ends the connection. A full channel already contains a request to disconnect.
-    pub(crate) fn close(&self, reason: DisconnectReason) {
-        let _ = self.disconnects.try_send(reason);
-    }
-
-    /// Sends a message; false if the peer reads too slowly for it.
-    pub(crate) fn send(&self, message: Outgoing) -> bool {
-        let queue = if message.kind == Kind::Transactions { &self.bulk } else { &self.urgent };
-        queue.try_send(message).is_ok()
-    }
-}
 
 /// A message of a peer, prepared for the actor.
 pub(crate) enum PeerMessage {
@@ -103,62 +53,10 @@ pub(crate) enum PeerMessage {
     Bodies(Vec<CheckedBody>),
 }
 
-/// Which messages are accepted now. Set by the actor, read by every connection.
-#[derive(Debug, Default)]
-pub(crate) struct SharedAcceptance {
-    pub(crate) accepts_transactions: AtomicBool,
-    pub(crate) accepts_consensus: AtomicBool,
-}
-
-impl SharedAcceptance {
-    /// Of these, all that a node of `awaited` may send now.
-    fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_blocks: bool) -> AcceptedMessages {
-        AcceptedMessages {
-            accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),
-            accepts_consensus: self.accepts_consensus.load(Ordering::Relaxed),
-            accepts_blocks,
-            awaits_headers: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockHeaders)),
-            awaits_bodies: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockBodies)),
-        }
-    }
-}
-
-/// A handshake slot, released on drop.
-#[derive(Debug)]
-pub(crate) struct Place {
-    limiter: SharedLimiter,
-    handshake: u64,
-    /// Signals that the slot was given to another connection; dropped at the end of the handshake.
-    displacement: Option<oneshot::Receiver<()>>,
-}
-
-impl Place {
-    pub(crate) const fn new(limiter: SharedLimiter, handshake: u64, displacement: oneshot::Receiver<()>) -> Self {
-        Self { limiter, handshake, displacement: Some(displacement) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.limiter.leave(self.handshake);
-    }
-}
-
-/// Waits until a slot is given to another connection; forever if that does not happen.
-async fn displaced(displacement: Option<oneshot::Receiver<()>>) {
-    let signal = match displacement {
-        Some(displacement) => displacement.await.ok(),
-        None => None,
-    };
-    if signal.is_none() {
-        std::future::pending::<()>().await;
-    }
-}
-
 /// The direction of a connection.
 pub(crate) enum Start {
     /// Inbound.
-    Accepted { stream: TcpStream, remote: SocketAddr, place: Place },
+    Accepted { stream: TcpStream, remote: SocketAddr, place: HandshakeSlot },
     /// Outbound: this node dials.
     Dial { node: NodeId, address: SocketAddr },
 }
@@ -174,7 +72,7 @@ pub(crate) struct Context {
     pub(crate) budget: ReceiveBudget,
     pub(crate) bandwidth: Bandwidth,
     /// Limits the number of answers that are read from the database at a time.
-    pub(crate) readers: Arc<Semaphore>,
+    pub(crate) readers: FairTurns,
     pub(crate) acceptance: Arc<SharedAcceptance>,
     /// Limits the number of large messages that are processed at a time.
     pub(crate) turns: Turns,
@@ -230,7 +128,7 @@ pub(crate) async fn run(
     let over = tokio::select! {
         biased;
         over = running => over,
-        () = displaced(displacement) => EndReason::new("its handshake was displaced: too many at a time"),
+        () = displaced(displacement) => EndReason::new("its handshake was closed for another one: all handshake slots are in use"),
     };
     if let Some(fault) = over.fault {
         drop(mailbox.try_send(Input::Fault { connection, fault }));
@@ -255,7 +153,7 @@ struct Opened {
     remote: SocketAddr,
     session: Session,
     /// Held until the end of the handshake.
-    place: Option<Place>,
+    place: Option<HandshakeSlot>,
 }
 
 async fn open(
@@ -273,7 +171,7 @@ async fn open(
         Start::Dial { node, address } => {
             let dialed = tokio::select! {
                 biased;
-                dialed = timeout(DIAL_LIMIT, TcpStream::connect(address)) => dialed,
+                dialed = timeout(DIAL_TIMEOUT, TcpStream::connect(address)) => dialed,
                 _ = disconnects.recv() => return Err(EndReason::new("no longer wanted")),
             };
             let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
@@ -297,13 +195,13 @@ async fn run_session(
     let (events_in, events) = channel(1);
     let (urgent, urgent_out) = channel(1);
     let (bulk, bulk_out) = channel(1);
-    let bandwidth = context.bandwidth.share();
+    let (bandwidth, address) = (context.bandwidth.share(), counted_address(remote.ip()));
     let channels = Channels {
         events: events_in,
         urgent: urgent_out,
         bulk: bulk_out,
         budget: context.budget.clone(),
-        address: counted_address(remote.ip()),
+        address,
         bandwidth: bandwidth.clone(),
     };
     let started = Instant::now();
@@ -318,12 +216,13 @@ async fn run_session(
         next_bulk: None,
         bandwidth,
         local,
+        address,
         place,
         started,
         conversation: None,
         in_progress: None,
         awaited: None,
-        foreign_bodies: ForeignBodies::new(),
+        mismatched_bodies: MismatchedBodies::new(),
     };
     let driving = drive(stream, session, channels, started);
     tokio::pin!(driving);
@@ -364,7 +263,9 @@ struct ConnectionTask<'a> {
     next_bulk: Option<(Command, Instant)>,
     bandwidth: BandwidthShare,
     local: Option<SocketAddr>,
-    place: Option<Place>,
+    /// The address that its turns count for.
+    address: IpAddr,
+    place: Option<HandshakeSlot>,
     started: Instant,
     /// The session of `eth` with its index among the agreed protocols, from Hello on.
     conversation: Option<(usize, Conversation)>,
@@ -373,7 +274,7 @@ struct ConnectionTask<'a> {
     /// The answers that the node owes, from its authentication on.
     awaited: Option<AwaitedOfNode>,
     /// Blocks whose body was not their own.
-    foreign_bodies: ForeignBodies,
+    mismatched_bodies: MismatchedBodies,
 }
 
 impl ConnectionTask<'_> {
@@ -460,7 +361,7 @@ impl ConnectionTask<'_> {
     }
 
     async fn take_message(&mut self, protocol: usize, code: u64, payload: Payload) -> Result<Vec<Step>, EndReason> {
-        let accepts_blocks = self.foreign_bodies.accepts_blocks();
+        let accepts_blocks = self.mismatched_bodies.accepts_blocks();
         let acceptance = self.context.acceptance.now(self.awaited.as_ref(), accepts_blocks);
         let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
         if *index != protocol {
@@ -474,7 +375,7 @@ impl ConnectionTask<'_> {
             Begun::Unwanted => {
                 let pause = unwanted_pause(payload.len());
                 drop(payload);
-                self.meanwhile(sleep(pause)).await?;
+                self.send_urgent_while(sleep(pause)).await?;
                 return Ok(Vec::new());
             }
             Begun::Decode(kind) => kind,
@@ -500,10 +401,10 @@ impl ConnectionTask<'_> {
     ) -> Result<T, EndReason> {
         let turn = match self.in_progress.as_mut().and_then(|message| message.turn.take()) {
             Some(turn) => turn,
-            None => self.meanwhile(self.context.turns.wait(kind)).await?,
+            None => self.send_urgent_while(self.context.turns.wait(kind, self.address)).await?,
         };
         let working = system::spawn_blocking(&Handle::current(), move || (work(), turn));
-        let Ok((done, turn)) = self.meanwhile(working).await? else {
+        let Ok((done, turn)) = self.send_urgent_while(working).await? else {
             return Err(self.refuse(DisconnectReason::REQUESTED).await);
         };
         self.keep(turn);
@@ -511,7 +412,7 @@ impl ConnectionTask<'_> {
     }
 
     /// Keeps a turn until the message in progress is processed.
-    fn keep(&mut self, turn: Turn) {
+    fn keep(&mut self, turn: FairTurn) {
         if let Some(message) = &mut self.in_progress {
             message.turn = Some(turn);
         }
@@ -584,7 +485,7 @@ impl ConnectionTask<'_> {
                 let Some(block) = self.in_turn(Kind::NewBlock, check).await? else {
                     // It says nothing about the block of this hash, and its sender may have verified the header only.
                     tracing::debug!("a peer sent a block with a body that is not its own");
-                    self.foreign_bodies.add();
+                    self.mismatched_bodies.add();
                     return Ok(());
                 };
                 PeerMessage::Plain(Delivery::Block(block, total_difficulty))
@@ -592,7 +493,8 @@ impl ConnectionTask<'_> {
             Delivery::Transactions(transactions) => {
                 let has_turn = self.in_progress.as_ref().is_some_and(|message| message.turn.is_some());
                 if transactions.len() > MAX_SHORT_TRANSACTIONS && !has_turn {
-                    let turn = self.meanwhile(self.context.turns.wait(Kind::Transactions)).await?;
+                    let turn =
+                        self.send_urgent_while(self.context.turns.wait(Kind::Transactions, self.address)).await?;
                     self.keep(turn);
                 }
                 PeerMessage::Plain(Delivery::Transactions(transactions))
@@ -632,28 +534,29 @@ impl ConnectionTask<'_> {
     /// Answers a request. The peer's next message is processed when the answer is written, so that a peer which requests and
     /// does not read occupies the memory of one answer.
     async fn serve(&mut self, request: PeerRequest) -> Result<(), EndReason> {
-        let (chain, readers) = (Arc::clone(&self.context.chain), Arc::clone(&self.context.readers));
+        let (chain, readers, address) = (Arc::clone(&self.context.chain), self.context.readers.clone(), self.address);
         let reading = async move {
-            // The semaphore is never closed.
-            let _place = readers.acquire_owned().await.ok()?;
-            system::spawn_blocking(&Handle::current(), move || serving::answer(&*chain, &request)).await.ok()
+            let turn = readers.wait(address).await;
+            // The thread keeps the turn if the connection ends meanwhile.
+            let read = move || (serving::answer(&*chain, &request), turn);
+            system::spawn_blocking(&Handle::current(), read).await.ok().map(|(answer, _)| answer)
         };
-        let Some((kind, payload)) = self.meanwhile(reading).await? else {
+        let Some((kind, payload)) = self.send_urgent_while(reading).await? else {
             return Err(self.refuse(DisconnectReason::REQUESTED).await);
         };
         let Some(code) = self.conversation.as_ref().and_then(|(_, conversation)| conversation.code(kind)) else {
             return Ok(());
         };
         let bandwidth = self.bandwidth.clone();
-        self.meanwhile(async move { bandwidth.upload(Priority::Answer, Instant::now()).await }).await?;
+        self.send_urgent_while(async move { bandwidth.upload(Priority::Answer, Instant::now()).await }).await?;
         let (written, is_written) = oneshot::channel();
         self.send(code, payload, Some(written)).await;
         // Dropped when the connection ends, which is handled elsewhere.
-        self.meanwhile(is_written).await.map(drop)
+        self.send_urgent_while(is_written).await.map(drop)
     }
 
     /// Waits for a future, and sends urgent messages meanwhile: a slow answer delays no vote.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EndReason> {
+    async fn send_urgent_while<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EndReason> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {

@@ -2,16 +2,16 @@
 //! and a connection may send few blocks whose body does not match their header.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenon_network_connection::Handled;
+use tenon_network_connection::{FairTurn, FairTurns, Handled};
 use tenon_network_identity::NodeId;
 use tenon_network_wire::Kind;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Maximum size of a payload, in bytes, that is decoded on the connection's own task: decoding takes half a millisecond
@@ -29,42 +29,32 @@ pub(crate) fn unwanted_pause(bytes: usize) -> Duration {
     Duration::from_secs(bytes as u64) / UNWANTED_BYTES_IN_A_SECOND
 }
 
-/// Turns for decoding and processing large messages. All connections share them, and wait in the order of arrival; a
-/// connection has at most one message in progress.
+/// Turns for decoding and processing large messages. All connections share them; the address that has used the least time
+/// is served first. A connection has at most one message in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     /// For transactions: at most one per two processors, so that requests of other clients are served meanwhile.
-    transactions: Arc<Semaphore>,
+    transactions: FairTurns,
     /// For blocks, and for requested headers and bodies.
-    blocks: Arc<Semaphore>,
+    blocks: FairTurns,
 }
 
 impl Default for Turns {
     fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            transactions: Arc::new(Semaphore::new(processors.div_ceil(2))),
-            blocks: Arc::new(Semaphore::new(processors)),
-        }
+        Self { transactions: FairTurns::new(processors.div_ceil(2)), blocks: FairTurns::new(processors) }
     }
 }
 
-/// A turn, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
 impl Turns {
-    /// Waits for a turn for a message of this kind.
-    pub(crate) fn wait(&self, kind: Kind) -> impl Future<Output = Turn> + use<> {
+    /// Waits for a turn for a message of this kind from `address`.
+    pub(crate) fn wait(&self, kind: Kind, address: IpAddr) -> impl Future<Output = FairTurn> + use<> {
         let turns = match kind {
             Kind::NewBlock | Kind::BlockHeaders | Kind::BlockBodies => &self.blocks,
             _ => &self.transactions,
         };
-        let turns = Arc::clone(turns);
-        // The semaphore is never closed.
-        async move { Turn { _permit: turns.acquire_owned().await.ok() } }
+        let turns = turns.clone();
+        async move { turns.wait(address).await }
     }
 }
 
@@ -74,7 +64,7 @@ pub(crate) struct InProgress {
     /// Its drop lets the connection read on.
     _handled: Handled,
     /// The turn of a large message.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<FairTurn>,
 }
 
 impl InProgress {
@@ -154,20 +144,20 @@ impl Drop for AwaitedOfNode {
     }
 }
 
-/// Maximum number of blocks with a foreign body that are accepted from a connection in [`FOREIGN_INTERVAL`]. An honest peer
+/// Maximum number of blocks with a foreign body that are accepted from a connection in [`MISMATCHED_BODY_INTERVAL`]. An honest peer
 /// passes on a block when its header is verified, so a few of them are no fault.
-const MAX_FOREIGN_BODIES: u32 = 8;
-/// See [`MAX_FOREIGN_BODIES`].
-const FOREIGN_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_MISMATCHED_BODIES: u32 = 8;
+/// See [`MAX_MISMATCHED_BODIES`].
+const MISMATCHED_BODY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts the blocks of a connection whose body is not their own.
 #[derive(Debug)]
-pub(crate) struct ForeignBodies {
+pub(crate) struct MismatchedBodies {
     since: Instant,
     count: u32,
 }
 
-impl ForeignBodies {
+impl MismatchedBodies {
     pub(crate) fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
     }
@@ -179,10 +169,10 @@ impl ForeignBodies {
 
     /// Whether another block is accepted now.
     pub(crate) fn accepts_blocks(&mut self) -> bool {
-        if self.since.elapsed() >= FOREIGN_INTERVAL {
+        if self.since.elapsed() >= MISMATCHED_BODY_INTERVAL {
             *self = Self::new();
         }
-        self.count < MAX_FOREIGN_BODIES
+        self.count < MAX_MISMATCHED_BODIES
     }
 }
 
@@ -224,27 +214,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_may_pass_on_eight_foreign_bodies_a_minute() {
-        let mut foreign = ForeignBodies::new();
-        for _ in 0..MAX_FOREIGN_BODIES {
+        let mut foreign = MismatchedBodies::new();
+        for _ in 0..MAX_MISMATCHED_BODIES {
             assert!(foreign.accepts_blocks());
             foreign.add();
         }
         assert!(!foreign.accepts_blocks());
-        tokio::time::advance(FOREIGN_INTERVAL).await;
+        tokio::time::advance(MISMATCHED_BODY_INTERVAL).await;
         assert!(foreign.accepts_blocks());
     }
 
     #[tokio::test]
     async fn transactions_do_not_wait_behind_blocks() {
-        let turns = Turns::default();
+        let (turns, address) = (Turns::default(), IpAddr::from([10, 0, 0, 1]));
         let mut held = Vec::new();
-        while let Some(turn) = futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockBodies)) {
+        while let Some(turn) = futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockBodies, address)) {
             held.push(turn);
         }
-        let transactions = turns.wait(Kind::Transactions).await;
-        assert!(futures_util::FutureExt::now_or_never(turns.wait(Kind::NewBlock)).is_none());
+        let transactions = turns.wait(Kind::Transactions, address).await;
+        assert!(futures_util::FutureExt::now_or_never(turns.wait(Kind::NewBlock, address)).is_none());
         held.pop();
-        turns.wait(Kind::NewBlock).await;
+        turns.wait(Kind::NewBlock, address).await;
         drop(transactions);
     }
 }

@@ -15,7 +15,7 @@ use tenon_api::{
     RoundNetwork, U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
-use tenon_network_connection::{Bandwidth, ReceiveBudget};
+use tenon_network_connection::{Bandwidth, FairTurns, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
 use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
 use tenon_network_nat::{MappedPort, NatSettings, PortMapper, Transport};
@@ -24,7 +24,7 @@ use tenon_network_rlpx::{Offer, SessionSettings};
 use tenon_network_wire::{VERSIONS, limits};
 use tenon_supervisor::{ActorHealth, ActorOptions, Mailbox, Supervisor};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::actor::{Input, NetworkActor, Parts};
@@ -50,15 +50,15 @@ const MAX_READERS: usize = 4;
 const DIAL_RATIO: usize = 3;
 /// Versions of `eth` that are offered, the preferred one first. 62 is deprecated; 164 and 165 are not offered until their fork
 /// ids are confirmed (`docs/spec/upgrades.md` 12).
-const OFFERED: [u32; 2] = [100, 63];
+const OFFERED_VERSIONS: [u32; 2] = [100, 63];
 /// Number of ports of the system's choice that are tried.
 const MAX_CHOSEN_PORTS: usize = 16;
 /// Time limit for the actor to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-const OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
+const NETWORK_OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
 
 /// The parts of the node that the network uses.
 #[derive(Clone)]
@@ -128,7 +128,7 @@ impl Network {
         let weak = Arc::downgrade(&network);
         bus.handle(move |request: ChangePeer, _: CallContext| {
             let network = weak.upgrade();
-            async move { network.ok_or_else(|| Failure::server(OFF))?.change(&request.url, request.change).await }
+            async move { network.ok_or_else(|| Failure::server(NETWORK_OFF))?.change(&request.url, request.change).await }
         })?;
         Ok(network)
     }
@@ -148,7 +148,7 @@ impl Network {
     async fn change(&self, url: &str, change: PeerChange) -> Result<bool, Failure> {
         let enode: Enode = url.parse().map_err(|problem| Failure::server(format!("invalid enode: {problem}")))?;
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
-        let mailbox = mailbox.ok_or_else(|| Failure::server(OFF))?;
+        let mailbox = mailbox.ok_or_else(|| Failure::server(NETWORK_OFF))?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
         answered.await.map_err(|_| Failure::server("the network has failed; try again"))??;
@@ -264,7 +264,7 @@ impl Network {
             // An error means that the task was aborted, as intended.
             let _ = task.await;
         }
-        let has_stopped = supervisor.stop_one(ACTOR, STOP_LIMIT).await;
+        let has_stopped = supervisor.stop_one(ACTOR, STOP_TIMEOUT).await;
         let mut connections = std::mem::take(&mut *running.parts.tasks());
         let farewell = async { while connections.join_next().await.is_some() {} };
         // Connections that have not ended by then are dropped.
@@ -413,7 +413,7 @@ fn discovery_maker(
 }
 
 fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts, traffic: Arc<Traffic>) -> Context {
-    let offered = VERSIONS.iter().filter(|version| OFFERED.contains(&version.number));
+    let offered = VERSIONS.iter().filter(|version| OFFERED_VERSIONS.contains(&version.number));
     let offers = offered.map(|version| Offer::new(PROTOCOL, version.number.into(), version.length)).collect();
     let mut session = SessionSettings::new(&settings.name, offers);
     session.max_message_bytes = limits::MAX_MESSAGE_BYTES;
@@ -425,7 +425,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         genesis: settings.genesis,
         budget: ReceiveBudget::default(),
         bandwidth: Bandwidth::new(settings.bandwidth),
-        readers: Arc::new(Semaphore::new(MAX_READERS)),
+        readers: FairTurns::new(MAX_READERS),
         acceptance: Arc::default(),
         turns: Turns::default(),
         awaited: AwaitedAnswers::default(),

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::actor::Input;
 use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
-use crate::connections::Place;
+use crate::handshake_slot::HandshakeSlot;
 use crate::system::{TcpListener, TcpStream, UdpSocket, unix_now};
 
 /// Maximum number of datagrams that wait for the actor; more are dropped, as on a busy network.
@@ -60,7 +60,7 @@ impl SharedLimiter {
 
     /// # Errors
     /// [`RefusedConnection`].
-    fn enter(&self, ip: IpAddr, now: Duration) -> Result<Place, RefusedConnection> {
+    fn enter(&self, ip: IpAddr, now: Duration) -> Result<HandshakeSlot, RefusedConnection> {
         let mut handshakes = self.lock();
         let admission = handshakes.limiter.enter(ip, now)?;
         let displaced = admission.displaced.and_then(|handshake| handshakes.displacements.remove(&handshake));
@@ -71,7 +71,7 @@ impl SharedLimiter {
         let (displace, displacement) = oneshot::channel();
         handshakes.displacements.insert(admission.handshake, displace);
         drop(handshakes);
-        Ok(Place::new(self.clone(), admission.handshake, displacement))
+        Ok(HandshakeSlot::new(self.clone(), admission.handshake, displacement))
     }
 
     pub(crate) fn leave(&self, handshake: u64) {

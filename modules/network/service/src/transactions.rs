@@ -15,7 +15,7 @@ use tenon_network_wire::{Kind, encode_list};
 use tenon_supervisor::Mailbox;
 
 use crate::actor::Input;
-use crate::connections::Outgoing;
+use crate::link::Outgoing;
 
 /// A message is complete once its transactions reach this number of bytes.
 const PACK_BYTES: usize = 102_400;

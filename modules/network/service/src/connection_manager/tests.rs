@@ -228,13 +228,13 @@ proptest! {
                     manager.start(connection, at(address), dialed.map(id));
                 },
                 ConnectionManagerInput::Authenticated { connection, node } => {
-                    let is_new = manager.rows.get(&connection).is_some_and(|row| row.node.is_none());
+                    let is_new = manager.connections.get(&connection).is_some_and(|managed| managed.node.is_none());
                     if is_new {
                         let _ = manager.authenticated(connection, id(node), None, clock);
                     }
                 }
                 ConnectionManagerInput::Greeted { connection, node } => {
-                    let is_new = manager.rows.get(&connection).is_some_and(|row| row.greeting.is_none());
+                    let is_new = manager.connections.get(&connection).is_some_and(|managed| managed.greeting.is_none());
                     if is_new {
                         let _ = manager.greeted(connection, hello(id(node)));
                     }
@@ -253,7 +253,7 @@ proptest! {
             for action in actions(&mut manager) {
                 match action {
                     Action::Publish(event) => told += if event.is_connected { 1 } else { -1 },
-                    Action::Close { connection, .. } => prop_assert!(manager.rows.contains_key(&connection)),
+                    Action::Close { connection, .. } => prop_assert!(manager.connections.contains_key(&connection)),
                     Action::SaveBans => {}
                 }
             }
