@@ -18,7 +18,7 @@ import watch
 import wire
 from ended import Ended
 from figures import tell
-from tenon_node import BINARY, DATA, Node, folder, run
+from tenon_node import BINARY, DATA, Node, RpcError, folder, run
 
 GENESIS = DATA / "execution-apis" / "genesis.json"
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -257,6 +257,27 @@ def test_a_database_whose_folder_is_replaced_is_unhealthy_and_neither_folder_is_
             assert {file: file.read_bytes() for file in (data / "db").iterdir()} == before
         assert "sound: 1 blocks" in run("db", "verify", "--datadir", data).stdout
         assert "sound: 2 blocks" in run("db", "verify", "--datadir", moved).stdout
+
+
+def test_a_node_that_reads_a_damaged_record_is_unhealthy():
+    with folder() as path:
+        data = path / "data"
+        with Node("dev", datadir=data) as node:
+            assert [in_a_block(node, value="0x1") for _ in range(3)] == [1, 2, 3]
+        # The start writes the records of the log to tables.
+        with Node("dev", datadir=data) as node:
+            assert node.health()[0] == 200
+            for table in (data / "db").glob("*.sst"):
+                with table.open("r+b") as file:
+                    file.write(bytes(byte ^ 0x55 for byte in table.read_bytes()[:64]))
+            deadline = time.monotonic() + 60
+            while node.health()[0] == 200:
+                assert time.monotonic() < deadline, "the node stays healthy"
+                for number in range(4):
+                    with contextlib.suppress(RpcError):
+                        node.call("eth_getBlockByNumber", hex(number), True)
+            assert node.health()[1]["database"]["state"] == "damaged"
+            assert "the database is damaged: stop the node, run `tenon db verify`" in node.log_path.read_text()
 
 
 def test_a_folder_that_cannot_be_written_is_refused_by_name():

@@ -29,6 +29,8 @@ pub struct BackgroundCondition {
     pub errors: u64,
     /// Whether the database's folder was renamed or replaced since it was opened. Nothing is written then.
     pub is_folder_replaced: bool,
+    /// Whether a damaged record was read since the process started.
+    pub is_damaged: bool,
 }
 
 /// Monitors the node's database.

@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tenon_api::{BackgroundCondition, DatabaseWatch, StoreError, WriteFailure, WriteOutcomes};
 
-use crate::{format::columns::Column, store::Store};
+use crate::{database::was_damage_read, format::columns::Column, store::Store};
 
 /// Key of a record that no release writes and that [`DatabaseWatch::try_write`] deletes.
 const KEY_PROBE: &[u8] = b"probe";
@@ -74,6 +74,7 @@ impl DatabaseWatch for Store {
             is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
             errors: database.property(any, "rocksdb.background-errors")?,
             is_folder_replaced: database.is_folder_replaced(),
+            is_damaged: was_damage_read(),
         })
     }
 

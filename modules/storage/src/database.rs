@@ -43,19 +43,33 @@ pub(crate) struct Database {
 /// Seconds between two log lines about damaged records that were read.
 const DAMAGE_LOG_INTERVAL: u64 = 60;
 
-/// Converts an error of the engine. Clients see it, so it names files without their folders. Damage is also logged,
-/// because only the client that reads the damaged record would notice it.
+/// Unix time of the last log line about damage, seconds; 0 if none was read since the process started.
+static DAMAGE_LOGGED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a damaged record was read since the process started.
+pub(crate) fn was_damage_read() -> bool {
+    DAMAGE_LOGGED.load(Ordering::Relaxed) != 0
+}
+
+/// Logs damage, and remembers it: only the client that reads the damaged record would notice it otherwise.
+fn report_damage(what: &str) {
+    let (now, last) = (unix_time(), DAMAGE_LOGGED.load(Ordering::Relaxed));
+    let is_due = now.abs_diff(last) >= DAMAGE_LOG_INTERVAL;
+    if is_due && DAMAGE_LOGGED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        tracing::error!(
+            error = what,
+            "the database is damaged: stop the node, run `tenon db verify`, and restore the \
+            data folder from a backup"
+        );
+    }
+}
+
+/// Converts an error of the engine. Clients see it, so it names files without their folders.
 pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
-    static LAST_LOGGED: AtomicU64 = AtomicU64::new(0);
     let is_damage = error.kind() == ErrorKind::Corruption;
     let text = without_folders(&error.into_string());
     if is_damage {
-        let (now, last) = (unix_time(), LAST_LOGGED.load(Ordering::Relaxed));
-        let is_due = now.abs_diff(last) >= DAMAGE_LOG_INTERVAL;
-        if is_due && LAST_LOGGED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            tracing::error!(error = %text, "the database is damaged: stop the node, run `tenon db verify`, and restore \
-                the data folder from a backup");
-        }
+        report_damage(&text);
     }
     StoreError::Engine(text)
 }

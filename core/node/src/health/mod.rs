@@ -214,6 +214,7 @@ impl Health {
             Some(background) if background.is_folder_replaced => State::FolderReplaced,
             _ if writes.failure.is_some() => State::WritesFail,
             None => State::Unknown,
+            Some(background) if background.is_damaged => State::Damaged,
             Some(background) if background.is_write_stopped => State::WritesStopped,
             Some(_) if has_standing_error => State::BackgroundErrors,
             Some(_) => State::Ok,

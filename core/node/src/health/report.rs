@@ -24,6 +24,8 @@ pub(crate) enum State {
     BackgroundErrors,
     /// The folder of the database was renamed or replaced.
     FolderReplaced,
+    /// A damaged record of the database was read.
+    Damaged,
     /// Parts of the node have failed.
     Failed,
     /// The system or the database does not report it.
@@ -41,6 +43,7 @@ impl fmt::Display for State {
             Self::WritesStopped => "writesStopped",
             Self::BackgroundErrors => "backgroundErrors",
             Self::FolderReplaced => "folderReplaced",
+            Self::Damaged => "damaged",
             Self::Failed => "failed",
             Self::Unknown => "unknown",
         })

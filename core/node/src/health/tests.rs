@@ -14,6 +14,7 @@ struct Database {
     errors: AtomicU64,
     is_stopped: AtomicBool,
     is_replaced: AtomicBool,
+    is_damaged: AtomicBool,
 }
 
 impl DatabaseWatch for Database {
@@ -27,6 +28,7 @@ impl DatabaseWatch for Database {
             is_write_stopped: self.is_stopped.load(Ordering::Relaxed),
             errors: self.errors.load(Ordering::Relaxed),
             is_folder_replaced: self.is_replaced.load(Ordering::Relaxed),
+            is_damaged: self.is_damaged.load(Ordering::Relaxed),
         })
     }
 
@@ -139,6 +141,8 @@ fn of_several_problems_of_a_database_the_report_names_the_cause() {
     assert_eq!(state(), [("database", "backgroundErrors".to_owned())]);
     database.is_stopped.store(true, Ordering::Relaxed);
     assert_eq!(state(), [("database", "writesStopped".to_owned())]);
+    database.is_damaged.store(true, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "damaged".to_owned())]);
     database.fails.store(true, Ordering::Relaxed);
     assert_eq!(state(), [("database", "writesFail".to_owned())]);
     database.is_replaced.store(true, Ordering::Relaxed);
