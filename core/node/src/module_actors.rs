@@ -13,8 +13,8 @@ use tenon_api::messages::{
     GetIntermediateRoots, GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent,
     GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw,
     GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction, GetTransactionInBlock,
-    GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate, SubmitTransaction, SuggestGasPrice,
-    SuggestTip, Trace,
+    GetTransactionProof, ImportChain, ModuleFaults, RecoverSendersAhead, SetHead, SetMinTip, Simulate,
+    SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{
     Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic,
@@ -85,6 +85,7 @@ const EXECUTION_REQUESTS: &[Topic] = &[
 /// The requests that the pool answers.
 const POOL_REQUESTS: &[Topic] = &[
     SubmitTransaction::TOPIC,
+    RecoverSendersAhead::TOPIC,
     GetPoolStatus::TOPIC,
     GetPoolContent::TOPIC,
     GetPoolSummary::TOPIC,
@@ -300,5 +301,22 @@ impl ActorSwitch for Sealing {
     fn faults(&self) -> ModuleFaults {
         let Some(health) = self.health() else { return ModuleFaults::default() };
         ModuleFaults { restarts: health.restarts, last_end: health.last_panic, ..ModuleFaults::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::messages::AwaitSealing;
+    use tenon_api::schema_entries;
+
+    use super::*;
+
+    #[test]
+    fn every_request_to_the_pool_is_listed() {
+        let of_pool = schema_entries().iter().map(|entry| entry.topic).filter(|topic| topic.0 >> 8 == 0x04);
+        // The sealer answers this one.
+        for topic in of_pool.filter(|topic| *topic != AwaitSealing::TOPIC) {
+            assert!(POOL_REQUESTS.contains(&topic), "{topic:?}");
+        }
     }
 }
