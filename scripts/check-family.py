@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Checks that only a few places in the code compare a chain's family (native or Ethereum).
 
-Allowed are the wing (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the tables of plugins
+Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the tables of plugins
 (`TABLES`). Tests, benches and fuzz targets are not checked. `EXCEPTIONS` lists the other files that compare the family, with the
 number of lines. The check fails if a file has more such lines, and also if it has fewer, so that the list shrinks with the code.
 
-Also checks that no crate of `modules` outside the wing depends on a crate of the wing, and that rooms and the wing depend on the
-interface crates of rooms and not on the rooms themselves, except in tests and by `ROOM_EDGES`.
+Also checks that no other crate of `modules` depends on a native crate, and that crates of `modules` depend on the interface crates
+of other modules and not on these themselves, except in tests and by `MODULE_EDGES`.
 """
 
 import pathlib
@@ -31,10 +31,10 @@ QUESTION = re.compile(
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{", re.M)
 TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^|/)build\.rs$")
 
-# Rooms that the wing extends through an interface crate.
-ROOMS = ("tenon-consensus", "tenon-execution", "tenon-simulation", "tenon-txpool")
+# Modules that native crates extend through an interface crate.
+MODULES = ("tenon-consensus", "tenon-execution", "tenon-simulation", "tenon-txpool")
 # Traces and calls execute blocks with the node's own steps (ARCHITECTURE.md).
-ROOM_EDGES = {("modules/simulation/Cargo.toml", "tenon-execution")}
+MODULE_EDGES = {("modules/simulation/Cargo.toml", "tenon-execution")}
 
 # The fork schedule, from whose settings the family is read.
 EXCEPTIONS = {
@@ -58,12 +58,12 @@ def wrong_dependencies():
         if not pathlib.Path(name).exists():
             continue
         manifest = tomllib.loads(pathlib.Path(name).read_text())
-        is_of_the_wing = name.startswith("modules/native/")
+        is_native = name.startswith("modules/native/")
         for crate in manifest.get("dependencies", {}):
-            if crate in ROOMS and (name, crate) not in ROOM_EDGES:
+            if crate in MODULES and (name, crate) not in MODULE_EDGES:
                 yield f"{name}: depends on {crate}: use {crate}-interface"
-            elif not is_of_the_wing and crate.startswith("tenon-native-"):
-                yield f"{name}: depends on {crate}: a room takes the wing's implementations as trait objects"
+            elif not is_native and crate.startswith("tenon-native-"):
+                yield f"{name}: depends on {crate}: a module takes the native implementation as a trait object"
 
 
 def main():
