@@ -136,7 +136,7 @@ impl Connections {
         if self.open.len() < max {
             return Admission::Free;
         }
-        let Some((id, holder)) = self.choose_to_give_way(address) else { return Admission::Refused };
+        let Some((id, holder)) = self.choose_to_evict(address) else { return Admission::Refused };
         // Its task ends immediately, or if it is being polled, after that poll.
         if let Some(open) = self.open.remove(&id) {
             open.task.abort();
@@ -169,7 +169,7 @@ impl Connections {
     }
 
     /// Scans all connections, which takes microseconds, and only when there is no place left.
-    fn choose_to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
+    fn choose_to_evict(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
         self.check();
         let mut held = HashMap::<ClientId, usize>::new();
         for open in self.open.values() {

@@ -233,11 +233,11 @@ impl<S: RpcService> Framing for Values<S> {
                 Incoming::Message(text, message)
             }
             Progress::Invalid(error) => {
-                let reply = Reply::stray_failure(&failures::syntax(error.0));
+                let reply = Reply::failure_without_request(&failures::syntax(error.0));
                 Incoming::Finish { reply: Some(reply), goodbye: None }
             }
             Progress::More if buffer.len() > self.max => {
-                let reply = Reply::stray_failure(&failures::message_too_large(self.max));
+                let reply = Reply::failure_without_request(&failures::message_too_large(self.max));
                 Incoming::Finish { reply: Some(reply), goodbye: None }
             }
             Progress::More => {

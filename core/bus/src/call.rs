@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{BusError, Failure, Request, Topic, codec};
 
-use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered, spans};
+use crate::{CallContext, WorkPool, events::EventTable, injected_panic::panic_if_injected, spans};
 
 /// Why a handler was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +79,7 @@ impl<R: Request> Handler<R> {
 fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContext) -> Answer<R> {
     guarded(R::NAME, || {
         let _span = spans::span("read", R::NAME);
-        panic_if_ordered("read", R::NAME);
+        panic_if_injected("read", R::NAME);
         function(request, context)
     })
 }
@@ -88,7 +88,7 @@ fn attempted<R: Request>(attempt: &AttemptFunction<R>, request: &R, context: &Ca
     // A panic is returned as an error; the request is not retried elsewhere.
     let attempt = || {
         let _span = spans::span("read", R::NAME);
-        panic_if_ordered("read", R::NAME);
+        panic_if_injected("read", R::NAME);
         attempt(request, context)
     };
     catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
@@ -101,7 +101,7 @@ async fn wait_for<R: Request, T>(
 ) -> Result<T, BusError> {
     let guard = context.cancel_on_drop();
     let work = AssertUnwindSafe(async {
-        panic_if_ordered("task", R::NAME);
+        panic_if_injected("task", R::NAME);
         function(request, context.clone()).await
     })
     .catch_unwind();
@@ -475,7 +475,7 @@ fn job_on_pool<R: Request, T: Send + 'static>(
         let job = move |context: &CallContext| {
             guarded(R::NAME, || {
                 let _span = spans::span("job", R::NAME);
-                panic_if_ordered("pool", R::NAME);
+                panic_if_injected("pool", R::NAME);
                 function(request, context).map_err(BusError::Module).and_then(finish)
             })
         };

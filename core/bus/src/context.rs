@@ -128,7 +128,7 @@ fn yield_thread(now: Instant) {
     }
     YIELDED.with(|yielded| {
         if yielded.get().is_none_or(|last| now.saturating_duration_since(last) >= YIELD_EVERY) {
-            if recent_clients::are_several(now) {
+            if recent_clients::has_several(now) {
                 std::thread::yield_now();
             }
             yielded.set(Some(Instant::now()));

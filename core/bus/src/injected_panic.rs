@@ -7,7 +7,7 @@
 /// # Panics
 /// If the file lists this place and name.
 #[cfg(debug_assertions)]
-pub fn panic_if_ordered(place: &str, name: &str) {
+pub fn panic_if_injected(place: &str, name: &str) {
     use std::{env, ffi::OsString, fs, sync::LazyLock};
 
     static ORDERS: LazyLock<Option<OsString>> = LazyLock::new(|| env::var_os("TENON_TEST_PANICS"));
@@ -18,4 +18,4 @@ pub fn panic_if_ordered(place: &str, name: &str) {
 
 /// Does nothing in a release.
 #[cfg(not(debug_assertions))]
-pub const fn panic_if_ordered(_: &str, _: &str) {}
+pub const fn panic_if_injected(_: &str, _: &str) {}

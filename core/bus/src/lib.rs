@@ -30,8 +30,8 @@ mod call;
 mod context;
 mod events;
 mod fair;
+mod injected_panic;
 mod memory;
-mod ordered_panic;
 mod origin;
 mod recent_clients;
 pub mod spans;
@@ -43,11 +43,11 @@ pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
 pub use fair::{FairLimits, FairQueue, NoPlace, Place, Share};
+#[doc(hidden)]
+pub use injected_panic::panic_if_injected;
 pub use memory::{
     ClientMemory, MemoryBudget, MemoryLimits, MemoryUsage, MemoryUse, OutOfMemory, Reservation, SubscriptionPlace,
 };
-#[doc(hidden)]
-pub use ordered_panic::panic_if_ordered;
 pub use origin::{ClientId, Origin, PluginId, Transport};
 pub use tenon_api::{BusError, PoolBusy};
 pub use work::WorkPool;

@@ -25,8 +25,8 @@ pub(crate) fn note(client: ClientId) {
 }
 
 /// Returns whether several clients have sent messages lately.
-pub(crate) fn are_several(now: Instant) -> bool {
-    CLIENTS.are_several(now)
+pub(crate) fn has_several(now: Instant) -> bool {
+    CLIENTS.has_several(now)
 }
 
 struct RecentClients {
@@ -52,7 +52,7 @@ impl RecentClients {
         self.changed.store(self.nanos_until(now()).max(1), Ordering::Relaxed);
     }
 
-    fn are_several(&self, now: Instant) -> bool {
+    fn has_several(&self, now: Instant) -> bool {
         let changed = self.changed.load(Ordering::Relaxed);
         changed != 0 && self.nanos_until(now).saturating_sub(changed) < PRESENT.as_nanos() as u64
     }
@@ -74,13 +74,13 @@ mod tests {
 
         for millis in 0..10 {
             clients.note(one, || after(millis));
-            assert!(!clients.are_several(after(millis)));
+            assert!(!clients.has_several(after(millis)));
         }
         clients.note(other, || after(10));
-        assert!(clients.are_several(after(10)) && clients.are_several(after(1_000)));
+        assert!(clients.has_several(after(10)) && clients.has_several(after(1_000)));
         clients.note(other, || after(1_000));
-        assert!(!clients.are_several(after(1_011)));
+        assert!(!clients.has_several(after(1_011)));
         clients.note(one, || after(2_000));
-        assert!(clients.are_several(after(2_500)));
+        assert!(clients.has_several(after(2_500)));
     }
 }

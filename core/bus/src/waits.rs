@@ -49,7 +49,7 @@ static BLOCKING_RATE: AtomicI64 = AtomicI64::new(0);
 /// One contended lock in this many is sampled; 0 samples none.
 static LOCK_FRACTION: AtomicI64 = AtomicI64::new(0);
 /// Chooses samples.
-static TURN: AtomicU64 = AtomicU64::new(0);
+static SAMPLE_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Nothing awaits under this lock.
 static TOTALS: Mutex<BTreeMap<(WaitKind, WaitPlace), WaitTotal>> = Mutex::new(BTreeMap::new());
 
@@ -97,7 +97,7 @@ pub fn lock<G>(place: WaitPlace, attempt: impl FnOnce() -> Option<G>, wait: impl
     let waited = began.elapsed();
     record_blocking(waited, place);
     #[allow(clippy::cast_sign_loss, reason = "fractions are not negative")]
-    if fraction > 0 && turn().is_multiple_of(fraction as u64) {
+    if fraction > 0 && next_random().is_multiple_of(fraction as u64) {
         #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
         add(WaitKind::Lock, place, fraction as f64, waited);
     }
@@ -117,14 +117,14 @@ fn record_blocking(waited: Duration, place: WaitPlace) {
     }
     // A wait shorter than the rate is sampled with the probability `nanoseconds / rate`; its weight then accounts for
     // those left out.
-    if nanoseconds > 0 && turn() % rate < nanoseconds {
+    if nanoseconds > 0 && next_random() % rate < nanoseconds {
         add(WaitKind::Blocking, place, rate as f64 / nanoseconds as f64, waited);
     }
 }
 
 /// A pseudo-random number (SplitMix64), so that the choice of samples does not follow the order of waits.
-fn turn() -> u64 {
-    let mut mixed = TURN.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+fn next_random() -> u64 {
+    let mut mixed = SAMPLE_COUNTER.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

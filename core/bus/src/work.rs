@@ -81,7 +81,7 @@ impl WorkPool {
             return None;
         }
         // A client that is alone takes nothing from others, and queueing costs more than most calls.
-        if recent_clients::are_several(began) && !self.queue.may_attempt(client, began) {
+        if recent_clients::has_several(began) && !self.queue.may_attempt(client, began) {
             return None;
         }
         let answer = attempt();

@@ -50,11 +50,11 @@ pub(crate) struct MethodCalls {
     method: String,
     namespace: String,
     cost: Cost,
-    by_transport: [Place; Transport::ALL.len()],
+    by_transport: [TransportCounters; Transport::ALL.len()],
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct TransportCounters {
     /// Calls that were not timed; the timed ones are in `durations`.
     untimed: AtomicU64,
     durations: Durations,
@@ -68,17 +68,17 @@ impl MethodCalls {
     }
 
     fn counted(&self) -> impl Iterator<Item = CallCounts> {
-        Transport::ALL.into_iter().zip(&self.by_transport).filter_map(|(transport, place)| {
-            let durations = place.durations.counted();
-            let calls = place.untimed.load(Ordering::Relaxed) + durations.number();
+        Transport::ALL.into_iter().zip(&self.by_transport).filter_map(|(transport, counters)| {
+            let durations = counters.durations.counted();
+            let calls = counters.untimed.load(Ordering::Relaxed) + durations.number();
             (calls > 0).then(|| CallCounts {
                 method: self.method.clone(),
                 namespace: self.namespace.clone(),
                 cost: self.cost,
                 transport,
                 calls,
-                failed: place.failed.load(Ordering::Relaxed),
-                cancelled: place.cancelled.load(Ordering::Relaxed),
+                failed: counters.failed.load(Ordering::Relaxed),
+                cancelled: counters.cancelled.load(Ordering::Relaxed),
                 durations,
             })
         })
@@ -87,7 +87,7 @@ impl MethodCalls {
     /// Begins to count a call. [`CountedCall::end`] or dropping it ends the count.
     pub(crate) fn begin(&self, transport: Transport, is_timed: bool) -> CountedCall<'_> {
         CountedCall {
-            place: &self.by_transport[transport as usize],
+            counters: &self.by_transport[transport as usize],
             begun: is_timed.then(Instant::now),
             has_ended: false,
         }
@@ -96,7 +96,7 @@ impl MethodCalls {
 
 /// A call in progress.
 pub(crate) struct CountedCall<'a> {
-    place: &'a Place,
+    counters: &'a TransportCounters,
     begun: Option<Instant>,
     has_ended: bool,
 }
@@ -106,7 +106,7 @@ impl CountedCall<'_> {
     pub(crate) fn end(mut self, is_failure: bool) {
         self.has_ended = true;
         if is_failure {
-            self.place.failed.fetch_add(1, Ordering::Relaxed);
+            self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -114,37 +114,37 @@ impl CountedCall<'_> {
 impl Drop for CountedCall<'_> {
     fn drop(&mut self) {
         match self.begun {
-            Some(begun) => self.place.durations.count(begun.elapsed()),
+            Some(begun) => self.counters.durations.count(begun.elapsed()),
             None => {
-                self.place.untimed.fetch_add(1, Ordering::Relaxed);
+                self.counters.untimed.fetch_add(1, Ordering::Relaxed);
             }
         }
         if !self.has_ended {
-            self.place.cancelled.fetch_add(1, Ordering::Relaxed);
+            self.counters.cancelled.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 /// Call counts of all methods since the node started.
 #[derive(Debug, Default)]
-pub(crate) struct CallBook {
+pub(crate) struct CallCounters {
     /// Locked when a plugin starts and when counts are read; nothing awaits under it.
     methods: Mutex<BTreeMap<String, Arc<MethodCalls>>>,
     unknown: [AtomicU64; Transport::ALL.len()],
     is_timed: AtomicBool,
 }
 
-impl CallBook {
+impl CallCounters {
     /// The counters of a plugin's methods, in their order.
-    pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
+    pub(crate) fn counters(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
         let mut methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = |name: &str, namespace: &str, cost| {
+        let mut counters_of = |name: &str, namespace: &str, cost| {
             let name = if methods.contains_key(name) || methods.len() < MAX_METHODS { name } else { OTHERS };
             let namespace = if name == OTHERS { OTHERS } else { namespace };
             let new = || Arc::new(MethodCalls::new(name, namespace, cost));
             Arc::clone(methods.entry(name.to_owned()).or_insert_with(new))
         };
-        manifest.methods.iter().map(|method| place(&method.name, &manifest.namespace, method.cost)).collect()
+        manifest.methods.iter().map(|method| counters_of(&method.name, &manifest.namespace, method.cost)).collect()
     }
 
     /// Counts a call of a method that is not served, or not on that transport.
@@ -204,14 +204,14 @@ mod tests {
 
     #[test]
     fn counts_calls_by_their_end_and_times_them_only_when_asked_to() {
-        let book = CallBook::default();
-        let places = book.places(&manifest(["abacus_next".to_owned()]));
+        let book = CallCounters::default();
+        let counters = book.counters(&manifest(["abacus_next".to_owned()]));
 
-        places[0].begin(Transport::Http, book.is_timed()).end(false);
-        places[0].begin(Transport::Http, book.is_timed()).end(true);
+        counters[0].begin(Transport::Http, book.is_timed()).end(false);
+        counters[0].begin(Transport::Http, book.is_timed()).end(true);
         book.time(true);
-        drop(places[0].begin(Transport::Http, book.is_timed()));
-        places[0].begin(Transport::Socket, book.is_timed()).end(false);
+        drop(counters[0].begin(Transport::Http, book.is_timed()));
+        counters[0].begin(Transport::Socket, book.is_timed()).end(false);
 
         let counted = book.counted();
         let shown: Vec<_> = counted
@@ -223,20 +223,20 @@ mod tests {
 
     #[test]
     fn a_method_that_comes_again_goes_on_counting_where_it_was() {
-        let book = CallBook::default();
-        book.places(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
-        book.places(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
+        let book = CallCounters::default();
+        book.counters(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
+        book.counters(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
 
         assert_eq!(book.counted()[0].calls, 2);
     }
 
     #[test]
-    fn methods_without_number_share_one_place() {
-        let book = CallBook::default();
+    fn methods_without_number_share_their_counters() {
+        let book = CallCounters::default();
         let many = manifest((0..MAX_METHODS + 10).map(|number| format!("abacus_{number}")));
 
-        let places = book.places(&many);
-        places.iter().for_each(|place| place.begin(Transport::Inside, false).end(false));
+        let counters = book.counters(&many);
+        counters.iter().for_each(|counters| counters.begin(Transport::Inside, false).end(false));
 
         let counted = book.counted();
         assert_eq!(counted.len(), MAX_METHODS + 1);

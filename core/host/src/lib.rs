@@ -25,11 +25,11 @@ mod faults;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
-mod journal;
 mod json_bytes;
 mod json_calls;
 mod library_cache;
 mod library_file;
+mod log_limiter;
 mod long_polls;
 mod plugin_interface;
 mod plugin_manifest;
@@ -48,20 +48,20 @@ pub use error::HostError;
 pub use exposure::Exposure;
 pub use faults::{NOT_JSON, PROCESS_ENDED};
 pub use gate::Gate;
-pub use journal::{Journal, MAX_LINE};
 pub use json_bytes::JsonBytes;
 pub use json_calls::{MAX_METHOD, MAX_PARAMS};
 pub use library_cache::{CheckedLibrary, LibraryCache};
 pub use library_file::{
-    Ownership, PluginFolder, Steps, Unpaused, check_owner, find_library, libraries_in, library_name,
+    NoCallbacks, Ownership, PluginFolder, Steps, check_owner, find_library, libraries_in, library_name,
 };
+pub use log_limiter::{LogLimiter, MAX_LINE};
 pub use plugin_interface::{
     OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, context_within, nanos_left,
 };
 pub use plugin_manifest::{Cost, Manifest, Method, Need};
 pub use raw_call::RawCall;
 pub use router::{RouteTable, Router, WeakRouter};
-pub use running::{Drained, RunningPlugin, SHARE_WAIT};
+pub use running::{Drained, LAST_REFERENCE_TIMEOUT, RunningPlugin};
 pub use space::Space;
 pub use stream::{PluginStream, Slot};
 pub use trust::{BUILT_IN_LIST, BuiltIns, Trust, VouchedBuilds};

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{FileStamp, OpenedLibrary, Ownership, PIECE, Steps, Unpaused, check_owner},
+    library_file::{FileStamp, NoCallbacks, OpenedLibrary, Ownership, PIECE, Steps, check_owner},
 };
 
 /// A library whose bytes were checked, with the copy that only this node writes.
@@ -35,7 +35,7 @@ pub struct CheckedLibrary {
 #[derive(Debug)]
 pub struct LibraryCache {
     folder: PathBuf,
-    /// Copies whose content was compared with their name, and their file facts at that time. Used by operations;
+    /// Copies whose content was compared with their name, and their file metadata at that time. Used by operations;
     /// nothing awaits under the lock.
     known: Mutex<BTreeMap<PathBuf, FileStamp>>,
     /// Copies that this process has mapped, permanently. They are kept: deleted files would still take the same space
@@ -55,7 +55,7 @@ impl LibraryCache {
     /// # Errors
     /// [`HostError`] naming the problem with the file. Nothing has been loaded then.
     pub fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
-        self.take_by(path, folders, &Unpaused)
+        self.take_by(path, folders, &NoCallbacks)
     }
 
     /// As [`LibraryCache::take`], with a callback between the steps.
@@ -94,8 +94,8 @@ impl LibraryCache {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;
         let folder = self.folder.canonicalize().map_err(failed(&self.folder, "cannot find the folder"))?;
-        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot inspect the folder"))?;
-        check_owner(Ownership::of(&facts), "the folder for loaded libraries")
+        let metadata = fs::metadata(&folder).map_err(failed(&folder, "cannot inspect the folder"))?;
+        check_owner(Ownership::of(&metadata), "the folder for loaded libraries")
             .map_err(|reason| HostError::Untrusted { path: folder.clone(), reason })?;
         Ok(folder)
     }
@@ -114,12 +114,12 @@ impl LibraryCache {
     /// not read again.
     fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
-        let Ok(facts) = file.metadata() else { return false };
-        let moment = FileStamp::of(&facts);
+        let Ok(metadata) = file.metadata() else { return false };
+        let moment = FileStamp::of(&metadata);
         if self.known().get(copy) == Some(&moment) {
             return true;
         }
-        let is_held = facts.is_file() && hash_of(&mut file, steps).is_ok_and(|found| found == hash);
+        let is_held = metadata.is_file() && hash_of(&mut file, steps).is_ok_and(|found| found == hash);
         if is_held {
             self.known().insert(copy.to_owned(), moment);
         }
@@ -145,8 +145,8 @@ impl LibraryCache {
             return Ok((copy, hash));
         }
         fs::rename(unfinished, &copy).map_err(cannot())?;
-        let facts = file.metadata().map_err(cannot())?;
-        self.known().insert(copy.clone(), FileStamp::of(&facts));
+        let metadata = file.metadata().map_err(cannot())?;
+        self.known().insert(copy.clone(), FileStamp::of(&metadata));
         Ok((copy, hash))
     }
 

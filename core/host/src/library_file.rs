@@ -51,15 +51,15 @@ impl PluginFolder {
 pub(crate) struct OpenedLibrary {
     path: PathBuf,
     file: File,
-    facts: Metadata,
+    metadata: Metadata,
 }
 
-/// Callbacks between the steps, and the file facts that they see: for tests, and for background operations, which yield
+/// Callbacks between the steps, and the file metadata that they see: for tests, and for background operations, which yield
 /// to callers.
 pub trait Steps {
     /// Owner and permissions of a file or folder.
-    fn ownership(&self, facts: &Metadata) -> Ownership {
-        Ownership::of(facts)
+    fn ownership(&self, metadata: &Metadata) -> Ownership {
+        Ownership::of(metadata)
     }
 
     /// The file has been opened, and nothing has been checked.
@@ -73,9 +73,9 @@ pub trait Steps {
 }
 
 /// No callbacks: for use when no other work waits.
-pub struct Unpaused;
+pub struct NoCallbacks;
 
-impl Steps for Unpaused {}
+impl Steps for NoCallbacks {}
 
 fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> HostError {
     let path = path.to_owned();
@@ -95,16 +95,16 @@ impl OpenedLibrary {
         let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(failed(path, "cannot open the library"))?;
         steps.opened();
-        let facts = file.metadata().map_err(failed(path, "cannot inspect the library"))?;
-        if !facts.is_file() {
+        let metadata = file.metadata().map_err(failed(path, "cannot inspect the library"))?;
+        if !metadata.is_file() {
             return Err(untrusted(
-                if facts.is_dir() { "it is a folder" } else { "it is not a regular file" }.to_owned(),
+                if metadata.is_dir() { "it is a folder" } else { "it is not a regular file" }.to_owned(),
             ));
         }
-        if facts.len() > MAX_BYTES {
-            return Err(untrusted(format!("it has {} bytes, more than {MAX_BYTES}", facts.len())));
+        if metadata.len() > MAX_BYTES {
+            return Err(untrusted(format!("it has {} bytes, more than {MAX_BYTES}", metadata.len())));
         }
-        check_owner(steps.ownership(&facts), "it").map_err(untrusted)?;
+        check_owner(steps.ownership(&metadata), "it").map_err(untrusted)?;
         // The real path of the open file.
         let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
             .map_err(failed(path, "cannot determine the path of the library"))?;
@@ -112,15 +112,15 @@ impl OpenedLibrary {
         if let Some(folders) = folders {
             check_folder(&real, folder, folders).map_err(untrusted)?;
         }
-        let folder_facts = fs::metadata(folder).map_err(failed(folder, "cannot inspect the folder"))?;
-        check_owner(steps.ownership(&folder_facts), "its folder").map_err(untrusted)?;
-        elf::check(&file, facts.len()).map_err(|reason| HostError::NotALibrary { path: path.to_owned(), reason })?;
-        Ok(Self { path: path.to_owned(), file, facts })
+        let folder_metadata = fs::metadata(folder).map_err(failed(folder, "cannot inspect the folder"))?;
+        check_owner(steps.ownership(&folder_metadata), "its folder").map_err(untrusted)?;
+        elf::check(&file, metadata.len()).map_err(|reason| HostError::NotALibrary { path: path.to_owned(), reason })?;
+        Ok(Self { path: path.to_owned(), file, metadata })
     }
 
     /// Its length when it was checked, in bytes.
     pub(crate) fn length(&self) -> u64 {
-        self.facts.len()
+        self.metadata.len()
     }
 
     /// Reads the whole file piece by piece, and returns the SHA-256 of the bytes.
@@ -138,7 +138,7 @@ impl OpenedLibrary {
             let count = self.file.read_at(&mut piece, length).map_err(failed(&self.path, "cannot read the library"))?;
             let read = piece.get(..count).unwrap_or_default();
             length += count as u64;
-            if read.is_empty() || length > self.facts.len() {
+            if read.is_empty() || length > self.metadata.len() {
                 break;
             }
             digest.update(read);
@@ -146,7 +146,7 @@ impl OpenedLibrary {
             steps.piece();
         }
         let after = self.file.metadata().map_err(failed(&self.path, "cannot inspect the library"))?;
-        if FileStamp::of(&self.facts) != FileStamp::of(&after) || length != self.facts.len() {
+        if FileStamp::of(&self.metadata) != FileStamp::of(&after) || length != self.metadata.len() {
             let reason = "it is being written; try again".to_owned();
             return Err(HostError::Untrusted { path: self.path.clone(), reason });
         }
@@ -159,11 +159,11 @@ impl OpenedLibrary {
 pub(crate) struct FileStamp([i64; 4], [u64; 3]);
 
 impl FileStamp {
-    pub(crate) fn of(facts: &Metadata) -> Self {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
         // The time of the last change (ctime) cannot be set.
         Self(
-            [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()],
-            [facts.dev(), facts.ino(), facts.len()],
+            [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec()],
+            [metadata.dev(), metadata.ino(), metadata.len()],
         )
     }
 
@@ -188,14 +188,14 @@ pub struct Ownership {
 
 impl Ownership {
     /// As the system reports them.
-    pub fn of(facts: &Metadata) -> Self {
-        Self { mode: facts.mode(), user: facts.uid(), group: facts.gid(), is_folder: facts.is_dir() }
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { mode: metadata.mode(), user: metadata.uid(), group: metadata.gid(), is_folder: metadata.is_dir() }
     }
 }
 
 /// Checks that only root and the node's user can write a file or folder.
-pub fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
-    let Ownership { mode, user, group, is_folder } = facts;
+pub fn check_owner(ownership: Ownership, what: &str) -> Result<(), String> {
+    let Ownership { mode, user, group, is_folder } = ownership;
     let (own_user, own_group) = (geteuid().as_raw(), getegid().as_raw());
     if user != 0 && user != own_user {
         return Err(format!(

@@ -23,14 +23,14 @@ const NOTICE: Duration = Duration::from_secs(5);
 
 /// The rate limiter of one plugin's lines.
 #[derive(Debug)]
-pub struct Journal {
+pub struct LogLimiter {
     /// Locked for each line of the plugin; nothing awaits under the lock.
-    account: Mutex<Account>,
+    rate: Mutex<LineRate>,
     omitted: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Account {
+struct LineRate {
     /// Average lines per second.
     rate: f64,
     /// Lines that may be written now.
@@ -40,10 +40,10 @@ struct Account {
     noticed: Option<Instant>,
 }
 
-impl Journal {
-    /// Creates a journal with this average number of lines per second.
+impl LogLimiter {
+    /// Creates a limiter with this average number of lines per second.
     pub fn new(lines: u32) -> Self {
-        Self { account: Mutex::new(Account::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
+        Self { rate: Mutex::new(LineRate::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
     }
 
     /// Number of dropped lines.
@@ -53,7 +53,7 @@ impl Journal {
 
     /// Writes a line, or counts it as dropped.
     pub fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
-        let (is_written, left_out) = self.account.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
+        let (is_written, left_out) = self.rate.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
             backend.log(2, &format!("{left_out} lines of the plugin were omitted: it logs too many"));
         }
@@ -73,7 +73,7 @@ impl Journal {
     }
 }
 
-impl Account {
+impl LineRate {
     fn new(lines: u32, now: Instant) -> Self {
         let rate = f64::from(lines);
         Self { rate, left: rate * f64::from(BURST), counted: now, left_out: 0, noticed: None }
@@ -100,12 +100,12 @@ impl Account {
 }
 
 /// The services of a plugin whose lines are limited.
-pub(crate) struct Journaled<B> {
+pub(crate) struct RateLimitedLog<B> {
     pub(crate) backend: B,
-    pub(crate) journal: Arc<Journal>,
+    pub(crate) log_limiter: Arc<LogLimiter>,
 }
 
-impl<B: Backend> Backend for Journaled<B> {
+impl<B: Backend> Backend for RateLimitedLog<B> {
     fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         self.backend.call_bus(context, topic, schema, frame)
     }
@@ -123,7 +123,7 @@ impl<B: Backend> Backend for Journaled<B> {
     }
 
     fn log(&self, level: u32, message: &str) {
-        self.journal.write(&self.backend, level, message);
+        self.log_limiter.write(&self.backend, level, message);
     }
 
     fn end_events(&self) {
@@ -142,14 +142,14 @@ mod tests {
     #[test]
     fn a_flood_is_cut_and_confessed_to() {
         let begin = Instant::now();
-        let mut account = Account::new(50, begin);
+        let mut rate = LineRate::new(50, begin);
 
-        let written = (0..10_000).filter(|_| account.count(begin).0).count();
-        let later = account.count(begin + NOTICE);
+        let written = (0..10_000).filter(|_| rate.count(begin).0).count();
+        let later = rate.count(begin + NOTICE);
 
         assert_eq!(written, 200);
         // The first dropped line was reported at once, the others when the time came.
         assert_eq!(later, (true, Some(10_000 - 200 - 1)));
-        assert_eq!(account.count(begin + NOTICE), (true, None));
+        assert_eq!(rate.count(begin + NOTICE), (true, None));
     }
 }

@@ -49,7 +49,7 @@ pub struct Need {
     /// The namespace.
     pub namespace: String,
     /// Major and minor number.
-    pub least: (u32, u32),
+    pub min_version: (u32, u32),
 }
 
 impl Need {
@@ -67,25 +67,25 @@ impl Need {
 
     fn parse(text: &str) -> Result<Self, String> {
         let malformed = || format!("the need {text:?} is malformed: a namespace, or `namespace >= major.minor`");
-        let (namespace, least) = match text.split_once(">=") {
-            Some((namespace, least)) => (namespace.trim(), numbers(least.trim()).ok_or_else(malformed)?),
+        let (namespace, min_version) = match text.split_once(">=") {
+            Some((namespace, min_version)) => (namespace.trim(), numbers(min_version.trim()).ok_or_else(malformed)?),
             None => (text, (0, 0)),
         };
         if !is_namespace(namespace) {
             return Err(malformed());
         }
-        Ok(Self { namespace: namespace.to_owned(), least })
+        Ok(Self { namespace: namespace.to_owned(), min_version })
     }
 
     /// Whether this version of a namespace is sufficient.
     pub fn is_met_by(&self, version: &str) -> bool {
-        numbers(version).is_some_and(|version| version >= self.least)
+        numbers(version).is_some_and(|version| version >= self.min_version)
     }
 }
 
 impl std::fmt::Display for Need {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.least {
+        match self.min_version {
             (0, 0) => formatter.write_str(&self.namespace),
             (major, minor) => write!(formatter, "{} >= {major}.{minor}", self.namespace),
         }

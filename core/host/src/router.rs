@@ -23,7 +23,7 @@ use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Trans
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
-    calls::{CallBook, CallCounts},
+    calls::{CallCounters, CallCounts},
     exposure::TableNumber,
     gate::{Entry, Kind},
     json_bytes::JsonBytes,
@@ -176,7 +176,7 @@ struct Inner {
     unserved: Vec<String>,
     /// Limits of each plugin's slow calls.
     slow: FairLimits,
-    calls: CallBook,
+    calls: CallCounters,
     long_polls: LongPolls,
     /// The [`initial_bit`]s of all methods that took secrets since the start. It rules out most other names without a
     /// look-up.
@@ -222,7 +222,7 @@ impl Router {
                     // A plugin's code cannot be paused here; its jobs can, in the work pool.
                     parked: 0,
                 },
-                calls: CallBook::default(),
+                calls: CallCounters::default(),
                 long_polls: LongPolls::new(),
                 secret_initials: AtomicU64::new(0),
             }),
@@ -462,7 +462,7 @@ impl Router {
         limits: ModuleLimits,
         warnings: Vec<String>,
     ) -> Arc<RunningPlugin> {
-        let calls = self.inner.calls.places(&manifest);
+        let calls = self.inner.calls.counters(&manifest);
         Arc::new(RunningPlugin::new(name, manifest, instance, calls, limits, warnings))
     }
 

@@ -29,17 +29,17 @@ use crate::{
 
 /// Polling interval for a plugin whose last call has just ended, before it is stopped.
 const STOP_POLL: Duration = Duration::from_millis(1);
-/// Time limit for the last share of a drained instance to be dropped.
-pub const SHARE_WAIT: Duration = Duration::from_secs(5);
+/// Time limit for the last reference to a drained instance to be dropped.
+pub const LAST_REFERENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for cancelled calls to end. Only code that neither answers nor yields takes longer.
-const CANCEL_WAIT: Duration = Duration::from_millis(500);
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The pause before a plugin's background work restarts after its first error.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// Maximum pause.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// A started plugin. Every caller owns a share; it is stopped when the last share is dropped.
+/// A started plugin. Every caller holds an `Arc` of it; it is stopped when the last one is dropped.
 pub struct RunningPlugin {
     /// Its name in the host, which may differ from the one in its manifest.
     pub name: String,
@@ -164,7 +164,7 @@ impl RunningPlugin {
         slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
     }
 
-    /// Starts polling the plugin's background work. Its task owns a share until [`RunningPlugin::end_background`].
+    /// Starts polling the plugin's background work. Its task holds an `Arc` of it until [`RunningPlugin::end_background`].
     pub fn begin_background(self: &Arc<Self>) {
         if !self.manifest.has_background {
             return;
@@ -203,18 +203,18 @@ impl RunningPlugin {
         }
         outcome.cancelled = self.gate.calls();
         self.cancelled.send_replace(Some(Failure::server(format!("call cancelled: {reason}"))));
-        if timeout_at(Instant::now() + CANCEL_WAIT, self.gate.drained()).await.is_err() {
+        if timeout_at(Instant::now() + CANCEL_TIMEOUT, self.gate.drained()).await.is_err() {
             outcome.abandoned = self.gate.calls() + self.gate.streams();
         }
         outcome
     }
 
-    /// Stops a closed plugin once no other share of it is left. Returns false if there still is one at the deadline;
+    /// Stops a closed plugin once no other reference to it is left. Returns false if there still is one at the deadline;
     /// then dropping the last one stops it.
     pub async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
         loop {
-            // A look-up that was just refused entry may still hold a share briefly.
+            // A look-up that was just refused entry may still hold a reference briefly.
             match Arc::try_unwrap(plugin) {
                 Ok(last) => {
                     // The plugin's own code runs, and may block.
@@ -246,7 +246,7 @@ async fn work_in_background(running: Arc<RunningPlugin>) {
     }
 }
 
-/// One call or stream in flight. On drop it leaves the gate before it drops its share.
+/// One call or stream in flight. On drop it leaves the gate before it drops its reference.
 pub(crate) struct Ticket {
     pub(crate) plugin: Arc<RunningPlugin>,
     kind: Kind,

@@ -63,7 +63,7 @@ struct Parts {
     /// `None` once it has ended.
     current: Option<Part>,
     /// Whether the next instance listens, or is about to.
-    is_noting: bool,
+    is_recording_overlap: bool,
     /// Whether the next instance has accepted the subscription. It takes over when `current` has ended.
     has_next: bool,
     /// `None` also once it has ended.
@@ -104,24 +104,24 @@ impl Slot {
     /// # Errors
     /// Why the other instance refuses it; nothing has changed then.
     pub async fn open_next(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
-        self.set_noting(true, deadline).await?;
-        let opened = self.open_noted(plugin, deadline).await;
+        self.set_recording_overlap(true, deadline).await?;
+        let opened = self.open_while_recording(plugin, deadline).await;
         if opened.is_err() {
-            self.set_noting(false, Instant::now() + LAST_CHECK_TIMEOUT).await?;
+            self.set_recording_overlap(false, Instant::now() + LAST_CHECK_TIMEOUT).await?;
         }
         opened
     }
 
-    async fn set_noting(&self, is_noting: bool, deadline: Instant) -> Result<(), Failure> {
+    async fn set_recording_overlap(&self, is_recording_overlap: bool, deadline: Instant) -> Result<(), Failure> {
         let Some(mut parts) = self.lock_until(deadline).await else {
             return Err(Failure::server("it could not be reached in time"));
         };
-        parts.is_noting = is_noting;
+        parts.is_recording_overlap = is_recording_overlap;
         self.unlock(parts);
         Ok(())
     }
 
-    async fn open_noted(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
+    async fn open_while_recording(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
         let SubscriptionRequest { kind, params, caller, .. } = &self.request;
         let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
         let (index, _) = kinds
@@ -306,7 +306,7 @@ impl Parts {
                     if let Err(failure) = &item {
                         current.ticket.plugin.faults.note(failure);
                     }
-                    if self.is_noting {
+                    if self.is_recording_overlap {
                         self.note(&item);
                     } else if self.was_sent(&item) {
                         continue;
@@ -338,7 +338,7 @@ impl Parts {
         if !std::mem::take(&mut self.has_next) {
             return;
         }
-        self.is_noting = false;
+        self.is_recording_overlap = false;
         self.current = self.next.take();
         self.backlog.append(&mut self.ahead);
     }

@@ -38,7 +38,7 @@ pub struct IsolationOptions {
     /// Limit of processor time of one call, or of one stretch of a subscription between two waits.
     pub processor_time: Duration,
     /// Time limit of a call, even if its caller allows more.
-    pub longest_call: Duration,
+    pub max_call_time: Duration,
     /// Time limit of the plugin's start.
     pub start_time: Duration,
     /// Maximum number of restarts after unexpected ends within [`IsolationOptions::restart_window`]. One more end and
@@ -46,10 +46,10 @@ pub struct IsolationOptions {
     pub restarts: u32,
     /// The period over which restarts are counted.
     pub restart_window: Duration,
-    /// Pause before the first restart. It doubles with each further one, up to [`IsolationOptions::longest_pause`].
+    /// Pause before the first restart. It doubles with each further one, up to [`IsolationOptions::max_pause`].
     pub first_pause: Duration,
     /// Maximum pause before a restart.
-    pub longest_pause: Duration,
+    pub max_pause: Duration,
     /// Average log lines per second; bursts may have four times as many.
     pub log_lines: u32,
     /// Whether to refuse the library, rather than warn, if the kernel cannot close the sandbox around it.
@@ -77,12 +77,12 @@ impl IsolationOptions {
             arguments: arguments.into_iter().map(Into::into).collect(),
             memory: 512 * 1024 * 1024,
             processor_time: Duration::from_secs(5),
-            longest_call: Duration::from_secs(60),
+            max_call_time: Duration::from_secs(60),
             start_time: Duration::from_secs(30),
             restarts: 5,
             restart_window: Duration::from_secs(60),
             first_pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(10),
+            max_pause: Duration::from_secs(10),
             log_lines: 50,
             needs_sandbox: true,
             pause_at: 4 * 1024 * 1024,

@@ -14,7 +14,7 @@ use std::{
 
 use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
-use tenon_host::{Backend, Caller, Journal, client_of, nanos_left};
+use tenon_host::{Backend, Caller, LogLimiter, client_of, nanos_left};
 use tokio::{
     net::UnixStream,
     sync::{Notify, mpsc, oneshot},
@@ -63,8 +63,8 @@ pub(crate) enum Ending {
 /// The limits of a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    pub(crate) longest_call: Duration,
-    pub(crate) longest_silence: Duration,
+    pub(crate) max_call_time: Duration,
+    pub(crate) max_silence: Duration,
     /// Number of waiting bytes for the process at which reading from it pauses.
     pub(crate) pause_at: usize,
     /// Number of waiting bytes for the process at which it is ended.
@@ -104,7 +104,7 @@ pub(crate) struct Link {
     /// Running bus requests, by numbers that the plugin assigns. Nothing awaits under the lock.
     bus: Mutex<HashMap<u64, BusRequest>>,
     pub(crate) backend: Arc<dyn Backend>,
-    journal: Arc<Journal>,
+    log_limiter: Arc<LogLimiter>,
     limits: Limits,
     /// The plugin's share of the memory budget, for data between the node and its process.
     memory: ClientMemory,
@@ -115,15 +115,15 @@ pub(crate) struct Link {
     /// Bytes of items that wait for subscribers.
     items: Arc<AtomicUsize>,
     /// Whether too many bytes wait for the process.
-    has_too_much: AtomicBool,
-    /// Notified when `has_too_much` becomes true.
-    is_beyond: Notify,
+    is_over_limit: AtomicBool,
+    /// Notified when `is_over_limit` becomes true.
+    over_limit: Notify,
 }
 
 impl Link {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
-        journal: Arc<Journal>,
+        log_limiter: Arc<LogLimiter>,
         limits: Limits,
         memory: ClientMemory,
     ) -> Arc<Self> {
@@ -133,14 +133,14 @@ impl Link {
             slots: Mutex::default(),
             bus: Mutex::default(),
             backend,
-            journal,
+            log_limiter,
             limits,
             memory,
             pongs: AtomicU64::new(0),
             asked: AtomicUsize::new(0),
             items: Arc::default(),
-            has_too_much: AtomicBool::new(false),
-            is_beyond: Notify::new(),
+            is_over_limit: AtomicBool::new(false),
+            over_limit: Notify::new(),
         })
     }
 
@@ -155,8 +155,8 @@ impl Link {
     fn send_answer(&self, kind: Kind, id: u64, answer: Result<&[u8], &Failure>) {
         let length = answer.map_or(0, <[u8]>::len);
         if self.out.waiting().saturating_add(length) > self.limits.end_at {
-            self.has_too_much.store(true, Ordering::Relaxed);
-            self.is_beyond.notify_one();
+            self.is_over_limit.store(true, Ordering::Relaxed);
+            self.over_limit.notify_one();
             return;
         }
         let sent = self.out.try_push_counted((usize::MAX, length.saturating_add(FRAME_HEAD)), kind, id, |out| {
@@ -319,7 +319,7 @@ impl Link {
         let ending = tokio::select! {
             ending = self.read(&socket, buffer, early) => ending,
             ending = self.watch_limits() => ending,
-            () = self.is_beyond.notified() => Ending::Unread(self.limits.end_at),
+            () = self.over_limit.notified() => Ending::Unread(self.limits.end_at),
         };
         pump.abort();
         ending
@@ -340,7 +340,7 @@ impl Link {
                 }
                 // A process that never stops sending must not block this thread's other tasks, nor the end of this one.
                 tokio::task::consume_budget().await;
-                if self.has_too_much.load(Ordering::Relaxed) {
+                if self.is_over_limit.load(Ordering::Relaxed) {
                     return Ending::Unread(self.limits.end_at);
                 }
                 match buffer.next() {
@@ -414,7 +414,7 @@ impl Link {
                 Ok(())
             }
             Kind::Log => {
-                self.journal.write(&*self.backend, level(frame.id), &String::from_utf8_lossy(frame.body));
+                self.log_limiter.write(&*self.backend, level(frame.id), &String::from_utf8_lossy(frame.body));
                 Ok(())
             }
             Kind::Pong => {
@@ -509,8 +509,8 @@ impl Link {
             let pongs = self.pongs.load(Ordering::Relaxed);
             match asked {
                 Some((before, since)) if before == pongs => {
-                    if since.elapsed() > self.limits.longest_silence {
-                        return Ending::Silent(self.limits.longest_silence);
+                    if since.elapsed() > self.limits.max_silence {
+                        return Ending::Silent(self.limits.max_silence);
                     }
                 }
                 _ => {
@@ -525,7 +525,7 @@ impl Link {
         let mut late = Vec::new();
         let mut slots = self.slots();
         for (id, slot) in &mut slots.taken {
-            if matches!(slot.waits, Waits::Call(_)) && slot.since.elapsed() > self.limits.longest_call {
+            if matches!(slot.waits, Waits::Call(_)) && slot.since.elapsed() > self.limits.max_call_time {
                 late.push((*id, std::mem::replace(&mut slot.waits, Waits::None)));
             }
         }

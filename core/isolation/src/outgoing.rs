@@ -21,10 +21,10 @@ pub(crate) const MAX_BACKLOG: usize = 32 * 1024 * 1024;
 const MEMORY_STEP: usize = 64 * 1024;
 
 /// Initial capacity of a buffer.
-const FIRST_ROOM: usize = 16 * 1024;
+const INITIAL_CAPACITY: usize = 16 * 1024;
 
 /// Capacity that a buffer keeps after it has been written.
-const KEPT: usize = 256 * 1024;
+const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
 /// Frames to write, in order. Filled from any thread, written by one task.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ impl Outgoing {
     fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         let before = buffer.len();
         // Growing leaves copies behind; most waiting data fits into this.
-        buffer.reserve_exact(FIRST_ROOM.saturating_sub(buffer.capacity()));
+        buffer.reserve_exact(INITIAL_CAPACITY.saturating_sub(buffer.capacity()));
         put_frame(buffer, kind, id, fill);
         let added = buffer.len().saturating_sub(before);
         let waiting = self.waiting.fetch_add(added, Ordering::Relaxed).saturating_add(added);
@@ -197,13 +197,13 @@ impl Outgoing {
         buffer.truncate(rest);
         self.note_taken(written);
         let is_empty = buffer.is_empty();
-        buffer.shrink_to(KEPT);
+        buffer.shrink_to(MAX_KEPT_CAPACITY);
         Ok(is_empty)
     }
 
     /// Writes the frames until it is dropped. Partly written data stays in the buffer, so that [`Outgoing::write_now`]
     /// can continue where this stopped.
-    pub(crate) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
+    pub(crate) async fn pump_retaining_unwritten(&self, socket: &UnixStream) -> io::Error {
         loop {
             self.filled.notified().await;
             loop {
@@ -234,7 +234,7 @@ impl Outgoing {
             }
             wipe(&mut taken);
             taken.clear();
-            taken.shrink_to(KEPT);
+            taken.shrink_to(MAX_KEPT_CAPACITY);
         }
     }
 

@@ -52,7 +52,7 @@ impl PluginLimits {
     }
 
     /// Limits in the settings that do not apply where the plugin runs, one per line.
-    pub fn not_held(self, isolation: Isolation) -> Vec<String> {
+    pub fn ineffective(self, isolation: Isolation) -> Vec<String> {
         if isolation == Isolation::Process {
             return Vec::new();
         }
@@ -61,8 +61,8 @@ impl PluginLimits {
             ("call-time", self.call_time.is_some()),
             ("restarts", self.restarts.is_some()),
         ];
-        let not_held = named.into_iter().filter(|(_, is_named)| *is_named);
-        not_held
+        let ineffective = named.into_iter().filter(|(_, is_named)| *is_named);
+        ineffective
             .map(|(name, _)| {
                 format!("limits.{name} has no effect in the node's own process; it needs isolation = \"process\"")
             })
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!((process.memory, process.calls, process.restarts), (Some(1 << 20), Some(3), Some(1)));
         assert_eq!((process.call_millis, process.log_lines), (Some(5000), Some(50)));
         assert_eq!(in_process, ModuleLimits { calls: Some(3), ..ModuleLimits::default() });
-        assert_eq!(limits.not_held(Isolation::Process), [""; 0]);
-        let names: Vec<_> = limits.not_held(Isolation::InProcess);
+        assert_eq!(limits.ineffective(Isolation::Process), [""; 0]);
+        let names: Vec<_> = limits.ineffective(Isolation::InProcess);
         assert!(names[0].starts_with("limits.memory has no effect") && names[1].starts_with("limits.restarts"));
         assert_eq!(names.len(), 2);
     }

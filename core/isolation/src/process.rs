@@ -26,14 +26,14 @@ use crate::{
 };
 
 /// Time limit for the process to map the library.
-const OPEN_TIME: Duration = Duration::from_secs(20);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time limit for all load cycles of a library together.
-const LOAD_CYCLES_TIME: Duration = Duration::from_secs(120);
+const LOAD_CYCLES_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time limit for a process that has closed its socket to end by itself.
-const END_TIME: Duration = Duration::from_millis(250);
+const END_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time limit for the system to end a killed process. The process cannot end while it is inside a system call, for
 /// example on a disk that does not respond.
-const KILL_TIME: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a process did not get ready to serve.
 #[derive(Debug, thiserror::Error)]
@@ -72,17 +72,17 @@ impl ChildProcess {
     }
 
     /// Gives it a moment to end by itself, then kills it; returns how it ended. Takes at most `timeout` and
-    /// [`KILL_TIME`] together, because callers and the next process wait for this.
+    /// [`KILL_TIMEOUT`] together, because callers and the next process wait for this.
     pub(crate) fn end(&mut self, timeout: Duration) -> String {
         let Some(mut child) = self.child.take() else { return "collected before".to_owned() };
-        collected(&mut child, timeout).map_or_else(|| kill(child, KILL_TIME), describe)
+        collected(&mut child, timeout).map_or_else(|| kill(child, KILL_TIMEOUT), describe)
     }
 }
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
         if let Some(child) = self.child.take() {
-            kill(child, KILL_TIME);
+            kill(child, KILL_TIMEOUT);
         }
     }
 }
@@ -142,7 +142,7 @@ pub(crate) struct Greeting {
     pub(crate) warnings: String,
 }
 
-/// Starts a process that maps a library, within [`OPEN_TIME`] and `timeout`.
+/// Starts a process that maps a library, within [`OPEN_TIMEOUT`] and `timeout`.
 pub(crate) fn open(
     library: &CheckedLibrary,
     options: &IsolationOptions,
@@ -153,7 +153,7 @@ pub(crate) fn open(
         ProcessError::Spawn { program, reason }
     })?;
     process.open(library, options, LoadCycles::default())?;
-    let greeting = process.wait_for(OPEN_TIME.min(timeout), |frame| {
+    let greeting = process.wait_for(OPEN_TIMEOUT.min(timeout), |frame| {
         let mut fields = frame.fields();
         match frame.kind {
             Kind::Manifest => {
@@ -207,7 +207,7 @@ pub fn run_load_cycles(
         .and_then(|mut process| {
             process.open(library, options, cycles)?;
             process.send_start(settings, &[])?;
-            process.wait_for(LOAD_CYCLES_TIME, |frame| {
+            process.wait_for(LOAD_CYCLES_TIMEOUT, |frame| {
                 let mut fields = frame.fields();
                 match frame.kind {
                     Kind::LoadCycle if frame.id == 0 => Ok(Some(Leftovers {
@@ -327,7 +327,7 @@ impl Process {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), ProcessError> {
-        self.socket.set_write_timeout(Some(OPEN_TIME)).map_err(ProcessError::Socket)?;
+        self.socket.set_write_timeout(Some(OPEN_TIMEOUT)).map_err(ProcessError::Socket)?;
         match self.socket.write_all(bytes) {
             Ok(()) => Ok(()),
             Err(error) => Err(self.broken(error)),
@@ -365,7 +365,7 @@ impl Process {
     fn broken(&mut self, error: io::Error) -> ProcessError {
         match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                let how = self.running.end(END_TIME);
+                let how = self.running.end(END_TIMEOUT);
                 let mut said = vec![0; 1024];
                 let _ = self.output.set_nonblocking(true);
                 let count = self.output.read(&mut said).unwrap_or_default();

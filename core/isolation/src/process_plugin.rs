@@ -14,7 +14,7 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use tenon_api::{Failure, messages::ModuleFaults};
 use tenon_bus::{ClientId, ClientMemory, PluginId};
 use tenon_host::{
-    Backend, BusBackend, Caller, CheckedLibrary, Journal, MAX_LINE, Manifest, NOT_JSON, OpenedPlugin, PROCESS_ENDED,
+    Backend, BusBackend, Caller, CheckedLibrary, LogLimiter, MAX_LINE, Manifest, NOT_JSON, OpenedPlugin, PROCESS_ENDED,
     PluginCall, PluginInstance, PluginItems, PluginStart,
 };
 use tenon_sdk::boundary::OwnedBytes;
@@ -34,11 +34,11 @@ use crate::{
 };
 
 /// Time limit for a process to stop in order.
-const STOP_TIME: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for a process that closed its socket to end, and for its last output to arrive.
-const END_TIME: Duration = Duration::from_millis(250);
+const END_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time limit for a plugin to export its state.
-const EXPORT_TIME: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A process is killed if it answers nothing for this many times the processor time of a call, plus a second.
 const SILENCE_FACTOR: u32 = 4;
 
@@ -98,7 +98,7 @@ impl OpenedPlugin for ProcessPlugin {
             options: IsolationOptions { pause_at, ..self.options },
             settings: settings.to_owned(),
             backend: Arc::new(backend),
-            journal: Arc::new(Journal::new(log_lines)),
+            log_limiter: Arc::new(LogLimiter::new(log_lines)),
             frames,
         };
         let early = spec.start(&mut self.process, handover, timeout)?;
@@ -108,7 +108,7 @@ impl OpenedPlugin for ProcessPlugin {
             process: AtomicU32::new(self.process.running.id()),
             failed: OnceLock::new(),
             warnings: self.warnings,
-            journal: Arc::clone(&spec.journal),
+            log_limiter: Arc::clone(&spec.log_limiter),
             restarts: AtomicU64::new(0),
             last_end: Mutex::default(),
             is_stopping: watch::Sender::new(false),
@@ -129,14 +129,14 @@ struct Spec {
     options: IsolationOptions,
     settings: String,
     backend: Arc<dyn Backend>,
-    journal: Arc<Journal>,
+    log_limiter: Arc<LogLimiter>,
     /// The plugin's share of the memory budget.
     frames: ClientMemory,
 }
 
 impl Spec {
     fn start(&self, process: &mut Process, handover: &[u8], timeout: Duration) -> Result<Vec<EarlyFrame>, Failure> {
-        let log = |level, line: &str| self.journal.write(&*self.backend, level, line);
+        let log = |level, line: &str| self.log_limiter.write(&*self.backend, level, line);
         process
             .start(&self.settings, handover, self.options.start_time.min(timeout), log)
             .map_err(|error| Failure::server(error.to_string()))?
@@ -153,12 +153,12 @@ impl Spec {
     }
 
     fn link(&self) -> Arc<Link> {
-        let IsolationOptions { longest_call, processor_time, pause_at, end_at, .. } = self.options;
-        let longest_silence = processor_time.saturating_mul(SILENCE_FACTOR).saturating_add(Duration::from_secs(1));
+        let IsolationOptions { max_call_time, processor_time, pause_at, end_at, .. } = self.options;
+        let max_silence = processor_time.saturating_mul(SILENCE_FACTOR).saturating_add(Duration::from_secs(1));
         Link::new(
             Arc::clone(&self.backend),
-            Arc::clone(&self.journal),
-            Limits { longest_call, longest_silence, pause_at, end_at },
+            Arc::clone(&self.log_limiter),
+            Limits { max_call_time, max_silence, pause_at, end_at },
             self.frames.clone(),
         )
     }
@@ -193,7 +193,7 @@ struct Shared {
     failed: OnceLock<String>,
     /// Gaps of its sandbox.
     warnings: Vec<String>,
-    journal: Arc<Journal>,
+    log_limiter: Arc<LogLimiter>,
     restarts: AtomicU64,
     /// The reason of its last unexpected end. Nothing awaits under the lock.
     last_end: Mutex<Option<String>>,
@@ -236,7 +236,7 @@ impl PluginInstance for ProcessInstance {
     }
 
     fn export_state(&self) -> Result<Vec<u8>, Failure> {
-        self.link()?.export_state(EXPORT_TIME)
+        self.link()?.export_state(EXPORT_TIMEOUT)
     }
 
     fn end_events(&self) {
@@ -265,7 +265,7 @@ impl PluginInstance for ProcessInstance {
         ModuleFaults {
             restarts: self.shared.restarts.load(Ordering::Relaxed),
             last_end: self.shared.last_end.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            omitted_lines: self.shared.journal.omitted(),
+            omitted_lines: self.shared.log_limiter.omitted(),
             ..ModuleFaults::default()
         }
     }
@@ -375,8 +375,8 @@ impl Supervisor {
             ending = &mut run => (self.explain(ending, running, link, output).await, false),
             () = self.stopped() => {
                 link.stop();
-                let _ = timeout(STOP_TIME, run).await;
-                let how = end_process(running, END_TIME).await;
+                let _ = timeout(STOP_TIMEOUT, run).await;
+                let how = end_process(running, END_TIMEOUT).await;
                 tracing::debug!(plugin = self.name(), how, "plugin's process has ended");
                 ("it was stopped".to_owned(), true)
             }
@@ -390,7 +390,7 @@ impl Supervisor {
 
     /// Reaps the process, and describes its end.
     async fn explain(&self, ending: Ending, running: ChildProcess, link: &Link, output: JoinHandle<()>) -> String {
-        let end_time = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
+        let end_time = if ending == Ending::Closed { END_TIMEOUT } else { Duration::ZERO };
         let what = match &ending {
             Ending::Overrun(id) => Some(format!(
                 "{} used more than {:?} of processor time",
@@ -406,13 +406,13 @@ impl Supervisor {
         };
         let how = end_process(running, end_time).await;
         // Log its last output before the line that says how it ended.
-        let _ = timeout(END_TIME, output).await;
+        let _ = timeout(END_TIMEOUT, output).await;
         what.unwrap_or(how)
     }
 
     /// Restarts the process after a pause, within the limit; `None` if it has been stopped or has failed for good.
     async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<EarlyFrame>)> {
-        let IsolationOptions { restarts, restart_window, first_pause, longest_pause, .. } = self.spec.options;
+        let IsolationOptions { restarts, restart_window, first_pause, max_pause, .. } = self.spec.options;
         loop {
             let now = Instant::now();
             self.restarts.retain(|restart| now.saturating_duration_since(*restart) < restart_window);
@@ -421,7 +421,7 @@ impl Supervisor {
                 self.mark_failed(&reason, count);
                 return None;
             }
-            let pause = first_pause.saturating_mul(1 << count.min(20)).min(longest_pause);
+            let pause = first_pause.saturating_mul(1 << count.min(20)).min(max_pause);
             tracing::error!(plugin = self.name(), reason, ?pause, "plugin's process ended; it is started again");
             let words = format!("plugin {}{PROCESS_ENDED} and is started again: {reason}", self.name());
             self.shared.state.store(Arc::new(State::Down(Failure::server(words))));
@@ -470,7 +470,7 @@ async fn read_output(output: std::os::unix::net::UnixStream, spec: Arc<Spec>) {
         let mut part = (&mut reader).take(MAX_LINE as u64);
         match part.read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
-            Ok(_) => spec.journal.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),
+            Ok(_) => spec.log_limiter.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),
         }
     }
 }

@@ -165,7 +165,7 @@ impl ModuleRegister {
     }
 
     /// Adds the names of the module actors to an error that lists the known modules.
-    pub(crate) fn naming_parts(&self, error: ModuleError) -> ModuleError {
+    pub(crate) fn with_actor_names(&self, error: ModuleError) -> ModuleError {
         let ModuleError::Unknown { name, known } = error else { return error };
         let mut parts: Vec<_> = self.known_actors().iter().map(|actor| actor.name().to_owned()).collect();
         parts.sort();

@@ -9,14 +9,14 @@ use std::{
 
 use tenon_api::{Capability, messages::ModuleInfo};
 use tenon_host::{
-    CheckedLibrary, Library, Manifest, OpenedPlugin, PluginStart, RouteTable, RunningPlugin, Space, Steps, Trust,
-    Unpaused, VouchedBuilds, library_name,
+    CheckedLibrary, Library, Manifest, NoCallbacks, OpenedPlugin, PluginStart, RouteTable, RunningPlugin, Space, Steps,
+    Trust, VouchedBuilds, library_name,
 };
 use tenon_isolation::{self as isolation, Isolation, IsolationOptions};
 
 use crate::{
     ModuleError, ModuleOptions, ModuleRegister, PluginPlan,
-    low_priority::{InPieces, blocking, run_at_low_priority},
+    low_priority::{YieldBetweenPieces, blocking, run_at_low_priority},
     plugin_module::{Build, KnownPlugin, State},
 };
 
@@ -60,7 +60,7 @@ impl ModuleRegister {
 
     /// Checks a library, and opens the checked copy. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_configured: bool) -> Result<Candidate, ModuleError> {
-        let library = self.take(plan, is_path_configured, &Unpaused)?;
+        let library = self.take(plan, is_path_configured, &NoCallbacks)?;
         self.open_checked(self.check_candidate(library, plan, false)?, plan, Duration::MAX)
     }
 
@@ -171,7 +171,7 @@ impl ModuleRegister {
         is_vouched_for: bool,
     ) -> Result<Candidate, ModuleError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
-        let library = run_at_low_priority(move || host.take(&of_plan, is_path_configured, &InPieces)).await?;
+        let library = run_at_low_priority(move || host.take(&of_plan, is_path_configured, &YieldBetweenPieces)).await?;
         let checked = self.check_candidate(library, plan, is_vouched_for)?;
         if is_vouched_for {
             plan.vouched = Some(checked.library.hash.clone());
@@ -239,13 +239,13 @@ impl ModuleRegister {
         let limits = plan.storage.unwrap_or(self.options.space_limits);
         let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
         let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
-        let mut not_held = plan.limits.not_held(build.isolation);
-        for warning in &not_held {
+        let mut ineffective = plan.limits.ineffective(build.isolation);
+        for warning in &ineffective {
             tracing::warn!(module = plan.name, "{warning}");
         }
         let namespace = &build.manifest.namespace;
         if self.options.unserved.contains(namespace) {
-            not_held.push(format!("this chain has no namespace {namespace}: no call reaches the module"));
+            ineffective.push(format!("this chain has no namespace {namespace}: no call reaches the module"));
         }
         let start = PluginStart {
             name: &plan.name,
@@ -265,7 +265,7 @@ impl ModuleRegister {
             missing,
         })?;
         let (name, manifest) = (plan.name.clone(), build.manifest.clone());
-        let running = self.router.running_plugin(name, manifest, instance, in_force, not_held);
+        let running = self.router.running_plugin(name, manifest, instance, in_force, ineffective);
         Ok((build, running))
     }
 

@@ -139,7 +139,7 @@ pub enum ModuleError {
         "module {name}: done, but only until the node stops, as this could not be stored: {}: {reason}; solve that, \
          and repeat the command", path.display()
     )]
-    NotKept {
+    ChoicesNotStored {
         /// The module.
         name: String,
         /// The file.

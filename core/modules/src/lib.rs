@@ -20,7 +20,6 @@ mod actor_operations;
 mod bus_handlers;
 mod candidates;
 mod choices;
-mod conclusion;
 mod ends;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -28,6 +27,7 @@ mod error;
 pub mod fuzzing;
 mod listing;
 mod low_priority;
+mod operation_end;
 mod operations;
 mod plugin_check;
 mod plugin_module;

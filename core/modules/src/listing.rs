@@ -28,7 +28,7 @@ impl ModuleRegister {
         }
         let (info, limits) = {
             let modules = self.modules();
-            let module = modules.get(name).map_err(|error| self.naming_parts(error))?;
+            let module = modules.get(name).map_err(|error| self.with_actor_names(error))?;
             (module.info(modules.needing(name)), module.plan.storage)
         };
         Ok(ModuleInfo { until: self.end_of(name), ..self.with_storage(info, limits) })

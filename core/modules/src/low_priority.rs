@@ -20,9 +20,9 @@ const NICE: i32 = 5;
 
 /// Reads files in pieces, and yields after each: a caller waits for it at most one piece. It does not sleep, because a
 /// thread that wakes every tenth of a millisecond makes the system migrate the node's own threads.
-pub(crate) struct InPieces;
+pub(crate) struct YieldBetweenPieces;
 
-impl Steps for InPieces {
+impl Steps for YieldBetweenPieces {
     fn piece(&self) {
         thread::yield_now();
     }

@@ -13,8 +13,8 @@ impl ModuleRegister {
     /// Publishes the report, saves the choice and tidies up.
     ///
     /// # Errors
-    /// [`ModuleError::NotKept`] if the choice could not be written. The operation is done nevertheless.
-    pub(crate) async fn conclude(self: &Arc<Self>, report: ModuleReport) -> Result<ModuleReport, ModuleError> {
+    /// [`ModuleError::ChoicesNotStored`] if the choice could not be written. The operation is done nevertheless.
+    pub(crate) async fn finish_operation(self: &Arc<Self>, report: ModuleReport) -> Result<ModuleReport, ModuleError> {
         tracing::info!(
             module = report.module,
             operation = report.operation.name(),
@@ -25,7 +25,7 @@ impl ModuleRegister {
             "module changed"
         );
         self.bus.publish(ModuleChanged { report: report.clone() });
-        let Some((choices, copies)) = self.to_be_kept() else { return Ok(report) };
+        let Some((choices, copies)) = self.choices_to_store() else { return Ok(report) };
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {
             let (host, name) = (Arc::clone(self), report.module.clone());
@@ -42,19 +42,19 @@ impl ModuleRegister {
     /// Writes choices that could not be written before, if there are any.
     ///
     /// # Errors
-    /// As [`ModuleRegister::conclude`].
+    /// As [`ModuleRegister::finish_operation`].
     pub(crate) async fn retry_writing_choices(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
         if !self.is_unsaved.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Some((choices, _)) = self.to_be_kept() else { return Ok(()) };
+        let Some((choices, _)) = self.choices_to_store() else { return Ok(()) };
         let (host, name) = (Arc::clone(self), name.to_owned());
         run_at_low_priority(move || host.write_choices(&name, choices)).await
     }
 
     /// The current choices, if they are stored, and the library copies in use. `None` while the node stops: all modules
     /// are gone then, but not by an operator's choice, so the last stored choices remain valid.
-    fn to_be_kept(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
+    fn choices_to_store(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
         let modules = self.modules();
         if modules.is_shutting_down {
             return None;
@@ -75,7 +75,7 @@ impl ModuleRegister {
         written.map_err(|error| {
             tracing::warn!(path = %path.display(), %error, "a choice about a module could not be stored; it ends \
                 with the node");
-            ModuleError::NotKept { name: name.to_owned(), path: path.clone(), reason: error.to_string() }
+            ModuleError::ChoicesNotStored { name: name.to_owned(), path: path.clone(), reason: error.to_string() }
         })
     }
 }

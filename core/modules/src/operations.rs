@@ -15,7 +15,7 @@ use tenon_api::messages::{ModuleChange, ModuleChanged, ModuleOperation, ModuleRe
 use tokio::time::Instant;
 
 pub use applied_settings::AppliedPlan;
-use tenon_host::{RouteTable, RunningPlugin, SHARE_WAIT, find_library, library_name};
+use tenon_host::{LAST_REFERENCE_TIMEOUT, RouteTable, RunningPlugin, find_library, library_name};
 
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
@@ -26,8 +26,8 @@ use crate::{
     reports::{micros, unavailable},
 };
 
-/// Time limit for the last share of an instance that still has calls to be dropped.
-const STOP_WAIT: Duration = Duration::from_millis(100);
+/// Time limit for the last reference to an instance that still has calls to be dropped.
+const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum length of a module name.
 const MAX_NAME: usize = 64;
 
@@ -82,18 +82,18 @@ impl ModuleRegister {
         let (host, name) = (Arc::clone(self), name.to_owned());
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
-            match host.change_alone(&name, change, waits_for_drain).await {
+            match host.change_exclusively(&name, change, waits_for_drain).await {
                 // Already in the wanted state; store a choice that could not be stored before.
                 Err(error @ ModuleError::WrongState { .. }) => {
                     Err(host.retry_writing_choices(&name).await.err().unwrap_or(error))
                 }
-                outcome => outcome.map_err(|error| host.naming_parts(error)),
+                outcome => outcome.map_err(|error| host.with_actor_names(error)),
             }
         });
         task.await.unwrap_or(Err(ModuleError::Crashed))
     }
 
-    async fn change_alone(
+    async fn change_exclusively(
         self: &Arc<Self>,
         name: &str,
         change: ModuleChange,
@@ -120,7 +120,7 @@ impl ModuleRegister {
         if matches!(change, ModuleChange::Enable)
             && let Some(report) = self.change_end(name, end, started)?
         {
-            return self.conclude(report).await;
+            return self.finish_operation(report).await;
         }
         if let Some(actor) = self.actor(name) {
             if matches!(change, ModuleChange::Load { .. }) {
@@ -128,7 +128,7 @@ impl ModuleRegister {
             }
             let report = self.change_actor(&actor, &change, started).await?;
             self.set_end(name, end);
-            return self.conclude(report).await;
+            return self.finish_operation(report).await;
         }
         let keeps_end = matches!(change, ModuleChange::Replace { .. });
         let report = match change {
@@ -147,7 +147,7 @@ impl ModuleRegister {
         if !keeps_end {
             self.set_end(name, end);
         }
-        self.conclude(report).await
+        self.finish_operation(report).await
     }
 
     /// Changes or removes the end of a module enabled for a limited time. `None` if the module must be started first.
@@ -323,9 +323,9 @@ impl ModuleRegister {
         let work = async move {
             let drained = running.drain(deadline, &reason).await;
             let plugin = running.name.clone();
-            // A look-up that was refused entry may briefly hold a share of a drained instance; on a busy machine, until
+            // A look-up that was refused entry may briefly hold a reference to a drained instance; on a busy machine, until
             // its thread is scheduled again.
-            let wait = if drained.abandoned == 0 { SHARE_WAIT } else { STOP_WAIT };
+            let wait = if drained.abandoned == 0 { LAST_REFERENCE_TIMEOUT } else { STOP_TIMEOUT };
             let is_stopped = running.stop(Instant::now() + wait).await;
             if !is_stopped {
                 tracing::warn!(

@@ -23,13 +23,13 @@ use crate::{ModuleError, ModuleOptions, ModuleRegister, PluginPlan, low_priority
 /// Number of load cycles (map, start, stop, unmap).
 const CYCLES: u32 = 100;
 /// Growth of the process' own memory over these cycles that counts as a leak, in KiB. The allocator keeps some.
-const LEAK_OF_CYCLES: u64 = 2 * 1024;
+const MAX_CYCLE_GROWTH_KIB: u64 = 2 * 1024;
 /// Number of calls of each method in the test for leaks.
 const REPETITIONS: u32 = 500;
 /// Growth of resident memory over all repetitions that counts as a leak, in KiB.
-const LEAK: u64 = 16 * 1024;
+const MAX_CALL_GROWTH_KIB: u64 = 16 * 1024;
 /// Time limit of a call.
-const CALL_TIME: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Threads of a plugin's process: the plugin's and the watchdog.
 const THREADS: usize = 2;
 
@@ -100,7 +100,7 @@ pub async fn check_plugin(
     let mut options = ModuleOptions::new(cache_folder);
     // A plugin that ends its process is started again for the next call.
     options.processes =
-        Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
+        Some(IsolationOptions { restarts: u32::MAX, max_pause: Duration::from_millis(50), ..processes });
     // Use the name that loading it would give.
     let mut plan = PluginPlan::new(library_name(path).unwrap_or("checked"), path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
@@ -116,7 +116,7 @@ pub async fn check_plugin(
     checks.push(check_threads("it has no thread after its calls", &module_now));
     checks.push(check_memory(&host, &module_now).await);
     checks.push(check_subscriptions(&host, &module).await);
-    host.shutdown(CALL_TIME).await;
+    host.shutdown(CALL_TIMEOUT).await;
     let called = (0..).zip(methods_of(&module)).filter(|(_, method)| !faulty.contains(method));
     let (of_loads, loads) = check_loads(subject, called.map(|(number, _)| number).collect()).await?;
     checks.extend(of_loads);
@@ -139,7 +139,7 @@ impl Subject {
 }
 
 fn caller() -> Caller {
-    Caller::new(Exposure::all(), CallContext::with_timeout(CALL_TIME))
+    Caller::new(Exposure::all(), CallContext::with_timeout(CALL_TIMEOUT))
 }
 
 /// Index in the list of faults for calls that panicked.
@@ -201,7 +201,7 @@ async fn check_calls(host: &ModuleRegister, module: &ModuleInfo) -> (Vec<Check>,
 
 /// Calls a method. If an earlier call ended the process, waits for its restart first.
 async fn call_served(host: &ModuleRegister, method: &str, params: Option<&str>) -> Result<(), Failure> {
-    let deadline = Instant::now() + CALL_TIME;
+    let deadline = Instant::now() + CALL_TIMEOUT;
     while host.list().iter().any(|module| process_of(module).is_none()) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -245,14 +245,14 @@ async fn check_memory(host: &ModuleRegister, module: &ModuleInfo) -> Check {
             let begun = Instant::now();
             let answer = call_served(host, method, Some("[]")).await;
             // Checked above already; repeating it would only take time.
-            if answer.is_err_and(|failure| fault(&failure).is_some()) || begun.elapsed() > CALL_TIME / 100 {
+            if answer.is_err_and(|failure| fault(&failure).is_some()) || begun.elapsed() > CALL_TIMEOUT / 100 {
                 break;
             }
         }
     }
     let growth = resident(module).zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
     let problems = match growth {
-        growth if growth > LEAK => {
+        growth if growth > MAX_CALL_GROWTH_KIB => {
             vec![format!(
                 "it grew by {growth} KiB over {REPETITIONS} calls of each of {} methods",
                 methods_of(module).len()
@@ -314,7 +314,7 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
         },
         Check {
             statement: "its memory does not grow with its loads",
-            problems: problem_if(growth > LEAK_OF_CYCLES, format!("it grew by {growth} KiB over {CYCLES} loads")),
+            problems: problem_if(growth > MAX_CYCLE_GROWTH_KIB, format!("it grew by {growth} KiB over {CYCLES} loads")),
         },
     ];
     let figures = LoadFigures { count: CYCLES, threads_before, threads_after, memory_before, memory_after };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tenon_api::messages::ModuleInfo;
-use tenon_host::Unpaused;
+use tenon_host::NoCallbacks;
 use tenon_isolation::Isolation;
 use tokio::runtime::Handle;
 
@@ -102,7 +102,7 @@ impl ModuleRegister {
         deadline: Deadline,
     ) -> Result<Vec<Waiting<Candidate>>, ModuleError> {
         let check = |plan: &PluginPlan, is_path_configured| {
-            self.check_candidate(self.take(plan, is_path_configured, &Unpaused)?, plan, false)
+            self.check_candidate(self.take(plan, is_path_configured, &NoCallbacks)?, plan, false)
         };
         let checked = waiting.into_iter().map(|Waiting { plan, stage }| (check(&plan, stage), plan));
         let checked: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = checked.collect();
@@ -114,7 +114,7 @@ impl ModuleRegister {
             (plan, opened)
         };
         let mut opened = Vec::new();
-        for (plan, outcome) in first_and_side_by_side(checked, |(checked, _)| is_process(checked), open) {
+        for (plan, outcome) in run_local_then_parallel(checked, |(checked, _)| is_process(checked), open) {
             match outcome {
                 Ok(candidate) => {
                     self.modules().get_mut(&plan.name)?.build = Some(candidate.build.clone());
@@ -138,7 +138,7 @@ impl ModuleRegister {
                 let outcome = deadline.left(&plan).and_then(|left| self.enable(&plan, stage, left));
                 (plan, outcome)
             };
-            for (plan, outcome) in first_and_side_by_side(ready, is_process, enable) {
+            for (plan, outcome) in run_local_then_parallel(ready, is_process, enable) {
                 if let Err(error) = outcome {
                     self.note_not_started(&plan, error)?;
                 }
@@ -188,19 +188,19 @@ fn failed(plan: &PluginPlan, error: ModuleError) -> Result<State, ModuleError> {
 
 /// Runs the work on all items: first sequentially on those that run in this process, then in parallel on the others.
 /// The outcomes of each kind are in the order of the items.
-fn first_and_side_by_side<T: Send, R: Send>(
+fn run_local_then_parallel<T: Send, R: Send>(
     items: Vec<T>,
     is_other: impl Fn(&T) -> bool,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let (others, first): (Vec<T>, Vec<T>) = items.into_iter().partition(is_other);
     let mut outcomes: Vec<R> = first.into_iter().map(&work).collect();
-    outcomes.extend(side_by_side(others, &work));
+    outcomes.extend(run_in_parallel(others, &work));
     outcomes
 }
 
 /// Runs the work on several items at a time, each on its own thread with this thread's runtime.
-fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sync)) -> Vec<R> {
+fn run_in_parallel<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sync)) -> Vec<R> {
     let helpers = items.len().min(MAX_AT_ONCE).saturating_sub(1);
     // Locked only to take an item or to store an outcome.
     let queue: Mutex<VecDeque<(usize, T)>> = Mutex::new(items.into_iter().enumerate().collect());
@@ -243,10 +243,10 @@ mod tests {
             number * 2
         };
 
-        let outcomes = side_by_side((0..40).collect(), &work);
+        let outcomes = run_in_parallel((0..40).collect(), &work);
 
         assert_eq!(outcomes, (0..40).map(|number| number * 2).collect::<Vec<_>>());
         assert!((2..=MAX_AT_ONCE).contains(&highest.load(Ordering::SeqCst)));
-        assert!(side_by_side(Vec::new(), &work).is_empty());
+        assert!(run_in_parallel(Vec::new(), &work).is_empty());
     }
 }

@@ -44,7 +44,7 @@ impl ModuleRegister {
             // On its own task, like every operation, because the caller's future may be dropped.
             let task = tokio::spawn(async move {
                 let _operation = host.operation.lock().await;
-                host.end_alone(&of_task).await
+                host.end_exclusively(&of_task).await
             });
             if let Err(error) = task.await.unwrap_or(Err(ModuleError::Crashed)) {
                 tracing::warn!(module = name, %error, "the limited time of a module is over, but it could not be \
@@ -55,7 +55,7 @@ impl ModuleRegister {
         all_ended
     }
 
-    async fn end_alone(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
+    async fn end_exclusively(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
         // Its end may have been changed or removed in the meantime.
         if self.end_of(name).is_none_or(|end| end > now()) {
             return Ok(());
@@ -70,9 +70,9 @@ impl ModuleRegister {
         };
         self.set_end(name, None);
         tracing::info!(module = name, "disabled a module whose limited time is over");
-        match self.conclude(report).await {
+        match self.finish_operation(report).await {
             // It is disabled all the same, and its end is gone: nothing is tried again.
-            Err(error @ ModuleError::NotKept { .. }) => {
+            Err(error @ ModuleError::ChoicesNotStored { .. }) => {
                 tracing::warn!(module = name, %error, "disabled a module, but only until the next start");
                 Ok(())
             }

@@ -14,7 +14,7 @@ async fn check(library: &std::path::Path) -> Result<CheckReport, ModuleError> {
     let mut processes = IsolationOptions::of_program::<String>(env!("CARGO_BIN_EXE_tenon-plugin-child"), []);
     processes.first_pause = Duration::from_millis(5);
     processes.processor_time = Duration::from_millis(300);
-    processes.longest_call = Duration::from_millis(500);
+    processes.max_call_time = Duration::from_millis(500);
     check_plugin(library, "{}", cache.path(), processes).await
 }
 

@@ -207,7 +207,7 @@ async fn dropping_a_call_cancels_it_in_the_child() {
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_at_the_longest_time() {
     let test = TestModules::with_options(|options| {
-        in_processes(options, |processes| processes.longest_call = Duration::from_millis(50));
+        in_processes(options, |processes| processes.max_call_time = Duration::from_millis(50));
     });
     let router = misbehaving(&test);
 

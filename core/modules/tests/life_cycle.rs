@@ -527,7 +527,7 @@ async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
     // The folder of the file does not exist.
     for _ in 0..2 {
         let error = disable().await;
-        assert!(matches!(error, ModuleError::NotKept { .. }), "{error}");
+        assert!(matches!(error, ModuleError::ChoicesNotStored { .. }), "{error}");
         assert!(
             error
                 .to_string()

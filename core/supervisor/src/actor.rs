@@ -33,7 +33,7 @@ pub struct RestartPolicy {
     /// The pause before the first restart; it doubles with each further one in the same window.
     pub first_pause: Duration,
     /// The longest pause.
-    pub longest_pause: Duration,
+    pub max_pause: Duration,
     /// Restarts within `window` after which the actor has failed for good.
     pub ceiling: u32,
     /// Failures longer ago than this are forgotten.
@@ -44,7 +44,7 @@ impl Default for RestartPolicy {
     fn default() -> Self {
         Self {
             first_pause: Duration::from_millis(50),
-            longest_pause: Duration::from_secs(5),
+            max_pause: Duration::from_secs(5),
             ceiling: 8,
             window: Duration::from_secs(60),
         }

@@ -113,7 +113,7 @@ impl<A: Actor> SupervisedActor<A> {
             return None;
         }
         let factor = 2u32.saturating_pow(failures - 1);
-        Some(policy.first_pause.saturating_mul(factor).min(policy.longest_pause))
+        Some(policy.first_pause.saturating_mul(factor).min(policy.max_pause))
     }
 
     /// Pauses and rebuilds the actor, as often as the policy allows.
@@ -177,7 +177,7 @@ impl<A: Actor> Handler<Envelope<A::Message>> for SupervisedActor<A> {
                 waits::record_wait(sent, WaitPlace { function, subject: name, file, line });
                 let handle = |inner: &mut A| {
                     let _span = spans::span("actor", name);
-                    tenon_bus::panic_if_ordered("actor", name);
+                    tenon_bus::panic_if_injected("actor", name);
                     inner.handle(message);
                 };
                 if !self.run(handle) && was_alive {

@@ -310,7 +310,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     }
                     if let Err(refused) = self.hold_buffer(&shared.memory, &mut memory) {
                         // The client gets an error without an id, which may not have been received.
-                        shared.outgoing.push_answer(Reply::stray_failure(&refused.into()));
+                        shared.outgoing.push_answer(Reply::failure_without_request(&refused.into()));
                         if !self.framing.drop_message(&mut self.buffer) {
                             return End::Finish(None);
                         }

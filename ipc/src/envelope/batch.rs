@@ -89,15 +89,15 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
         if message.item_count == 0 {
-            return Answer::only(Some(Reply::stray_failure(&failures::empty_batch())));
+            return Answer::only(Some(Reply::failure_without_request(&failures::empty_batch())));
         }
         if message.item_count > self.limits.batch_items {
             let failure = failures::batch_too_large(message.item_count, self.limits.batch_items);
-            return Answer::only(Some(Reply::stray_failure(&failure)));
+            return Answer::only(Some(Reply::failure_without_request(&failure)));
         }
         let memory = match BatchMemory::begin(self.memory_of(caller.context.origin()), message.item_count) {
             Ok(memory) => memory,
-            Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
+            Err(refused) => return Answer::only(Some(Reply::failure_without_request(&refused.into()))),
         };
         let turn = self.turns.begin(caller.context.origin().client).await;
         let (entries, memory, turn) = self.run_batch(text, message, (memory, turn), caller, subscriptions).await;

@@ -215,7 +215,9 @@ impl<S: RpcService> Dispatcher<S> {
     async fn answer_unread(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
         let message = match self.parse(&body.bytes) {
             Parsed::Empty => return None,
-            Parsed::Truncated | Parsed::Invalid(_) => return Some(Reply::stray_failure(&failures::parse_error())),
+            Parsed::Truncated | Parsed::Invalid(_) => {
+                return Some(Reply::failure_without_request(&failures::parse_error()));
+            }
             Parsed::Message(message) => message,
         };
         let MessageText { mut bytes, memory } = body;
@@ -342,7 +344,7 @@ impl<S: RpcService> Dispatcher<S> {
         let length = text.bytes.len() * 3;
         let memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, length) {
             Ok(memory) => Some(memory),
-            Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
+            Err(refused) => return Answer::only(Some(Reply::failure_without_request(&refused.into()))),
         };
         // In a buffer that never grows: the buffers that growing would leave behind would not be wiped.
         let mut repaired = BytesMut::with_capacity(length);
@@ -354,7 +356,7 @@ impl<S: RpcService> Dispatcher<S> {
         }
         drop(text);
         let Parsed::Message(message) = self.parse(&repaired) else {
-            return Answer::only(Some(Reply::stray_failure(&failures::parse_error())));
+            return Answer::only(Some(Reply::failure_without_request(&failures::parse_error())));
         };
         let text = MessageText { bytes: self.sealed_text(repaired, &message), memory };
         self.answer(text, &message, caller, subscriptions).await

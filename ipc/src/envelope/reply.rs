@@ -39,7 +39,7 @@ impl Reply {
     }
 
     /// An error without a request: id `null`.
-    pub(crate) fn stray_failure(failure: &Failure) -> Self {
+    pub(crate) fn failure_without_request(failure: &Failure) -> Self {
         let mut text = Vec::with_capacity(96);
         write_failure(&mut text, "null", failure);
         text.push(b'\n');

@@ -37,7 +37,7 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Answer {
 }
 
 /// The answer to a request for a host that is not served.
-pub(super) fn foreign_host() -> Answer {
+pub(super) fn host_not_allowed() -> Answer {
     refused(StatusCode::FORBIDDEN, "invalid host specified")
 }
 

@@ -40,7 +40,7 @@ use crate::{
     traffic::TransportTraffic,
     websocket::{WebSocketLimits, handshake},
 };
-use answers::{Answer, coded, foreign_host, out_of_memory, refused, report, status_only, timed_out};
+use answers::{Answer, coded, host_not_allowed, out_of_memory, refused, report, status_only, timed_out};
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
@@ -235,7 +235,7 @@ impl<S: RpcService> HttpSide<S> {
         let access = self.access.load();
         if !is_root(&request) {
             return Step::Done(match (&self.health, request.uri().path(), request.method()) {
-                (Some(_), "/health", &Method::GET) if !access.hosts.allow_request(&request) => foreign_host(),
+                (Some(_), "/health", &Method::GET) if !access.hosts.allow_request(&request) => host_not_allowed(),
                 (Some(health), "/health", &Method::GET) => report(&health()),
                 _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
             });
@@ -266,7 +266,7 @@ impl<S: RpcService> HttpSide<S> {
         client: ClientId,
     ) -> (Verdict, Option<HeaderMap>) {
         if !access.hosts.allow_request(request) {
-            return (Verdict::Answered(foreign_host()), None);
+            return (Verdict::Answered(host_not_allowed()), None);
         }
         let Some(cors) = &access.cors else { return (self.checked(access, request, client), None) };
         if Cors::is_preflight(request.method(), request.headers()) {

@@ -99,7 +99,7 @@ impl Proxies {
             return peer;
         }
         let named = |name, read: fn(&str) -> Option<IpAddr>| {
-            headers.contains_key(name).then(|| self.last_stranger(headers, name, read))
+            headers.contains_key(name).then(|| self.last_untrusted(headers, name, read))
         };
         match (named(&header::FORWARDED, forwarded_for), named(&X_FORWARDED_FOR, address_of)) {
             // Most proxies write one of them and forward the other, whose content the client controls.
@@ -111,7 +111,7 @@ impl Proxies {
 
     /// The last address of a list that is not trusted, or the first address if all are trusted. `None` if the list is
     /// malformed up to there.
-    fn last_stranger(
+    fn last_untrusted(
         &self,
         headers: &HeaderMap,
         name: &HeaderName,

@@ -94,7 +94,7 @@ impl<S: RpcService> Framing for Messages<S> {
                 // empty or cut off.
                 Parsed::Empty | Parsed::Truncated => Incoming::Finish { reply: None, goodbye: None },
                 Parsed::Invalid(error) => {
-                    let reply = Reply::stray_failure(&failures::syntax(error.0));
+                    let reply = Reply::failure_without_request(&failures::syntax(error.0));
                     Incoming::Finish { reply: Some(reply), goodbye: None }
                 }
             },

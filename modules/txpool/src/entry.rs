@@ -99,7 +99,7 @@ impl Entry {
     }
 
     /// Returns whether every price is at least `percent` above that of `old`, and higher at all.
-    pub(crate) fn outbids(&self, old: &Self, percent: u64) -> bool {
+    pub(crate) fn meets_price_bump(&self, old: &Self, percent: u64) -> bool {
         let pays_more = |new: U256, old: U256| {
             // 512 bits hold any price times any percentage.
             let wanted = U512::from(old) * U512::from(percent.saturating_add(100));

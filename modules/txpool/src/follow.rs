@@ -19,9 +19,9 @@ use crate::{Pool, sender::AccountView, state::Changes};
 const RESYNC_ATTEMPTS: u32 = 16;
 
 /// Interval for expiring old transactions and rotating the journal, unless their lifetime is shorter.
-const TIDY_INTERVAL: Duration = Duration::from_secs(300);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(300);
 /// Minimum of that interval for every lifetime.
-const MIN_TIDY_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
     /// Follows the chain's events until the bus is closed. Events count from this call on, not from the first poll. The
@@ -33,7 +33,7 @@ impl Pool {
         // Blocks may have arrived between the opening and the subscription.
         pool.note(pool.resync());
         async move {
-            let interval = pool.inner.options.lifetime.clamp(MIN_TIDY_INTERVAL, TIDY_INTERVAL);
+            let interval = pool.inner.options.lifetime.clamp(MIN_MAINTENANCE_INTERVAL, MAINTENANCE_INTERVAL);
             let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -48,7 +48,7 @@ impl Pool {
                         Some(Delivery::Missed(_)) => pool.note(pool.resync()),
                         None => return,
                     },
-                    _ = ticks.tick() => pool.tidy(Instant::now()),
+                    _ = ticks.tick() => pool.evict_and_rotate(Instant::now()),
                 }
             }
         }

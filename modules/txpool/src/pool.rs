@@ -130,7 +130,7 @@ impl Pool {
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
         if is_local && source != Source::Duty {
-            self.inner.write_down(&transaction);
+            self.inner.append_to_journal(&transaction);
         }
         Ok(transaction.hash)
     }
@@ -192,7 +192,7 @@ impl Pool {
 
     /// Evicts transactions that have not been executable for longer than the lifetime, as of `now`, and rotates the
     /// journal.
-    pub(crate) fn tidy(&self, now: Instant) {
+    pub(crate) fn evict_and_rotate(&self, now: Instant) {
         let mut changes = Changes::default();
         self.inner.state.write().expire(self.inner.options.lifetime, now, &mut changes);
         self.inner.announce(changes);
@@ -274,7 +274,7 @@ impl Inner {
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
         self.announce(changes);
-        outcome.map_err(|error| self.policy.in_its_words(error))
+        outcome.map_err(|error| self.policy.with_family_text(error))
     }
 
     /// Updates what contracts can pay for others, after the head has changed.
@@ -322,7 +322,7 @@ impl Inner {
         }
     }
 
-    fn write_down(&self, transaction: &Transaction) {
+    fn append_to_journal(&self, transaction: &Transaction) {
         let Some(journal) = &self.journal else { return };
         // Without its sidecar a blob transaction would not be accepted again.
         if matches!(transaction.payload, TransactionPayload::Blob { .. }) {

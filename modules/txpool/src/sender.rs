@@ -57,7 +57,7 @@ impl Sender {
     }
 
     /// Slots of transactions that are not local.
-    pub(crate) fn foreign_slots(&self) -> u64 {
+    pub(crate) fn remote_slots(&self) -> u64 {
         self.entries.values().filter(|entry| !entry.is_local).map(|entry| entry.slots).sum()
     }
 
@@ -76,7 +76,7 @@ impl Sender {
     }
 
     /// Cost of the pending transactions other than the one with this nonce.
-    pub(crate) fn pending_cost_beside(&self, nonce: u64) -> U256 {
+    pub(crate) fn pending_cost_without(&self, nonce: u64) -> U256 {
         let replaced = self.entries.get(&nonce).filter(|_| nonce < self.next_nonce());
         self.ready_cost.saturating_sub(replaced.map_or(U256::ZERO, |entry| entry.cost))
     }
@@ -86,7 +86,7 @@ impl Sender {
         let nonce = entry.nonce();
         let is_pending = nonce < self.next_nonce();
         if is_pending {
-            self.ready_cost = self.pending_cost_beside(nonce).saturating_add(entry.cost);
+            self.ready_cost = self.pending_cost_without(nonce).saturating_add(entry.cost);
             became_pending.push(entry.transaction.clone());
         }
         let replaced = self.entries.insert(nonce, entry);

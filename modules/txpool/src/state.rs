@@ -254,7 +254,7 @@ impl PoolState {
             return Err(PoolError::NonceTooLow { next: account.nonce, found: nonce });
         }
         let sender = self.senders.get(&entry.transaction.sender);
-        let queued = sender.map_or(U256::ZERO, |sender| sender.pending_cost_beside(nonce));
+        let queued = sender.map_or(U256::ZERO, |sender| sender.pending_cost_without(nonce));
         if cost > balance || queued.saturating_add(cost) > balance {
             return Err(PoolError::InsufficientFunds { balance, queued, cost });
         }
@@ -279,7 +279,7 @@ impl PoolState {
             }
             let has_blobs = replaced.has_blobs() || entry.has_blobs();
             let bump = if has_blobs { options.blob_price_bump } else { options.price_bump };
-            if !entry.outbids(replaced, bump) {
+            if !entry.meets_price_bump(replaced, bump) {
                 return Err(PoolError::ReplacementUnderpriced);
             }
         }
@@ -304,7 +304,7 @@ impl PoolState {
         // Counted only for transactions that are not local: a local sender may have thousands, and each would be
         // counted again.
         if !entry.is_local {
-            let others = sender.map_or(0, Sender::foreign_slots).saturating_sub(replaced_foreign);
+            let others = sender.map_or(0, Sender::remote_slots).saturating_sub(replaced_foreign);
             if others + entry.slots > options.account_slots {
                 return Err(PoolError::AccountLimit { sender: address, limit: options.account_slots });
             }

@@ -34,7 +34,7 @@ use crate::{
 /// How long a client waits without a place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
 /// Maximum interval between two checks by a waiting job of whether its client still has no place.
-const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
+const MAX_LEND_CHECK_INTERVAL: Duration = Duration::from_millis(640);
 
 /// How often a parked job checks whether its caller is still there.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
@@ -121,7 +121,7 @@ impl FairQueue {
     /// allowance is used up, or while a client that has used less is waiting.
     pub(crate) fn may_attempt(&self, client: ClientId, now: Instant) -> bool {
         let is_contended = || self.inner.is_contended.load(Ordering::Relaxed);
-        self.inner.attempts.has_time(client, now) && (!is_contended() || self.inner.lock().may_go_first(client, now))
+        self.inner.attempts.has_time(client, now) && (!is_contended() || self.inner.lock().may_skip_queue(client, now))
     }
 
     /// Charges a client for work on its request's own task.
@@ -189,7 +189,7 @@ impl FairQueue {
         loop {
             let soon = Instant::now() + check_pause;
             // Jobs of a client that already has places check less and less often.
-            check_pause = (check_pause * 2).min(LEND_AGAIN_AFTER);
+            check_pause = (check_pause * 2).min(MAX_LEND_CHECK_INTERVAL);
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(place)) => return Ok(place),

@@ -18,7 +18,7 @@ const QUANTUM: Duration = Duration::from_millis(5);
 const MAX_IDLE_CLIENTS: usize = 1_024;
 
 /// Number of clients that stay in the table while no client has a job, so that their next job allocates nothing.
-const MAX_RESTING_CLIENTS: usize = 16;
+const MAX_RETAINED_CLIENTS: usize = 16;
 
 /// A job from its arrival to its end.
 pub(super) type JobId = u64;
@@ -336,7 +336,7 @@ impl<W, P> State<W, P> {
 
     /// Returns whether a client may work without a place, ahead of the queue: no other client that has used less is
     /// waiting.
-    pub(super) fn may_go_first(&mut self, client: ClientId, now: Instant) -> bool {
+    pub(super) fn may_skip_queue(&mut self, client: ClientId, now: Instant) -> bool {
         self.account(now);
         let Some(own) = self.clients.get(&client).map(|client| client.used) else { return true };
         let waits = |(name, other): (&ClientId, &Client<W, P>)| *name != client && other.wants_a_place();
@@ -379,14 +379,14 @@ impl<W, P> State<W, P> {
 
     /// Forgets clients without jobs whose used time no longer exceeds the others'.
     fn forget_idle(&mut self) {
-        let Some(least) = self.least_used() else { return self.forget_times() };
+        let Some(least) = self.least_used() else { return self.reset_used_times() };
         let remembers = self.clients.len() <= MAX_IDLE_CLIENTS;
         self.clients.retain(|_, client| client.is_active() || (remembers && client.used > least));
     }
 
     /// No client is active: all start again.
-    fn forget_times(&mut self) {
-        if self.clients.len() > MAX_RESTING_CLIENTS {
+    fn reset_used_times(&mut self) {
+        if self.clients.len() > MAX_RETAINED_CLIENTS {
             return self.clients.clear();
         }
         for client in self.clients.values_mut() {

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Caller, Manifest,
-    journal::{Journal, Journaled},
+    log_limiter::{LogLimiter, RateLimitedLog},
     plugin_interface::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, nanos_left},
 };
 
@@ -63,7 +63,7 @@ struct LocalInstance {
     state: *mut c_void,
     services: &'static Services,
     /// Limits its log lines, where they are limited.
-    journal: Option<Arc<Journal>>,
+    log_limiter: Option<Arc<LogLimiter>>,
 }
 
 // SAFETY: the functions of a plugin may be called from any thread, `call` and `subscribe` from several at a time.
@@ -76,18 +76,18 @@ impl LocalInstance {
         let PluginStart { name, granted, bus, router, space, memory, log_lines, settings, handover, .. } = start;
         let backend = BusBackend::new(name.to_owned(), bus, granted, manifest.sends_frames, space);
         let backend = backend.drawing_on(memory).calling_through(router);
-        let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
-        let backend: Box<dyn Backend> = match &journal {
+        let log_limiter = log_lines.map(|lines| Arc::new(LogLimiter::new(lines)));
+        let backend: Box<dyn Backend> = match &log_limiter {
             None => Box::new(backend),
-            Some(journal) => Box::new(Journaled { backend, journal: Arc::clone(journal) }),
+            Some(log_limiter) => Box::new(RateLimitedLog { backend, log_limiter: Arc::clone(log_limiter) }),
         };
-        Self::start_with(library, backend, journal, settings, handover)
+        Self::start_with(library, backend, log_limiter, settings, handover)
     }
 
     fn start_with(
         library: Library,
         backend: Box<dyn Backend>,
-        journal: Option<Arc<Journal>>,
+        log_limiter: Option<Arc<LogLimiter>>,
         settings: &str,
         handover: &[u8],
     ) -> Result<Self, Failure> {
@@ -100,7 +100,7 @@ impl LocalInstance {
             reply_into_result(start(services.table(), slice(settings.as_bytes()), slice(handover), &mut state))
         };
         match outcome {
-            Ok(_) => Ok(Self { library, state, services, journal }),
+            Ok(_) => Ok(Self { library, state, services, log_limiter }),
             Err(failure) => {
                 services.end(library.number());
                 Err(failure)
@@ -172,15 +172,15 @@ impl PluginInstance for LocalInstance {
     }
 
     fn faults(&self) -> ModuleFaults {
-        let omitted_lines = self.journal.as_ref().map_or(0, |journal| journal.omitted());
+        let omitted_lines = self.log_limiter.as_ref().map_or(0, |log_limiter| log_limiter.omitted());
         ModuleFaults { omitted_lines, ..ModuleFaults::default() }
     }
 }
 
-/// Dropping the last owner stops the plugin: calls and streams own a share of it, so none is left.
+/// Dropping the last owner stops the plugin: calls and streams hold references to it, so none is left.
 impl Drop for LocalInstance {
     fn drop(&mut self) {
-        // SAFETY: `LocalCall` borrows the instance; `LocalStream` is kept with a share of it by the router.
+        // SAFETY: `LocalCall` borrows the instance; `LocalStream` is kept with a reference to it by the router.
         unsafe { self.stop() };
     }
 }

@@ -15,7 +15,7 @@ use super::{Opening, upstream::Upstream, watchdog::Watch};
 use crate::wire::Kind;
 
 /// Number of cycles after which all one-time allocations have been made.
-const WARM: u32 = 10;
+const WARM_UP_CYCLES: u32 = 10;
 /// Time after the last cycle for leftover code to crash.
 const CRASH_WAIT: Duration = Duration::from_millis(100);
 
@@ -77,7 +77,7 @@ pub(crate) fn run(
             upstream.refuse(&reason);
             return Ok(());
         }
-        if cycle == WARM {
+        if cycle == WARM_UP_CYCLES {
             warm = Some(observer.usage()?);
         }
     }

@@ -249,7 +249,7 @@ async fn serve(child: Rc<Child>, socket: UnixStream, mut buffer: FrameBuffer) ->
     let ended = tokio::select! {
         biased;
         ended = read => ended,
-        error = child.upstream.out.pump_in_place(&socket) => Err(error.into()),
+        error = child.upstream.out.pump_retaining_unwritten(&socket) => Err(error.into()),
     };
     // Drop running work before the plugin.
     for (_, work) in child.work.take() {

@@ -17,10 +17,10 @@ use crate::{
 const MAX_BUS_REQUESTS: usize = 1024;
 /// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least one byte, and about thirty
 /// once it is decoded, so this bounds the items too. No message type is recursive, so none nests deeper than its type.
-const MAX_ASKED_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BUS_BYTES_IN_FLIGHT: usize = 8 * 1024 * 1024;
 /// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
 /// counts the records before it accepts them.
-const MAX_ASKED_BYTES_WITH_RECORDS: usize = 2 * MAX_BUS_REQUEST_BYTES;
+const MAX_BUS_BYTES_IN_FLIGHT_WITH_RECORDS: usize = 2 * MAX_BUS_REQUEST_BYTES;
 /// A running bus request of the plugin.
 pub(super) struct BusRequest {
     pub(super) task: AbortHandle,
@@ -35,7 +35,8 @@ impl Link {
         // deadline.
         let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
         let request = fields.rest();
-        let max = if topic == CommitRecords::TOPIC { MAX_ASKED_BYTES_WITH_RECORDS } else { MAX_ASKED_BYTES };
+        let max =
+            if topic == CommitRecords::TOPIC { MAX_BUS_BYTES_IN_FLIGHT_WITH_RECORDS } else { MAX_BUS_BYTES_IN_FLIGHT };
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(request.len()) > max;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
@@ -55,7 +56,7 @@ impl Link {
         // As in `bus_call`. Without such a call the plugin asks on its own account.
         let context = self.context_of(call);
         let length = frame.body.len();
-        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_ASKED_BYTES;
+        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_BUS_BYTES_IN_FLIGHT;
         let Some(place) = self.bus_request_place(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin has too many requests in progress")));
             return Ok(());
@@ -74,7 +75,7 @@ impl Link {
             return;
         }
         let link = Arc::clone(self);
-        let asked = Asked::new(self, length);
+        let asked = RunningBusRequest::new(self, length);
         self.add_bus_request(place, id, None, async move {
             let answer = work.await;
             drop(asked);
@@ -139,19 +140,19 @@ impl Link {
 }
 
 /// A running request of the plugin, whose bytes are counted until it ends.
-struct Asked {
+struct RunningBusRequest {
     link: Arc<Link>,
     bytes: usize,
 }
 
-impl Asked {
+impl RunningBusRequest {
     fn new(link: &Arc<Link>, bytes: usize) -> Self {
         link.asked.fetch_add(bytes, Ordering::Relaxed);
         Self { link: Arc::clone(link), bytes }
     }
 }
 
-impl Drop for Asked {
+impl Drop for RunningBusRequest {
     fn drop(&mut self) {
         self.link.asked.fetch_sub(self.bytes, Ordering::Relaxed);
     }

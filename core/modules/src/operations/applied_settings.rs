@@ -25,12 +25,12 @@ impl ModuleRegister {
         let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
-            host.apply_alone(plans, asked_by.as_deref()).await
+            host.apply_exclusively(plans, asked_by.as_deref()).await
         });
         task.await.unwrap_or_else(|_| vec![AppliedPlan { name: String::new(), outcome: Err(ModuleError::Crashed) }])
     }
 
-    async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
+    async fn apply_exclusively(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
         let old = std::mem::replace(&mut *self.configured(), new);
         let new = self.configured().clone();
@@ -38,7 +38,7 @@ impl ModuleRegister {
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
             if self.modules().by_name.contains_key(name) {
                 let waits_for_drain = !self.serves(name, asked_by);
-                let outcome = self.change_alone(name, ModuleChange::Unload, waits_for_drain).await;
+                let outcome = self.change_exclusively(name, ModuleChange::Unload, waits_for_drain).await;
                 outcomes.push(AppliedPlan { name: name.clone(), outcome });
             }
         }
@@ -46,7 +46,7 @@ impl ModuleRegister {
             let waits_for_drain = !self.serves(name, asked_by);
             let outcome = self.apply_plan(name, plan, waits_for_drain).await;
             // If only the choice could not be stored, the operation is still done.
-            if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::NotKept { .. })) {
+            if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::ChoicesNotStored { .. })) {
                 // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
                 // by then.
                 let mut configured = self.configured();
@@ -108,6 +108,6 @@ impl ModuleRegister {
         }
         // The settings override the choice.
         self.set_end(name, None);
-        self.conclude(report).await
+        self.finish_operation(report).await
     }
 }

@@ -16,9 +16,9 @@ use crate::{
 
 /// Time that new calls wait for the running cheap ones, before state is handed over. Slow calls are not waited for:
 /// they read the chain and change nothing in the plugin.
-const HANDOVER_WAIT: Duration = Duration::from_secs(1);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit for a new instance to accept a subscription again.
-const ACCEPT_WAIT: Duration = Duration::from_millis(500);
+const ACCEPT_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl ModuleRegister {
     pub(super) async fn replace_module(
@@ -116,7 +116,7 @@ impl ModuleRegister {
         let mut handover = export(running).await;
         if !handover.is_empty() {
             running.gate.hold();
-            let _ = timeout(HANDOVER_WAIT, running.gate.without_cheap_calls()).await;
+            let _ = timeout(HANDOVER_TIMEOUT, running.gate.without_cheap_calls()).await;
             handover = export(running).await;
         }
         let host = Arc::clone(self);
@@ -131,7 +131,7 @@ impl ModuleRegister {
         }
         let mut kept = Vec::new();
         for slot in old.open_slots() {
-            match slot.open_next(next, Instant::now() + ACCEPT_WAIT).await {
+            match slot.open_next(next, Instant::now() + ACCEPT_TIMEOUT).await {
                 Ok(()) => kept.push(slot),
                 Err(failure) => {
                     let notice = format!("subscription closed: the new version of {namespace} refused it: {failure}");

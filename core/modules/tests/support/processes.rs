@@ -17,7 +17,7 @@ pub(crate) fn host() -> TestModules {
 pub(crate) fn in_processes(options: &mut ModuleOptions, change: impl FnOnce(&mut IsolationOptions)) {
     let mut processes = IsolationOptions::of_program::<String>(env!("CARGO_BIN_EXE_tenon-plugin-child"), []);
     processes.memory = 256 * 1024 * 1024;
-    (processes.first_pause, processes.longest_pause) = (Duration::from_millis(10), Duration::from_millis(20));
+    (processes.first_pause, processes.max_pause) = (Duration::from_millis(10), Duration::from_millis(20));
     change(&mut processes);
     options.processes = Some(processes);
 }

@@ -90,7 +90,7 @@ impl Executor {
     ///
     /// # Errors
     /// See [`Executor::execute`].
-    pub(crate) fn execute_aside(
+    pub(crate) fn execute_side_block(
         &self,
         chain: &dyn ChainReader,
         engine: &dyn ConsensusEngine,

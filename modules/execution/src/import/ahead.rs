@@ -214,7 +214,7 @@ impl ChainAhead {
     }
 
     /// Returns whether the canonical block of this height is not part of this chain.
-    fn is_beside(&self, number: BlockNumber) -> bool {
+    fn is_above_fork(&self, number: BlockNumber) -> bool {
         self.fork.is_some_and(|fork| number > fork)
     }
 }
@@ -237,7 +237,7 @@ impl ChainReader for ChainAhead {
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
         match self.waiting.by_number(number.0) {
             Some(block) => Ok(Some(block.header.hash())),
-            None if self.is_beside(number) => Ok(None),
+            None if self.is_above_fork(number) => Ok(None),
             None => self.committed.canonical_hash(number),
         }
     }

@@ -112,7 +112,7 @@ impl Importer {
         if was_known {
             return Ok(InsertOutcome::Known);
         }
-        let executed = self.execute_aside(Arc::clone(&block), &parent)?;
+        let executed = self.execute_side_block(Arc::clone(&block), &parent)?;
         self.writer.insert_side_block(&block, total_difficulty)?;
         if let Some(commit) = &executed {
             self.writer.keep_side_state(commit)?;
@@ -123,7 +123,7 @@ impl Importer {
     /// Executes a block of another branch, so that it is refused if it does not match its header, and its state can be
     /// queried if it does. `None` if that cannot be decided now, for example because its parent's state is missing: the
     /// block is then stored, and verified when its branch becomes the better one.
-    fn execute_aside(
+    fn execute_side_block(
         &self,
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
@@ -140,7 +140,7 @@ impl Importer {
             false => self.chain.state_of_branch(parent)?,
         };
         let Some(state) = state else { return Ok(None) };
-        match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
+        match self.executor.execute_side_block(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
             Ok(commit) => Ok(Some(commit)),
             Err(error) if error.is_block_invalid() => {
                 self.remember_refusal(&block.header);

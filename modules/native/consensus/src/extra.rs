@@ -75,3 +75,13 @@ pub fn v1_masternodes(extra: &[u8]) -> Vec<Address> {
     let end = extra.len().saturating_sub(SEAL_BYTES);
     addresses_of(extra.get(VANITY_BYTES..end).unwrap_or_default())
 }
+
+/// Compares lengths and sorted contents: duplicates count (14.2).
+pub(crate) fn is_same_multiset(left: &[Address], right: &[Address]) -> bool {
+    let sorted = |list: &[Address]| {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list
+    };
+    left.len() == right.len() && sorted(left) == sorted(right)
+}

@@ -69,7 +69,7 @@ pub use messages::{
 pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
 pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};
 pub use signing::{
-    BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
+    BLOCK_SIGNERS, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
     signing_transactions,
 };
 pub use signing_duty::{DutyError, SigningDuty};

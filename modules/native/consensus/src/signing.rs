@@ -11,13 +11,15 @@ use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError,
 use crate::header_link::HeaderLink;
 
 /// The contract that receives them.
-pub const BLOCK_SIGNER_CONTRACT: Address = address!("0000000000000000000000000000000000000089");
+pub const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000000000000089");
 /// `sign(uint256,bytes32)`.
 pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 /// Selector, number, hash.
 const INPUT_BYTES: usize = 68;
 /// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
+/// Number of blocks at the end of an epoch in which a penalised masternode can return by signing.
+pub(crate) const RETURN_RANGE: usize = 150;
 /// Number of blocks with cached data: the two epochs of 900 blocks that one reward needs and the one that is imported
 /// until the next reward, with room for late epoch switches.
 const BLOCK_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
@@ -33,7 +35,7 @@ pub struct SigningTransaction {
 
 /// Returns whether a transaction is a signing transaction, by receiver, length of the data and selector.
 pub fn is_signing_transaction(transaction: &Transaction) -> bool {
-    transaction.to == Some(BLOCK_SIGNER_CONTRACT)
+    transaction.to == Some(BLOCK_SIGNERS)
         && transaction.input.len() == INPUT_BYTES
         && transaction.input.starts_with(&SELECTOR)
 }

@@ -8,7 +8,7 @@ use tenon_api::{
 };
 use tenon_consensus_interface::SealerDuty;
 
-use crate::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR};
+use crate::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, signing::SELECTOR};
 
 /// Gas limit of the transaction; it uses none.
 const GAS: u64 = 200_000;
@@ -59,7 +59,7 @@ impl SigningDuty {
         let mut input = SELECTOR.to_vec();
         input.extend_from_slice(&U256::from(head.number).to_be_bytes::<32>());
         input.extend_from_slice(head.hash().as_slice());
-        Ok(self.signed(nonce, BLOCK_SIGNER_CONTRACT, input)?)
+        Ok(self.signed(nonce, BLOCK_SIGNERS, input)?)
     }
 
     fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, CannotSign> {

@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
 use tenon_chain::NativeSettings;
 
-use crate::{EXCHANGE_ROOTS, LENDING, MainState, QUIET_UNTIL, RELAYER_COUNT, TRADING, batch::may_hold_orders};
+use crate::{EXCHANGE_ROOTS, LAST_INACTIVE_BLOCK, LENDING, MainState, RELAYER_COUNT, TRADING, batch::may_hold_orders};
 
 /// A rule of the exchange that a block or transaction requires, but that is not applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,7 @@ pub fn check_block(
     state: &mut dyn MainState,
 ) -> Result<Result<(), Unsupported>, StoreError> {
     let number = header.number;
-    if !native.heights.has_exchange(number) || number <= QUIET_UNTIL {
+    if !native.heights.has_exchange(number) || number <= LAST_INACTIVE_BLOCK {
         return Ok(Ok(()));
     }
     // An epoch of engine v2 may begin at any height.

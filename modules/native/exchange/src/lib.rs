@@ -49,7 +49,7 @@ pub const LENDING: Address = address!("0000000000000000000000000000000000000093"
 pub const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
 
 /// The exchange does nothing up to and including this block.
-const QUIET_UNTIL: u64 = 900;
+const LAST_INACTIVE_BLOCK: u64 = 900;
 
 /// Why the exchange's step failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -171,7 +171,7 @@ impl Market<'_, '_> {
     /// Steps 1 to 4 with one maker.
     fn match_with(&mut self, taker: &Order, maker: &Order, side: Side, max: Wide) -> Step<Matched> {
         let rejected = |rejects_maker| Ok(Ok(Matched::Traded { quantity: Wide::ZERO, rejects_maker }));
-        let coins = step!(self.worth_of(maker.quote));
+        let coins = step!(self.price_in_coins(maker.quote));
         let Some(base_unit) = self.ledger.unit(maker.base)? else { return Ok(Err("decimals of the base token")) };
         let Some(quote_unit) = self.ledger.unit(maker.quote)? else { return Ok(Err("decimals of the quote token")) };
         if taker.exchange == maker.exchange {
@@ -204,7 +204,7 @@ impl Market<'_, '_> {
     }
 
     /// The value of one whole quote token in coins, by the last trades; `None` if there were none.
-    fn worth_of(&mut self, quote: Address) -> Step<Option<Wide>> {
+    fn price_in_coins(&mut self, quote: Address) -> Step<Option<Wide>> {
         if quote == NATIVE {
             return Ok(Ok(Some(COIN)));
         }

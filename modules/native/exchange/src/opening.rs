@@ -11,7 +11,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, NativeSettings, TrieError, TrieUpdate};
 
 use crate::{
-    EXCHANGE_ROOTS, ExchangeError, LENDING, QUIET_UNTIL, TRADING,
+    EXCHANGE_ROOTS, ExchangeError, LAST_INACTIVE_BLOCK, LENDING, TRADING,
     batch::{may_hold_orders, orders_in},
     ledger::{Ledger, MainState},
     matching::Market,
@@ -75,7 +75,7 @@ impl Opening {
     ) -> Result<Option<Self>, OpeningError> {
         let BlockNumber(number) = block.number();
         let Some(native) = &spec.native else { return Ok(None) };
-        if !native.heights.has_exchange(number) || number <= QUIET_UNTIL {
+        if !native.heights.has_exchange(number) || number <= LAST_INACTIVE_BLOCK {
             return Ok(None);
         }
         let inputs = |receiver| {
@@ -162,7 +162,7 @@ pub fn trading_root(
 ) -> Result<Option<B256>, OpeningError> {
     let head = Arc::clone(&chain.head().header);
     let is_kept = |native: &NativeSettings| native.heights.has_exchange(head.number);
-    if !spec.native.as_ref().is_some_and(is_kept) || head.number <= QUIET_UNTIL {
+    if !spec.native.as_ref().is_some_and(is_kept) || head.number <= LAST_INACTIVE_BLOCK {
         return Ok(None);
     }
     let missing = || StoreError::UnknownBlock { what: head.hash().to_string() };

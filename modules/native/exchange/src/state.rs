@@ -212,7 +212,8 @@ impl<'a> TradingState<'a> {
             },
         };
         let amount = amount(nodes, level, orders_owner(book, side, key), first)?;
-        let order = self.order(book, first)?.ok_or_else(|| damaged("an order of a level that is not kept"))?;
+        let order =
+            self.order(book, first)?.ok_or_else(|| damaged("a price level names an order that is not stored"))?;
         Ok(Some((order, amount)))
     }
 
@@ -278,7 +279,7 @@ impl<'a> TradingState<'a> {
     fn take(&mut self, book: B256, side: Side, order: &Order, taken: Wide) -> Result<(), ExchangeError> {
         let nodes = self.nodes;
         let key = price_key(order.price);
-        let level = self.level(book, side, key)?.ok_or_else(|| damaged("a price level that is not kept"))?;
+        let level = self.level(book, side, key)?.ok_or_else(|| damaged("an order's price level is not stored"))?;
         let before = amount(nodes, level, orders_owner(book, side, key), order.id)?;
         let left = before.checked_sub(taken).ok_or_else(|| damaged("an order smaller than what was traded"))?;
         level.amounts.insert(order.id, left);

@@ -107,7 +107,7 @@ impl PoolPolicy for NativePolicy {
         Ok(Box::new(move |transaction, terms| cost(transaction, terms, price, &capacities)))
     }
 
-    fn in_its_words(&self, error: PoolError) -> PoolError {
+    fn with_family_text(&self, error: PoolError) -> PoolError {
         in_native_words(error)
     }
 }

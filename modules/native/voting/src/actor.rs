@@ -201,11 +201,11 @@ impl VotingActor {
             if let Some(key) = &self.ports.key {
                 tracing::info!(masternode = %key.address(), "this node votes");
             }
-            self.hand_key();
+            self.set_replica_key();
         }
     }
 
-    fn hand_key(&mut self) {
+    fn set_replica_key(&mut self) {
         let key = self.key();
         if let Some(replica) = &mut self.replica {
             replica.set_key(key);
@@ -216,7 +216,7 @@ impl VotingActor {
         if self.signing != Signing::Stopped {
             self.signing = Signing::Stopped;
             tracing::error!(reason, "THIS NODE STOPS SIGNING until it is started again");
-            self.hand_key();
+            self.set_replica_key();
         }
     }
 
@@ -361,7 +361,7 @@ impl VotingActor {
         if !is_near || block.round < round || block.round > round.saturating_add(MAX_ROUNDS_AHEAD) {
             return;
         }
-        if self.is_strange_signature(vote_digest(&block, vote.gap_number), &vote.signature, block.round) {
+        if self.is_signed_by_other_node(vote_digest(&block, vote.gap_number), &vote.signature, block.round) {
             return;
         }
         if block.round > round.saturating_add(1) {
@@ -380,7 +380,7 @@ impl VotingActor {
         if !self.is_near_gap(timeout.gap_number) || round < own || round > own.saturating_add(MAX_ROUNDS_AHEAD) {
             return;
         }
-        if self.is_strange_signature(timeout_digest(round, timeout.gap_number), &timeout.signature, round) {
+        if self.is_signed_by_other_node(timeout_digest(round, timeout.gap_number), &timeout.signature, round) {
             return;
         }
         if round > own {
@@ -441,7 +441,7 @@ impl VotingActor {
 
     /// Returns whether a message that this run did not sign has this node's signature, which means that another node
     /// signs with the same key.
-    fn is_strange_signature(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
+    fn is_signed_by_other_node(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
         let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
         let before = self.at_start.highest_voted_round.max(self.at_start.round);
         // Anyone can make a signature with a high S out of one that this node has sent, so such a signature proves
@@ -465,7 +465,7 @@ impl VotingActor {
         match self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
             Ok(()) => {}
             Err(V2Error::Signer(cannot)) => {
-                tell_unsigned(&cannot, "vote");
+                log_unsigned(&cannot, "vote");
                 self.unsigned.vote = Some(header.clone());
             }
             Err(error) => {
@@ -497,7 +497,7 @@ impl VotingActor {
         match outcome {
             Ok(()) => {}
             Err(V2Error::Signer(cannot)) => {
-                tell_unsigned(&cannot, "timeout");
+                log_unsigned(&cannot, "timeout");
                 self.unsigned.timeout = Some(self.round());
             }
             Err(error) => tracing::debug!(%error, "could not send a timeout for this round"),
@@ -615,7 +615,7 @@ impl VotingActor {
 }
 
 /// A signer outside of this process tells the operator itself why it does not sign.
-fn tell_unsigned(cannot: &CannotSign, message: &'static str) {
+fn log_unsigned(cannot: &CannotSign, message: &'static str) {
     tracing::debug!(reason = %cannot, is_pending = cannot.is_pending, message, "not signed");
 }
 
@@ -664,7 +664,7 @@ impl Actor for VotingActor {
             Input::Syncing(is_syncing) => {
                 if self.is_syncing != is_syncing {
                     self.is_syncing = is_syncing;
-                    self.hand_key();
+                    self.set_replica_key();
                 }
             }
         }

@@ -19,7 +19,7 @@ use crate::VotingPorts;
 #[derive(Debug, Default)]
 pub(crate) struct Proposer {
     /// Round and parent for which it is another masternode's turn.
-    not_mine: Option<(u64, B256)>,
+    not_leading: Option<(u64, B256)>,
 }
 
 /// The decision about the current round.
@@ -48,7 +48,7 @@ impl Proposer {
         if state.round <= state.highest_proposed_round {
             return Ok(RoundDecision::Nothing);
         }
-        if self.not_mine == Some((state.round, certified.hash)) {
+        if self.not_leading == Some((state.round, certified.hash)) {
             return Ok(RoundDecision::Nothing);
         }
         let Some(parent) = ports.chain.header(certified.hash)? else { return Ok(RoundDecision::Nothing) };
@@ -65,7 +65,7 @@ impl Proposer {
         let prepared = engine.prepare(&parent, state.round, state.highest_quorum.clone(), &attributes, &*ports.chain);
         match prepared {
             Err(V2Error::NotLeader) => {
-                self.not_mine = Some((state.round, certified.hash));
+                self.not_leading = Some((state.round, certified.hash));
                 Ok(RoundDecision::Nothing)
             }
             Err(error) => Err(error),

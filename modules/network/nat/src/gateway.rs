@@ -9,7 +9,7 @@ const ROUTES: &str = "/proc/net/route";
 /// Maximum size of the table that is read, in bytes.
 const MAX_ROUTES: usize = 1 << 20;
 /// An address reserved for documentation (RFC 5737): nothing is sent to it.
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const TEST_NET_1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The system's default gateway. If the system names none, the first address of this machine's network, which most home
 /// routers use.
@@ -20,7 +20,7 @@ pub(crate) async fn default_gateway() -> Option<IpAddr> {
     if let Some(gateway) = named {
         return Some(gateway.into());
     }
-    match local_address(IpAddr::V4(ELSEWHERE)).await? {
+    match local_address(IpAddr::V4(TEST_NET_1)).await? {
         IpAddr::V4(own) if own.is_private() => {
             let [a, b, c, _] = own.octets();
             Some(Ipv4Addr::new(a, b, c, 1).into())

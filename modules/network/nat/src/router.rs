@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// Time for a search by UPnP.
-const SEARCH_TIME: Duration = Duration::from_secs(6);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(6);
 /// Time for one device that answers the search to describe itself.
-const DEVICE_TIME: Duration = Duration::from_secs(3);
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Requests to a port control server: 0.25 s, 0.5 s and 1 s.
 const ATTEMPTS: TimeoutConfig =
     TimeoutConfig { initial_timeout: Duration::from_millis(250), max_retries: 2, max_retry_timeout: None };
@@ -113,8 +113,8 @@ impl Router {
         options.bind_addr = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         options.broadcast_address = settings.ssdp;
         options.allowed_gateway_ips.clone_from(&settings.trusted_routers);
-        options.timeout = Some(SEARCH_TIME);
-        options.single_search_timeout = Some(DEVICE_TIME);
+        options.timeout = Some(SEARCH_TIMEOUT);
+        options.single_search_timeout = Some(DEVICE_TIMEOUT);
         let gateway = igd_next::aio::tokio::search_gateway(options).await;
         let gateway = gateway.inspect_err(|error| tracing::debug!(%error, "no UPnP router")).ok()?;
         let own = local_address(gateway.addr.ip()).await?;

@@ -56,13 +56,13 @@ pub struct ReputationSettings {
     /// Time in which a debt decays by half.
     pub half_life: Duration,
     /// Debt at which the connection is ended.
-    pub cut_at: f64,
+    pub disconnect_at: f64,
     /// Debt at which the node and its address are banned.
     pub ban_at: f64,
     /// Duration of the first ban; each further one lasts twice as long.
     pub first_ban: Duration,
     /// Maximum duration of a ban.
-    pub longest_ban: Duration,
+    pub max_ban: Duration,
     /// Half of the maximum number of records; nodes and addresses share the whole.
     pub max_remembered: usize,
 }
@@ -71,10 +71,10 @@ impl Default for ReputationSettings {
     fn default() -> Self {
         Self {
             half_life: Duration::from_secs(10 * 60),
-            cut_at: 50.0,
+            disconnect_at: 50.0,
             ban_at: 100.0,
             first_ban: Duration::from_secs(10 * 60),
-            longest_ban: Duration::from_secs(24 * 3600),
+            max_ban: Duration::from_secs(24 * 3600),
             max_remembered: 4096,
         }
     }
@@ -121,7 +121,7 @@ impl Reputation {
     /// Creates a reputation without debts, with the bans of an earlier run.
     pub fn new(settings: ReputationSettings, bans: &[StoredBan]) -> Self {
         let mut reputation = Self { settings, records: HashMap::new() };
-        let longest = reputation.settings.longest_ban.as_secs();
+        let longest = reputation.settings.max_ban.as_secs();
         for ban in bans.iter().take(2 * reputation.settings.max_remembered) {
             let length = ban.length.min(longest);
             let record = Record { debt: 0.0, as_of: 0, banned_until: ban.until, last_ban: length };
@@ -143,7 +143,7 @@ impl Reputation {
             let length = self.ban(Subject::Node(node), now).max(self.ban(address_subject(ip), now));
             return FaultOutcome::Banned(Duration::from_secs(length));
         }
-        if of_node >= self.settings.cut_at { FaultOutcome::Cut } else { FaultOutcome::Kept }
+        if of_node >= self.settings.disconnect_at { FaultOutcome::Cut } else { FaultOutcome::Kept }
     }
 
     /// Returns whether connections from and to a node or its address are banned. Do not call it for static and trusted
@@ -155,7 +155,7 @@ impl Reputation {
 
     /// A node's debt in points.
     pub fn debt(&self, node: &NodeId, now: u64) -> f64 {
-        self.records.get(&Subject::Node(*node)).map_or(0.0, |record| self.faded(record, now))
+        self.records.get(&Subject::Node(*node)).map_or(0.0, |record| self.decayed_debt(record, now))
     }
 
     /// The current bans, for the file.
@@ -175,14 +175,14 @@ impl Reputation {
         self.records.iter().filter_map(stored).collect()
     }
 
-    fn faded(&self, record: &Record, now: u64) -> f64 {
+    fn decayed_debt(&self, record: &Record, now: u64) -> f64 {
         let seconds = now.saturating_sub(record.as_of) as f64;
         record.debt * (-seconds / self.settings.half_life.as_secs_f64()).exp2()
     }
 
     fn add_debt(&mut self, subject: Subject, points: f64, now: u64) -> f64 {
         let before = self.records.get(&subject).copied().unwrap_or_default();
-        let debt = self.faded(&before, now) + points;
+        let debt = self.decayed_debt(&before, now) + points;
         if !self.records.contains_key(&subject) {
             self.make_room(now);
         }
@@ -191,7 +191,7 @@ impl Reputation {
     }
 
     fn ban(&mut self, subject: Subject, now: u64) -> u64 {
-        let (first, longest) = (self.settings.first_ban.as_secs(), self.settings.longest_ban.as_secs());
+        let (first, longest) = (self.settings.first_ban.as_secs(), self.settings.max_ban.as_secs());
         let Some(record) = self.records.get_mut(&subject) else { return first };
         record.last_ban = record.last_ban.saturating_mul(2).clamp(first, longest);
         record.banned_until = now.saturating_add(record.last_ban);
@@ -209,7 +209,7 @@ impl Reputation {
         let mut ranked: Vec<(u64, u64, Subject)> = self
             .records
             .iter()
-            .map(|(subject, record)| (record.banned_until, (self.faded(record, now) * 1000.0) as u64, *subject))
+            .map(|(subject, record)| (record.banned_until, (self.decayed_debt(record, now) * 1000.0) as u64, *subject))
             .collect();
         ranked.sort_unstable();
         for (_, _, subject) in &ranked[..ranked.len() / 2] {

@@ -27,9 +27,9 @@ pub struct SessionSettings {
     /// Sub-protocols, in the order in which Hello lists them.
     pub offers: Vec<Offer>,
     /// Time limit for handshake and Hello together.
-    pub handshake_limit: Duration,
+    pub handshake_timeout: Duration,
     /// Maximum time without a complete frame.
-    pub idle_limit: Duration,
+    pub idle_timeout: Duration,
     /// Interval between two Pings.
     pub ping_interval: Duration,
     /// Maximum size of a message's payload, decompressed, in bytes; at most 16,777,215.
@@ -42,8 +42,8 @@ impl SessionSettings {
         Self {
             name: name.to_owned(),
             offers,
-            handshake_limit: Duration::from_secs(5),
-            idle_limit: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(15),
             max_message_bytes: MAX_CONTENT_BYTES,
         }
@@ -164,7 +164,7 @@ impl Session {
 
     fn new(settings: SessionSettings, key: &Arc<NodeKey>, state: State, now: Duration) -> Self {
         Self {
-            deadline: now + settings.handshake_limit,
+            deadline: now + settings.handshake_timeout,
             next_ping: now + settings.ping_interval,
             settings,
             our_id: key.id(),
@@ -274,7 +274,7 @@ impl Session {
             }
             State::Greeted => {
                 self.state = State::Open;
-                self.deadline = now + self.settings.idle_limit;
+                self.deadline = now + self.settings.idle_timeout;
                 self.next_ping = now + self.settings.ping_interval;
             }
             _ => {}
@@ -436,7 +436,7 @@ impl Session {
         if matches!(self.state, State::AwaitHello) {
             return self.take_hello(code, &payload).map(|()| true);
         }
-        self.deadline = now + self.settings.idle_limit;
+        self.deadline = now + self.settings.idle_timeout;
         self.take_message(code, payload).map(|()| true)
     }
 

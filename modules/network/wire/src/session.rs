@@ -6,7 +6,7 @@ use crate::limits::MAX_MESSAGE_BYTES;
 use crate::{Kind, Message, Status, StatusMismatch, Version, WireError};
 
 /// Time limit for the peer's Status.
-const STATUS_LIMIT: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The kinds of messages that the node currently accepts. Others are ignored without being decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl EthSession {
         if version.status == crate::StatusForm::Plain {
             status.fork_id = None;
         }
-        Self { version, status, is_established: false, deadline: now + STATUS_LIMIT }
+        Self { version, status, is_established: false, deadline: now + STATUS_TIMEOUT }
     }
 
     /// The agreed version.

@@ -62,7 +62,7 @@ pub(crate) fn prepare(
     block_overrides: &BlockOverrides,
 ) -> Result<CallEnvironment, Failure> {
     let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
-    let pretended = pretended_header(header, block_overrides);
+    let pretended = header_for_rules(header, block_overrides);
     let (blocks, family) = (calls.executor.family(), &calls.family);
     let mut rules = blocks.rules(&pretended)?;
     let mut block = blocks.block_env(&rules, &pretended, author);
@@ -79,7 +79,7 @@ pub(crate) fn prepare(
 
 /// The header that determines the fork. With an overridden height or time the fork may be another one, whose header
 /// items the block may lack.
-fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
+fn header_for_rules(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
     let mut header = header.header().clone();
     header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
     header.timestamp = overrides.time.unwrap_or(header.timestamp);

@@ -65,7 +65,7 @@ impl Generations {
         }
     }
 
-    /// The counter's value, for [`Generations::is_still`].
+    /// The counter's value, for [`Generations::is_unchanged_since`].
     fn moment(&self) -> u64 {
         let generation = self.generation.load(Ordering::Acquire);
         if generation.is_multiple_of(2) {
@@ -82,7 +82,7 @@ impl Generations {
     }
 
     /// Returns whether no unwind has begun or ended since `moment`.
-    fn is_still(&self, moment: u64) -> bool {
+    fn is_unchanged_since(&self, moment: u64) -> bool {
         // Keeps the reads before this check from being reordered after its load.
         fence(Ordering::Acquire);
         self.generation.load(Ordering::Relaxed) == moment
@@ -94,7 +94,7 @@ impl Generations {
         for _ in 1..ATTEMPTS {
             let moment = self.moment();
             let found = read();
-            if self.is_still(moment) {
+            if self.is_unchanged_since(moment) {
                 return found;
             }
         }

@@ -76,7 +76,7 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
     }
 
     /// Converts a pool error to the text that clients of this family expect.
-    fn in_its_words(&self, error: PoolError) -> PoolError {
+    fn with_family_text(&self, error: PoolError) -> PoolError {
         error
     }
 }

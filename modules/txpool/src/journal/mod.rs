@@ -162,7 +162,7 @@ impl Journal {
 
     /// Replaces the file by one with only these transactions. After an error the old one stays in use.
     pub(crate) fn rotate(&mut self, transactions: &[RecoveredTransaction]) -> Result<(), JournalError> {
-        if !self.has_its_name() {
+        if !self.is_at_path() {
             return Err(JournalError::Replaced { path: self.path.clone() });
         }
         let fresh = place::beside(&self.path, ".rotating");
@@ -174,7 +174,7 @@ impl Journal {
     }
 
     /// Whether the path still refers to the open file, or to none.
-    fn has_its_name(&self) -> bool {
+    fn is_at_path(&self) -> bool {
         match (fs::symlink_metadata(&self.path), self.file.metadata()) {
             (Ok(named), Ok(open)) => (named.dev(), named.ino()) == (open.dev(), open.ino()),
             (Err(error), _) => error.kind() == io::ErrorKind::NotFound,

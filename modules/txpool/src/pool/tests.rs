@@ -323,7 +323,7 @@ fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
     assert_eq!(pool.status(), PoolStatus { pending: 1, queued: 0 });
     assert!(pool.get(first).is_none() && pool.get(second).is_some());
     let length = std::fs::metadata(&path).unwrap().len();
-    pool.tidy(Instant::now());
+    pool.evict_and_rotate(Instant::now());
     assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
 }
 

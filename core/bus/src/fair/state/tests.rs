@@ -270,17 +270,17 @@ fn clients_that_left_are_forgotten() {
 fn a_client_goes_first_unless_another_one_waits_that_has_used_less() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let now = clock.after(0);
-    assert!(state.may_go_first(client(1).client, now), "nothing waits");
+    assert!(state.may_skip_queue(client(1).client, now), "nothing waits");
     let (running, _) = arrive(&mut state, client(1), now, "runs");
     arrive(&mut state, client(2), now, "waits");
-    assert!(state.may_go_first(client(1).client, clock.after(0)));
+    assert!(state.may_skip_queue(client(1).client, clock.after(0)));
 
     let now = clock.after(6);
 
-    assert!(!state.may_go_first(client(1).client, now), "it is ahead by more than a quantum");
-    assert!(state.may_go_first(client(2).client, now));
-    assert!(state.may_go_first(client(3).client, now));
+    assert!(!state.may_skip_queue(client(1).client, now), "it is ahead by more than a quantum");
+    assert!(state.may_skip_queue(client(2).client, now));
+    assert!(state.may_skip_queue(client(3).client, now));
     state.charge(client(2).client, Duration::from_millis(6), now);
-    assert!(state.may_go_first(client(1).client, now), "what the other did without a place counts as well");
+    assert!(state.may_skip_queue(client(1).client, now), "what the other did without a place counts as well");
     state.end(running, now);
 }

@@ -53,7 +53,7 @@ impl Queries {
     fn v1_authorised(&self, header: &SealedHeader) -> Result<Authorised, Failure> {
         let snapshot = self.snapshot(header)?;
         let voting = HeaderVoting {
-            recent: self.recent_makers(header)?,
+            recent: self.recent_authors(header)?,
             votes: snapshot.votes(),
             tally: snapshot.tally(),
             opens_epoch: header.number.is_multiple_of(self.engine.consensus().epoch),
@@ -69,7 +69,7 @@ impl Queries {
 
     /// The makers of the last blocks: half as many as there are authorised addresses, plus one
     /// (`docs/spec/consensus.md` 2.2). A maker that has left the window does not return to it when the set grows.
-    fn recent_makers(&self, header: &SealedHeader) -> Result<Vec<(u64, Address)>, Failure> {
+    fn recent_authors(&self, header: &SealedHeader) -> Result<Vec<(u64, Address)>, Failure> {
         let Some(window) = self.window_before(header)? else { return Ok(Vec::new()) };
         let mut oldest = (header.number + 1).saturating_sub(window).max(1);
         let mut makers = vec![(header.number, self.maker(header)?)];

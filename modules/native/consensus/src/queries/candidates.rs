@@ -6,10 +6,8 @@ use tenon_api::{
 };
 
 use super::{Queries, failure};
-use crate::{addresses_of, go_sort, read_candidates, v2::round_of};
+use crate::{addresses_of, go_sort, read_candidates, v1::MAX_EARLY_MASTERNODES, v2::round_of};
 
-/// Maximum number of masternodes of an early v1 epoch.
-const EARLY_V1_MASTERNODES: usize = 18;
 /// Number of earlier epochs whose penalties still count.
 const PENALTY_EPOCHS: u64 = 4;
 
@@ -51,7 +49,7 @@ impl Queries {
             return Ok(consensus.at_round(round).max_masternodes);
         }
         let is_late = header.number >= self.settings.heights.tip_increase_masternodes;
-        Ok(if is_late { self.settings.late_v1_masternodes } else { EARLY_V1_MASTERNODES })
+        Ok(if is_late { self.settings.late_v1_masternodes } else { MAX_EARLY_MASTERNODES })
     }
 
     /// All addresses penalised in this checkpoint's header or in the [`PENALTY_EPOCHS`] before it. An address penalised

@@ -14,7 +14,7 @@ use crate::{
     messages::{BlockInfo, QuorumCertificate},
     recorded_chain::RecordedChain,
     recorded_state::RecordedState,
-    signing::BLOCK_SIGNER_CONTRACT,
+    signing::BLOCK_SIGNERS,
 };
 
 const EPOCH: u64 = 20;
@@ -56,7 +56,7 @@ fn signing(signer: Address, hash: B256) -> (Arc<Transaction>, Address) {
         chain_id: None,
         nonce: 0,
         gas_limit: 0,
-        to: Some(BLOCK_SIGNER_CONTRACT),
+        to: Some(BLOCK_SIGNERS),
         value: U256::ZERO,
         input: [&[0xe3, 0x41, 0xea, 0xa4][..], &[0; 32], hash.as_slice()].concat().into(),
         payload: TransactionPayload::Legacy { gas_price: U256::ZERO },

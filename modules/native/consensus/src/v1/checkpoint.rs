@@ -7,7 +7,7 @@ use tenon_api::{Address, SealedHeader, StateReader};
 use super::{
     Context, V1Error,
     penalties::{LIMIT_PENALTY_EPOCH, penalties},
-    randomize::second_signer_numbers,
+    randomize::{RANDOMIZE_EPOCH, second_signer_numbers},
     second_signer::encode_numbers,
     snapshot::Snapshots,
 };
@@ -15,14 +15,13 @@ use crate::{
     addresses_of,
     ancestry::{ancestor, state_after},
     candidates::{read_candidates, read_stake},
+    extra::is_same_multiset,
     go_sort::sort_by_stake_descending,
     v1_masternodes,
 };
 
 /// Maximum number of candidates in the second attempt.
 const MAX_CONTRACT_SIGNERS: usize = 150;
-/// Second signers are drawn only for checkpoints at this distance, even if an epoch has another length.
-const RANDOMIZE_EPOCH: u64 = 900;
 
 /// The required lists of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +118,7 @@ fn compare(
         return Err(V1Error::CheckpointPenalties);
     }
     let masternodes = without_penalised(context, parent, signers, &penalties)?;
-    if !is_same_multiset(v1_masternodes(&header.extra_data), masternodes.clone()) {
+    if !is_same_multiset(&v1_masternodes(&header.extra_data), &masternodes) {
         return Err(V1Error::CheckpointSigners);
     }
     match numbers(header.number, &masternodes, state)? {
@@ -142,13 +141,6 @@ fn signers_in_contract(
     let mut signers = listed.into_iter().map(with_stake).collect::<Result<Vec<(Address, _)>, V1Error>>()?;
     sort_by_stake_descending(&mut signers, |(_, stake)| *stake);
     Ok(signers.into_iter().take(MAX_CONTRACT_SIGNERS).map(|(candidate, _)| candidate).collect())
-}
-
-/// Compares lengths and sorted contents: duplicates count (14.2).
-fn is_same_multiset(mut left: Vec<Address>, mut right: Vec<Address>) -> bool {
-    left.sort_unstable();
-    right.sort_unstable();
-    left == right
 }
 
 /// A list as encoded in a header.

@@ -7,6 +7,7 @@ use tenon_chain::spec::NATIVE_BASE_FEE;
 use super::{
     Context, V1Error,
     checkpoint::verify_lists,
+    randomize::RANDOMIZE_EPOCH,
     second_signer::{decode_numbers, second_signer},
     snapshot::{NONCE_ADD, NONCE_DROP, Snapshots},
     turn::Turn,
@@ -18,9 +19,6 @@ use crate::{
     standalone::HeaderSigners,
     v1_masternodes, v1_seal_hash,
 };
-
-/// Pairs exist only for epochs that are multiples of this (2.5).
-const RANDOMIZE_EPOCH: u64 = 900;
 
 /// Checks a header against its parent. `now` is the clock, Unix time in seconds; `None` skips the checks of the time
 /// and the second signature ("full verification" off).

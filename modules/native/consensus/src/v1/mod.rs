@@ -29,7 +29,7 @@ pub(crate) use context::Context;
 use super::{MasternodeSource, SignerCache, ancestry::state_after, signing::SigningIndex};
 use snapshot::Snapshots;
 
-pub(crate) use snapshot::{Snapshot, is_gap_block};
+pub(crate) use snapshot::{MAX_EARLY_MASTERNODES, NONCE_ADD, Snapshot, is_gap_block};
 
 /// The rules of v1. Caches signers, snapshots and signing transactions, all of which can be recomputed.
 pub struct V1Engine {

@@ -11,12 +11,9 @@ use crate::{
     addresses_of,
     ancestry::{ancestor, required},
     contract_slots::read_addresses,
-    signing::{BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex},
+    signing::{BLOCK_SIGNERS, Counted, MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex},
     v1_masternodes,
 };
-
-/// Number of blocks at the end of an epoch in which a penalised node can return by signing.
-const RETURN_RANGE: usize = 150;
 
 /// Epochs that a penalty lasts in v1.
 pub(crate) const LIMIT_PENALTY_EPOCH: u64 = 4;
@@ -63,7 +60,7 @@ fn silent_by_contract(
         }
         if is_signed_range(context, current.number) {
             let slot = mapping_slot(current.hash(), U256::ZERO);
-            let signed: HashSet<Address> = read_addresses(state, BLOCK_SIGNER_CONTRACT, slot)?.into_iter().collect();
+            let signed: HashSet<Address> = read_addresses(state, BLOCK_SIGNERS, slot)?.into_iter().collect();
             silent.retain(|masternode| !signed.contains(masternode));
         }
         if current.number <= start {

@@ -14,6 +14,8 @@ use crate::{contract_slots::read_array, go_random::GoRandom};
 
 /// The randomize contract.
 const CONTRACT: Address = address!("0000000000000000000000000000000000000090");
+/// Second signers are drawn only for checkpoints whose height is a multiple of this, even if an epoch has another length (2.5).
+pub(super) const RANDOMIZE_EPOCH: u64 = 900;
 /// Length of a cipher block, and of the initial vector before each secret.
 const BLOCK_BYTES: usize = 16;
 /// Position of the contract's mapping from masternodes to secrets.

@@ -27,7 +27,7 @@ pub(crate) const NONCE_ADD: B64 = B64::repeat_byte(0xff);
 /// A vote to drop the beneficiary.
 pub(crate) const NONCE_DROP: B64 = B64::ZERO;
 /// Maximum number of masternodes before `tipIncreaseMasternodes` (1.4).
-const MAX_EARLY_MASTERNODES: usize = 18;
+pub(crate) const MAX_EARLY_MASTERNODES: usize = 18;
 /// Number of cached snapshots, as in the reference.
 const SNAPSHOT_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 

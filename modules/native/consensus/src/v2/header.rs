@@ -1,23 +1,22 @@
 //! Verification of a v2 header, in the reference's order (`docs/spec/consensus.md` 6), which determines the error for a
 //! header with several faults.
 
-use tenon_api::{Address, B64, ChainReader, EMPTY_OMMERS_HASH, NativeSeal, SealedHeader, U256};
+use tenon_api::{Address, ChainReader, EMPTY_OMMERS_HASH, NativeSeal, SealedHeader, U256};
 
 use super::epoch::opens_epoch;
 use super::{V2Engine, V2Error, extra_of, leader, sampling::Anchor};
 use crate::{
-    extra::{ExtraFields, addresses_of},
+    extra::{ExtraFields, addresses_of, is_same_multiset},
     seal_hash::v2_seal_hash,
     signers::SIGNATURE_BYTES,
     standalone::HeaderSigners,
+    v1::NONCE_ADD,
 };
 
 /// Minimum gas limit.
 const MIN_GAS_LIMIT: u64 = 5000;
 /// The gas limit changes by less than 1 / this number of the parent's.
 const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
-/// Nonce of a vote to add; zero is the only other valid value.
-const ADD_VOTE: B64 = B64::repeat_byte(0xff);
 
 impl V2Engine {
     /// Checks a header against its parent. With `now`, Unix seconds, a header from the future is refused.
@@ -129,7 +128,7 @@ impl V2Engine {
 
     /// Checks 15 to 19.
     fn check_fixed_fields(&self, header: &SealedHeader) -> Result<(), V2Error> {
-        if !header.nonce.is_zero() && header.nonce != ADD_VOTE {
+        if !header.nonce.is_zero() && header.nonce != NONCE_ADD {
             return Err(V2Error::VoteNonce);
         }
         if !header.mix_hash.is_zero() {
@@ -170,10 +169,10 @@ impl V2Engine {
     ) -> Result<Vec<Address>, V2Error> {
         let written = check_written_lists(header, seal)?;
         let Some(computed) = self.epoch_lists(parent, round, chain)? else { return Ok(written) };
-        if !are_equal_as_multisets(&computed.masternodes, &written) {
+        if !is_same_multiset(&computed.masternodes, &written) {
             return Err(V2Error::Validators);
         }
-        if !are_equal_as_multisets(&computed.penalties, &addresses_of(&seal.penalties)) {
+        if !is_same_multiset(&computed.penalties, &addresses_of(&seal.penalties)) {
             return Err(V2Error::Penalties);
         }
         Ok(computed.masternodes)
@@ -245,14 +244,4 @@ fn check_written_lists(header: &SealedHeader, seal: &NativeSeal) -> Result<Vec<A
         return Err(V2Error::ValidatorsLength);
     }
     Ok(addresses_of(&seal.validators))
-}
-
-/// Compares lengths and sorted contents: duplicates count (14.2).
-fn are_equal_as_multisets(left: &[Address], right: &[Address]) -> bool {
-    let sorted = |list: &[Address]| {
-        let mut list = list.to_vec();
-        list.sort_unstable();
-        list
-    };
-    left.len() == right.len() && sorted(left) == sorted(right)
 }

@@ -9,7 +9,7 @@ use tenon_api::{Address, B256, ChainReader, SealedHeader};
 
 use super::{
     EpochInfo, V2Engine, V2Error, epoch_number,
-    penalty::{EndedEpoch, ended_epoch},
+    penalty::{EndedEpochBlocks, ended_epoch},
     round_of, stored_header,
 };
 use crate::signing::{Counted, MERGE_SIGN_RANGE};
@@ -27,7 +27,7 @@ impl V2Engine {
         let consensus = self.consensus();
         let rules = consensus.at_round(round_of(consensus, parent)?);
         let ended = self.epoch_info(parent, chain)?;
-        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
+        let EndedEpochBlocks { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
         let too_few = made.iter().filter(|(_, count)| **count < rules.minimum_miner_block_per_epoch);
         let mut penalties: Vec<Address> = too_few.map(|(maker, _)| *maker).collect();
         penalties.extend(ended.masternodes.iter().filter(|masternode| !made.contains_key(*masternode)));

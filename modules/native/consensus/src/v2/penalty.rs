@@ -7,11 +7,8 @@ use tenon_api::{Address, B256, ChainReader, SealedHeader};
 use super::{EpochInfo, V2Engine, V2Error, gap_number};
 use crate::{
     header_link::HeaderLink,
-    signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
+    signing::{Counted, MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex},
 };
-
-/// Number of blocks before an epoch switch that are searched for signatures of penalised candidates.
-const COMEBACK_BLOCKS: usize = 150;
 
 /// The lists in the header of an epoch switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,14 +68,14 @@ impl V2Engine {
         chain: &dyn ChainReader,
     ) -> Result<Vec<Address>, V2Error> {
         let ended = self.epoch_info(parent, chain)?;
-        let EndedEpoch { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
+        let EndedEpochBlocks { hashes, made } = ended_epoch(parent, &ended, &self.signing, chain)?;
         let mut penalties: Vec<Address> =
             ended.masternodes.iter().filter(|masternode| !made.contains_key(*masternode)).copied().collect();
         let number = parent.number + 1;
         if number > self.consensus().switch_block + self.consensus().epoch {
             let held: Vec<Address> =
                 ended.penalties.iter().filter(|address| candidates.contains(address)).copied().collect();
-            for address in self.without_comebacks(held, number, &hashes, chain)? {
+            for address in self.without_returned(held, number, &hashes, chain)? {
                 if !penalties.contains(&address) {
                     penalties.push(address);
                 }
@@ -89,7 +86,7 @@ impl V2Engine {
 
     /// Removes candidates that signed, within the last 150 blocks of the epoch, a block among them with a number that
     /// is a multiple of 15 (4.5 step 5). `hashes` begins with the block before `number`.
-    fn without_comebacks(
+    fn without_returned(
         &self,
         mut held: Vec<Address>,
         number: u64,
@@ -97,7 +94,7 @@ impl V2Engine {
         chain: &dyn ChainReader,
     ) -> Result<Vec<Address>, V2Error> {
         let mut signable = HashSet::new();
-        let window: Vec<_> = (0..number).rev().zip(hashes).take(COMEBACK_BLOCKS).collect();
+        let window: Vec<_> = (0..number).rev().zip(hashes).take(RETURN_RANGE).collect();
         for (number, hash) in window.into_iter().rev() {
             if held.is_empty() {
                 break;
@@ -116,7 +113,7 @@ impl V2Engine {
 }
 
 /// The blocks of an ended epoch.
-pub(super) struct EndedEpoch {
+pub(super) struct EndedEpochBlocks {
     /// Hashes from the last block back to the epoch switch, inclusive.
     pub(super) hashes: Vec<B256>,
     /// Number of blocks after the epoch switch by their maker. The epoch switch's own producer gets no credit for it
@@ -130,8 +127,8 @@ pub(super) fn ended_epoch(
     epoch: &EpochInfo,
     signing: &SigningIndex,
     chain: &dyn ChainReader,
-) -> Result<EndedEpoch, V2Error> {
-    let mut ended = EndedEpoch { hashes: vec![parent.hash()], made: BTreeMap::new() };
+) -> Result<EndedEpochBlocks, V2Error> {
+    let mut ended = EndedEpochBlocks { hashes: vec![parent.hash()], made: BTreeMap::new() };
     let mut current = HeaderLink::new(parent);
     while current.hash != epoch.switch.hash {
         *ended.made.entry(current.beneficiary).or_default() += 1;

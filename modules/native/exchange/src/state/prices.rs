@@ -10,7 +10,7 @@ use tenon_api::{ChainReader, ConsensusEngine, ConsensusError, SealedHeader, Stor
 use tenon_chain::{NativeSettings, TrieError};
 
 use super::{TradingState, stored_record};
-use crate::{ExchangeError, QUIET_UNTIL, Wide, opening::roots_of, order::book_of};
+use crate::{ExchangeError, LAST_INACTIVE_BLOCK, Wide, opening::roots_of, order::book_of};
 
 /// Prices of an order book, in units of its quote token; zero if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Prices {
 enum Root {
     Known(B256),
     /// Stated by this block of the chain. Its body is read once.
-    SaidBy {
+    StatedBy {
         chain: Arc<dyn ChainReader>,
         engine: Arc<dyn ConsensusEngine>,
         block: B256,
@@ -58,7 +58,7 @@ impl Prices {
         block: &SealedHeader,
         number: u64,
     ) -> Option<Self> {
-        native.heights.has_exchange(number).then(|| Self::said_by(chain, engine, block))
+        native.heights.has_exchange(number).then(|| Self::stated_by(chain, engine, block))
     }
 
     /// The prices for transactions that the reference replays before a traced one: those of the parent's state, because
@@ -69,13 +69,13 @@ impl Prices {
         engine: &Arc<dyn ConsensusEngine>,
         parent: &SealedHeader,
     ) -> Option<Self> {
-        let has_state = parent.number >= native.heights.tip_xdcx && parent.number > QUIET_UNTIL;
+        let has_state = parent.number >= native.heights.tip_xdcx && parent.number > LAST_INACTIVE_BLOCK;
         let is_told = has_state && native.heights.has_exchange(parent.number + 1);
-        is_told.then(|| Self::said_by(chain, engine, parent))
+        is_told.then(|| Self::stated_by(chain, engine, parent))
     }
 
-    fn said_by(chain: &Arc<dyn ChainReader>, engine: &Arc<dyn ConsensusEngine>, block: &SealedHeader) -> Self {
-        let root = Root::SaidBy {
+    fn stated_by(chain: &Arc<dyn ChainReader>, engine: &Arc<dyn ConsensusEngine>, block: &SealedHeader) -> Self {
+        let root = Root::StatedBy {
             chain: Arc::clone(chain),
             engine: Arc::clone(engine),
             block: block.hash(),
@@ -103,7 +103,7 @@ impl Root {
     fn get(&self) -> Result<B256, StoreError> {
         let (chain, engine, hash, found) = match self {
             Self::Known(root) => return Ok(*root),
-            Self::SaidBy { chain, engine, block, found } => (chain, engine, *block, found),
+            Self::StatedBy { chain, engine, block, found } => (chain, engine, *block, found),
         };
         if let Some(root) = found.get() {
             return Ok(*root);
@@ -126,7 +126,7 @@ impl Root {
 
     /// Returns the error for the state of the block that states this root if that state is gone; `None` if it is not.
     fn pruned(&self) -> Option<StoreError> {
-        let Self::SaidBy { chain, block, .. } = self else { return None };
+        let Self::StatedBy { chain, block, .. } = self else { return None };
         let number = chain.header(*block).ok()??.number;
         chain.state_at(number.into()).err()
     }

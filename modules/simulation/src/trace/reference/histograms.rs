@@ -87,7 +87,7 @@ impl SequenceTracer {
     }
 
     /// The first instruction at another depth is not recorded.
-    fn triple(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
+    fn count_triple(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
         if step.depth != self.depth {
             self.depth = step.depth;
             (self.before, self.before_that) = (Cow::Borrowed(""), Cow::Borrowed(""));
@@ -104,7 +104,7 @@ impl Tracer for SequenceTracer {
         match self.length {
             SequenceLength::One => self.counts.add(name.into_owned()),
             SequenceLength::Two => self.pair(step, name),
-            SequenceLength::Three => self.triple(step, name),
+            SequenceLength::Three => self.count_triple(step, name),
         }
         Ok(())
     }

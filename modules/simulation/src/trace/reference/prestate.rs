@@ -151,7 +151,7 @@ impl Tracer for PrestateTracer {
             )));
         }
         let value = start.value.unwrap_or_default();
-        let paid = paid_as_the_script_counts(end.gas_used.saturating_add(run.intrinsic_gas), run.gas_price);
+        let paid = cost_in_floating_point(end.gas_used.saturating_add(run.intrinsic_gas), run.gas_price);
         // Both balances are read before either is set, and the sender's is set last.
         let sender = self.touch(start.from, accounts)?.balance;
         let receiver = self.touch(start.to, accounts)?;
@@ -165,7 +165,7 @@ impl Tracer for PrestateTracer {
 }
 
 /// Gas times price in the script's arithmetic: floating point, with as many digits as that shows.
-fn paid_as_the_script_counts(gas: u64, price: U256) -> WholeBalance {
+fn cost_in_floating_point(gas: u64, price: U256) -> WholeBalance {
     #[allow(clippy::cast_precision_loss, reason = "the loss is what the reference shows")]
     let product = gas as f64 * f64::from(price);
     // Formatted with the shortest exact digits followed by zeros, like the script.
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn fees_beyond_exact_numbers_are_rounded_as_in_the_script() {
         assert_eq!(
-            paid_as_the_script_counts(21_000, U256::from(12_500_000_000u64)),
+            cost_in_floating_point(21_000, U256::from(12_500_000_000u64)),
             WholeBalance::from(262_500_000_000_000u64)
         );
-        let rounded = paid_as_the_script_counts(1_234_567, U256::from(12_500_000_001u64));
+        let rounded = cost_in_floating_point(1_234_567, U256::from(12_500_000_001u64));
         assert_eq!(rounded, WholeBalance::from(15_432_087_501_234_568u64));
     }
 

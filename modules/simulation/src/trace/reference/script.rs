@@ -235,7 +235,7 @@ impl Tracer for ScriptTracer {
         self.flush(accounts)
     }
 
-    fn looks_at_state(&self) -> bool {
+    fn reads_state(&self) -> bool {
         true
     }
 

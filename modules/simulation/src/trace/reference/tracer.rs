@@ -155,7 +155,7 @@ pub(super) trait Tracer {
     }
 
     /// Whether the tracer may read the state after the event of a step.
-    fn looks_at_state(&self) -> bool {
+    fn reads_state(&self) -> bool {
         false
     }
 

@@ -187,7 +187,7 @@ impl Watch {
             ahead: None,
         };
         let kept = StepSnapshot::capture(&step, context)?;
-        if matches!(step.opcode, SSTORE | SELFDESTRUCT) && self.tracer.looks_at_state() {
+        if matches!(step.opcode, SSTORE | SELFDESTRUCT) && self.tracer.reads_state() {
             step.ahead = Some(kept.ahead(context)?);
         }
         self.step = Some(kept);

@@ -14,7 +14,7 @@ use tenon_chain::{ChainSpec, Genesis};
 
 use super::*;
 use crate::{
-    BLOCK_SIGNER_CONTRACT,
+    BLOCK_SIGNERS,
     recorded_chain::{address_of, key, key_of, sign, unpacked},
     recorded_state::RecordedState,
 };
@@ -228,7 +228,7 @@ fn signing_call(hash: B256) -> Transaction {
         chain_id: None,
         nonce: 0,
         gas_limit: 200_000,
-        to: Some(BLOCK_SIGNER_CONTRACT),
+        to: Some(BLOCK_SIGNERS),
         value: U256::ZERO,
         input: [&hex!("e341eaa4")[..], &[0; 32], hash.as_slice()].concat().into(),
         payload: TransactionPayload::Legacy { gas_price: U256::ZERO },

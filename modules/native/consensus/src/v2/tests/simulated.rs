@@ -24,7 +24,7 @@ use crate::{
     NativeEngine,
     messages::{BlockInfo, QuorumCertificate, vote_digest},
     signers::SignerCache,
-    signing::{BLOCK_SIGNER_CONTRACT, SigningIndex},
+    signing::{BLOCK_SIGNERS, SigningIndex},
     v2::{MasternodeKey, V2Engine, extra_of, seal},
 };
 
@@ -349,7 +349,7 @@ fn signing_transaction(hash: B256) -> Transaction {
         chain_id: Some(5151),
         nonce: 0,
         gas_limit: 200_000,
-        to: Some(BLOCK_SIGNER_CONTRACT),
+        to: Some(BLOCK_SIGNERS),
         value: U256::ZERO,
         input: input.into(),
         payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
