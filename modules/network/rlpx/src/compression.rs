@@ -12,6 +12,14 @@ pub fn compress(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     Encoder::new().compress_vec(payload).map_err(|_| FrameError::Compression)
 }
 
+/// Compresses a payload into a buffer of at least [`snap::raw::max_compress_len`] bytes, and returns the compressed size.
+///
+/// # Errors
+/// [`FrameError::Compression`] for payloads larger than 4 GiB.
+pub(crate) fn compress_into(payload: &[u8], buffer: &mut [u8]) -> Result<usize, FrameError> {
+    Encoder::new().compress(payload, buffer).map_err(|_| FrameError::Compression)
+}
+
 /// Decompresses a payload whose declared length is at most `limit` bytes. The length is checked before memory is
 /// allocated.
 ///

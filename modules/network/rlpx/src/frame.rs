@@ -4,8 +4,10 @@
 use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher};
+use snap::raw::max_compress_len;
 
 use crate::FrameError;
+use crate::compression::compress_into;
 use crate::secrets::{RunningMac, Secrets};
 
 /// Size of an encrypted header with its MAC.
@@ -51,21 +53,41 @@ impl FrameCodec {
     /// [`FrameError::TooLong`] if the size does not fit into three bytes.
     pub(crate) fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
         let code = alloy_rlp::encode(code);
-        let size = code.len() + payload.len();
+        let mut frame = Vec::with_capacity(HEADER_BYTES + code.len() + payload.len() + 2 * BLOCK);
+        frame.resize(HEADER_BYTES, 0);
+        frame.extend_from_slice(&code);
+        frame.extend_from_slice(payload);
+        self.seal(frame)
+    }
+
+    /// Encodes a frame with `code` and the compressed `payload`, which is compressed into the frame without a copy.
+    ///
+    /// # Errors
+    /// [`FrameError::TooLong`] if the size does not fit into three bytes, [`FrameError::Compression`] for more than 4 GiB.
+    pub(crate) fn encode_compressed(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+        let code = alloy_rlp::encode(code);
+        let start = HEADER_BYTES + code.len();
+        // Zeroed by the system where it is not written.
+        let mut frame = vec![0; start + max_compress_len(payload.len()) + 2 * BLOCK];
+        frame[HEADER_BYTES..start].copy_from_slice(&code);
+        let compressed = compress_into(payload, &mut frame[start..])?;
+        frame.truncate(start + compressed);
+        self.seal(frame)
+    }
+
+    /// Adds header, padding and MACs to a frame with room for its header, and encrypts it.
+    fn seal(&mut self, mut frame: Vec<u8>) -> Result<Vec<u8>, FrameError> {
+        let size = frame.len() - HEADER_BYTES;
         if size > MAX_CONTENT_BYTES {
             return Err(FrameError::TooLong { bytes: size, limit: MAX_CONTENT_BYTES });
         }
-        let padded = size.next_multiple_of(BLOCK);
-        let mut frame = Vec::with_capacity(HEADER_BYTES + padded + BLOCK);
         let mut header = [0; BLOCK];
         header[..3].copy_from_slice(&(size as u32).to_be_bytes()[1..]);
         header[3..6].copy_from_slice(&HEADER_DATA);
         self.out.cipher.apply_keystream(&mut header);
-        frame.extend_from_slice(&header);
-        frame.extend_from_slice(&self.out.mac.header(&header));
-        frame.extend_from_slice(&code);
-        frame.extend_from_slice(payload);
-        frame.resize(HEADER_BYTES + padded, 0);
+        frame[..BLOCK].copy_from_slice(&header);
+        frame[BLOCK..HEADER_BYTES].copy_from_slice(&self.out.mac.header(&header));
+        frame.resize(HEADER_BYTES + size.next_multiple_of(BLOCK), 0);
         self.out.cipher.apply_keystream(&mut frame[HEADER_BYTES..]);
         let mac = self.out.mac.body(&frame[HEADER_BYTES..]);
         frame.extend_from_slice(&mac);

@@ -8,7 +8,7 @@ use tenon_network_identity::{NodeId, NodeKey};
 
 use crate::base::{BASE_PROTOCOL_VERSION, DisconnectReason, EMPTY_LIST, Hello, MAX_HELLO_BYTES, code, read_disconnect};
 use crate::capability::{Agreed, BASE_PROTOCOL_LENGTH, Offer, agree};
-use crate::compression::{compress, decompress};
+use crate::compression::decompress;
 use crate::error::{CloseReason, FrameError, HandshakeError, HelloError, SendError};
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
 use crate::handshake::{Format, HandshakeRandom, Initiator, PacketReader, respond};
@@ -309,7 +309,7 @@ impl Session {
 
     fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
         let frames = self.frames.as_mut().ok_or(FrameError::Code)?;
-        if self.is_compressed { frames.encode(code, &compress(payload)?) } else { frames.encode(code, payload) }
+        if self.is_compressed { frames.encode_compressed(code, payload) } else { frames.encode(code, payload) }
     }
 
     /// Sends a message of the base protocol. Such a message always fits into a frame.

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use alloy_rlp::Encodable;
+use alloy_rlp::{Encodable, Header};
 use tenon_api::{BlockNumber, ChainReader, EMPTY_ROOT_HASH, EncodedChainReader, SealedHeader, StoreError};
 use tenon_network_wire::limits::{MAX_BODIES, MAX_HEADERS, MAX_NODE_DATA, MAX_RECEIPTS, SOFT_ANSWER_BYTES};
-use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts, encode_list};
+use tenon_network_wire::{HeaderOrigin, HeaderRequest, Kind, encode_block_receipts};
 
 /// Maximum number of headers read to find an ancestor on a side branch. Canonical ones are found by their height.
 const MAX_STEPS_ON_BRANCH: u64 = 1024;
@@ -44,25 +44,37 @@ pub(crate) fn answer(chain: &dyn EncodedChainReader, request: &PeerRequest) -> (
     if let Err(error) = gathered {
         tracing::warn!(%error, "an answer to a peer ends early");
     }
-    (kind, encode_list([&items.encoded[..]]))
+    (kind, items.into_list())
 }
+
+/// Bytes for the header of the list; that of an answer between 64 KiB and 16 MiB has as many.
+const HEADER_ROOM: usize = 4;
 
 /// Items of an answer.
 struct Items {
-    /// The items, one after the other.
+    /// [`HEADER_ROOM`] bytes, and the items, one after the other.
     encoded: Vec<u8>,
     count: usize,
     max: usize,
 }
 
 impl Items {
-    const fn new(max: usize) -> Self {
-        Self { encoded: Vec::new(), count: 0, max }
+    fn new(max: usize) -> Self {
+        Self { encoded: vec![0; HEADER_ROOM], count: 0, max }
+    }
+
+    /// The items as an RLP list. A large one is not copied.
+    fn into_list(mut self) -> Vec<u8> {
+        let mut header = Vec::with_capacity(HEADER_ROOM);
+        Header { list: true, payload_length: self.encoded.len() - HEADER_ROOM }.encode(&mut header);
+        // Moves the items only if the header has another length.
+        self.encoded.splice(..HEADER_ROOM, header);
+        self.encoded
     }
 
     /// Whether another item is added. The last one may exceed the byte limit.
     const fn has_room(&self) -> bool {
-        self.count < self.max && self.encoded.len() < SOFT_ANSWER_BYTES
+        self.count < self.max && self.encoded.len() < HEADER_ROOM + SOFT_ANSWER_BYTES
     }
 
     fn add(&mut self, item: &[u8]) {
