@@ -122,6 +122,21 @@ def test_files_of_ethers_open_here_and_ours_open_there():
         assert ethers("open", ours, "ours") == KEY
 
 
+def test_a_file_of_passwords_that_others_can_read_is_used_with_a_warning():
+    with folder() as path:
+        file, common = passwords(path, "pass"), ("--datadir", path / "data", "--lightkdf")
+        for mode, is_warned in [(0o644, True), (0o600, False)]:
+            file.chmod(mode)
+            made = run("account", "new", "--password", file, *common)
+            assert (f"tenon: --password: {file}: others can read it (mode 644)" in made.stderr) == is_warned, made.stderr
+            assert "pass\n" not in made.stdout + made.stderr
+        number, content = os.pipe()
+        os.write(content, b"pass\n")
+        os.close(content)
+        piped = run("account", "new", "--password-fd", number, *common, pass_fds=[number])
+        assert "others can" not in piped.stderr, piped.stderr
+
+
 def test_the_command_line_makes_changes_and_copies_key_files():
     with folder() as path:
         raw = path / "key.txt"

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use tenon_api::SecretText;
+use tenon_file_access::check_secret;
 use zeroize::Zeroizing;
 
 use crate::bounded_file;
@@ -41,6 +42,7 @@ impl Passwords {
     pub(crate) fn from_file(name: &str, path: &Path) -> Result<Self, Stop> {
         let text = bounded_file::secret_text(path)
             .map_err(|error| Stop::Usage(format!("{name}: {}: {error}", path.display())))?;
+        warn_of_access(name, path);
         let mut left: Vec<_> = text.lines().map(SecretText::from).collect();
         left.reverse();
         Ok(Self::Lines { left, last: None })
@@ -93,6 +95,14 @@ impl Passwords {
             log_output::say("tenon: the new password is empty: everybody who can read the key file can use the key");
         }
         Ok(password)
+    }
+}
+
+/// Warns of a file that other users can read or change. Descriptors have no lasting content.
+fn warn_of_access(name: &str, path: &Path) {
+    let Ok(metadata) = std::fs::metadata(path) else { return };
+    if let Some(access) = metadata.is_file().then(|| check_secret(&metadata).err()).flatten() {
+        log_output::say(&format!("tenon: {name}: {}: {access}", path.display()));
     }
 }
 
