@@ -325,6 +325,26 @@ pub struct Packet {
     pub content: Content,
 }
 
+/// A packet whose signature was not checked.
+pub(crate) struct UnverifiedPacket<'a> {
+    hash: B256,
+    pub(crate) content: Content,
+    /// What is signed.
+    digest: B256,
+    signature: &'a [u8; 65],
+}
+
+impl UnverifiedPacket<'_> {
+    /// Recovers the sender.
+    ///
+    /// # Errors
+    /// [`PacketError`] of the signature.
+    pub(crate) fn verify(self) -> Result<Packet, PacketError> {
+        let sender = recover(self.digest, self.signature)?;
+        Ok(Packet { hash: self.hash, sender, content: self.content })
+    }
+}
+
 impl Packet {
     /// Decodes a datagram. The cheap checks are made first: size, hash and type; then the content, and the signature
     /// last.
@@ -332,6 +352,14 @@ impl Packet {
     /// # Errors
     /// [`PacketError`].
     pub fn decode(types: &PacketTypes, datagram: &[u8]) -> Result<Self, PacketError> {
+        Self::parse(types, datagram)?.verify()
+    }
+
+    /// Decodes a datagram without its signature, which costs more than the rest.
+    ///
+    /// # Errors
+    /// [`PacketError`].
+    pub(crate) fn parse<'a>(types: &PacketTypes, datagram: &'a [u8]) -> Result<UnverifiedPacket<'a>, PacketError> {
         if datagram.len() > MAX_PACKET_BYTES {
             return Err(PacketError::TooLong);
         }
@@ -346,8 +374,7 @@ impl Packet {
         let (number, content) = signed.split_first().ok_or(PacketError::TooSmall)?;
         let kind = types.kind(*number).ok_or(PacketError::Type(*number))?;
         let content = Content::decode(kind, content)?;
-        let sender = recover(keccak256(signed), signature)?;
-        Ok(Self { hash: B256::new(*hash), sender, content })
+        Ok(UnverifiedPacket { hash: B256::new(*hash), content, digest: keccak256(signed), signature })
     }
 
     /// Encodes a datagram, and returns it with its hash.

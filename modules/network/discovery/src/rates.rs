@@ -14,6 +14,8 @@ const OF_ADDRESS: u32 = 200;
 const OF_LAN_ADDRESS: u32 = 1000;
 /// Signatures a second for all addresses together.
 const OF_ALL: u32 = 4000;
+/// Signatures a second of answers to requests of this node, which are not counted elsewhere.
+const OF_EXPECTED: u32 = 2000;
 /// After a pause, the signatures of this time are accepted at once.
 const BURST: Duration = Duration::from_secs(2);
 /// Maximum number of addresses that are counted. Further ones are counted together.
@@ -37,14 +39,23 @@ impl Rate {
 #[derive(Debug, Default)]
 pub(crate) struct DatagramRates {
     all: Rate,
+    expected: Rate,
     of_address: HashMap<IpAddr, Rate>,
     /// Addresses that are not counted for themselves.
     others: Rate,
 }
 
 impl DatagramRates {
-    /// Whether a datagram of this address is decoded.
-    pub(crate) fn admit(&mut self, ip: IpAddr, now: Duration) -> bool {
+    /// Whether the signature of a datagram of this address is checked. Expected answers have a rate of their own: forged
+    /// datagrams of the address of an asked node keep out none of them.
+    pub(crate) fn admit(&mut self, ip: IpAddr, is_expected: bool, now: Duration) -> bool {
+        if is_expected {
+            let is_admitted = self.expected.admits(now);
+            if is_admitted {
+                self.expected.count(1, OF_EXPECTED, now);
+            }
+            return is_admitted;
+        }
         let is_admitted = self.all.admits(now) && self.rate(ip, now).0.admits(now);
         if is_admitted {
             self.count(ip, 1, now);
@@ -91,7 +102,7 @@ mod tests {
     }
 
     fn admitted(rates: &mut DatagramRates, ip: IpAddr, datagrams: usize, now: Duration) -> usize {
-        (0..datagrams).filter(|_| rates.admit(ip, now)).count()
+        (0..datagrams).filter(|_| rates.admit(ip, false, now)).count()
     }
 
     #[test]
@@ -107,7 +118,17 @@ mod tests {
     fn the_signatures_of_answers_count() {
         let mut rates = DatagramRates::default();
         rates.count(ip("1.2.3.4"), 10_000, NOW);
-        assert!(!rates.admit(ip("1.2.3.4"), NOW + 47 * SECOND) && rates.admit(ip("1.2.3.4"), NOW + 48 * SECOND));
+        assert!(
+            !rates.admit(ip("1.2.3.4"), false, NOW + 47 * SECOND)
+                && rates.admit(ip("1.2.3.4"), false, NOW + 48 * SECOND)
+        );
+    }
+
+    #[test]
+    fn expected_answers_are_admitted_beside_a_flood_of_their_address() {
+        let mut rates = DatagramRates::default();
+        admitted(&mut rates, ip("1.2.3.4"), 5000, NOW);
+        assert_eq!((0..5000).filter(|_| rates.admit(ip("1.2.3.4"), true, NOW)).count(), 4001);
     }
 
     #[test]
@@ -123,7 +144,7 @@ mod tests {
         let mut rates = DatagramRates::default();
         let flood = |rates: &mut DatagramRates, now: Duration| {
             (0..20_000_u32)
-                .filter(|number| rates.admit(IpAddr::from((0x0b00_0000 + number).to_be_bytes()), now))
+                .filter(|number| rates.admit(IpAddr::from((0x0b00_0000 + number).to_be_bytes()), false, now))
                 .count()
         };
         let admitted = flood(&mut rates, NOW) + flood(&mut rates, NOW + SECOND);

@@ -265,10 +265,12 @@ impl Discovery {
         if self.settings.restrict.as_ref().is_some_and(|allowed| !allowed.contains(from.ip())) {
             return Ok(());
         }
-        if !self.rates.admit(from.ip(), clock.now) {
+        let packet = Packet::parse(&self.settings.types, datagram)?;
+        let is_expected = self.is_expected(from, &packet.content);
+        if !self.rates.admit(from.ip(), is_expected, clock.now) {
             return Ok(());
         }
-        let packet = Packet::decode(&self.settings.types, datagram)?;
+        let packet = packet.verify()?;
         // A packet is expired from the second of its expiration on.
         let is_expired = packet.content.expiration().is_some_and(|expiration| expiration <= clock.unix);
         if is_expired || packet.sender == self.key.id() {
@@ -289,6 +291,17 @@ impl Discovery {
         self.rates.count(from.ip(), u32::try_from(answers).unwrap_or(u32::MAX), clock.now);
         self.advance_lookups(clock);
         Ok(())
+    }
+
+    /// Whether a packet answers a request of this node: others than the asked node hardly know the hash that a Pong or a
+    /// record names.
+    fn is_expected(&self, from: SocketAddr, content: &Content) -> bool {
+        match content {
+            Content::Pong { ping, .. } => self.pings.values().any(|pending| pending.hash == *ping),
+            Content::Neighbors { .. } => self.finds.keys().any(|(_, asked)| *asked == from),
+            Content::RecordResponse { request, .. } => self.record_requests.contains_key(request),
+            _ => false,
+        }
     }
 
     /// Executes everything that is due.

@@ -268,6 +268,31 @@ fn an_address_gets_few_answers_a_second_and_another_one_is_answered_meanwhile() 
 }
 
 #[test]
+fn forged_datagrams_of_an_address_do_not_keep_out_its_answers() {
+    let (now, key) = (clock(1000), key());
+    let mut node = node(&key, 2000, Vec::new());
+    let peer = Peer { key: NodeKey::random().unwrap(), at: SocketAddr::from(([23, 1, 2, 3], 3000)) };
+    let (ping, _) = Packet::encode(&TYPES, &peer.key, &peer.ping(now)).unwrap();
+    node.receive(peer.at, &ping, now).unwrap();
+    let own_pings = sends(&mut node).into_iter().map(|(_, datagram)| Packet::decode(&TYPES, &datagram).unwrap());
+    let own_ping = own_pings.into_iter().find(|packet| matches!(packet.content, Content::Ping { .. })).unwrap();
+    for _ in 0..1000 {
+        let forger = Peer { key: NodeKey::random().unwrap(), at: peer.at };
+        forger.send(&mut node, &find(now), now);
+    }
+
+    let own = PacketEndpoint { ip: None, udp: 3000, tcp: 3000 };
+    let pong = Content::Pong { to: own, ping: own_ping.hash, expiration: now.unix + 20, record: None };
+    let (pong, _) = Packet::encode(&TYPES, &peer.key, &pong).unwrap();
+    node.receive(peer.at, &pong, now).unwrap();
+
+    assert_eq!(node.table().len(), 1);
+    for junk in [&[1_u8; 1][..], &[7; 200]] {
+        assert!(node.receive(peer.at, junk, now).is_err());
+    }
+}
+
+#[test]
 fn low_ports_forbidden_addresses_and_wrong_keys_are_never_contacted() {
     let (now, key) = (clock(1000), key());
     let mut node = node(&key, 2000, Vec::new());
