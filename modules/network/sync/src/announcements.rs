@@ -133,10 +133,16 @@ impl Announcements {
         true
     }
 
-    /// Whether a peer may announce a block: it has announced less than it may, or this block before.
+    /// Whether a peer may announce a block: there is a place for it, or the peer has announced it before.
     pub(crate) fn accepts(&self, hash: &B256, peer: &NodeId) -> bool {
         let is_by = |announcement: &Announcement| announcement.by.iter().any(|mention| mention.peer == *peer);
-        self.count(peer) < MAX_ANNOUNCED_OF_PEER || self.by_hash.get(hash).is_some_and(is_by)
+        self.has_place(self.count(peer)) || self.by_hash.get(hash).is_some_and(is_by)
+    }
+
+    /// Whether a peer with this number of announcements may add one.
+    fn has_place(&self, count: usize) -> bool {
+        count < MAX_ANNOUNCED_OF_PEER
+            && (self.total < MAX_ANNOUNCED || self.counts.last().is_some_and(|(most, _)| *most > count + 1))
     }
 
     fn count(&self, peer: &NodeId) -> usize {
