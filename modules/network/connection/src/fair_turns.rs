@@ -1,24 +1,27 @@
 //! Turns for work of which few may run at a time, given to the waiting address that has used the least time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::turn_times::TurnTimes;
 
-/// A number of turns that connections share. Of several requests of one address, the oldest is served first. Clones share
-/// the turns.
+/// A number of turns that connections share. An address that holds fewer turns now is served first, then one that has used
+/// less time, then the oldest request. Clones share the turns.
 #[derive(Clone, Debug)]
 pub struct FairTurns(Arc<Mutex<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
-    /// Number of turns that are not taken.
+    /// Number of turns that are not given.
     free: usize,
     times: TurnTimes,
+    /// The number of turns of each address that has one.
+    held: HashMap<IpAddr, usize>,
     /// In the order of arrival.
     waiting: BTreeMap<u64, Waiting>,
     next: u64,
@@ -27,14 +30,23 @@ struct Queue {
 #[derive(Debug)]
 struct Waiting {
     address: IpAddr,
+    /// The time of its address when it arrived.
+    arrived: Duration,
+    /// When the turn was given, which its task has not taken yet.
+    given: Option<Instant>,
     notify: Arc<Notify>,
 }
 
 impl FairTurns {
     /// At most `count` turns at a time.
     pub fn new(count: usize) -> Self {
-        let (times, waiting) = (TurnTimes::default(), BTreeMap::new());
-        Self(Arc::new(Mutex::new(Queue { free: count, times, waiting, next: 0 })))
+        Self(Arc::new(Mutex::new(Queue {
+            free: count,
+            times: TurnTimes::default(),
+            held: HashMap::new(),
+            waiting: BTreeMap::new(),
+            next: 0,
+        })))
     }
 
     /// Waits for a turn of a connection with a peer at `address`.
@@ -53,7 +65,9 @@ impl FairTurns {
         let mut queue = self.lock();
         let id = queue.next;
         queue.next += 1;
-        queue.waiting.insert(id, Waiting { address, notify: Arc::clone(notify) });
+        let arrived = queue.times.of(address);
+        queue.waiting.insert(id, Waiting { address, arrived, given: None, notify: Arc::clone(notify) });
+        queue.give();
         drop(queue);
         Request { turns: self, id }
     }
@@ -65,23 +79,42 @@ impl FairTurns {
 }
 
 impl Queue {
-    /// The request that is served next, if a turn is free.
-    fn first(&self) -> Option<u64> {
-        if self.free == 0 {
-            return None;
+    /// Gives the free turns to the next requests. A request whose task is busy keeps its turn, and delays no other one.
+    fn give(&mut self) {
+        while self.free > 0 {
+            let order = |(id, waiting): (&u64, &Waiting)| {
+                let held = self.held.get(&waiting.address).copied().unwrap_or_default();
+                (held, self.times.of_waiting(waiting.address, waiting.arrived), *id)
+            };
+            let next = self.waiting.iter().filter(|(_, waiting)| waiting.given.is_none()).map(order).min();
+            let Some((_, time, id)) = next else { return };
+            let Some(waiting) = self.waiting.get_mut(&id) else { return };
+            waiting.given = Some(Instant::now());
+            waiting.notify.notify_one();
+            let address = waiting.address;
+            self.free -= 1;
+            self.times.begin(time);
+            *self.held.entry(address).or_default() += 1;
         }
-        let order = |id: u64, waiting: &Waiting| (self.times.of(waiting.address), id);
-        self.waiting.iter().map(|(id, waiting)| order(*id, waiting)).min().map(|(_, id)| id)
     }
 
-    fn notify_first(&self) {
-        if let Some(waiting) = self.first().and_then(|id| self.waiting.get(&id)) {
-            waiting.notify.notify_one();
+    /// Takes a turn back that an address has had since `given`.
+    fn take_back(&mut self, address: IpAddr, given: Instant) {
+        let waiting = self.waiting.values().filter(|waiting| waiting.given.is_none()).map(|waiting| waiting.address);
+        let addresses = waiting.chain(self.held.keys().copied()).collect::<HashSet<_>>().len();
+        self.times.add(address, given.elapsed(), addresses);
+        if let Some(held) = self.held.get_mut(&address) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&address);
+            }
         }
+        self.free += 1;
+        self.give();
     }
 }
 
-/// A request in the queue, until it is served or its owner gives up.
+/// A request in the queue, until its task takes the turn or gives up.
 struct Request<'a> {
     turns: &'a FairTurns,
     id: u64,
@@ -90,25 +123,18 @@ struct Request<'a> {
 impl Request<'_> {
     fn take(&self) -> Option<FairTurn> {
         let mut queue = self.turns.lock();
-        if queue.first() != Some(self.id) {
-            // If it was notified, a request with less time has arrived since then.
-            queue.notify_first();
-            return None;
-        }
+        let given = queue.waiting.get(&self.id)?.given?;
         let address = queue.waiting.remove(&self.id)?.address;
-        queue.free -= 1;
-        queue.times.begin(address);
-        queue.notify_first();
         drop(queue);
-        Some(FairTurn { turns: self.turns.clone(), address, began: Instant::now() })
+        Some(FairTurn { turns: self.turns.clone(), address, given })
     }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
         let mut queue = self.turns.lock();
-        if queue.waiting.remove(&self.id).is_some() {
-            queue.notify_first();
+        if let Some(Waiting { address, given: Some(given), .. }) = queue.waiting.remove(&self.id) {
+            queue.take_back(address, given);
         }
     }
 }
@@ -118,22 +144,17 @@ impl Drop for Request<'_> {
 pub struct FairTurn {
     turns: FairTurns,
     address: IpAddr,
-    began: Instant,
+    given: Instant,
 }
 
 impl Drop for FairTurn {
     fn drop(&mut self) {
-        let mut queue = self.turns.lock();
-        queue.times.add(self.address, self.began.elapsed());
-        queue.free += 1;
-        queue.notify_first();
+        self.turns.lock().take_back(self.address, self.given);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::{sleep, timeout};
 
     use super::*;
@@ -177,16 +198,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_waits_for_one_turn_at_most_behind_many_connections_of_other_addresses() {
+    async fn an_address_waits_for_few_turns_behind_many_connections_of_other_addresses() {
         let turns = FairTurns::new(1);
         (1..=20).for_each(|last| use_all(&turns, last, 2));
         sleep(100 * SECOND).await;
         for _ in 0..5 {
             let begun = Instant::now();
             let turn = turns.wait(address(99)).await;
-            assert!(begun.elapsed() <= SECOND, "{:?}", begun.elapsed());
-            sleep(SECOND).await;
+            assert!(begun.elapsed() <= 3 * SECOND, "{:?}", begun.elapsed());
             drop(turn);
+            sleep(30 * SECOND).await;
         }
     }
 
@@ -200,6 +221,33 @@ mod tests {
         let [first, second] = [1, 2].map(|last| queue.times.of(address(last)));
         drop(queue);
         assert!(first.abs_diff(second) <= SECOND, "{first:?} {second:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_its_task_does_not_take_delays_no_other_one() {
+        let turns = FairTurns::new(2);
+        let held = [turns.wait(address(1)).await, turns.wait(address(2)).await];
+        let mut busy = Box::pin(turns.wait(address(3)));
+        assert!(timeout(SECOND, &mut busy).await.is_err());
+        drop(held);
+        for last in 4..50 {
+            drop(is_free(&turns, last).await.unwrap());
+        }
+        drop(busy.await);
+        assert_eq!(turns.lock().free, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_address_takes_another_turn_only_if_no_other_address_waits() {
+        let turns = FairTurns::new(2);
+        let first = turns.wait(address(1)).await;
+        let second = turns.wait(address(2)).await;
+        let (mut again, mut other) = (Box::pin(turns.wait(address(1))), Box::pin(turns.wait(address(3))));
+        assert!(timeout(SECOND, &mut again).await.is_err() && timeout(SECOND, &mut other).await.is_err());
+        drop(second);
+        assert!(timeout(SECOND, &mut again).await.is_err());
+        drop((first, other.await));
+        again.await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -293,6 +293,9 @@ impl Driver {
             if is_reading {
                 self.progress.read_for += began.elapsed();
             }
+            if is_idle && !has_room {
+                self.account.stop_waiting();
+            }
         }
     }
 
@@ -327,8 +330,9 @@ impl Driver {
             if self.in_progress.is_some() && !self.session.is_closed() {
                 break;
             }
-            // Held until the owner has received the message, which it does immediately.
-            let turn = self.account.turn(self.session.unread_bytes()).await;
+            // Held until the message is decoded. Parts of a message need no turn.
+            let turn =
+                if self.session.has_whole_part() { self.account.turn(self.session.unread_bytes()).await } else { None };
             let Some(output) = self.session.next_output(self.started.elapsed()) else { break };
             let event = match output {
                 Output::Write(bytes) => {

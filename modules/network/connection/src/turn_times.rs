@@ -1,60 +1,54 @@
-//! The time that each address has used of something that one address at a time, or few, can use. The address that has used
-//! the least is served next (start-time fair queueing): connections that one address opens in addition gain nothing.
+//! The time that each address has used of something that few connections can use at a time. The address that has used the
+//! least is served next (weighted fair queueing): connections that one address opens in addition gain nothing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Time that an address may use before the others when it comes back, so that a message which takes several turns is not
-/// interrupted by a turn of every address that uses all it can.
-const CREDIT: Duration = Duration::from_secs(10);
 /// Maximum number of addresses whose time is kept: several for each connection that a node can have.
 const MAX_ADDRESSES: usize = 1024;
 
-/// Used times, on a clock that follows the served addresses: the time of an address that has waited is never more than
-/// [`CREDIT`] behind it.
-#[derive(Debug)]
+/// Used times, on a clock that advances by the share that each waiting address would have had. An address that returns, or
+/// is new, begins at this clock: it gets no more than its share, and addresses that follow one another delay no other one.
+#[derive(Debug, Default)]
 pub(crate) struct TurnTimes {
+    /// Above `now`.
     of_address: HashMap<IpAddr, Duration>,
-    /// The highest time at which a turn began.
     now: Duration,
 }
 
-impl Default for TurnTimes {
-    fn default() -> Self {
-        Self { of_address: HashMap::new(), now: CREDIT }
-    }
-}
-
 impl TurnTimes {
-    /// The time of an address. Of those that wait, the one with the lowest is served next.
+    /// The time of an address that begins to wait.
     pub(crate) fn of(&self, address: IpAddr) -> Duration {
-        self.of_address.get(&address).copied().unwrap_or_default().max(self.floor())
+        self.of_waiting(address, self.now)
     }
 
-    /// The time of addresses that are not kept.
-    fn floor(&self) -> Duration {
-        self.now.saturating_sub(CREDIT)
+    /// The time of an address that had the time `arrived` when it began to wait. Of those that wait, the one with the lowest
+    /// is served next.
+    pub(crate) fn of_waiting(&self, address: IpAddr, arrived: Duration) -> Duration {
+        self.of_address.get(&address).copied().unwrap_or_default().max(arrived)
     }
 
-    /// Records that a turn of an address begins.
-    pub(crate) fn begin(&mut self, address: IpAddr) {
-        self.now = self.now.max(self.of(address));
+    /// Records that a turn of an address with this time begins.
+    pub(crate) fn begin(&mut self, time: Duration) {
+        self.now = self.now.max(time);
     }
 
-    /// Adds the time that an address has used.
-    pub(crate) fn add(&mut self, address: IpAddr, used: Duration) {
+    /// Adds the time that an address has used, while `addresses` waited or were served, itself included.
+    pub(crate) fn add(&mut self, address: IpAddr, used: Duration, addresses: usize) {
         if self.of_address.len() >= MAX_ADDRESSES && !self.of_address.contains_key(&address) {
             self.make_room();
         }
         let time = self.of(address).saturating_add(used);
         self.of_address.insert(address, time);
+        let share = used / u32::try_from(addresses).unwrap_or(u32::MAX).max(1);
+        self.now = self.now.saturating_add(share);
     }
 
     /// Removes the times that make no difference; without one, the lowest.
     fn make_room(&mut self) {
-        let floor = self.floor();
-        self.of_address.retain(|_, time| *time > floor);
+        let now = self.now;
+        self.of_address.retain(|_, time| *time > now);
         if self.of_address.len() >= MAX_ADDRESSES
             && let Some((_, lowest)) = self.of_address.iter().map(|(address, time)| (*time, *address)).min()
         {
@@ -74,13 +68,16 @@ mod tests {
         IpAddr::from([10, 0, high, low])
     }
 
-    /// Serves the waiting addresses for a number of turns of a second. Returns the turns of each.
+    /// Serves addresses that always wait, for a number of turns of a second. Returns the turns of each.
     fn serve(times: &mut TurnTimes, waiting: &[u16], turns: usize) -> Vec<usize> {
         let mut served = vec![0; waiting.len()];
+        let mut arrived: Vec<Duration> = waiting.iter().map(|last| times.of(address(*last))).collect();
         for _ in 0..turns {
-            let next = (0..waiting.len()).min_by_key(|index| (times.of(address(waiting[*index])), *index)).unwrap();
-            times.begin(address(waiting[next]));
-            times.add(address(waiting[next]), SECOND);
+            let order = |index: &usize| (times.of_waiting(address(waiting[*index]), arrived[*index]), *index);
+            let next = (0..waiting.len()).min_by_key(order).unwrap();
+            times.begin(order(&next).0);
+            times.add(address(waiting[next]), SECOND, waiting.len());
+            arrived[next] = times.of(address(waiting[next]));
             served[next] += 1;
         }
         served
@@ -93,12 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_comes_back_is_served_first_for_ten_seconds_and_not_for_all_the_time_of_its_absence() {
+    fn an_address_that_comes_back_gets_its_share_and_not_the_time_of_its_absence() {
         let mut times = TurnTimes::default();
         serve(&mut times, &[1, 2], 2000);
-        assert_eq!(serve(&mut times, &[1, 2, 3], 10), [0, 0, 10]);
-        let after = serve(&mut times, &[1, 2, 3], 30);
-        assert!(after.iter().all(|turns| (9..=11).contains(turns)), "{after:?}");
+        let served = serve(&mut times, &[1, 2, 3], 30);
+        assert!(served.iter().all(|turns| (9..=11).contains(turns)), "{served:?}");
     }
 
     #[test]
@@ -106,21 +102,36 @@ mod tests {
         let mut times = TurnTimes::default();
         serve(&mut times, &[1], 1000);
         let served = serve(&mut times, &[1, 2], 40);
-        assert!(served[0] >= 14, "{served:?}");
+        assert!(served[0] >= 19, "{served:?}");
+    }
+
+    #[test]
+    fn addresses_that_are_new_in_every_turn_leave_an_old_one_its_share() {
+        let (mut times, mut served) = (TurnTimes::default(), 0);
+        let mut arrived = times.of(address(1));
+        for new in 2..2002 {
+            // Nine others wait, all new.
+            let other = times.of(address(new));
+            if times.of_waiting(address(1), arrived) <= other {
+                times.begin(arrived);
+                times.add(address(1), SECOND, 10);
+                (arrived, served) = (times.of(address(1)), served + 1);
+            } else {
+                times.begin(other);
+                times.add(address(new), SECOND, 10);
+            }
+        }
+        assert!((190..=210).contains(&served), "{served} of 2,000 turns");
     }
 
     #[test]
     fn the_number_of_addresses_is_bounded() {
         let mut times = TurnTimes::default();
-        for number in 0..5000 {
-            times.begin(address(number));
-            times.add(address(number), SECOND);
+        times.add(address(1), 50_000 * SECOND, 1000);
+        for number in 2..10_000 {
+            times.add(address(number), SECOND, 1000);
             assert!(times.of_address.len() <= MAX_ADDRESSES);
         }
-        times.add(address(1), 50 * SECOND);
-        for number in 5000..10_000 {
-            times.add(address(number), SECOND);
-        }
-        assert!(times.of(address(1)) > times.of(address(2)), "the highest times are kept");
+        assert!(times.of(address(1)) > times.of(address(9_999)), "the highest times are kept");
     }
 }

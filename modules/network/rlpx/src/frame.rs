@@ -91,6 +91,10 @@ impl FrameCodec {
         self.out.cipher.apply_keystream(&mut frame[HEADER_BYTES..]);
         let mac = self.out.mac.body(&frame[HEADER_BYTES..]);
         frame.extend_from_slice(&mac);
+        // Of a payload that compresses well, most is unused.
+        if frame.capacity() > 2 * frame.len() {
+            frame.shrink_to_fit();
+        }
         Ok(frame)
     }
 

@@ -200,6 +200,11 @@ impl Session {
         self.received.len() - self.read
     }
 
+    /// Whether a whole handshake message, frame header or frame body is unread.
+    pub fn has_whole_part(&self) -> bool {
+        self.frames.as_ref().is_none_or(|frames| self.unread_bytes() >= frames.needed())
+    }
+
     /// When to call [`Session::tick`] next, unless bytes arrive earlier.
     pub fn wakes_at(&self) -> Option<Duration> {
         match self.state {

@@ -450,7 +450,7 @@ impl NetworkActor {
         to.iter().for_each(|node| self.send_first(node, message.clone()));
     }
 
-    fn save_files_if_due(&mut self, clock: Clock) {
+    fn save_files(&mut self, clock: Clock) {
         self.save_at = clock.now + SAVE_INTERVAL;
         self.parts.folder.save_bans(&self.connection_manager.bans(clock));
         if let Some(discovery) = &self.discovery {
@@ -543,7 +543,7 @@ impl NetworkActor {
                     discovery.tick(clock);
                 }
                 if clock.now >= self.save_at {
-                    self.save_files_if_due(clock);
+                    self.save_files(clock);
                 }
             }
         }
@@ -568,7 +568,7 @@ impl Actor for NetworkActor {
 
     fn stopping(&mut self) {
         let clock = Clock { now: self.parts.timer.clock().now, unix: unix_now() };
-        self.save_files_if_due(clock);
+        self.save_files(clock);
         self.connection_manager.close_everything(DisconnectReason::CLIENT_QUITTING);
         while let Some(action) = self.connection_manager.next_action() {
             self.act(action, clock);

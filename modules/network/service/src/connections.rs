@@ -534,12 +534,19 @@ impl ConnectionTask<'_> {
     /// Answers a request. The peer's next message is processed when the answer is written, so that a peer which requests and
     /// does not read occupies the memory of one answer.
     async fn serve(&mut self, request: PeerRequest) -> Result<(), EndReason> {
+        // The turn was for decoding; a peer that does not read must not keep it.
+        if let Some(message) = &mut self.in_progress {
+            message.turn = None;
+        }
         let (chain, readers, address) = (Arc::clone(&self.context.chain), self.context.readers.clone(), self.address);
         let reading = async move {
             let turn = readers.wait(address).await;
-            // The thread keeps the turn if the connection ends meanwhile.
-            let read = move || (serving::answer(&*chain, &request), turn);
-            system::spawn_blocking(&Handle::current(), read).await.ok().map(|(answer, _)| answer)
+            // Only as long as the thread reads, and also if the connection ends meanwhile.
+            let read = move || {
+                let _turn = turn;
+                serving::answer(&*chain, &request)
+            };
+            system::spawn_blocking(&Handle::current(), read).await.ok()
         };
         let Some((kind, payload)) = self.send_urgent_while(reading).await? else {
             return Err(self.refuse(DisconnectReason::REQUESTED).await);
@@ -558,12 +565,22 @@ impl ConnectionTask<'_> {
     /// Waits for a future, and sends urgent messages meanwhile: a slow answer delays no vote.
     async fn send_urgent_while<T>(&mut self, work: impl Future<Output = T>) -> Result<T, EndReason> {
         let mut work = std::pin::pin!(work);
+        let urgent = self.urgent.clone();
         loop {
+            // Its place first: while the peer does not read, the work goes on.
+            let next = async {
+                let place = urgent.reserve().await.ok()?;
+                Some((place, self.receivers.urgent.recv().await?))
+            };
             tokio::select! {
                 biased;
                 reason = self.receivers.disconnects.recv() => return Err(self.disconnect(reason).await),
                 done = &mut work => return Ok(done),
-                Some(message) = self.receivers.urgent.recv() => self.send_shared(message).await,
+                Some((place, message)) = next => {
+                    if let Some(command) = self.command_of(&message) {
+                        place.send(command);
+                    }
+                }
             }
         }
     }

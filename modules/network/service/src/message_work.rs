@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_may_pass_on_eight_foreign_bodies_a_minute() {
+    async fn a_connection_may_pass_on_eight_mismatched_bodies_a_minute() {
         let mut foreign = MismatchedBodies::new();
         for _ in 0..MAX_MISMATCHED_BODIES {
             assert!(foreign.accepts_blocks());
