@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = ("core/api/", "core/bus/", "core/supervisor/", "modules/")
+BELOW_PLUGINS = ("core/api/", "core/bus/", "core/supervisor/", "modules/")
 
 
 def has_reason(manifest):
@@ -23,7 +23,7 @@ def has_reason(manifest):
 
 def main():
     names = subprocess.run(["git", "ls-files", "*Cargo.toml"], capture_output=True, text=True, check=True).stdout.split()
-    manifests = [pathlib.Path(name) for name in names if name.startswith(ROOMS) and pathlib.Path(name).exists()]
+    manifests = [pathlib.Path(name) for name in names if name.startswith(BELOW_PLUGINS) and pathlib.Path(name).exists()]
     wrong = [str(path) for path in manifests if not has_reason(path.read_text())]
     for name in wrong:
         print(f"{name}: depends on serde_json without a reason above: JSON belongs to plugins and the SDK", file=sys.stderr)

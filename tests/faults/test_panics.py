@@ -2,7 +2,7 @@
 of plugins. A panic returns one error to its caller, is counted in the log and at its module, and all others are
 served meanwhile.
 
-Panics of the node itself are triggered through a file (`core/bus/src/ordered_panic.rs`), which release builds do not
+Panics of the node itself are triggered through a file (`core/bus/src/injected_panic.rs`), which release builds do not
 read; the plugin is `tests/plugins/misbehaving`.
 """
 
@@ -248,7 +248,7 @@ def test_the_position_and_the_backtrace_of_a_panic_are_logged():
         count = len(asked_for_panics(node))
         # A separate thread writes the backtraces.
         deadline = time.monotonic() + 60
-        while "panic_if_ordered" not in (log := node.log_path.read_text(errors="replace")):
+        while "panic_if_injected" not in (log := node.log_path.read_text(errors="replace")):
             assert time.monotonic() < deadline, log[-4000:]
             time.sleep(0.02)
-    assert log.count("panicked at core/bus/src/ordered_panic.rs:") == count, log[-4000:]
+    assert log.count("panicked at core/bus/src/injected_panic.rs:") == count, log[-4000:]

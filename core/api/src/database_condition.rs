@@ -29,7 +29,7 @@ pub struct BackgroundCondition {
     pub errors: u64,
     /// Whether the database's folder was renamed or replaced since it was opened. Nothing is written then.
     pub is_folder_replaced: bool,
-    /// Whether a damaged record was read since the process started.
+    /// Whether a checksum was wrong since the process started: the disk has changed what was written.
     pub is_damaged: bool,
 }
 

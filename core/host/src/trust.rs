@@ -76,8 +76,8 @@ impl BuiltIns {
             return Err(untrusted("it is not a regular file".to_owned()));
         }
         check_owner(Ownership::of(&facts), "it").map_err(untrusted)?;
-        let folder_facts = fs::metadata(folder).map_err(cannot_inspect)?;
-        check_owner(Ownership::of(&folder_facts), "its folder").map_err(untrusted)?;
+        let folder_metadata = fs::metadata(folder).map_err(cannot_inspect)?;
+        check_owner(Ownership::of(&folder_metadata), "its folder").map_err(untrusted)?;
         let mut text = String::new();
         let read = file.take(MAX_LIST + 1).read_to_string(&mut text);
         read.map_err(|reason| failed(&path, "cannot read the list of built-in plugins", reason))?;

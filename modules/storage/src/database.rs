@@ -4,7 +4,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -43,16 +43,18 @@ pub(crate) struct Database {
 /// Seconds between two log lines about damaged records that were read.
 const DAMAGE_LOG_INTERVAL: u64 = 60;
 
-/// Unix time of the last log line about damage, seconds; 0 if none was read since the process started.
-static DAMAGE_LOGGED: AtomicU64 = AtomicU64::new(0);
+/// Whether a read of any database of this process has found damage.
+static IS_DAMAGED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a damaged record was read since the process started.
+/// Whether a checksum of a database was wrong since the process started.
 pub(crate) fn was_damage_read() -> bool {
-    DAMAGE_LOGGED.load(Ordering::Relaxed) != 0
+    IS_DAMAGED.load(Ordering::Relaxed)
 }
 
 /// Logs damage, and remembers it: only the client that reads the damaged record would notice it otherwise.
 fn report_damage(what: &str) {
+    static DAMAGE_LOGGED: AtomicU64 = AtomicU64::new(0);
+    IS_DAMAGED.store(true, Ordering::Relaxed);
     let (now, last) = (unix_time(), DAMAGE_LOGGED.load(Ordering::Relaxed));
     let is_due = now.abs_diff(last) >= DAMAGE_LOG_INTERVAL;
     if is_due && DAMAGE_LOGGED.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {

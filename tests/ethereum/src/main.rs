@@ -11,7 +11,7 @@ use tenon_ethereum_tests::{Selection, Skips, Source, Suite, run};
 const STACK_BYTES: usize = 64 << 20;
 
 #[derive(Parser)]
-#[command(about = "Runs the public suites of ethereum/tests against the rooms of the node")]
+#[command(about = "Runs the public suites of ethereum/tests against the modules of the node")]
 struct Arguments {
     /// Only this suite, for example GeneralStateTests or BlockchainTests/InvalidBlocks; may be repeated
     #[arg(long)]

@@ -24,7 +24,7 @@ pub(crate) enum State {
     BackgroundErrors,
     /// The folder of the database was renamed or replaced.
     FolderReplaced,
-    /// A damaged record of the database was read.
+    /// A checksum of the database was wrong.
     Damaged,
     /// Parts of the node have failed.
     Failed,
