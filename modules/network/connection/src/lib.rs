@@ -292,6 +292,8 @@ impl Driver {
             }
             if is_reading {
                 self.progress.read_for += began.elapsed();
+            } else {
+                self.session.extend_idle_time(began.elapsed());
             }
             if is_idle && !has_room {
                 self.account.stop_waiting();

@@ -1,6 +1,6 @@
 //! The file with the node key: 64 hexadecimal digits, readable only by its owner (`docs/spec/p2p.md` 3).
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,14 @@ pub enum KeyFileError {
         /// Who has access.
         access: Exposed,
     },
+    /// The file contains no key.
+    #[error("node key {}: {cause}; remove the file to get a new key", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: Box<KeyFileError>,
+    },
     /// The file's content is not 64 hexadecimal digits.
     #[error("a node key has 64 hexadecimal digits")]
     Text,
@@ -59,6 +67,10 @@ pub fn parse_key(text: &str) -> Result<NodeKey, KeyFileError> {
 /// # Errors
 /// [`KeyFileError`]. An existing file is never changed.
 pub fn load_or_create(path: &Path) -> Result<NodeKey, KeyFileError> {
+    // Before it is opened: opening a pipe waits for its writer.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(KeyFileError::Io { path: path.to_owned(), cause: io::Error::other("it is not a regular file") });
+    }
     match File::open(path) {
         Ok(file) => load(path, &file),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => create(path),
@@ -72,7 +84,7 @@ fn load(path: &Path, file: &File) -> Result<NodeKey, KeyFileError> {
     check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize));
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
-    parse_key(&text)
+    parse_key(&text).map_err(|cause| KeyFileError::Content { path: path.to_owned(), cause: Box::new(cause) })
 }
 
 fn create(path: &Path) -> Result<NodeKey, KeyFileError> {
@@ -103,7 +115,6 @@ fn private_options() -> OpenOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

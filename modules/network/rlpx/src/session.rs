@@ -214,6 +214,13 @@ impl Session {
         }
     }
 
+    /// The owner has read nothing for this time, so the peer's silence in it does not count.
+    pub fn extend_idle_time(&mut self, pause: Duration) {
+        if matches!(self.state, State::Open) {
+            self.deadline = self.deadline.saturating_add(pause);
+        }
+    }
+
     /// Buffers bytes from the socket.
     pub fn receive(&mut self, bytes: &[u8]) {
         if !self.is_closed() {

@@ -120,6 +120,15 @@ fn a_silent_peer_is_disconnected_after_5_seconds_in_the_handshake_and_after_30_l
     one.session.tick(START + Duration::from_secs(30));
     one.drain(START);
     assert_eq!(one.closed(), Some(CloseReason::Idle));
+
+    // Time in which the owner did not read does not count.
+    let (mut one, _) = open_pair();
+    one.session.extend_idle_time(Duration::from_secs(10));
+    one.session.tick(START + Duration::from_secs(39));
+    assert!(!one.session.is_closed());
+    one.session.tick(START + Duration::from_secs(40));
+    one.drain(START);
+    assert_eq!(one.closed(), Some(CloseReason::Idle));
     assert_eq!(one.session.wakes_at(), None);
 }
 

@@ -35,14 +35,20 @@ pub(crate) fn unwanted_pause(bytes: usize) -> Duration {
 pub(crate) struct Turns {
     /// For transactions: at most one per two processors, so that requests of other clients are served meanwhile.
     transactions: FairTurns,
-    /// For blocks, and for requested headers and bodies.
-    blocks: FairTurns,
+    /// For blocks that were not requested: one at a time, because a foreign body may expand to ten times its size.
+    new_blocks: FairTurns,
+    /// For requested headers and bodies.
+    answers: FairTurns,
 }
 
 impl Default for Turns {
     fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self { transactions: FairTurns::new(processors.div_ceil(2)), blocks: FairTurns::new(processors) }
+        Self {
+            transactions: FairTurns::new(processors.div_ceil(2)),
+            new_blocks: FairTurns::new(1),
+            answers: FairTurns::new(processors),
+        }
     }
 }
 
@@ -50,7 +56,8 @@ impl Turns {
     /// Waits for a turn for a message of this kind from `address`.
     pub(crate) fn wait(&self, kind: Kind, address: IpAddr) -> impl Future<Output = FairTurn> + use<> {
         let turns = match kind {
-            Kind::NewBlock | Kind::BlockHeaders | Kind::BlockBodies => &self.blocks,
+            Kind::NewBlock => &self.new_blocks,
+            Kind::BlockHeaders | Kind::BlockBodies => &self.answers,
             _ => &self.transactions,
         };
         let turns = turns.clone();
@@ -225,16 +232,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn transactions_do_not_wait_behind_blocks() {
+    async fn transactions_blocks_and_answers_do_not_wait_for_each_other() {
         let (turns, address) = (Turns::default(), IpAddr::from([10, 0, 0, 1]));
         let mut held = Vec::new();
         while let Some(turn) = futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockBodies, address)) {
             held.push(turn);
         }
         let transactions = turns.wait(Kind::Transactions, address).await;
+        let block = turns.wait(Kind::NewBlock, address).await;
         assert!(futures_util::FutureExt::now_or_never(turns.wait(Kind::NewBlock, address)).is_none());
+        assert!(futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockHeaders, address)).is_none());
         held.pop();
-        turns.wait(Kind::NewBlock, address).await;
-        drop(transactions);
+        turns.wait(Kind::BlockHeaders, address).await;
+        drop((block, transactions));
     }
 }
