@@ -169,7 +169,11 @@ fn make_secret(path: &Path) -> Result<(), Stop> {
             tracing::info!(path = %path.display(), "created the secret for bearer tokens");
             Ok(())
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_file() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let problem = "it is not a regular file: remove it, and the next start writes a secret";
+            Err(Stop::DataFolder(format!("auth.jwtsecret {}: {problem}", path.display())))
+        }
         Err(error) => Err(Stop::DataFolder(format!("auth.jwtsecret {}: {error}", path.display()))),
     }
 }

@@ -76,10 +76,14 @@ pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
     StoreError::Engine(text)
 }
 
-/// Replaces paths by the names of their files.
+/// Replaces paths, also relative ones, by the names of their files.
 fn without_folders(text: &str) -> String {
-    let words = text.split(' ').map(|word| if word.starts_with('/') { word.rsplit('/').next() } else { Some(word) });
-    words.map(Option::unwrap_or_default).collect::<Vec<_>>().join(" ")
+    let shown = |word: &'_ str| match word.rsplit_once('/') {
+        // Words such as "I/O" stay.
+        Some((folder, file)) if folder.is_empty() || folder.len() > 1 => file.to_owned(),
+        _ => word.to_owned(),
+    };
+    text.split(' ').map(shown).collect::<Vec<_>>().join(" ")
 }
 
 impl Database {
@@ -305,5 +309,6 @@ mod tests {
             without_folders(text),
             "Corruption: block checksum mismatch: stored = 1, computed = 2 in 000012.sst offset 7"
         );
+        assert_eq!(without_folders("I/O error: node/db/000012.sst: /CURRENT"), "I/O error: 000012.sst: CURRENT");
     }
 }

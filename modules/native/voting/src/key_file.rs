@@ -45,11 +45,12 @@ pub enum KeyFileError {
 pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
     let unreadable = |cause| KeyFileError::Unreadable { path: path.to_owned(), cause };
     let malformed = || KeyFileError::Malformed { path: path.to_owned() };
-    let file = fs::File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
+    // Before it is opened: opening a pipe waits for its writer.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(malformed());
     }
+    let file = fs::File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
     check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
     if metadata.len() > MAX_BYTES {
         return Err(malformed());
