@@ -35,18 +35,27 @@ class Reference:
     imports."""
 
     def __init__(self, path, genesis, *arguments, namespaces="admin,eth,net"):
-        self.port, self.http = free_port(), free_port()
         if not (path / "XDC" / "chaindata").exists():
             subprocess.run([REFERENCE, "init", "--datadir", path, genesis], check=True, capture_output=True)
         self.log = open(path / "log", "ab")
         network = json.loads(pathlib.Path(genesis).read_text())["config"]["chainId"]
         flags = ["--datadir", path, "--networkid", network, "--syncmode", "full", "--gcmode", "archive", "--nat", "none"]
-        flags += ["--port", self.port, "--http-addr", "127.0.0.1", "--http-port", self.http, "--http-api", namespaces]
-        flags += ["--ws=false", "--cache", "128", *arguments]
+        flags += ["--http-addr", "127.0.0.1", "--http-api", namespaces, "--ws=false", "--cache", "128", *arguments]
         self.begun_with = (path, genesis, *arguments)
-        self.process = subprocess.Popen([REFERENCE, *map(str, flags)], stdout=self.log, stderr=self.log)
         self.connection = None
-        wait_for(self.is_up, bool)
+        # Another process may take a port before the node listens on it.
+        for attempt in range(5):
+            self.port, self.http = free_port(), free_port()
+            ports = ["--port", self.port, "--http-port", self.http]
+            begun = (path / "log").stat().st_size
+            self.process = subprocess.Popen([REFERENCE, *map(str, [*flags, *ports])], stdout=self.log, stderr=self.log)
+            try:
+                wait_for(self.is_up, bool)
+                return
+            except AssertionError:
+                said = (path / "log").read_bytes()[begun:].decode(errors="replace")
+                if attempt == 4 or "address already in use" not in said:
+                    raise
 
     def again(self):
         """Starts the same node again after its end, on other ports."""
