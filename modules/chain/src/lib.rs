@@ -48,8 +48,8 @@ pub use genesis::{
 };
 pub use resolve::{require_block, resolve_block};
 pub use roots::{
-    ListTrie, PositionProof, ommers_hash, receipts_root, receipts_root_and_bloom, requests_hash, transactions_root,
-    withdrawals_root,
+    ListTrie, PositionProof, encoded_transactions_root, ommers_hash, receipts_root, receipts_root_and_bloom,
+    requests_hash, transactions_root, withdrawals_root,
 };
 pub use sender::{
     HighS, RecoverError, SignedHash, SignerRules, recover_authorities, recover_sender, recover_sender_with,

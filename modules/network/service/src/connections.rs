@@ -15,7 +15,7 @@ use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
-use tenon_network_wire::{BlockBody, Kind, Message, Status, version};
+use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_transactions, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -388,7 +388,14 @@ impl ConnectionTask<'_> {
             // The payload is dropped here, so that others can be received while this one is answered.
             return Ok(conversation.finish(Message::decode(version, code, &payload), bytes));
         }
-        let decoded = self.in_turn(kind, move || Message::decode(version, code, &payload)).await?;
+        let decode = move || {
+            let is_foreign = kind == Kind::NewBlock && has_own_transactions(&payload).is_ok_and(|is_own| !is_own);
+            (!is_foreign).then(|| Message::decode(version, code, &payload))
+        };
+        let Some(decoded) = self.in_turn(kind, decode).await? else {
+            self.count_mismatched_body();
+            return Ok(Vec::new());
+        };
         Ok(self.conversation.as_mut().map_or_else(Vec::new, |(_, conversation)| conversation.finish(decoded, bytes)))
     }
 
@@ -409,6 +416,13 @@ impl ConnectionTask<'_> {
         };
         self.keep(turn);
         Ok(done)
+    }
+
+    /// The peer has sent a block with another body. That says nothing about the block of this hash, and the peer may have
+    /// verified the header only.
+    fn count_mismatched_body(&mut self) {
+        tracing::debug!("a peer sent a block with a body that is not its own");
+        self.mismatched_bodies.add();
     }
 
     /// Keeps a turn until the message in progress is processed.
@@ -483,9 +497,7 @@ impl ConnectionTask<'_> {
             Delivery::Block(block, total_difficulty) => {
                 let check = move || has_own_body(&block).then_some(block);
                 let Some(block) = self.in_turn(Kind::NewBlock, check).await? else {
-                    // It says nothing about the block of this hash, and its sender may have verified the header only.
-                    tracing::debug!("a peer sent a block with a body that is not its own");
-                    self.mismatched_bodies.add();
+                    self.count_mismatched_body();
                     return Ok(());
                 };
                 PeerMessage::Plain(Delivery::Block(block, total_difficulty))

@@ -7,7 +7,7 @@ use alloy_rlp::{Encodable, Header as RlpHeader};
 use tenon_api::{Block, Header, Receipt, SealedHeader, Transaction, TransactionType};
 use tenon_chain::{
     decode_block, decode_header, decode_list_transaction, decode_receipt, decode_sealed_header, encode_block,
-    encode_header, encode_list_transaction, encode_receipt,
+    encode_header, encode_list_transaction, encode_receipt, encoded_transactions_root,
 };
 
 use crate::limits::{MAX_ANSWER_ITEMS, MAX_GOSSIPED_TRANSACTIONS, MAX_LOGS, MAX_TRANSACTIONS, max_transactions};
@@ -118,6 +118,22 @@ pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
     Ok(NewBlock { block, total_difficulty })
 }
 
+/// Whether the transactions in the payload of a NewBlock message are those that its header names. Nothing but the header is
+/// decoded: many small transactions need ten times the memory of the message.
+///
+/// # Errors
+/// [`WireError`] for a payload that is no list of a block, or has too many transactions.
+pub fn has_own_transactions(payload: &[u8]) -> Result<bool, WireError> {
+    let mut parts = read::list(&mut read::list(&mut &*payload)?)?;
+    let header = decode_header(&mut parts)?;
+    let mut content = read::list(&mut parts)?;
+    let mut transactions = Vec::with_capacity(read::count(content, max_transactions(payload.len()))?);
+    while !content.is_empty() {
+        transactions.push(read::canonical(&mut content)?.1);
+    }
+    Ok(encoded_transactions_root(&transactions) == header.transactions_root)
+}
+
 pub(crate) fn read_receipts(payload: &[u8]) -> Result<Vec<Vec<Receipt>>, WireError> {
     let (mut receipts_left, mut logs_left) = (Remaining(MAX_TRANSACTIONS), Remaining(MAX_LOGS));
     read::items(read::list(&mut &*payload)?, MAX_ANSWER_ITEMS, |input| {
@@ -132,15 +148,10 @@ pub(crate) fn read_receipts(payload: &[u8]) -> Result<Vec<Vec<Receipt>>, WireErr
 
 /// Decodes a receipt of a list: a list (type 0), or a string with the canonical bytes of a typed receipt.
 fn read_receipt(input: &mut &[u8]) -> Result<Receipt, WireError> {
-    let before = *input;
-    let header = RlpHeader::decode(input)?;
-    // `RlpHeader::decode` has checked that the payload is complete.
-    let (payload, rest) = input.split_at(header.payload_length);
-    *input = rest;
-    let canonical = if header.list { &before[..before.len() - rest.len()] } else { payload };
+    let (is_list, canonical) = read::canonical(input)?;
     let receipt = decode_receipt(canonical)?;
     // A string must contain a typed receipt, a list a receipt of type 0.
-    if header.list != (receipt.transaction_type == TransactionType::Legacy) {
+    if is_list != (receipt.transaction_type == TransactionType::Legacy) {
         return Err(alloy_rlp::Error::UnexpectedString.into());
     }
     if receipt.transaction_type == TransactionType::Blob {

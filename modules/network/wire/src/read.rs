@@ -15,6 +15,17 @@ pub(crate) fn string<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     Ok(Header::decode_bytes(input, false)?)
 }
 
+/// Returns the canonical bytes of the transaction or receipt at the start of `input`, and whether it is a list: a list of type 0
+/// whole, or the content of a string of another type.
+pub(crate) fn canonical<'a>(input: &mut &'a [u8]) -> Result<(bool, &'a [u8]), WireError> {
+    let before = *input;
+    let header = Header::decode(input)?;
+    // `Header::decode` has checked that the payload is complete.
+    let (payload, rest) = input.split_at(header.payload_length);
+    *input = rest;
+    Ok((header.list, if header.list { &before[..before.len() - rest.len()] } else { payload }))
+}
+
 /// Fails if a list of fixed length has further elements.
 pub(crate) fn end(list: &[u8]) -> Result<(), WireError> {
     if list.is_empty() { Ok(()) } else { Err(alloy_rlp::Error::UnexpectedLength.into()) }

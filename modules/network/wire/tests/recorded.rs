@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
+use tenon_api::Header;
 use tenon_chain::ForkId;
 use tenon_chain::round_messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
 };
 use tenon_network_wire::{
-    Announced, HeaderOrigin, HeaderRequest, Integer, Kind, Lending, Message, Order, Status, Version, WireError, version,
+    Announced, HeaderOrigin, HeaderRequest, Integer, Kind, Lending, Message, NewBlock, Order, Status, Version,
+    WireError, has_own_transactions, version,
 };
 
 #[derive(Deserialize)]
@@ -78,6 +80,40 @@ fn every_recorded_message_round_trips_byte_for_byte() {
         }
     }
     assert_eq!(kinds.len(), 14, "{kinds:?}");
+}
+
+/// The recorded messages of a kind.
+fn messages(kind: &str) -> Vec<Message> {
+    let frames = sessions().into_iter().flat_map(|session| session.frames).filter(|frame| frame.name == kind);
+    let decoded = frames.map(|frame| Message::decode(newest(), frame.code - 16, &hex::decode(&frame.payload).unwrap()));
+    decoded.map(Result::unwrap).collect()
+}
+
+#[test]
+fn foreign_transactions_of_a_block_are_recognised_by_their_encoded_bytes() {
+    let has_own =
+        |new: &NewBlock| has_own_transactions(&Message::NewBlock(Box::new(new.clone())).encode().unwrap().1).unwrap();
+    let transactions = messages("Transactions").into_iter().flat_map(|message| match message {
+        Message::Transactions(transactions) => transactions,
+        other => panic!("{other:?}"),
+    });
+    let transactions: Vec<_> = transactions.collect();
+    let types: BTreeSet<u8> = transactions.iter().map(|transaction| transaction.transaction_type() as u8).collect();
+    assert!(transactions.len() > 1 && types.len() > 1, "{types:?}");
+    let blocks = messages("NewBlock");
+    assert!(!blocks.is_empty());
+    for message in blocks {
+        let Message::NewBlock(recorded) = message else { panic!("{message:?}") };
+        let mut new = *recorded;
+        assert!(has_own(&new));
+        new.block.transactions = transactions.clone();
+        assert!(!has_own(&new));
+        let mut header: Header = new.block.header.header().clone();
+        header.transactions_root = tenon_chain::transactions_root(&transactions);
+        new.block.header = tenon_chain::seal(header);
+        assert!(has_own(&new));
+    }
+    assert!(has_own_transactions(&[0xc0]).is_err());
 }
 
 /// `docs/spec/p2p.md` 26.5.
