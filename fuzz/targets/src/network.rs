@@ -12,7 +12,7 @@ use tenon_network_discovery::{
 use tenon_network_identity::{Enode, MAX_RECORD_BYTES, NodeKey, NodeRecord, parse_key, recover};
 use tenon_network_rlpx::parts::{compress, decode_ack_content, decode_auth_content, decompress, read_disconnect};
 use tenon_network_rlpx::{HandshakeRandom, Hello, Offer, Output, Session, SessionSettings};
-use tenon_network_wire::{Message, VERSIONS, has_own_transactions};
+use tenon_network_wire::{Message, VERSIONS, has_own_body};
 
 /// Fixed keys, so that every run is the same.
 fn key(number: u8) -> NodeKey {
@@ -80,11 +80,13 @@ pub(crate) fn payloads(input: &[u8]) {
 pub(crate) fn messages(input: &[u8]) {
     let [index, code, payload @ ..] = input else { return };
     let version = &VERSIONS[usize::from(*index) % VERSIONS.len()];
-    let has_own = has_own_transactions(payload);
+    let has_own = has_own_body(payload);
     let Ok(message) = Message::decode(version, u64::from(*code), payload) else { return };
     if let Message::NewBlock(new) = &message {
-        let root = tenon_chain::transactions_root(&new.block.transactions);
-        assert_eq!(has_own, Ok(root == new.block.header.transactions_root), "{message:?}");
+        let (block, header) = (&new.block, &new.block.header);
+        let is_own = tenon_chain::transactions_root(&block.transactions) == header.transactions_root
+            && tenon_chain::ommers_hash(&block.ommers) == header.ommers_hash;
+        assert_eq!(has_own, Ok(is_own), "{message:?}");
     }
     let Some((kind, encoded)) = message.encode() else { return };
     assert_eq!(version.code(kind), Some(u64::from(*code)));

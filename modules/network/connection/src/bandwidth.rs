@@ -234,8 +234,8 @@ impl BandwidthShare {
     /// Waits until a message of this priority, queued at `since`, may be sent. Cancel safe.
     pub async fn upload(&self, priority: Priority, since: Instant) {
         loop {
-            let is_patient = priority == Priority::Bulk && since.elapsed() < MAX_BULK_WAIT;
-            let floor: fn(&Bucket) -> i128 = if is_patient { Bucket::bulk_floor } else { |_| 0 };
+            let uses_reserve_floor = priority == Priority::Bulk && since.elapsed() < MAX_BULK_WAIT;
+            let floor: fn(&Bucket) -> i128 = if uses_reserve_floor { Bucket::bulk_floor } else { |_| 0 };
             match self.wait(|buckets| buckets.upload.as_ref(), floor) {
                 Duration::ZERO => return,
                 wait => sleep(wait.min(MAX_SLEEP)).await,

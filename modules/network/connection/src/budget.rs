@@ -3,15 +3,16 @@
 //! Every connection has a reserve of its own, so that a flood on some connections never stops small messages on others.
 //! Bytes beyond the reserve are taken from one common pool. Unfinished messages of some peers cannot block others:
 //!
-//! * An address may hold at most what is free of the first three quarters, however many connections it has. So a part
-//!   always remains for another address.
-//! * Of the connections without room, one at a time is chosen, and may use the last quarter until its message is
-//!   complete. Messages that wait for each other's memory complete in this way. The choice is repeated after each
-//!   [`TURN_TIME`], but a connection that receives [`MIN_TURN_BYTES`] in it stays chosen for up to [`PROGRESS_TIME`]. The
-//!   address that has used the least time is chosen, of several the one with the oldest connection, and of its connections
-//!   the one that has waited longest.
-//! * If half of the last quarter has been used for [`PROGRESS_TIME`] while others wait, or all of it for [`MAX_USED_UP_TIME`],
-//!   the connection is closed that received the least in its last turn, of several the one that holds the most.
+//! * An address may take more bytes only while it holds less than is free in the first three quarters of the pool, over
+//!   all its connections. So a part of the pool always remains free for another address.
+//! * One waiting connection at a time is chosen. It may use the last quarter until its message is complete, so messages
+//!   that wait for each other's memory complete one after another. The choice is made again every [`TURN_TIME`], unless
+//!   the chosen connection received [`MIN_TURN_BYTES`] in that time; then it stays chosen for up to [`PROGRESS_TIME`].
+//!   The choice is the address that has used the least time, then the address with the oldest connection, then the
+//!   connection that has waited longest.
+//! * If connections wait while half of the last quarter has been in use for [`PROGRESS_TIME`], or all of it for
+//!   [`MAX_USED_UP_TIME`], one connection is closed: the one that received the fewest bytes in its last turn, and of
+//!   equal ones the one that holds the most bytes.
 //! * While another connection waits, the owner of a [`ReceiveAccount`] closes its connection if it holds bytes of the pool and
 //!   sends less than [`MIN_PROGRESS_BYTES`] in [`PROGRESS_TIME`].
 
@@ -29,15 +30,15 @@ use tokio::time::{Instant, timeout};
 use crate::fair_turns::{FairTurn, FairTurns};
 use crate::turn_times::TurnTimes;
 
-/// The common part in bytes; the longest frame has 12.3 MB. With the reserves of 100 connections, what each of them reads
-/// at once, and two large messages of 10 MiB it stays below 64 MiB.
+/// Size of the common pool in bytes; the longest frame has 12.3 MB. With the reserves of 100 connections, one read of
+/// each of them, and two large messages of 10 MiB, the total stays below 64 MiB.
 const COMMON_BYTES: usize = 24 << 20;
 /// The reserve of each connection in bytes.
 const RESERVE_BYTES: usize = 128 << 10;
 /// Time after which another connection may be chosen. The bytes that the system has buffered are read within it.
 const TURN_TIME: Duration = Duration::from_millis(100);
-/// A connection that receives so many bytes in [`TURN_TIME`] stays chosen, so that messages of fast peers arrive one after
-/// another: 320 KiB a second.
+/// A connection that receives at least this many bytes in [`TURN_TIME`] (320 KiB a second) stays chosen. So a fast peer's
+/// message is completed before another connection is chosen.
 const MIN_TURN_BYTES: usize = 32 << 10;
 /// Time for which the pool may be used up before a connection is closed.
 const MAX_USED_UP_TIME: Duration = Duration::from_millis(250);
@@ -49,6 +50,9 @@ pub(crate) const MIN_PROGRESS_BYTES: usize = 192 << 10;
 pub(crate) const LARGE_BYTES: usize = 4 << 10;
 /// Maximum number of large messages that are decompressed and not processed yet.
 const MAX_LARGE_MESSAGES: usize = 2;
+/// Time that a large message adds to its address for each decompressed byte. The duration of its turn is not used,
+/// because the message may wait for other work in it.
+const LARGE_MESSAGE_COST: Duration = Duration::from_nanos(100);
 
 /// The budget of a node. Clones share it.
 #[derive(Clone, Debug)]
@@ -81,7 +85,7 @@ struct Ledger {
     chosen: Option<Chosen>,
     /// How long the accounts of each address were chosen.
     times: TurnTimes,
-    /// Since when half of the last quarter is used while others wait, or since the last closing for it.
+    /// When half of the last quarter came into use while others waited, or when a connection was last closed for that.
     full_since: Option<Instant>,
 }
 
@@ -95,16 +99,16 @@ struct Entry {
     /// Its wait, until it has room.
     wait: Option<Wait>,
     /// Bytes that it received in its last turn; the maximum if it had none.
-    of_last_turn: usize,
+    received_in_last_turn: usize,
     must_close: bool,
 }
 
-/// The begin of a wait.
+/// The start of a wait.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     /// Lower numbers are earlier.
     number: u64,
-    /// The time of the address then.
+    /// The address's time in [`TurnTimes`] when the wait began.
     time: Duration,
 }
 
@@ -114,11 +118,11 @@ struct Chosen {
     id: u64,
     address: IpAddr,
     began: Instant,
-    /// Since the last choice, which may have been the same one.
+    /// Start of the current turn. The same account can be chosen for several turns in a row.
     since: Instant,
-    /// What it held at the beginning beyond its reserve. What it holds in addition counts in the last quarter.
+    /// Bytes beyond the reserve that it held when it was chosen. Bytes above these count against the last quarter.
     held: usize,
-    /// What it had received in addition at the last choice.
+    /// Bytes above `held` at the start of the current turn.
     received: usize,
 }
 
@@ -148,7 +152,14 @@ impl ReceiveBudget {
         ledger.next += 1;
         ledger.accounts.insert(
             id,
-            Entry { address, held: 0, is_waiting: false, wait: None, of_last_turn: usize::MAX, must_close: false },
+            Entry {
+                address,
+                held: 0,
+                is_waiting: false,
+                wait: None,
+                received_in_last_turn: usize::MAX,
+                must_close: false,
+            },
         );
         drop(ledger);
         ReceiveAccount(Arc::new(ReceiveAccountState { shared: Arc::clone(&self.0), id, address }))
@@ -186,7 +197,7 @@ impl Shared {
         self.common / 4
     }
 
-    /// The common bytes beyond which connections are closed, if it lasts.
+    /// Bytes of the pool above which a connection is closed if the state lasts: half of the last quarter is in use.
     const fn nearly_full(&self) -> usize {
         self.common - self.common / 8
     }
@@ -194,7 +205,7 @@ impl Shared {
     /// Whether more may be read for an account. If not, it waits from now on.
     fn has_room(&self, ledger: &mut Ledger, id: u64, now: Instant) -> bool {
         let Some(entry) = ledger.accounts.get(&id) else { return true };
-        let first_quarters = self.common - self.last_quarter() + self.of_chosen(ledger).min(self.last_quarter());
+        let first_quarters = self.common - self.last_quarter() + self.growth_of_chosen(ledger).min(self.last_quarter());
         let free = first_quarters.saturating_sub(ledger.common);
         let fits = entry.held < self.reserve || ledger.common_of(entry.address) < free;
         if fits {
@@ -210,15 +221,15 @@ impl Shared {
         may_finish
     }
 
-    /// What the chosen account has received since it was chosen.
-    fn of_chosen(&self, ledger: &Ledger) -> usize {
+    /// Bytes beyond its reserve by which the chosen account has grown since it was chosen.
+    fn growth_of_chosen(&self, ledger: &Ledger) -> usize {
         let held = |chosen: Chosen| Some((ledger.accounts.get(&chosen.id)?.held, chosen.held));
         let (held, before) = ledger.chosen.and_then(held).unwrap_or_default();
         held.saturating_sub(self.reserve).saturating_sub(before)
     }
 
     fn chosen_has_room(&self, ledger: &Ledger) -> bool {
-        ledger.common < self.common && self.of_chosen(ledger) < self.last_quarter()
+        ledger.common < self.common && self.growth_of_chosen(ledger) < self.last_quarter()
     }
 
     /// Chooses a waiting account, unless another one is chosen and its turn is not over.
@@ -227,14 +238,14 @@ impl Shared {
         if self.stays_chosen(ledger, now) {
             return;
         }
-        let has_used_up = self.of_chosen(ledger) >= self.last_quarter();
+        let has_used_up = self.growth_of_chosen(ledger) >= self.last_quarter();
         let may_read = |id: u64, entry: &Entry| if ledger.is_chosen(id) { !has_used_up } else { entry.is_waiting };
         // The oldest connection of each address: numbers ascend.
         let mut oldest = HashMap::new();
         ledger.accounts.iter().for_each(|(id, entry)| _ = *oldest.entry(entry.address).or_insert(*id));
         let order = |entry: &Entry| {
             let (number, time) = entry.wait.map(|wait| (wait.number, wait.time)).unwrap_or_default();
-            (ledger.times.of_waiting(entry.address, time), oldest.get(&entry.address).copied(), number)
+            (ledger.times.time_of_waiting(entry.address, time), oldest.get(&entry.address).copied(), number)
         };
         let candidates = ledger.accounts.iter().filter(|(id, entry)| may_read(**id, entry));
         let next = candidates.min_by_key(|(_, entry)| order(entry)).filter(|(id, _)| !ledger.is_chosen(**id));
@@ -247,26 +258,28 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// Whether the chosen account stays so for now. Adds its time when a turn is over.
+    /// Whether the chosen account stays chosen. Adds its time when a turn is over.
     fn stays_chosen(&self, ledger: &mut Ledger, now: Instant) -> bool {
         let Some(chosen) = ledger.chosen else { return false };
         let used = now.saturating_duration_since(chosen.since);
         if used < TURN_TIME {
             return true;
         }
-        let received = self.of_chosen(ledger);
-        // A wait for memory that others hold is not its own time.
+        let received = self.growth_of_chosen(ledger);
+        // Time in which it waits for memory that others hold is not counted.
         if self.chosen_has_room(ledger) {
             ledger.add_time(chosen.address, used);
             if let Some(entry) = ledger.accounts.get_mut(&chosen.id) {
-                entry.of_last_turn = received.saturating_sub(chosen.received);
+                entry.received_in_last_turn = received.saturating_sub(chosen.received);
             }
         }
         ledger.chosen = Some(Chosen { since: now, received, ..chosen });
         received >= chosen.received + MIN_TURN_BYTES && now < chosen.began + PROGRESS_TIME
     }
 
-    /// Closes the connection that received the least in its last turn, of several the one that holds the most, if half of the last quarter has been used for long, or all of it for a short time.
+    /// Closes a connection if half of the last quarter has been in use for [`PROGRESS_TIME`], or all of it for
+    /// [`MAX_USED_UP_TIME`]: the one that received the fewest bytes in its last turn, and of equal ones the one that
+    /// holds the most.
     fn close_slowest(&self, ledger: &mut Ledger, now: Instant) {
         if ledger.common <= self.nearly_full() {
             return;
@@ -279,7 +292,7 @@ impl Shared {
         let reading = ledger.chosen.map(|chosen| chosen.id).filter(|_| self.chosen_has_room(ledger));
         let others = ledger.accounts.iter_mut().filter(|(id, entry)| Some(**id) != reading && !entry.must_close);
         let holding = others.filter(|(_, entry)| entry.held > self.reserve);
-        if let Some((_, entry)) = holding.min_by_key(|(_, entry)| (entry.of_last_turn, Reverse(entry.held))) {
+        if let Some((_, entry)) = holding.min_by_key(|(_, entry)| (entry.received_in_last_turn, Reverse(entry.held))) {
             entry.must_close = true;
         }
         self.closing.notify_waiters();
@@ -289,7 +302,7 @@ impl Shared {
     fn release(&self, ledger: &mut Ledger, id: u64) {
         ledger.end_wait(id);
         if let Some(chosen) = ledger.chosen.filter(|chosen| chosen.id == id) {
-            // At most a turn: if others had waited for longer, its time would have been added.
+            // At most one turn: if others had waited for longer, `stays_chosen` would have added the time before.
             ledger.add_time(chosen.address, chosen.since.elapsed().min(TURN_TIME));
             ledger.chosen = None;
             self.changed.notify_waiters();
@@ -397,7 +410,7 @@ impl ReceiveAccount {
         self.0.shared.has_room(&mut self.0.shared.lock(), self.0.id, Instant::now())
     }
 
-    /// The task does something else than to wait for room.
+    /// Stops counting the connection as waiting: its task does other work now.
     pub(crate) fn stop_waiting(&self) {
         self.0.shared.lock().set_waiting(self.0.id, false);
     }
@@ -411,7 +424,7 @@ impl ReceiveAccount {
             if self.has_room() {
                 return;
             }
-            // While others are chosen and nothing is released, only the time changes.
+            // Also checks after a turn's time, because the end of a turn is not notified.
             let _ = timeout(TURN_TIME, changed).await;
         }
     }
@@ -445,7 +458,10 @@ impl ReceiveAccount {
     }
 
     /// Counts a message until it is dropped. Large ones are limited by their turns instead of the pool.
-    pub(crate) fn payload(&self, bytes: Vec<u8>, turn: Option<FairTurn>) -> Payload {
+    pub(crate) fn payload(&self, bytes: Vec<u8>, mut turn: Option<FairTurn>) -> Payload {
+        if let Some(turn) = &mut turn {
+            turn.set_cost(LARGE_MESSAGE_COST * u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        }
         let charge = Charge { account: Arc::clone(&self.0), bytes: bytes.len(), turn };
         match charge.turn {
             Some(_) => self.0.shared.lock().total += charge.bytes,
@@ -491,236 +507,4 @@ impl fmt::Debug for Payload {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::sleep;
-
-    use super::*;
-
-    const MIB: usize = 1 << 20;
-
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
-    }
-
-    /// Receives until the account has no room, or `most` bytes are unread. Returns the unread bytes.
-    fn fill(account: &ReceiveAccount, most: usize) -> usize {
-        let mut unread = 0;
-        while unread < most && account.has_room() {
-            account.recount(unread, unread + 4096);
-            unread += 4096;
-        }
-        unread
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_waits_until_its_address_may_hold_more_or_it_is_chosen_and_others_keep_their_reserve() {
-        let budget = ReceiveBudget::new(80, 10);
-        let [greedy, second, third] = [1, 2, 3].map(|last| budget.account(address(last)));
-        greedy.recount(0, 60);
-        assert!(greedy.has_room(), "it is chosen");
-        second.recount(0, 9);
-        assert!(second.has_room());
-        second.recount(9, 30);
-        assert!(!second.has_room());
-        third.recount(0, 10);
-        let [mut second_room, mut third_room] = [&second, &third].map(|account| Box::pin(account.room()));
-        let wait = Duration::from_millis(10);
-        assert!(timeout(wait, &mut second_room).await.is_err() && timeout(wait, &mut third_room).await.is_err());
-
-        greedy.recount(60, 50);
-
-        // The message of the chosen connection is complete, so the oldest one that waits is chosen.
-        assert!(timeout(wait, &mut third_room).await.is_err() && timeout(wait, &mut second_room).await.is_ok());
-    }
-
-    #[test]
-    fn one_address_leaves_room_for_others_however_many_connections_it_has() {
-        let budget = ReceiveBudget::default();
-        let flood: Vec<ReceiveAccount> = (0..50).map(|_| budget.account(address(1))).collect();
-        for account in &flood {
-            fill(account, 12 * MIB);
-        }
-        assert!(budget.held() <= 15 * MIB + 50 * (RESERVE_BYTES + 4096), "{}", budget.held());
-
-        let honest = budget.account(address(2));
-
-        assert!(fill(&honest, 12 * MIB) > 2 * MIB);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_largest_connection_is_closed_if_the_pool_is_used_up() {
-        let budget = ReceiveBudget::default();
-        let [large, second, third] = [1, 2, 3].map(|last| budget.account(address(last)));
-        assert!(fill(&large, 20 * MIB) >= 12 * MIB && !large.has_room());
-        let begun = Instant::now();
-        second.recount(0, 5 * MIB);
-        third.recount(0, 5 * MIB);
-        let closing = large.state();
-        let closed = tokio::spawn(async move {
-            closing.closed().await;
-            drop((closing, large));
-        });
-
-        third.room().await;
-        closed.await.unwrap();
-
-        assert_eq!(begun.elapsed(), 3 * TURN_TIME);
-        assert!(budget.held() == 10 * MIB && !second.0.must_close() && !third.0.must_close());
-    }
-
-    #[test]
-    fn the_longest_frame_fits_if_no_other_message_is_unfinished() {
-        let budget = ReceiveBudget::default();
-        let (account, _other) = (budget.account(address(1)), budget.account(address(1)));
-        assert_eq!(fill(&account, 12 * MIB), 12 * MIB);
-    }
-
-    /// 25 connections receive 2 MiB each at the same speed, so that none completes before the pool is used up.
-    fn complete_all_of(address_of: impl Fn(u8) -> IpAddr) {
-        let budget = ReceiveBudget::default();
-        let accounts: Vec<ReceiveAccount> = (0..25).map(|number| budget.account(address_of(number))).collect();
-        let mut unread: Vec<usize> = vec![0; 25];
-        let mut completed = 0;
-        for _ in 0..25 * 2 * MIB / 4096 {
-            for (account, unread) in accounts.iter().zip(&mut unread) {
-                if *unread < 2 * MIB && account.has_room() {
-                    account.recount(*unread, *unread + 4096);
-                    *unread += 4096;
-                    if *unread == 2 * MIB {
-                        account.recount(2 * MIB, 0);
-                        completed += 1;
-                    }
-                }
-            }
-            assert!(budget.held() < COMMON_BYTES + 25 * RESERVE_BYTES, "{}", budget.held());
-        }
-        assert_eq!(completed, 25);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn messages_that_wait_for_each_other_complete_one_after_another() {
-        complete_all_of(address);
-        complete_all_of(|_| address(1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_hundred_addresses_that_send_all_they_can_stay_within_the_limit() {
-        const READ: usize = 64 << 10;
-        const { assert!(COMMON_BYTES + 100 * (RESERVE_BYTES + READ) + MAX_LARGE_MESSAGES * 10 * MIB <= 64 * MIB) };
-        let budget = ReceiveBudget::default();
-        let mut greedy: Vec<(ReceiveAccount, usize)> =
-            (0..100).map(|last| (budget.account(address(last)), 0)).collect();
-        let mut closed = 0;
-        for _ in 0..1000 {
-            tokio::time::advance(Duration::from_millis(100)).await;
-            for (last, (account, unread)) in greedy.iter_mut().enumerate() {
-                if account.0.must_close() {
-                    (*account, *unread) = (budget.account(address(u8::try_from(last).unwrap())), 0);
-                    closed += 1;
-                } else if *unread < 12 * MIB && account.has_room() {
-                    account.recount(*unread, *unread + READ);
-                    *unread += READ;
-                }
-            }
-            assert!(budget.held() <= COMMON_BYTES + 100 * (RESERVE_BYTES + READ), "{}", budget.held());
-        }
-        assert!(closed > 10, "{closed}");
-    }
-
-    /// 20 addresses hold all they can, and send no more than the minimum when they are chosen.
-    #[tokio::test(start_paused = true)]
-    async fn a_new_message_waits_for_one_turn_at_most_of_addresses_that_were_chosen_before() {
-        let budget = ReceiveBudget::default();
-        let slow: Vec<ReceiveAccount> = (1..=20).map(|last| budget.account(address(last))).collect();
-        let mut unread: Vec<usize> = slow.iter().map(|account| fill(account, MIB / 2)).collect();
-        for _ in 0..200 {
-            tokio::time::advance(Duration::from_millis(500)).await;
-            for (account, unread) in slow.iter().zip(&mut unread) {
-                if account.has_room() {
-                    account.recount(*unread, *unread + 4096);
-                    *unread += 4096;
-                }
-            }
-        }
-
-        for _ in 0..5 {
-            let (honest, begun) = (budget.account(address(99)), Instant::now());
-            for unread in (0..2 * MIB).step_by(4096) {
-                honest.room().await;
-                honest.recount(unread, unread + 4096);
-            }
-            assert!(begun.elapsed() <= TURN_TIME, "{:?}", begun.elapsed());
-        }
-        assert!(slow.iter().all(|account| !account.0.must_close()), "slow is not too slow");
-    }
-
-    /// Sends messages of 2 MB, as slowly as a peer may while others wait, and connects again when it is closed.
-    async fn send_slowly(budget: ReceiveBudget, address: IpAddr) {
-        const PART: usize = (64 << 10) / 20;
-        loop {
-            let account = budget.account(address);
-            let state = account.state();
-            let sending = async {
-                let mut unread = 0;
-                loop {
-                    account.room().await;
-                    let more = if unread >= 2_000_000 { 0 } else { unread + PART };
-                    account.recount(unread, more);
-                    unread = more;
-                    sleep(Duration::from_millis(50)).await;
-                }
-            };
-            tokio::select! {
-                () = sending => {}
-                () = state.closed() => {}
-            }
-        }
-    }
-
-    /// The longest wait of an honest peer's messages of 420 kB beside a number of addresses that send slowly.
-    async fn wait_of_an_honest_message_beside(addresses: u8) -> Duration {
-        let budget = ReceiveBudget::default();
-        for last in 1..=addresses {
-            tokio::spawn(send_slowly(budget.clone(), address(last)));
-        }
-        let mut wait = Duration::ZERO;
-        for _ in 0..40 {
-            sleep(Duration::from_secs(5)).await;
-            let (honest, begun) = (budget.account(address(200)), Instant::now());
-            for unread in (0..420_000).step_by(10_000) {
-                honest.room().await;
-                honest.recount(unread, unread + 10_000);
-            }
-            wait = wait.max(begun.elapsed());
-        }
-        wait
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_message_waits_for_one_turn_of_each_other_address_at_most() {
-        for addresses in [25, 99] {
-            let wait = wait_of_an_honest_message_beside(addresses).await;
-            assert!(wait <= TURN_TIME * (u32::from(addresses) + 5), "{addresses} addresses: {wait:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn messages_count_until_they_are_dropped_and_large_ones_wait_for_their_turn() {
-        let budget = ReceiveBudget::new(100, 10);
-        let account = budget.account(address(1));
-        let mut large = Vec::new();
-        for _ in 0..MAX_LARGE_MESSAGES {
-            large.push(account.payload(vec![0; 40], account.turn(LARGE_BYTES).await));
-        }
-        assert_eq!(budget.held(), 80);
-        assert!(account.turn(LARGE_BYTES - 1).await.is_none());
-        let third = tokio::spawn(async move { account.turn(LARGE_BYTES).await.is_some() });
-        tokio::task::yield_now().await;
-        assert!(!third.is_finished());
-        large.pop();
-        assert!(third.await.unwrap());
-        assert_eq!(budget.held(), 40);
-        large.clear();
-        assert_eq!(budget.held(), 0);
-    }
-}
+mod tests;

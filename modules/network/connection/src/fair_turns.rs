@@ -1,4 +1,5 @@
-//! Turns for work of which few may run at a time, given to the waiting address that has used the least time.
+//! Limits how much work runs at a time: each piece of work needs a turn, which goes to the waiting address that has
+//! used the least time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::turn_times::TurnTimes;
 
-/// A number of turns that connections share. An address that holds fewer turns now is served first, then one that has used
-/// less time, then the oldest request. Clones share the turns.
+/// Turns that connections share. A free turn goes to the address that holds the fewest turns, then to the one that has
+/// used the least time, then to the oldest request. Clones share the turns.
 #[derive(Clone, Debug)]
 pub struct FairTurns(Arc<Mutex<Queue>>);
 
@@ -32,7 +33,7 @@ struct Waiting {
     address: IpAddr,
     /// The time of its address when it arrived.
     arrived: Duration,
-    /// When the turn was given, which its task has not taken yet.
+    /// When the request got a turn; its task has not taken it yet. `None` before.
     given: Option<Instant>,
     notify: Arc<Notify>,
 }
@@ -79,12 +80,13 @@ impl FairTurns {
 }
 
 impl Queue {
-    /// Gives the free turns to the next requests. A request whose task is busy keeps its turn, and delays no other one.
+    /// Gives the free turns to the next requests. A request keeps its turn until its task takes it; later requests
+    /// still get the other turns.
     fn give(&mut self) {
         while self.free > 0 {
             let order = |(id, waiting): (&u64, &Waiting)| {
                 let held = self.held.get(&waiting.address).copied().unwrap_or_default();
-                (held, self.times.of_waiting(waiting.address, waiting.arrived), *id)
+                (held, self.times.time_of_waiting(waiting.address, waiting.arrived), *id)
             };
             let next = self.waiting.iter().filter(|(_, waiting)| waiting.given.is_none()).map(order).min();
             let Some((_, time, id)) = next else { return };
@@ -98,11 +100,11 @@ impl Queue {
         }
     }
 
-    /// Takes a turn back that an address has had since `given`.
-    fn take_back(&mut self, address: IpAddr, given: Instant) {
+    /// Takes a turn back from an address, and adds `used` to its time.
+    fn take_back(&mut self, address: IpAddr, used: Duration) {
         let waiting = self.waiting.values().filter(|waiting| waiting.given.is_none()).map(|waiting| waiting.address);
         let addresses = waiting.chain(self.held.keys().copied()).collect::<HashSet<_>>().len();
-        self.times.add(address, given.elapsed(), addresses);
+        self.times.add(address, used, addresses);
         if let Some(held) = self.held.get_mut(&address) {
             *held -= 1;
             if *held == 0 {
@@ -126,7 +128,7 @@ impl Request<'_> {
         let given = queue.waiting.get(&self.id)?.given?;
         let address = queue.waiting.remove(&self.id)?.address;
         drop(queue);
-        Some(FairTurn { turns: self.turns.clone(), address, given })
+        Some(FairTurn { turns: self.turns.clone(), address, given, cost: None })
     }
 }
 
@@ -134,7 +136,7 @@ impl Drop for Request<'_> {
     fn drop(&mut self) {
         let mut queue = self.turns.lock();
         if let Some(Waiting { address, given: Some(given), .. }) = queue.waiting.remove(&self.id) {
-            queue.take_back(address, given);
+            queue.take_back(address, given.elapsed());
         }
     }
 }
@@ -145,11 +147,22 @@ pub struct FairTurn {
     turns: FairTurns,
     address: IpAddr,
     given: Instant,
+    /// The time that is added to its address, instead of the time until it is dropped.
+    cost: Option<Duration>,
+}
+
+impl FairTurn {
+    /// Adds `cost` to the address instead of the duration of the turn, for turns in which the task also waits for
+    /// others.
+    pub(crate) const fn set_cost(&mut self, cost: Duration) {
+        self.cost = Some(cost);
+    }
 }
 
 impl Drop for FairTurn {
     fn drop(&mut self) {
-        self.turns.lock().take_back(self.address, self.given);
+        let used = self.cost.unwrap_or_else(|| self.given.elapsed());
+        self.turns.lock().take_back(self.address, used);
     }
 }
 
@@ -165,7 +178,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    /// Whether a turn is taken at once, or can be.
+    /// Takes a turn if one is free now; `None` otherwise.
     async fn is_free(turns: &FairTurns, last: u8) -> Option<FairTurn> {
         timeout(Duration::from_millis(1), turns.wait(address(last))).await.ok()
     }
@@ -235,6 +248,16 @@ mod tests {
         }
         drop(busy.await);
         assert_eq!(turns.lock().free, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_with_a_cost_counts_as_the_cost() {
+        let turns = FairTurns::new(1);
+        let mut turn = turns.wait(address(1)).await;
+        turn.set_cost(SECOND);
+        sleep(10 * SECOND).await;
+        drop(turn);
+        assert_eq!(turns.lock().times.of(address(1)), SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -109,7 +109,8 @@ pub struct Channels {
     pub budget: ReceiveBudget,
     /// The address for which they count; the same for all addresses that count as one.
     pub address: IpAddr,
-    /// Bytes per second. Reading waits here; before it sends, the owner waits ([`BandwidthShare::upload`]).
+    /// Bandwidth limits. The connection itself waits before it reads; the owner must wait with
+    /// [`BandwidthShare::upload`] before it sends.
     pub bandwidth: BandwidthShare,
 }
 
@@ -120,7 +121,7 @@ pub enum ConnectionEnd {
     #[error(transparent)]
     Session(#[from] CloseReason),
     /// The peer closed the socket.
-    #[error("connection closed")]
+    #[error("closed by the peer")]
     Eof,
     /// The socket failed.
     #[error(transparent)]
@@ -128,14 +129,14 @@ pub enum ConnectionEnd {
     /// The peer does not read.
     #[error("write timeout")]
     WriteTimeout,
-    /// The peer sends too slowly an unfinished message that holds memory for which other connections wait.
-    #[error("a large message arrives too slowly while others wait for its memory")]
+    /// The peer sends a message too slowly while it holds memory that other connections wait for.
+    #[error("message received too slowly while other connections waited for memory")]
     Stalled,
     /// Other connections need the memory that the peer's unfinished message holds.
-    #[error("others need the memory of its unfinished message")]
+    #[error("closed to free the memory of an unfinished message for other connections")]
     Displaced,
     /// The owner is gone.
-    #[error("the connection is closed")]
+    #[error("closed by this node")]
     Abandoned,
 }
 
@@ -164,7 +165,7 @@ where
     let end = tokio::select! {
         biased;
         end = driver.run(&mut reader) => end,
-        // Here, so that it also ends a driver that waits for the socket.
+        // Awaited here and not in the driver, so that it also ends a driver that is blocked by a slow socket.
         () = state.closed() => ConnectionEnd::Displaced,
         end = &mut writing => return end,
     };
@@ -215,11 +216,11 @@ struct Driver {
     progress: Progress,
 }
 
-/// How fast a message arrives that holds bytes of the pool.
+/// Progress of a message while the connection holds bytes of the pool.
 #[derive(Default)]
 struct Progress {
     received: usize,
-    /// Only the time in which this node reads.
+    /// Time for which this node was reading; pauses do not count.
     read_for: Duration,
 }
 
@@ -358,7 +359,7 @@ impl Driver {
             };
             self.channels.events.send(event).await.map_err(|_| ConnectionEnd::Abandoned)?;
         }
-        self.tell_written().await;
+        self.notify_written().await;
         Ok(())
     }
 
@@ -368,7 +369,7 @@ impl Driver {
         let _ = self.frames.send(Unwritten::Bytes(bytes)).await;
     }
 
-    async fn tell_written(&mut self) {
+    async fn notify_written(&mut self) {
         if let Some(written) = self.written.take() {
             let _ = self.frames.send(Unwritten::Tell(written)).await;
         }

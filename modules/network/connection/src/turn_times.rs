@@ -1,5 +1,5 @@
-//! The time that each address has used of something that few connections can use at a time. The address that has used the
-//! least is served next (weighted fair queueing): connections that one address opens in addition gain nothing.
+//! Time for which each address has used a resource that only a few connections can use at a time. The address that has
+//! used the least is served next (weighted fair queueing), so an address gains nothing by opening more connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,11 +8,12 @@ use std::time::Duration;
 /// Maximum number of addresses whose time is kept: several for each connection that a node can have.
 const MAX_ADDRESSES: usize = 1024;
 
-/// Used times, on a clock that advances by the share that each waiting address would have had. An address that returns, or
-/// is new, begins at this clock: it gets no more than its share, and addresses that follow one another delay no other one.
+/// Used times on a virtual clock, which advances by each used time divided by the number of competing addresses. A new
+/// or returning address starts at the clock's value: it gets no more than its share, and a series of new addresses does
+/// not delay the others.
 #[derive(Debug, Default)]
 pub(crate) struct TurnTimes {
-    /// Above `now`.
+    /// Used time by address. Values up to `now` are removed when the map is full.
     of_address: HashMap<IpAddr, Duration>,
     now: Duration,
 }
@@ -20,12 +21,12 @@ pub(crate) struct TurnTimes {
 impl TurnTimes {
     /// The time of an address that begins to wait.
     pub(crate) fn of(&self, address: IpAddr) -> Duration {
-        self.of_waiting(address, self.now)
+        self.time_of_waiting(address, self.now)
     }
 
-    /// The time of an address that had the time `arrived` when it began to wait. Of those that wait, the one with the lowest
-    /// is served next.
-    pub(crate) fn of_waiting(&self, address: IpAddr, arrived: Duration) -> Duration {
+    /// Returns the time of a waiting address, which is at least `arrived`, its time when it began to wait. The waiting
+    /// address with the lowest time is served next.
+    pub(crate) fn time_of_waiting(&self, address: IpAddr, arrived: Duration) -> Duration {
         self.of_address.get(&address).copied().unwrap_or_default().max(arrived)
     }
 
@@ -45,7 +46,8 @@ impl TurnTimes {
         self.now = self.now.saturating_add(share);
     }
 
-    /// Removes the times that make no difference; without one, the lowest.
+    /// Removes the times up to `now`, which have no effect on addresses that come later. If that frees nothing, removes
+    /// the lowest.
     fn make_room(&mut self) {
         let now = self.now;
         self.of_address.retain(|_, time| *time > now);
@@ -73,7 +75,7 @@ mod tests {
         let mut served = vec![0; waiting.len()];
         let mut arrived: Vec<Duration> = waiting.iter().map(|last| times.of(address(*last))).collect();
         for _ in 0..turns {
-            let order = |index: &usize| (times.of_waiting(address(waiting[*index]), arrived[*index]), *index);
+            let order = |index: &usize| (times.time_of_waiting(address(waiting[*index]), arrived[*index]), *index);
             let next = (0..waiting.len()).min_by_key(order).unwrap();
             times.begin(order(&next).0);
             times.add(address(waiting[next]), SECOND, waiting.len());
@@ -112,7 +114,7 @@ mod tests {
         for new in 2..2002 {
             // Nine others wait, all new.
             let other = times.of(address(new));
-            if times.of_waiting(address(1), arrived) <= other {
+            if times.time_of_waiting(address(1), arrived) <= other {
                 times.begin(arrived);
                 times.add(address(1), SECOND, 10);
                 (arrived, served) = (times.of(address(1)), served + 1);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::B256;
-use tenon_api::{ActorError, Block, EncodedChainReader};
+use tenon_api::{ActorError, EncodedChainReader};
 use tenon_network_connection::{
     Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, FairTurn, FairTurns, Payload, Priority,
     ReceiveBudget, drive,
@@ -15,7 +15,7 @@ use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
 use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
-use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_transactions, version};
+use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_body, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::actor::Input;
 use crate::connection_limiter::counted_address;
 use crate::connection_manager::ConnectionId;
-use crate::conversation::{Begun, Conversation, Delivery, Ended, Step};
+use crate::conversation::{BeginOutcome, Conversation, Delivery, Ended, Step};
 use crate::handshake_slot::{HandshakeSlot, displaced};
 use crate::link::{LinkReceivers, Outgoing, SharedAcceptance};
 use crate::message_work::{
@@ -128,7 +128,9 @@ pub(crate) async fn run(
     let over = tokio::select! {
         biased;
         over = running => over,
-        () = displaced(displacement) => EndReason::new("its handshake was closed for another one: all handshake slots are in use"),
+        () = displaced(displacement) => {
+            EndReason::new("handshake closed: all handshake slots are in use, and another connection took this one")
+        }
     };
     if let Some(fault) = over.fault {
         drop(mailbox.try_send(Input::Fault { connection, fault }));
@@ -172,7 +174,9 @@ async fn open(
             let dialed = tokio::select! {
                 biased;
                 dialed = timeout(DIAL_TIMEOUT, TcpStream::connect(address)) => dialed,
-                _ = disconnects.recv() => return Err(EndReason::new("no longer wanted")),
+                _ = disconnects.recv() => {
+                    return Err(EndReason::new("dial cancelled: the connection is no longer needed"));
+                }
             };
             let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
             let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(EndReason::new)?;
@@ -259,7 +263,7 @@ struct ConnectionTask<'a> {
     events: Receiver<Event>,
     urgent: Sender<Command>,
     bulk: Sender<Command>,
-    /// A message that waits behind urgent ones, and the time since when.
+    /// A bulk message that is not sent yet, and when it was received from the actor.
     next_bulk: Option<(Command, Instant)>,
     bandwidth: BandwidthShare,
     local: Option<SocketAddr>,
@@ -273,7 +277,7 @@ struct ConnectionTask<'a> {
     in_progress: Option<InProgress>,
     /// The answers that the node owes, from its authentication on.
     awaited: Option<AwaitedOfNode>,
-    /// Blocks whose body was not their own.
+    /// Counts the blocks whose body did not match their header.
     mismatched_bodies: MismatchedBodies,
 }
 
@@ -371,36 +375,34 @@ impl ConnectionTask<'_> {
             self.context.traffic.count_received(kind, payload.len());
         }
         let kind = match conversation.begin(code, &payload, acceptance) {
-            Begun::Done(steps) => return Ok(steps),
-            Begun::Unwanted => {
+            BeginOutcome::Done(steps) => return Ok(steps),
+            BeginOutcome::Unwanted => {
                 let pause = unwanted_pause(payload.len());
                 drop(payload);
                 self.send_urgent_while(sleep(pause)).await?;
                 return Ok(Vec::new());
             }
-            Begun::Decode(kind) => kind,
+            BeginOutcome::Decode(kind) => kind,
         };
         if let Some(awaited) = &self.awaited {
             awaited.answered(kind);
         }
         let (version, bytes) = (conversation.version(), payload.len());
-        if bytes <= MAX_SHORT_PAYLOAD {
-            // The payload is dropped here, so that others can be received while this one is answered.
-            return Ok(conversation.finish(Message::decode(version, code, &payload), bytes));
-        }
+        // The payload is dropped when it is decoded, so that others can be received while this one is answered.
         let decode = move || {
-            let is_foreign = kind == Kind::NewBlock && has_own_transactions(&payload).is_ok_and(|is_own| !is_own);
+            let is_foreign = kind == Kind::NewBlock && has_own_body(&payload) == Ok(false);
             (!is_foreign).then(|| Message::decode(version, code, &payload))
         };
-        let Some(decoded) = self.in_turn(kind, decode).await? else {
+        let decoded = if bytes <= MAX_SHORT_PAYLOAD { decode() } else { self.in_turn(kind, decode).await? };
+        let Some(decoded) = decoded else {
             self.count_mismatched_body();
             return Ok(Vec::new());
         };
         Ok(self.conversation.as_mut().map_or_else(Vec::new, |(_, conversation)| conversation.finish(decoded, bytes)))
     }
 
-    /// Does work for the message in progress on a thread that may block. A large message gets its turn before, and keeps it
-    /// until it is processed, also if the connection ends meanwhile.
+    /// Runs work for the message in progress on a blocking thread. Waits for a turn first, unless the message has one.
+    /// The message keeps its turn until it is processed; if the connection ends, the turn ends with the work.
     async fn in_turn<T: Send + 'static>(
         &mut self,
         kind: Kind,
@@ -418,8 +420,8 @@ impl ConnectionTask<'_> {
         Ok(done)
     }
 
-    /// The peer has sent a block with another body. That says nothing about the block of this hash, and the peer may have
-    /// verified the header only.
+    /// Counts a block whose body does not match its header. The block with this hash may still be valid, and the peer
+    /// may have verified only the header, so neither is blamed.
     fn count_mismatched_body(&mut self) {
         tracing::debug!("a peer sent a block with a body that is not its own");
         self.mismatched_bodies.add();
@@ -494,14 +496,6 @@ impl ConnectionTask<'_> {
             Delivery::Bodies { bodies, bytes } => {
                 PeerMessage::Bodies(self.in_turn(Kind::BlockBodies, move || checked(bodies, bytes)).await?)
             }
-            Delivery::Block(block, total_difficulty) => {
-                let check = move || has_own_body(&block).then_some(block);
-                let Some(block) = self.in_turn(Kind::NewBlock, check).await? else {
-                    self.count_mismatched_body();
-                    return Ok(());
-                };
-                PeerMessage::Plain(Delivery::Block(block, total_difficulty))
-            }
             Delivery::Transactions(transactions) => {
                 let has_turn = self.in_progress.as_ref().is_some_and(|message| message.turn.is_some());
                 if transactions.len() > MAX_SHORT_TRANSACTIONS && !has_turn {
@@ -543,8 +537,8 @@ impl ConnectionTask<'_> {
         self.command(Command::Send { protocol: *protocol, code, payload, written }).await;
     }
 
-    /// Answers a request. The peer's next message is processed when the answer is written, so that a peer which requests and
-    /// does not read occupies the memory of one answer.
+    /// Answers a request. The peer's next message is processed only after the answer is written, so a peer that does
+    /// not read holds the memory of one answer at most.
     async fn serve(&mut self, request: PeerRequest) -> Result<(), EndReason> {
         // The turn was for decoding; a peer that does not read must not keep it.
         if let Some(message) = &mut self.in_progress {
@@ -553,7 +547,7 @@ impl ConnectionTask<'_> {
         let (chain, readers, address) = (Arc::clone(&self.context.chain), self.context.readers.clone(), self.address);
         let reading = async move {
             let turn = readers.wait(address).await;
-            // Only as long as the thread reads, and also if the connection ends meanwhile.
+            // Held until the thread has read, even if the connection ends before.
             let read = move || {
                 let _turn = turn;
                 serving::answer(&*chain, &request)
@@ -579,7 +573,7 @@ impl ConnectionTask<'_> {
         let mut work = std::pin::pin!(work);
         let urgent = self.urgent.clone();
         loop {
-            // Its place first: while the peer does not read, the work goes on.
+            // Reserves the place first, so that no message is taken from the queue while the peer does not read.
             let next = async {
                 let place = urgent.reserve().await.ok()?;
                 Some((place, self.receivers.urgent.recv().await?))
@@ -596,13 +590,6 @@ impl ConnectionTask<'_> {
             }
         }
     }
-}
-
-/// Whether the body of a block is the one that its header names.
-fn has_own_body(block: &Block) -> bool {
-    block.withdrawals.is_none()
-        && tenon_chain::transactions_root(&block.transactions) == block.header.transactions_root
-        && tenon_chain::ommers_hash(&block.ommers) == block.header.ommers_hash
 }
 
 /// Computes the roots that bind bodies to their headers.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
+use alloy_primitives::{U256, keccak256};
 use alloy_rlp::{Encodable, Header as RlpHeader};
 use tenon_api::{Block, Header, Receipt, SealedHeader, Transaction, TransactionType};
 use tenon_chain::{
@@ -118,15 +118,21 @@ pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
     Ok(NewBlock { block, total_difficulty })
 }
 
-/// Whether the transactions in the payload of a NewBlock message are those that its header names. Nothing but the header is
-/// decoded: many small transactions need ten times the memory of the message.
+/// Whether the body in the payload of a NewBlock message is the one that its header commits to. Compares the encoded bytes,
+/// because many small transactions need ten times the memory of the message when they are decoded.
 ///
 /// # Errors
-/// [`WireError`] for a payload that is no list of a block, or has too many transactions.
-pub fn has_own_transactions(payload: &[u8]) -> Result<bool, WireError> {
+/// [`WireError`] for a payload that is not the list of a block and its total difficulty, or has too many transactions.
+pub fn has_own_body(payload: &[u8]) -> Result<bool, WireError> {
     let mut parts = read::list(&mut read::list(&mut &*payload)?)?;
     let header = decode_header(&mut parts)?;
     let mut content = read::list(&mut parts)?;
+    let ommers = parts;
+    read::list(&mut parts)?;
+    read::end(parts)?;
+    if keccak256(ommers) != header.ommers_hash {
+        return Ok(false);
+    }
     let mut transactions = Vec::with_capacity(read::count(content, max_transactions(payload.len()))?);
     while !content.is_empty() {
         transactions.push(read::canonical(&mut content)?.1);

@@ -34,7 +34,7 @@ mod session;
 mod status;
 mod version;
 
-pub use blocks::{BlockBody, NewBlock, encode_block_receipts, encode_body, has_own_transactions};
+pub use blocks::{BlockBody, NewBlock, encode_block_receipts, encode_body, has_own_body};
 pub use error::{StatusMismatch, WireError};
 pub use exchange::{Integer, Lending, Order};
 pub use message::{Announced, Message, encode_list};

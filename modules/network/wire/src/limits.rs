@@ -27,7 +27,7 @@ pub const MAX_TRANSACTIONS: usize = MAX_MESSAGE_BYTES / 80;
 /// Maximum number of transactions that are taken from a message of transactions; the rest is ignored. The reference sends
 /// about 100 KiB of them at a time.
 pub const MAX_GOSSIPED_TRANSACTIONS: usize = 4096;
-/// A message may have this many transactions of any size.
+/// Number of transactions that a message of any size may have.
 const FREE_TRANSACTIONS: usize = 256;
 /// Less than the size of any signed transaction, in bytes.
 const MIN_TRANSACTION_BYTES: usize = 64;

@@ -15,8 +15,8 @@ pub(crate) fn string<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     Ok(Header::decode_bytes(input, false)?)
 }
 
-/// Returns the canonical bytes of the transaction or receipt at the start of `input`, and whether it is a list: a list of type 0
-/// whole, or the content of a string of another type.
+/// Returns the canonical bytes of the transaction or receipt at the start of `input`, and whether it is encoded as a
+/// list (type 0). The canonical bytes are the whole list, or the content of the string (other types).
 pub(crate) fn canonical<'a>(input: &mut &'a [u8]) -> Result<(bool, &'a [u8]), WireError> {
     let before = *input;
     let header = Header::decode(input)?;

@@ -14,7 +14,7 @@ use tenon_chain::round_messages::{
 };
 use tenon_network_wire::{
     Announced, HeaderOrigin, HeaderRequest, Integer, Kind, Lending, Message, NewBlock, Order, Status, Version,
-    WireError, has_own_transactions, version,
+    WireError, has_own_body, version,
 };
 
 #[derive(Deserialize)]
@@ -90,9 +90,8 @@ fn messages(kind: &str) -> Vec<Message> {
 }
 
 #[test]
-fn foreign_transactions_of_a_block_are_recognised_by_their_encoded_bytes() {
-    let has_own =
-        |new: &NewBlock| has_own_transactions(&Message::NewBlock(Box::new(new.clone())).encode().unwrap().1).unwrap();
+fn a_foreign_body_of_a_block_is_recognised_by_its_encoded_bytes() {
+    let has_own = |new: &NewBlock| has_own_body(&Message::NewBlock(Box::new(new.clone())).encode().unwrap().1).unwrap();
     let transactions = messages("Transactions").into_iter().flat_map(|message| match message {
         Message::Transactions(transactions) => transactions,
         other => panic!("{other:?}"),
@@ -110,10 +109,15 @@ fn foreign_transactions_of_a_block_are_recognised_by_their_encoded_bytes() {
         assert!(!has_own(&new));
         let mut header: Header = new.block.header.header().clone();
         header.transactions_root = tenon_chain::transactions_root(&transactions);
+        new.block.header = tenon_chain::seal(header.clone());
+        assert!(has_own(&new));
+        new.block.ommers.push(header.clone());
+        assert!(!has_own(&new));
+        header.ommers_hash = tenon_chain::ommers_hash(&new.block.ommers);
         new.block.header = tenon_chain::seal(header);
         assert!(has_own(&new));
     }
-    assert!(has_own_transactions(&[0xc0]).is_err());
+    assert!(has_own_body(&[0xc0]).is_err());
 }
 
 /// `docs/spec/p2p.md` 26.5.
@@ -284,7 +288,7 @@ fn limits_are_checked_before_memory_is_allocated() {
 }
 
 #[test]
-fn of_announced_blocks_the_first_are_decoded_and_each_once() {
+fn only_the_first_announced_blocks_are_decoded_without_duplicates() {
     use tenon_network_wire::limits::MAX_ANNOUNCED_BLOCKS;
     let announced = |number: u64| Announced { hash: B256::left_padding_from(&number.to_be_bytes()), number };
     let list = |numbers: &mut dyn Iterator<Item = u64>| {
