@@ -77,7 +77,7 @@ pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
 }
 
 /// Replaces paths, also relative ones, by the names of their files.
-fn without_folders(text: &str) -> String {
+pub(crate) fn without_folders(text: &str) -> String {
     let shown = |word: &'_ str| match word.rsplit_once('/') {
         // Words such as "I/O" stay.
         Some((folder, file)) if folder.is_empty() || folder.len() > 1 => file.to_owned(),
@@ -100,8 +100,8 @@ impl Database {
         engine.set_max_total_wal_size(options.write_buffer_bytes.max(64 << 20) as u64);
         // Spreads the kernel's write-back instead of stalling at the end of a file.
         engine.set_bytes_per_sync(1 << 20);
-        // After a power loss the log is replayed up to its first gap: only whole batches, hence whole blocks. A gap that no
-        // power loss makes is refused before (`log_check`).
+        // After a power loss the log is replayed up to its first gap, in whole batches and so in whole blocks.
+        // `log_check` has already refused a gap that no power loss can cause.
         engine.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         // A closed log that is missing or shortened is an error; by default RocksDB would continue with the next one.
         engine.set_track_and_verify_wals_in_manifest(true);

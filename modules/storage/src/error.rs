@@ -57,11 +57,7 @@ pub enum OpenError {
         wanted_genesis: B256,
     },
     /// Its list of tables is incomplete: opening it would silently lose blocks.
-    #[error(
-        "database {path}: {problem}; nothing was changed; restore a copy of the folder, or import the chain into a \
-         new one. To continue with the remaining data: copy the folder, remove {path}/TABLES, start, and run `tenon \
-         db verify`; files that are not in the list of tables are then deleted"
-    )]
+    #[error("database {path}: {problem}; nothing was changed; {}", .problem.remedy(.path))]
     TableList {
         /// The folder.
         path: PathBuf,
@@ -82,7 +78,18 @@ pub enum OpenError {
         /// Start of the damaged record, bytes.
         offset: u64,
     },
-    /// The folder cannot be used: permissions, disk, damage.
+    /// A file of the database is missing or damaged.
+    #[error(
+        "database {path} is damaged: {reason}; restore a copy of the folder or a snapshot, or import the chain into a \
+         new folder"
+    )]
+    Damaged {
+        /// The folder.
+        path: PathBuf,
+        /// The engine's error.
+        reason: String,
+    },
+    /// The folder cannot be used: permissions, disk.
     #[error("database {path}: {reason}")]
     Engine {
         /// The folder.

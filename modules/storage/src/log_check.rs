@@ -25,8 +25,8 @@ const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 /// Size of the pages of a file that a power loss keeps or loses, bytes.
 const PAGE: usize = 4 << 10;
-/// Zeros at the end of a page from which it counts as lost. A record rarely ends a page with that many
-/// zeros of its own.
+/// A page that ends in this many zeros counts as lost. An intact record rarely fills the end of a page with that many
+/// zeros.
 const LOST_ZEROS: usize = 64;
 
 /// Kind of a record that is a whole batch.
@@ -38,11 +38,12 @@ const MIDDLE: u8 = 3;
 /// Kind of a batch's last record.
 const LAST: u8 = 4;
 
-/// Refuses a folder with a damaged record before an intact batch, unless a power loss can have caused it.
+/// Refuses a folder with a damaged record before an intact batch, unless a power loss can have caused it. Returns where the
+/// logs end if they are torn.
 ///
 /// # Errors
 /// [`OpenError::Log`], or [`OpenError::Engine`] if a log cannot be read.
-pub(crate) fn check(folder: &Path, durability: Durability) -> Result<(), OpenError> {
+pub(crate) fn check(folder: &Path, durability: Durability) -> Result<Option<TornLog>, OpenError> {
     let failed = |error: io::Error| OpenError::Engine { path: folder.into(), reason: error.to_string() };
     let mut search = Search { is_every_block_synced: durability == Durability::EveryBlock, ..Search::default() };
     for log in logs(folder).map_err(failed)? {
@@ -53,11 +54,24 @@ pub(crate) fn check(folder: &Path, durability: Durability) -> Result<(), OpenErr
             return Err(OpenError::Log { path: folder.into(), file, offset });
         }
     }
-    if let Some(Damage { log, offset, .. }) = search.damage {
-        tracing::warn!(log = %log.display(), offset, "the database's log is torn, as after a power loss; what was \
-            written from this byte on is lost");
+    Ok(search.damage.map(|Damage { log, offset, .. }| TornLog { log, offset }))
+}
+
+/// The end of the logs, if a record is incomplete there.
+pub(crate) struct TornLog {
+    log: PathBuf,
+    /// Of the incomplete record, bytes.
+    offset: u64,
+}
+
+impl TornLog {
+    /// Logs the loss. Call it after the engine has opened the folder: if the engine refuses the folder, nothing is
+    /// lost.
+    pub(crate) fn warn(&self) {
+        let (log, offset) = (self.log.display(), self.offset);
+        tracing::warn!(%log, offset, "the database's log is torn, as after a power loss; what was written from this byte \
+            on is lost");
     }
-    Ok(())
 }
 
 /// The logs, oldest first.
@@ -79,9 +93,10 @@ struct Damage {
     /// Of the damaged record, bytes.
     offset: u64,
     /// Whether a power loss can have caused it although later records were kept.
-    is_lost: bool,
-    /// Whether the engine takes it for padding between two batches, and would apply later ones without what is missing.
-    is_skipped: bool,
+    may_be_power_loss: bool,
+    /// Whether the engine would take the damage for padding between two batches, and apply later batches without the
+    /// missing ones.
+    looks_like_padding: bool,
 }
 
 /// The search for a damaged record with an intact batch behind it.
@@ -119,11 +134,11 @@ impl Search {
                     Some(_) | None => {
                         let size = record.as_ref().map_or(HEADER, |record| record.size);
                         let is_cut = block.len() < BLOCK && record.is_none();
-                        let is_lost = is_cut || has_lost_a_page(&block, place, size);
-                        let is_skipped = !self.is_in_batch && is_empty_record(rest);
+                        let may_be_power_loss = is_cut || has_lost_a_page(&block, place, size);
+                        let looks_like_padding = !self.is_in_batch && is_empty_record(rest);
                         let offset = start + place as u64;
-                        let damage = Damage { log: log.into(), offset, is_lost, is_skipped };
-                        self.damage.get_or_insert(damage).is_skipped &= is_skipped;
+                        let damage = Damage { log: log.into(), offset, may_be_power_loss, looks_like_padding };
+                        self.damage.get_or_insert(damage).looks_like_padding &= looks_like_padding;
                         self.is_in_batch = false;
                     }
                 }
@@ -143,7 +158,7 @@ impl Search {
         self.is_in_batch = !matches!(kind, FULL | LAST);
         if let Some(damage) = self.damage.as_mut().filter(|_| matches!(kind, MIDDLE | LAST)) {
             // The engine stops at a batch without a beginning.
-            damage.is_skipped = false;
+            damage.looks_like_padding = false;
         }
         if matches!(kind, FULL | FIRST) {
             let sequence = number::<8>(content, 0);
@@ -151,7 +166,7 @@ impl Search {
                 // The engine continues a torn log with this number in a new one, and may be killed before it removes
                 // the torn one.
                 if !(starts_log && sequence == self.next) {
-                    return self.is_every_block_synced || !damage.is_lost || damage.is_skipped;
+                    return self.is_every_block_synced || !damage.may_be_power_loss || damage.looks_like_padding;
                 }
                 self.damage = None;
             }
@@ -174,8 +189,8 @@ fn is_empty_record(rest: &[u8]) -> bool {
     rest.get(4..HEADER).is_some_and(|header| header.iter().all(|byte| *byte == 0))
 }
 
-/// Whether a page with a part of the record at this place has lost its end, with a part of the record. A record without
-/// a kind has lost its header.
+/// Returns whether a page that contains part of this record ends in zeros that cover part of the record, as after a
+/// power loss. For a record without a kind, `size` is that of its header.
 fn has_lost_a_page(block: &[u8], place: usize, size: usize) -> bool {
     let kind = place + HEADER - 1;
     let end = place + size;
@@ -259,7 +274,7 @@ mod tests {
             fs::write(folder.path().join(format!("{number:06}.log")), log).unwrap();
         }
         match check(folder.path(), durability) {
-            Ok(()) => None,
+            Ok(_) => None,
             Err(OpenError::Log { file, offset, .. }) => Some((file[..6].parse().unwrap(), offset)),
             Err(other) => panic!("{other}"),
         }

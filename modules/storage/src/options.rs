@@ -55,11 +55,12 @@ impl Default for Durability {
 pub struct StoreOptions {
     /// How much past state to keep. Default: [`Mode::Archive`].
     pub mode: Mode,
-    /// Number of blocks below the head whose tries are kept whole in archive mode; of older ones only checkpoints are.
-    /// Has no effect in pruned mode, which keeps the tries of all its states. At least 1. Default: 1 024.
+    /// Number of blocks below the head whose tries are kept whole in archive mode. Of older blocks, only the tries of
+    /// checkpoints are kept. Has no effect in pruned mode, which keeps the tries of all its states. At least 1.
+    /// Default: 1 024.
     pub trie_window: u64,
-    /// Maximum of the window while the head is older than a day: so far below the head of the network no deep
-    /// reorganisation occurs, and with a short window most nodes are superseded and removed before they leave the
+    /// Maximum of the window while the head is older than a day. Deep reorganisations do not occur that far below the
+    /// head of the network. With a short window, most nodes are superseded and removed while they are still in the
     /// memory tables. Default: 128.
     pub old_trie_window: u64,
     /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and are imported

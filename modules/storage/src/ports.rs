@@ -43,8 +43,9 @@ impl Store {
         read(&StateAt::of_head(&self.shared)?)
     }
 
-    /// The canonical block of a height, up to the head. A block is in the database a moment before the head moves to
-    /// it: a client that found its transaction then, and queried the latest state next, would get the state before it.
+    /// The hash of the canonical block of a height, up to the head. A commit writes the block before it moves the head.
+    /// Without this limit, a client could find a transaction of the new block, and then read the latest state of the
+    /// block before it.
     fn hash_on_chain(&self, number: u64) -> Result<Option<B256>, StoreError> {
         self.shared.generations.together(|| {
             if number > self.head_number() {

@@ -111,7 +111,7 @@ impl PluginSpaces for Store {
     fn get(&self, space: &str, wanted: &[Bytes]) -> Result<Vec<Option<Bytes>>, SpaceError> {
         let keys = Keys::of(space)?;
         if wanted.len() > SpaceLimits::KEYS_READ {
-            return Err(too_large(space, "a question", wanted.len(), "keys", SpaceLimits::KEYS_READ));
+            return Err(too_large(space, "a read", wanted.len(), "keys", SpaceLimits::KEYS_READ));
         }
         let database = &self.shared.database;
         let value = |key: &Bytes| {

@@ -4,11 +4,12 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
+use rocksdb::ErrorKind;
 use tenon_api::{BlockCommit, Head, Header, SealedHeader, StoreError};
 
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
-    database::Database,
+    database::{Database, without_folders},
     folder_lock::FolderLock,
     format::{
         columns::Column,
@@ -66,14 +67,17 @@ impl Store {
     /// # Errors
     /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
     /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged,
-    /// [`OpenError::Migration`] if it is older and cannot be migrated, [`OpenError::Engine`] if it cannot be used.
+    /// [`OpenError::Migration`] if it is older and cannot be migrated, [`OpenError::Damaged`] if a file is missing or damaged,
+    /// [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
-        std::fs::create_dir_all(path)
-            .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
+        std::fs::create_dir_all(path).map_err(|error| no_folder(path, &error))?;
         let lock = FolderLock::take(path)?;
         table_list::check(path)?;
-        log_check::check(path, options.durability)?;
+        let torn = log_check::check(path, options.durability)?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?.holding(lock);
+        if let Some(torn) = torn {
+            torn.warn();
+        }
         let format_found = migration::migrate(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;
@@ -195,7 +199,7 @@ fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
     for number in first..=head {
         if blocks.key() != Some(&keys::number(number)[..]) {
             cursor_status(&blocks)?;
-            return Err(corrupt(format!("block {number} of the chain, whose head is block {head}")));
+            return Err(corrupt(format!("block {number} of the chain is missing; the head is block {head}")));
         }
         blocks.next();
     }
@@ -212,13 +216,22 @@ fn empty_head() -> Head {
     }
 }
 
+/// The error of a folder that cannot be created.
+fn no_folder(path: &Path, error: &std::io::Error) -> OpenError {
+    let reason = if path.is_file() { "is a file, not a folder".into() } else { error.to_string() };
+    OpenError::Engine { path: path.into(), reason }
+}
+
 /// Converts the engine's error on opening a folder.
 fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
+    let is_damage = error.kind() == ErrorKind::Corruption;
     let reason = error.into_string();
     let path = path.to_path_buf();
     // The engine has no error code for this; the text has been the same since its first release.
     if reason.contains("lock file") || reason.contains("lock hold") {
         OpenError::Locked { path }
+    } else if is_damage || reason.contains("No such file") {
+        OpenError::Damaged { path, reason: without_folders(&reason) }
     } else {
         OpenError::Engine { path, reason }
     }

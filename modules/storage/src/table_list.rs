@@ -67,13 +67,32 @@ pub enum TableListProblem {
     },
     /// No file names the list, although there are tables.
     #[error("CURRENT, which names its list of tables, is missing")]
-    Unnamed,
+    Unnamed {
+        /// The newest list in the folder.
+        newest: Option<String>,
+    },
     /// The newest log is missing, and with it the last blocks.
     #[error("{file}, its newest log, is missing")]
     LogMissing {
         /// The log's file.
         file: String,
     },
+}
+
+impl TableListProblem {
+    /// What an operator can do about it in this folder.
+    pub(crate) fn remedy(&self, folder: &Path) -> String {
+        let folder = folder.display();
+        let restore = "restore a copy of the folder, or import the chain into a new one";
+        match self {
+            Self::Unnamed { newest: None } => restore.into(),
+            Self::Unnamed { newest: Some(newest) } => format!("run `echo {newest} > '{folder}/CURRENT'`, or {restore}"),
+            _ => format!(
+                "{restore}. To continue with the remaining data: copy the folder, remove {folder}/TABLES, start, and run \
+                 `tenon db verify`; files that are not in the list of tables are then deleted"
+            ),
+        }
+    }
 }
 
 /// Refuses a folder whose list of tables is behind its record. Changes nothing.
@@ -89,7 +108,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), OpenError> {
         Ok(current) => String::from_utf8_lossy(&current).trim_end().to_owned(),
         // Without it RocksDB would create a new database over the existing tables.
         Err(error) if error.kind() == io::ErrorKind::NotFound && (known.is_some() || has_tables(folder)) => {
-            return refused(TableListProblem::Unnamed);
+            return refused(TableListProblem::Unnamed { newest: newest_list(folder) });
         }
         Err(_) => return Ok(()),
     };
@@ -255,6 +274,13 @@ impl State {
         (self.length, self.hasher, self.log) = (length, hasher, log);
         Ok(())
     }
+}
+
+/// The name of the list with the highest number.
+fn newest_list(folder: &Path) -> Option<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.into_iter().map(|file| file.file_name().to_string_lossy().into_owned());
+    names.filter_map(|name| Some((list_number(&name)?, name))).max().map(|(_, name)| name)
 }
 
 /// Length of a file; 0 if missing.

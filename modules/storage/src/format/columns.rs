@@ -29,7 +29,8 @@ pub(crate) enum Column {
     Canonical,
     /// number ‖ hash → senders and the block's RLP without its header, of every branch.
     Bodies,
-    /// number ‖ hash → receipts without their logs, of canonical blocks.
+    /// number ‖ hash → receipts without their logs, of canonical blocks; under keys one byte longer, records of side
+    /// blocks.
     Receipts,
     /// number ‖ position in the block → log, of canonical blocks.
     Logs,

@@ -67,7 +67,7 @@ impl Answers {
         Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
     }
 
-    /// The answer if reading it costs no more than a read may.
+    /// Answers on the caller's task unless the block used much gas; `None` leaves the request to the pool.
     pub(super) fn attempt_block_receipts(
         &self,
         request: &GetBlockReceipts,
@@ -83,7 +83,7 @@ impl Answers {
         }
     }
 
-    /// Receipts of a block that is or was canonical.
+    /// Receipts of an executed block of any branch.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
         // The receipts move when the block leaves the chain, so the read may have missed them in both places.
         again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
@@ -154,7 +154,7 @@ impl Answers {
         Ok(Some((block, located)))
     }
 
-    /// The answer if reading it costs no more than a read may.
+    /// Answers on the caller's task unless reading the receipt may take long; `None` leaves the request to the pool.
     pub(super) fn attempt_receipt(&self, request: &GetReceipt) -> Option<Result<Option<LocatedReceipt>, Failure>> {
         match self.store.transaction_location(request.hash) {
             Ok(Some((block, index))) if !self.has_short_receipt(block, index) => None,
@@ -176,7 +176,8 @@ impl Answers {
     }
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
-        // A transaction that is on both branches is always found; between the two look-ups it may have moved.
+        // A reorganisation between the two look-ups can move a transaction that is on both branches. `together` then
+        // reads again.
         self.store.shared.generations.together(|| self.receipt_once(hash))
     }
 

@@ -30,8 +30,8 @@ const ATTEMPT_VALUES: usize = 4;
 /// Maximum number of steps of an attempted search. A step reads a block, or jumps to one that another value has
 /// reached, and moves each cursor at most once: some microseconds.
 const ATTEMPT_STEPS: u32 = 16;
-/// Maximum number of logs that it collects. The pool repeats an abandoned attempt, and this is a small part of the
-/// work.
+/// Maximum number of logs that an attempt collects. Small, because the pool repeats an abandoned attempt from the
+/// start.
 const ATTEMPT_LOGS: usize = 16;
 
 impl Answers {
@@ -141,7 +141,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Logs of a block that was removed from the chain. A side block that was never canonical has not been executed.
+    /// Logs of a block outside the canonical chain; none if the block was never executed.
     fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
         let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
             return Ok(Vec::new());
@@ -208,8 +208,8 @@ fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
     Failure::limit(format!("query returned more than {limit} results; {advice}"))
 }
 
-/// Heights whose logs were requested recently, in hashed places. Only repeated requests are worth memory: an indexer
-/// that walks the chain requests each block once, and would evict the rest.
+/// The last requested height for each remainder modulo 64. A block is loaded into memory at its second request only: an
+/// indexer that walks the chain requests each block once, and would evict the others.
 pub(super) struct RequestedBlocks([AtomicU64; 64]);
 
 impl Default for RequestedBlocks {

@@ -7,7 +7,8 @@ use tenon_chain::resolve_block;
 use super::Answers;
 
 impl Answers {
-    /// The answer if reading it costs no more than a read may.
+    /// Answers on the caller's task, except for the receipts of a block with much gas; `None` leaves the request to the
+    /// pool.
     pub(super) fn attempt_raw(&self, request: &GetRaw) -> Option<Result<Option<Vec<Bytes>>, Failure>> {
         match *request {
             GetRaw::Receipts(block) if !self.has_short_receipts(block) => None,

@@ -112,8 +112,8 @@ impl Answers {
         Ok((header, canonical?))
     }
 
-    /// A block, and the state after the canonical block of its height. Check afterwards which block that is: from here
-    /// on the state itself detects an unwind.
+    /// Returns a block and the state after the canonical block of its height. The caller must then check whether these
+    /// are the same block; a later unwind makes reads of the state fail.
     #[allow(clippy::type_complexity, reason = "the state may be missing where another branch's is wanted")]
     fn state_at(
         &self,
@@ -124,7 +124,8 @@ impl Answers {
         Ok((header, state))
     }
 
-    /// Only a hash can refer to a block of another branch. A block found otherwise has left the chain since.
+    /// Returns whether the block is on another branch, which only a hash can name. A block that was found by number or
+    /// tag and is not canonical now was removed meanwhile, which is an error.
     fn is_of_another_branch(&self, block: BlockId, header: &SealedHeader) -> Result<bool, StoreError> {
         let number = BlockNumber(header.number);
         if self.store.canonical_hash(number)? == Some(header.hash()) {

@@ -1,8 +1,8 @@
 //! States of blocks outside the canonical chain.
 //!
-//! The flat records follow the canonical chain. A block that was removed from it has left its trie nodes, which are
-//! found by hash, so its state is read from its header's state root. That costs a walk down the trie per value, and
-//! neither keeps nor executes anything. If pruning has removed nodes, the state is reported as pruned.
+//! The flat records follow the canonical chain. A block that was removed from it, or executed beside it, has its trie
+//! nodes in the database. They are found by hash, so the state is read from the header's state root. That costs a walk
+//! down the trie per value. If pruning has removed nodes, the state is reported as pruned.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl StateReader for BranchState {
 /// The records kept of a block that was removed from the chain, or executed beside it; `None` for any other.
 pub(crate) fn side_block(shared: &Shared, number: u64, hash: B256) -> Result<Option<SideBlock>, StoreError> {
     let Some(record) = shared.database.get(Column::Receipts, &keys::side_block(number, hash))? else { return Ok(None) };
-    let damaged = || corrupt(format!("records of removed block {number} ({hash})"));
+    let damaged = || corrupt(format!("records of side block {number} ({hash})"));
     side_block::decode(&record).map(Some).ok_or_else(damaged)
 }
 

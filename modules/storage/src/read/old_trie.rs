@@ -65,7 +65,7 @@ pub(crate) struct Span {
     accounts: BTreeMap<B256, (Address, BTreeSet<B256>)>,
 }
 
-/// Reads stored nodes without the cache, which serves the newest states.
+/// Reads stored nodes. Looks them up in the cache, but adds none to it: the cache serves the newest states.
 struct StoredNodes<'a> {
     shared: &'a Shared,
     caller: &'a dyn Allowance,

@@ -162,7 +162,7 @@ impl Shared {
         records::decode_receipts(&record).map(Some).ok_or_else(damaged)
     }
 
-    /// Receipts of a block that is or was on the canonical chain.
+    /// Receipts of an executed block: a canonical one, one removed from the chain, or an executed side block.
     pub(crate) fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         if let Some(receipts) = self.receipts.get(&hash) {
             return Ok(Some(receipts));

@@ -43,8 +43,8 @@ impl<T: Copy + PartialEq> CachedValues<T> {
     fn insert(&mut self, result: ReadResult<T>) {
         match (result, &mut self.past) {
             (ReadResult::Latest { changed, value }, _) => self.latest = Some((changed, value)),
-            // Same block, different values: genesis' own value, and the absence at a height for which no version is
-            // left because the tombstone was pruned.
+            // The values are compared too, because `changed` is 0 in two cases: a value from the genesis block, and a
+            // height without a version, because pruning removed the tombstone.
             (ReadResult::Past { changed, number, value }, Some((first, last, known)))
                 if *first == changed && *known == value =>
             {

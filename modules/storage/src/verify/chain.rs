@@ -47,7 +47,7 @@ impl Check<'_> {
             }
             // The genesis block, and blocks after the merge, add nothing; all others their difficulty.
             if total_difficulty != parent_difficulty.saturating_add(header.difficulty) {
-                return Err(damage(what, "has a total difficulty that is not the sum"));
+                return Err(damage(what, "has a total difficulty other than its parent's plus its own difficulty"));
             }
         }
         self.body(&header)?;

@@ -123,7 +123,7 @@ impl Check<'_> {
         let counts = [("accounts", self.report.accounts, leaves.accounts), ("slots", self.report.slots, leaves.slots)];
         for (kind, flat, in_trie) in counts {
             if flat != in_trie {
-                return Err(damage(format!("latest {kind}"), format!("are {flat}, the trie has {in_trie}")));
+                return Err(damage(format!("latest {kind}"), format!("{flat} records, but the trie has {in_trie}")));
             }
         }
         Ok(())

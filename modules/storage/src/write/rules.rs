@@ -62,7 +62,7 @@ fn forget_some(shared: &Shared, batch: &mut Batch<'_>, first: u64) -> Result<usi
         let hash = key.get(8..).filter(|hash| hash.len() == 32).ok_or_else(|| corrupt("key of a header"))?;
         batch.delete(Column::HeaderNumbers, hash)?;
         batch.delete(Column::Bodies, key)?;
-        // The records kept of a block that was removed from the chain.
+        // The records of a block that was removed from the chain, or executed beside it.
         batch.delete(Column::Receipts, [key, &[1]].concat())?;
         batch.delete(Column::Headers, key)?;
         count += 1;

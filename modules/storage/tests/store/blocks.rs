@@ -121,7 +121,8 @@ fn a_folder_that_is_a_file_is_refused_by_name() {
 
     let refused = Store::open(file.path(), options(Mode::Archive)).unwrap_err();
 
-    assert!(matches!(&refused, OpenError::Engine { path, .. } if path == file.path()), "{refused}");
+    let reason = "is a file, not a folder".to_owned();
+    assert_eq!(refused, OpenError::Engine { path: file.path().into(), reason });
 }
 
 #[test]

@@ -83,8 +83,8 @@ fn a_missing_record_is_named() {
         })
     };
     for (column, named) in [
-        ("account_latest", "latest accounts: are 2, the trie has 3"),
-        ("slot_latest", "latest slots: are 1, the trie has 2"),
+        ("account_latest", "latest accounts: 2 records, but the trie has 3"),
+        ("slot_latest", "latest slots: 1 records, but the trie has 2"),
         ("log_index", "lacks log"),
         ("trie", "missing trie Node"),
     ] {

@@ -70,7 +70,7 @@ pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
     let store = match Store::open(folder, options(Mode::Archive)) {
         Ok(store) => store,
         Err(error) => {
-            let is_named = matches!(&error, OpenError::Engine { path, reason } if path == folder && !reason.is_empty())
+            let is_named = matches!(&error, OpenError::Engine { path, reason } | OpenError::Damaged { path, reason } if path == folder && !reason.is_empty())
                 || matches!(&error, OpenError::TableList { path, .. } | OpenError::Log { path, .. } if path == folder)
                 || matches!(&error, OpenError::Store(StoreError::Engine(_) | StoreError::Corrupt { .. }));
             assert!(is_named, "{error}");
@@ -116,6 +116,37 @@ fn answers_are_true(store: &Store, number: u64, maker: &Maker) -> bool {
         check(state.storage(*address, *slot).map(|found| found == *value));
     }
     could_read
+}
+
+#[test]
+fn a_missing_or_damaged_file_is_named_with_what_to_do() {
+    let maker = chain();
+    let original = tempfile::tempdir().unwrap();
+    fill(&open(original.path(), Mode::Archive), &maker.commits[..20]);
+    let table = fs::read_dir(original.path())
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .find(|name| name.ends_with(".sst"))
+        .unwrap();
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        (&table, |file| fs::remove_file(file).unwrap()),
+        (&table, |file| fs::write(file, []).unwrap()),
+        ("CURRENT", |file| fs::write(file, "nonsense").unwrap()),
+        ("CURRENT", |file| fs::write(file, "MANIFEST-999999\n").unwrap()),
+    ];
+    for (name, change) in changes {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(original.path(), copy.path());
+        change(&copy.path().join(name));
+
+        let refused = Store::open(copy.path(), options(Mode::Archive)).unwrap_err();
+
+        let OpenError::Damaged { path, reason } = &refused else { panic!("{name}: {refused}") };
+        assert_eq!(path, copy.path());
+        assert!(reason.contains(name) || reason.contains("MANIFEST-999999"), "{name}: {reason}");
+        assert!(refused.to_string().contains("restore a copy"), "{refused}");
+    }
 }
 
 /// `TENON_DAMAGED_COPIES` is the number of copies; the full run is 1,000.

@@ -131,7 +131,7 @@ fn a_reorganisation_below_the_kept_states_is_refused_with_their_height() {
 
 /// Two branches in which every block sets one account's balance to a value that encodes its height and branch, and logs
 /// the same value.
-fn telling_branches(length: u64) -> Branches {
+fn branches_with_marked_balances(length: u64) -> Branches {
     let mut maker = Maker::new();
     let mut branches = Branches { commits: Default::default(), states: Default::default(), fork: 1 };
     maker.add(vec![change(9, 0, &[])], &[]);
@@ -195,7 +195,7 @@ fn check_state(store: &Store, heads: &[(B256, u64, usize); 2]) {
 
 #[test]
 fn readers_see_the_old_chain_or_the_new_one() {
-    let branches = telling_branches(40);
+    let branches = branches_with_marked_balances(40);
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Archive);
     fill(&store, &branches.commits[0][..=21]);

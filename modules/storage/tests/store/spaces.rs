@@ -133,7 +133,7 @@ fn oversized_values_are_refused_with_both_sizes() {
         assert!(error.ends_with(words), "{error}");
     }
     let keys = vec![Bytes::new(); SpaceLimits::KEYS_READ + 1];
-    assert!(store.get("m", &keys).unwrap_err().to_string().contains("a question has 1001 keys"));
+    assert!(store.get("m", &keys).unwrap_err().to_string().contains("a read has 1001 keys"));
 }
 
 #[test]

@@ -359,7 +359,7 @@ fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lack
 }
 
 #[test]
-fn an_older_archive_is_thinned_at_once_stoppable_and_then_gives_the_same_proofs() {
+fn thinning_an_older_archive_can_be_stopped_and_keeps_its_proofs() {
     let mut random = Random::new();
     let maker = random_chain(&mut random, 90);
     let folder = tempfile::tempdir().unwrap();
