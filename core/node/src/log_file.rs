@@ -62,10 +62,7 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
         }
         builder = builder.max_log_files(keep as usize);
     }
-    builder.build(folder).map_err(|error| match std::error::Error::source(&error) {
-        Some(source) => refused(&format!("{error}: {source}")),
-        None => refused(&error),
-    })
+    builder.build(folder).map_err(|error| refused(&error))
 }
 
 /// A file next to the log whose name starts like the log's but is not an older part of it (`NAME.DATE`). The appender

@@ -7,6 +7,7 @@
 use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tenon_api::Failure;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 
 use super::{
@@ -71,10 +72,10 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         while self.finish_one().await {}
     }
 
-    /// The outcome for further calls if the batch may begin no more.
+    /// The outcome of a further call, if the batch may begin no further calls.
     fn refusal(&mut self) -> Option<Outcome<S>> {
-        if self.budget.is_spent() {
-            return Some(self.budget.refusal());
+        if let Some(refused) = &self.budget.refused {
+            return Some(Outcome::Failed(refused.clone()));
         }
         self.is_late.then(|| self.budget.charge(Outcome::Failed(failures::timed_out())))
     }
@@ -120,7 +121,7 @@ impl<S: RpcService> Dispatcher<S> {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
             turn,
-            budget: Budget { left: self.limits.batch_response_bytes, max: self.limits.batch_response_bytes, memory },
+            budget: Budget::new(self.limits.batch_response_bytes, memory),
             deadline: caller.context.deadline(),
             is_late: false,
         };
@@ -139,10 +140,10 @@ impl<S: RpcService> Dispatcher<S> {
                 Request::Call { id, method, params } => (id, method, params),
             };
             // Most calls are done on their first poll. While nothing runs there is no order to keep.
-            let mut keeps_place = false;
+            let mut must_run_alone = false;
             if !batch.running.is_empty() {
-                keeps_place = self.keeps_place(&method);
-                if keeps_place {
+                must_run_alone = self.must_run_alone(&method);
+                if must_run_alone {
                     batch.finish_all().await;
                 }
             }
@@ -177,7 +178,7 @@ impl<S: RpcService> Dispatcher<S> {
             match poll_once(call.as_mut()).await {
                 Poll::Ready((index, outcome)) => batch.settle(index, outcome),
                 Poll::Pending => {
-                    keeps_place = keeps_place || self.keeps_place(&name);
+                    must_run_alone = must_run_alone || self.must_run_alone(&name);
                     batch.running.push(call);
                 }
             }
@@ -185,7 +186,7 @@ impl<S: RpcService> Dispatcher<S> {
                 batch.turn.pass().await;
             }
             tokio::task::coop::consume_budget().await;
-            if keeps_place {
+            if must_run_alone {
                 batch.finish_all().await;
             } else if batch.running.len() >= self.limits.batch_concurrency.max(1) {
                 batch.finish_one().await;
@@ -216,7 +217,7 @@ impl<S: RpcService> Dispatcher<S> {
     }
 
     /// Whether no other call of its batch may run concurrently with this one.
-    fn keeps_place(&self, method: &str) -> bool {
+    fn must_run_alone(&self, method: &str) -> bool {
         method.ends_with(SUBSCRIBE) || method.ends_with(UNSUBSCRIBE) || !self.service.only_reads(method)
     }
 }
@@ -225,6 +226,8 @@ impl<S: RpcService> Dispatcher<S> {
 struct Budget {
     left: usize,
     max: usize,
+    /// Why an answer did not fit. No further call begins then: its answer would be lost.
+    refused: Option<Failure>,
     memory: BatchMemory,
 }
 
@@ -276,12 +279,13 @@ impl BatchMemory {
 }
 
 impl Budget {
-    const fn is_spent(&self) -> bool {
-        self.left == 0
+    const fn new(max: usize, memory: BatchMemory) -> Self {
+        Self { left: max, max, refused: None, memory }
     }
 
-    fn refusal<S: RpcService>(&self) -> Outcome<S> {
-        Outcome::Failed(failures::batch_response_too_large(self.max))
+    fn refuse<S: RpcService>(&mut self, failure: Failure) -> Outcome<S> {
+        self.refused = Some(failure.clone());
+        Outcome::Failed(failure)
     }
 
     fn charge<S: RpcService>(&mut self, outcome: Outcome<S>) -> Outcome<S> {
@@ -292,11 +296,11 @@ impl Budget {
         };
         if length > self.left {
             self.left = 0;
-            return self.refusal();
+            return self.refuse(failures::batch_response_too_large(self.max));
         }
         // Twice: all results still exist while the answer is assembled from them.
         if let Err(refused) = self.memory.take(length.saturating_mul(2)) {
-            return Outcome::Failed(refused.into());
+            return self.refuse(refused.into());
         }
         self.left -= length;
         outcome

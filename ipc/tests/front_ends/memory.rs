@@ -1,6 +1,6 @@
 //! Memory reserved for messages, calls and answers, and refusals of those that do not fit.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::atomic::Ordering};
 
 use serde_json::Value;
 use tenon_bus::{ClientId, MemoryBudget, MemoryLimits, MemoryUse};
@@ -164,17 +164,23 @@ async fn answers_that_are_not_read_are_held_and_further_ones_refused() {
 }
 
 #[tokio::test]
-async fn the_results_of_a_batch_are_counted_as_they_arrive() {
+async fn the_results_of_a_batch_are_counted_as_they_arrive_and_no_call_begins_beyond_the_memory() {
     let started = start(8 * MB).await;
     let mut client = raw_http::Client::connect(started.http).await;
     let one = format!(r#"{{"id":1,"method":"test_large","params":[{MB}]}}"#);
-    let batch = format!("[{}]", vec![one; 6].join(","));
+    let batch = format!(r#"[{},{{"id":2,"method":"test_change"}}]"#, vec![one; 6].join(","));
 
     let answer = client.post(&[], &batch).await.text();
 
     let entries: Vec<Value> = serde_json::from_str(&answer).unwrap();
     let codes: Vec<i64> = entries.iter().map(|entry| entry["error"]["code"].as_i64().unwrap_or_default()).collect();
-    assert_eq!(codes, [0, 0, 0, -32005, -32005, -32005], "each result counts twice while the answer is put together");
+    let (fit, refused) = (0, -32005);
+    assert_eq!(
+        codes,
+        [fit, fit, fit, refused, refused, refused, refused],
+        "each result counts twice while the answer is put together"
+    );
+    assert_eq!(started.service.changes.load(Ordering::Relaxed), 0);
     until(|| started.held(MemoryUse::Answers) == 0).await;
 }
 

@@ -44,7 +44,10 @@ impl EthereumEngine {
             .map_err(|error| Violation::unreadable("terminal total difficulty", &error))?;
         match total {
             Some(total) => Ok(total >= terminal),
-            None => Err(Violation::new("parent", format_args!("no total difficulty of {}", parent.hash()), "one")),
+            None => {
+                let reason = format!("the total difficulty of {} is not in the database", parent.hash());
+                Err(Violation::unchecked("parent", reason))
+            }
         }
     }
 }

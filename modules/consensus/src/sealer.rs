@@ -32,6 +32,9 @@ pub use demand::SealingOnDemand;
 /// between the reset of the flag and the end of the message's handling.
 const MAILBOX_CAPACITY: usize = 2;
 
+/// Time until a failed round is repeated. Its transactions cause no further events.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The sealer's trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealMode {
@@ -55,7 +58,7 @@ pub struct SealerOptions {
     /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
     pub duty: Option<Arc<dyn SealerDuty>>,
     /// Whether to make block 1 immediately, even without transactions. A native development network does.
-    pub begins_at_once: bool,
+    pub makes_first_block_at_once: bool,
 }
 
 /// The sealer's source of time and random numbers. Tests replace them by fixed functions.
@@ -112,15 +115,15 @@ pub struct Sealer {
     /// restart.
     progress: Arc<watch::Sender<Progress>>,
     /// Whether the previous sealer panicked.
-    is_successor: bool,
-    /// Why the last attempt made no block; `None` after a block. A repeated reason is logged only once.
+    follows_panic: bool,
+    /// Why the last round failed; `None` after a round without an error. A repeated reason is logged only once.
     failure: Option<String>,
 }
 
 impl Sealer {
     /// A sealer driven by messages only; [`spawn_sealer`] also connects the waker.
     pub fn new(options: SealerOptions, ports: SealerPorts) -> Self {
-        Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), is_successor: false, failure: None }
+        Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), follows_panic: false, failure: None }
     }
 
     /// Makes the blocks that are due: one on a timer, otherwise as many as the executable transactions fill. Returns
@@ -143,7 +146,7 @@ impl Sealer {
         loop {
             let head = self.ports.chain.head();
             let transactions = self.executable(&head)?;
-            let is_first = self.options.begins_at_once && head.header.number == 0;
+            let is_first = self.options.makes_first_block_at_once && head.header.number == 0;
             if transactions.is_empty() && !is_first {
                 return Ok(blocks);
             }
@@ -158,8 +161,8 @@ impl Sealer {
         }
     }
 
-    /// The pool's proposals without the transactions that the head already contains. The pool learns of a block by an
-    /// event, so right after a block its answer may be one block old.
+    /// The pool's proposals that are executable on the head: each has the next nonce of its sender and a sufficient
+    /// blob fee cap. The pool learns of a block by an event, so right after a block its answer may be one block old.
     fn executable(&self, head: &Head) -> Result<Vec<RecoveredTransaction>, Failure> {
         let mut proposals = self.ports.pool.best(self.ports.spec.next_base_fee(&head.header));
         if proposals.is_empty() {
@@ -242,7 +245,7 @@ impl Actor for Sealer {
 
     fn started(&mut self) {
         // The request of the sealer that panicked is lost, and its transactions cause no further events.
-        if self.is_successor && self.options.mode == SealMode::OnTransaction {
+        if self.follows_panic && self.options.mode == SealMode::OnTransaction {
             self.handle(SealRequest);
         }
     }
@@ -253,10 +256,10 @@ impl Actor for Sealer {
         self.progress.send_if_modified(Progress::begin_round);
         let failure = self.seal().err().map(|error| error.to_string());
         if let Some(error) = failure.as_ref().filter(|error| self.failure.as_ref() != Some(error)) {
-            tracing::error!(error, "no block was made; the same reason is not logged again");
+            tracing::error!(error, "block production failed; the same reason is not logged again");
         }
+        self.progress.send_modify(|progress| progress.end_round(failure.is_some()));
         self.failure = failure;
-        self.progress.send_modify(Progress::end_round);
     }
 }
 
@@ -270,7 +273,7 @@ impl fmt::Debug for Sealer {
 #[derive(Debug)]
 pub struct SealerWaker {
     mode: SealMode,
-    begins_at_once: bool,
+    makes_first_block_at_once: bool,
     trigger: SealTrigger,
     /// Notified on drop that sealing has stopped.
     on_demand: SealingOnDemand,
@@ -290,13 +293,20 @@ impl SealerWaker {
     async fn wake_on_transactions(mut self) {
         // Transactions from the journal may have been pending since before the subscription.
         self.trigger.request_round();
-        while let Some(Delivery::Event(_) | Delivery::Missed(_)) = self.pending.next().await {
+        let failures = self.trigger.clone();
+        loop {
+            tokio::select! {
+                delivery = self.pending.next() => {
+                    let Some(Delivery::Event(_) | Delivery::Missed(_)) = delivery else { return };
+                }
+                () = failures.failed_for(RETRY_INTERVAL) => {}
+            }
             self.trigger.request_round();
         }
     }
 
     async fn wake_on_interval(self, period: Duration) {
-        if self.begins_at_once {
+        if self.makes_first_block_at_once {
             self.trigger.request_round();
         }
         // A period of zero is invalid.
@@ -330,19 +340,19 @@ pub fn spawn_sealer(
     on_demand: &SealingOnDemand,
 ) -> Result<SealerWaker, SpawnError> {
     let pending = bus.subscribe::<TransactionPending>();
-    let (mode, begins_at_once) = (options.mode, options.begins_at_once);
+    let (mode, makes_first_block_at_once) = (options.mode, options.makes_first_block_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&is_woken);
     let (progress, watched) = watch::channel(Progress::default());
     let progress = Arc::new(progress);
-    let mut is_successor = false;
+    let mut follows_panic = false;
     let make = move || {
         // A sealer that panicked has consumed its request: without this reset, its successor would never be woken.
         shared.store(false, Ordering::SeqCst);
         let is_woken = Arc::clone(&shared);
         let progress = Arc::clone(&progress);
-        let sealer = Sealer { is_woken, progress, is_successor, ..Sealer::new(options.clone(), ports.clone()) };
-        is_successor = true;
+        let sealer = Sealer { is_woken, progress, follows_panic, ..Sealer::new(options.clone(), ports.clone()) };
+        follows_panic = true;
         Ok(sealer)
     };
     let actor_options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
@@ -351,7 +361,7 @@ pub fn spawn_sealer(
     if mode == SealMode::OnTransaction {
         on_demand.begin(trigger.clone());
     }
-    Ok(SealerWaker { mode, begins_at_once, trigger, on_demand: on_demand.clone(), pending })
+    Ok(SealerWaker { mode, makes_first_block_at_once, trigger, on_demand: on_demand.clone(), pending })
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use tenon_api::{BlockNumber, ConsensusError, RefusalCause, SealedHeader, StoreEr
 pub struct Violation {
     /// The name of the rule, to find it in its specification.
     pub rule: &'static str,
-    /// The value found.
+    /// The value found; the reason if the rule could not be checked.
     pub found: String,
-    /// The expected value, or its range.
-    pub wanted: String,
+    /// The expected value, or its range; `None` if the rule could not be checked.
+    pub wanted: Option<String>,
     /// Whether the block breaks the rule, or the rule could not be checked.
     pub cause: RefusalCause,
 }
@@ -20,13 +20,17 @@ pub struct Violation {
 impl Violation {
     /// A violation with these values.
     pub(crate) fn new(rule: &'static str, found: impl Display, wanted: impl Display) -> Self {
-        Self { rule, found: found.to_string(), wanted: wanted.to_string(), cause: RefusalCause::BrokenRule }
+        Self { rule, found: found.to_string(), wanted: Some(wanted.to_string()), cause: RefusalCause::BrokenRule }
     }
 
     /// The chain could not be read, so the rule could not be checked.
     pub(crate) fn unreadable(rule: &'static str, error: &StoreError) -> Self {
-        let violation = Self::new(rule, format_args!("an unreadable chain ({error})"), "a readable one");
-        Self { cause: RefusalCause::OwnFailure, ..violation }
+        Self::unchecked(rule, format_args!("the chain cannot be read: {error}"))
+    }
+
+    /// The rule could not be checked. That says nothing about the block.
+    pub(crate) fn unchecked(rule: &'static str, reason: impl Display) -> Self {
+        Self { rule, found: reason.to_string(), wanted: None, cause: RefusalCause::OwnFailure }
     }
 
     /// The error for the block that breaks the rule.
@@ -38,7 +42,10 @@ impl Violation {
 
 impl Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: found {}, wanted {}", self.rule, self.found, self.wanted)
+        match &self.wanted {
+            Some(wanted) => write!(formatter, "{}: found {}, wanted {wanted}", self.rule, self.found),
+            None => write!(formatter, "{}: could not be checked: {}", self.rule, self.found),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn verify_blob_fields(spec: &ChainSpec, header: &Header, parent: &Hea
     }
     match spec.next_excess_blob_gas(parent, header.timestamp) {
         Some(wanted) => require_equal("excess blob gas", excess, wanted),
-        None => Err(Violation::new("excess blob gas", excess, "a parent that fixes it")),
+        None => Err(Violation::new("excess blob gas", excess, "a value computed from the parent, but it gives none")),
     }
 }
 

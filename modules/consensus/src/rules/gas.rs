@@ -18,7 +18,7 @@ pub(crate) fn verify_gas_limit(spec: &ChainSpec, header: &Header, parent: &Heade
     let parent_limit = spec.gas_limit_baseline(parent);
     let bound = parent_limit / GAS_LIMIT_BOUND_DIVISOR;
     if parent_limit.abs_diff(header.gas_limit) >= bound {
-        let wanted = format!("{parent_limit} give or take less than {bound}");
+        let wanted = format!("less than {bound} above or below {parent_limit}");
         return Err(Violation::new("gas limit", header.gas_limit, wanted));
     }
     Ok(())
@@ -39,7 +39,7 @@ pub(crate) fn verify_base_fee(spec: &ChainSpec, header: &Header, parent: &Header
         (true, None) => Err(Violation::new("base fee", "none", "a value from London on")),
         (true, Some(found)) => match spec.next_base_fee(parent) {
             Some(wanted) => require_equal("base fee", found, wanted),
-            None => Err(Violation::new("base fee", found, "a parent that fixes it")),
+            None => Err(Violation::new("base fee", found, "a value computed from the parent, but it gives none")),
         },
     }
 }

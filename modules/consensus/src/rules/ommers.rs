@@ -47,7 +47,8 @@ fn gather(block: &Block, chain: &dyn ChainReader) -> Result<Ancestry, Violation>
         if ancestor.ommers_hash != EMPTY_OMMERS_HASH {
             let body = chain.block(hash).map_err(|error| Violation::unreadable("uncles", &error))?;
             let Some(body) = body else {
-                return Err(Violation::new("uncles", format_args!("no body of ancestor {hash}"), "one"));
+                let reason = format!("the body of ancestor {hash} is not in the database");
+                return Err(Violation::unchecked("uncles", reason));
             };
             ancestry.used.extend(body.ommers.iter().map(|ommer| tenon_chain::seal(ommer.clone()).hash()));
         }

@@ -32,6 +32,8 @@ pub(super) struct Progress {
     begun: u64,
     /// The last round that ended.
     ended: u64,
+    /// Whether that one failed.
+    has_failed: bool,
 }
 
 impl Progress {
@@ -44,8 +46,9 @@ impl Progress {
     /// Changes nothing, but wakes the waiters, which then check for their transactions.
     pub(super) const fn note_block(&mut self) {}
 
-    pub(super) const fn end_round(&mut self) {
+    pub(super) const fn end_round(&mut self, has_failed: bool) {
         self.ended = self.begun;
+        self.has_failed = has_failed;
     }
 }
 
@@ -74,10 +77,19 @@ impl SealTrigger {
         }
         if let Err(error) = self.mailbox.try_send(SealRequest) {
             self.is_woken.store(false, Ordering::SeqCst);
-            tracing::warn!(%error, "the sealer was not woken");
+            tracing::warn!(%error, "could not request a block from the sealer");
             return false;
         }
         true
+    }
+
+    /// Waits until the last round is a failed one, and then for `interval`.
+    pub(super) async fn failed_for(&self, interval: Duration) {
+        if self.progress.clone().wait_for(|progress| progress.has_failed).await.is_err() {
+            // The sealer is gone, and makes no further round.
+            std::future::pending::<()>().await;
+        }
+        tokio::time::sleep(interval).await;
     }
 
     /// Waits until a round that begins after this call ends, or until `is_sealed` returns true after a block. Returns

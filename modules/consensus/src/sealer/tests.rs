@@ -2,7 +2,7 @@
 
 mod waiting;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, atomic::AtomicUsize};
 
 use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature, messages::SealingChange};
 use tenon_chain::Fork;
@@ -40,6 +40,8 @@ struct Network {
     pool: Mutex<Vec<RecoveredTransaction>>,
     per_block: usize,
     attributes: Mutex<Vec<SealAttributes>>,
+    /// Number of blocks that fail before one is made.
+    failures: AtomicUsize,
     made: tokio::sync::mpsc::UnboundedSender<Arc<RecoveredBlock>>,
 }
 
@@ -55,6 +57,10 @@ impl BlockProducer for Network {
         attributes: &SealAttributes,
         mut transactions: Vec<RecoveredTransaction>,
     ) -> Result<Arc<RecoveredBlock>, Failure> {
+        if self.failures.load(Ordering::SeqCst) > 0 {
+            self.failures.fetch_sub(1, Ordering::SeqCst);
+            return Err(Failure::server("the disk is full"));
+        }
         transactions.truncate(self.per_block);
         let header = self.engine.prepare(&self.chain.head().header, attributes, &*self.chain).unwrap();
         let mut block = block_of(tenon_chain::seal(header), Vec::new());
@@ -88,6 +94,7 @@ fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network
         pool: Mutex::new(pending),
         per_block,
         attributes: Mutex::default(),
+        failures: AtomicUsize::new(0),
         made,
     });
     let clock = SealerClock { now: Arc::new(|| 1000), random: Arc::new(|| B256::repeat_byte(3)) };
@@ -109,7 +116,7 @@ fn options(mode: SealMode) -> SealerOptions {
         gas_limit: 30_000_000,
         extra_data: Bytes::new(),
         duty: None,
-        begins_at_once: false,
+        makes_first_block_at_once: false,
     }
 }
 
@@ -148,7 +155,8 @@ fn operators_changes_apply_from_the_next_block_on() {
 #[test]
 fn a_network_that_begins_at_once_makes_block_1_without_transactions() {
     let (network, ports, _made) = network(Vec::new(), 9);
-    let sealer = Sealer::new(SealerOptions { begins_at_once: true, ..options(SealMode::OnTransaction) }, ports);
+    let sealer =
+        Sealer::new(SealerOptions { makes_first_block_at_once: true, ..options(SealMode::OnTransaction) }, ports);
 
     assert_eq!(sealer.seal(), Ok(1));
     assert_eq!(sealer.seal(), Ok(0));
@@ -227,6 +235,22 @@ async fn the_successor_of_a_panicked_sealer_makes_the_block() {
     let waking = tokio::spawn(waker.run());
 
     assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+
+    waking.abort();
+    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_round_is_repeated_without_a_new_transaction() {
+    let (network, ports, mut made) = network(vec![transaction(0)], 9);
+    network.failures.store(1, Ordering::SeqCst);
+    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+    let waker =
+        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
+    let waking = tokio::spawn(waker.run());
+
+    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+    assert_eq!(network.failures.load(Ordering::SeqCst), 0);
 
     waking.abort();
     assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
