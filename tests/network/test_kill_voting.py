@@ -158,7 +158,7 @@ def test_a_masternode_that_is_killed_signs_nothing_twice(tmp_path):
         logs = [(tmp_path / f"node-{index}.log").read_text(errors="replace") for index in nodes]
         observer.end()
 
-    assert not [log for log in logs if "STOPS SIGNING" in log], "no key is in two nodes"
+    assert not [log for log in logs if "SIGNING STOPPED" in log], "no key is in two nodes"
     signatures = Signatures()
     for code, payload in observer.heard:
         signatures.add_message(code, payload)

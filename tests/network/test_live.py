@@ -82,7 +82,8 @@ def running_with_own_key(stack, tmp_path):
     flags += ["--p2p.static", ",".join(node.enode() for node in nodes)]
     node = stack.enter_context(Node("run", *flags, datadir=tmp_path / "node"))
     # The key has no record: the node first listens, and the rounds that it leads fail.
-    wait_for(lambda: "this node votes" in node.log_path.read_text(errors="replace"), bool, seconds=60)
+    enabled = "voting with this masternode's key is enabled"
+    wait_for(lambda: enabled in node.log_path.read_text(errors="replace"), bool, seconds=60)
     return nodes, node, flags, own["address"].lower()
 
 
@@ -127,4 +128,4 @@ def test_with_one_of_four_masternodes_down_this_nodes_votes_and_timeouts_are_nee
         assert nodes[0].call("eth_getBlockByNumber", head["number"], False)["hash"] == head["hash"]
         recent = [nodes[0].call("eth_getBlockByNumber", hex(height), False) for height in range(begun, stopped + 8)]
         assert own in [block["miner"].lower() for block in recent]
-        assert "STOPS SIGNING" not in node.log_path.read_text(errors="replace")
+        assert "SIGNING STOPPED" not in node.log_path.read_text(errors="replace")

@@ -101,7 +101,7 @@ class Mixed:
         for found in hashes[1:]:
             wait_for(found, lambda block: block == expected, seconds=60)
         logs = [node.log_path.read_text(errors="replace") for node in self.nodes[: self.own]]
-        assert not [log for log in logs if "STOPS SIGNING" in log]
+        assert not [log for log in logs if "SIGNING STOPPED" in log]
 
     def goes_on(self, watched, blocks=4):
         """Waits until further blocks are committed."""

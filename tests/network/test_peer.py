@@ -103,7 +103,7 @@ def test_the_network_can_be_stopped_and_started_at_run_time(start):
         run("module", "disable", "network", "--datadir", node.datadir)
         assert peer.wait_until_closed() == 8
     assert "enode" not in node.call("admin_nodeInfo")
-    with pytest.raises(RpcError, match="no peer-to-peer network"):
+    with pytest.raises(RpcError, match="the peer-to-peer network is off"):
         node.call("admin_addPeer", url)
     run("module", "enable", "network", "--datadir", node.datadir)
     assert enode(node).split("@")[0] == url.split("@")[0], "the key outlives it"

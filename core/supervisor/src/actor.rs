@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use actix::Recipient;
+use actix::{Recipient, dev::SendError};
 use tenon_api::ActorError;
 
 use crate::supervised_actor::Envelope;
@@ -34,7 +34,7 @@ pub struct RestartPolicy {
     pub first_pause: Duration,
     /// The longest pause.
     pub max_pause: Duration,
-    /// Restarts within `window` after which the actor has failed for good.
+    /// Maximum number of restarts within `window`. One more failure, and the actor has failed for good.
     pub ceiling: u32,
     /// Failures longer ago than this are forgotten.
     pub window: Duration,
@@ -116,6 +116,9 @@ impl HealthCell {
     }
 }
 
+/// Pause between two attempts to send to a full mailbox.
+const FULL_MAILBOX_PAUSE: Duration = Duration::from_millis(5);
+
 /// The sending end of an actor's mailbox. Clones share it.
 pub struct Mailbox<M: Send + 'static> {
     pub(crate) name: &'static str,
@@ -141,14 +144,32 @@ impl<M: Send + 'static> Mailbox<M> {
     /// # Errors
     /// [`ActorError`], at once: the mailbox is full, or the actor has failed for good or was stopped.
     pub fn try_send(&self, message: M) -> Result<(), ActorError> {
+        self.put(message)?.map_err(|_| ActorError::MailboxFull { actor: self.name })
+    }
+
+    /// Puts a message into the mailbox; waits while it is full. For messages that must not be lost.
+    ///
+    /// # Errors
+    /// [`ActorError`]: the actor has failed for good or was stopped.
+    pub async fn send(&self, mut message: M) -> Result<(), ActorError> {
+        while let Err(returned) = self.put(message)? {
+            message = returned;
+            tokio::time::sleep(FULL_MAILBOX_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the mailbox, or returns it if the mailbox is full.
+    fn put(&self, message: M) -> Result<Result<(), M>, ActorError> {
         if matches!(self.health.get().state, ActorState::Failed { .. } | ActorState::Stopped) {
             return Err(self.gone());
         }
-        self.recipient.try_send(Envelope::Message(message, tenon_bus::waits::wait_began())).map_err(|error| match error
-        {
-            actix::dev::SendError::Full(_) => ActorError::MailboxFull { actor: self.name },
-            actix::dev::SendError::Closed(_) => self.gone(),
-        })
+        match self.recipient.try_send(Envelope::Message(message, tenon_bus::waits::wait_began())) {
+            Err(SendError::Full(Envelope::Message(message, _))) => Ok(Err(message)),
+            Err(SendError::Closed(_)) => Err(self.gone()),
+            // Only a message is sent here, so only a message is returned.
+            Ok(()) | Err(SendError::Full(Envelope::Stop(_))) => Ok(Ok(())),
+        }
     }
 
     fn gone(&self) -> ActorError {

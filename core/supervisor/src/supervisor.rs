@@ -363,6 +363,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_message_that_must_not_be_lost_waits_while_the_mailbox_is_full() {
+        let supervisor = Supervisor::new().unwrap();
+        let options = ActorOptions { mailbox_capacity: 2, ..Default::default() };
+        let (mailbox, _) = counter(&supervisor, options);
+        let (release, wait) = std::sync::mpsc::channel();
+        assert_eq!(ask(&mailbox).await, 0);
+        mailbox.try_send(Order::Wait(wait)).unwrap();
+        let filled = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take_while(Result::is_ok).count();
+
+        let mut sending = Box::pin(mailbox.send(Order::Add(100)));
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut sending).await.is_err());
+        release.send(()).unwrap();
+        sending.await.unwrap();
+
+        let sum = loop {
+            // The mailbox may still be full.
+            let (answer, answered) = oneshot::channel();
+            if mailbox.try_send(Order::Ask(answer)).is_ok() {
+                break answered.await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(u64::from(sum), 100 + filled as u64);
+        supervisor.stop(Duration::from_secs(10)).await;
+        assert!(mailbox.send(Order::Add(1)).await.is_err());
+    }
+
+    #[tokio::test]
     async fn an_actor_that_cannot_be_built_fails_the_start() {
         let supervisor = Supervisor::new().unwrap();
 

@@ -20,7 +20,7 @@ impl EngineRecords for OneRecord {
     }
 }
 
-/// Decodes these bytes as the node's part in the voting and encodes it again; `None` if they are refused.
+/// Decodes these bytes as a record of the voting state and encodes it again; `None` if they are refused.
 pub fn voting_record(bytes: &[u8]) -> Option<Vec<u8>> {
     let records = OneRecord(Mutex::new(Some(bytes.to_vec())));
     let state = voting_state(&records).ok()?;

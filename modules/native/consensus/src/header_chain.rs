@@ -27,7 +27,7 @@ pub enum VerifierError {
     #[error(transparent)]
     Rules(#[from] NativeError),
     /// The threads could not be started.
-    #[error("threads for the verification: {0}")]
+    #[error("cannot start the verification threads: {0}")]
     Threads(#[from] ThreadPoolBuildError),
 }
 
@@ -61,7 +61,7 @@ pub enum HeaderProblem {
     #[error(transparent)]
     Consensus(#[from] NativeError),
     /// Block 0 belongs to another chain.
-    #[error("block 0 is not this network's, which has hash {0}")]
+    #[error("block 0 is not the genesis block of this network, {0}")]
     OtherGenesis(B256),
 }
 
@@ -140,7 +140,7 @@ impl HeaderVerifier {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.engine.verify_standing_alone(header, &self.chain)?;
+        self.engine.verify_without_ancestors(header, &self.chain)?;
         Ok(VerificationLevel::Alone)
     }
 }
@@ -318,7 +318,7 @@ mod tests {
 
         let (_, refused) = verifier(&chain).verify(vec![other.at(0).clone()]);
 
-        assert!(refused.unwrap().to_string().contains("block 0 is not this network's"));
+        assert!(refused.unwrap().to_string().contains("block 0 is not the genesis block of this network"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The part of a header that walks over an epoch need. A certificate of 108 signatures makes a header seven kilobytes
-//! large, and an epoch switch walks over some 2,700 headers for rewards and penalties.
+//! The parts of a header that a walk over an epoch reads. A certificate of 108 signatures makes a header seven
+//! kilobytes large, and an epoch switch walks over some 2,700 headers for rewards and penalties.
 
 use tenon_api::{Address, B256, ChainReader, SealedHeader, U256};
 use tenon_chain::NativeConsensus;

@@ -14,8 +14,7 @@ use super::{
     v2::VotingState,
 };
 
-/// Gap blocks whose candidates are kept: far more than the two that verification may need, and small enough (some 3 KB
-/// each) to keep forever.
+/// Number of gap blocks whose candidates are kept. Verification needs at most two; a record has about 3 KB.
 const MAX_RECORDED_GAP_BLOCKS: u64 = 32;
 /// Name of the record of the voting state.
 const VOTING: &str = "voting";
@@ -85,6 +84,8 @@ struct VotingRecord {
     committed: Vec<BlockInfo>,
     /// Since the second version of the record; it ends before this in the first.
     highest_proposed_round: Option<u64>,
+    /// Since the third version.
+    signer: Option<Address>,
 }
 
 /// The last record; the default, of a node that never voted, if there is none.
@@ -92,7 +93,7 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
     let Some(record) = records.record(VOTING)? else { return Ok(VotingState::default()) };
     // A corrupt record is an error, not a missing one: a node that forgot its votes might sign a second one for the
     // same round.
-    let damaged = |_| StoreError::Corrupt { what: "this node's part in the voting".to_owned() };
+    let damaged = |_| StoreError::Corrupt { what: "this node's voting record".to_owned() };
     let record = VotingRecord::decode(&mut record.as_slice()).map_err(damaged)?;
     Ok(VotingState {
         round: record.round,
@@ -102,6 +103,7 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
         highest_voted_round: record.highest_voted_round,
         committed: record.committed.into_iter().next(),
         highest_proposed_round: record.highest_proposed_round.unwrap_or_default(),
+        signer: record.signer,
     })
 }
 
@@ -116,6 +118,7 @@ pub(super) fn write_voting_state(records: &dyn EngineRecords, state: &VotingStat
         highest_voted_round: state.highest_voted_round,
         committed: state.committed.into_iter().collect(),
         highest_proposed_round: Some(state.highest_proposed_round),
+        signer: state.signer,
     };
     records.put(VOTING, &alloy_rlp::encode(record))
 }

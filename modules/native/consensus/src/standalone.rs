@@ -23,16 +23,16 @@ impl NativeEngine {
     ///
     /// # Errors
     /// The [`NativeError`] of the first broken rule.
-    pub fn verify_standing_alone(
+    pub fn verify_without_ancestors(
         &self,
         header: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<HeaderSigners, NativeError> {
         let now = Some(self.now());
         if self.is_v2(header.number) {
-            Ok(self.v2().verify_standing_alone(header, now)?)
+            Ok(self.v2().verify_without_ancestors(header, now)?)
         } else {
-            Ok(self.v1().verify_standing_alone(header, chain, now)?)
+            Ok(self.v1().verify_without_ancestors(header, chain, now)?)
         }
     }
 }

@@ -10,17 +10,17 @@ use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
 use tenon_api::{Block, BlockSigner, CannotSign, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
 use tenon_bus::{Bus, Delivery};
-use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState, seal};
-use tenon_native_consensus::{
-    DutyError, MERGE_SIGN_RANGE, SigningDuty, SyncInfo, Timeout, Vote, timeout_digest, vote_digest,
-};
+use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
+use tenon_native_consensus::{SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
 use crate::early::{EarlyMessages, MAX_ROUNDS_AHEAD};
-use crate::proposer::{self, Proposer, RoundDecision};
+use crate::proposer::Proposer;
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
+
+mod making;
 
 /// Number of remembered messages of each kind, so that each message is processed once.
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
@@ -65,7 +65,7 @@ enum Signing {
     /// The key has no record here: another node may still sign with it.
     Listening,
     /// It signs.
-    Armed,
+    Active,
     /// Another node has used the key, or the record cannot be read or written. Lasts until the next start.
     Stopped,
 }
@@ -79,8 +79,8 @@ pub(crate) struct VotingActor {
     is_syncing: bool,
     /// The voting state as stored on disk.
     kept: VotingState,
-    /// The voting state at the start. If this run did not sign a message of a later round that has this node's
-    /// signature, another node did.
+    /// The voting state at the start. A message of a later round with this node's signature was either signed by this
+    /// run or by another node with the same key.
     at_start: VotingState,
     early: EarlyMessages,
     proposer: Proposer,
@@ -99,7 +99,8 @@ pub(crate) struct VotingActor {
     unsigned: Unsigned,
 }
 
-/// What this node would sign, had its signer answered: tried again with [`Input::SignerReady`].
+/// Messages and blocks that could not be signed, because the signer did not answer yet. Tried again with
+/// [`Input::SignerReady`].
 #[derive(Default)]
 struct Unsigned {
     /// A block to vote for, if its round still lasts.
@@ -147,7 +148,7 @@ impl VotingActor {
 
     /// The key; `None` if this node does not sign now.
     fn key(&self) -> Option<Arc<dyn BlockSigner>> {
-        let may_sign = self.signing == Signing::Armed && !self.is_syncing;
+        let may_sign = self.signing == Signing::Active && !self.is_syncing;
         self.ports.key.clone().filter(|_| may_sign)
     }
 
@@ -159,7 +160,8 @@ impl VotingActor {
         let remembered = match self.ports.engine.voting_state() {
             Ok(remembered) => remembered,
             Err(error) => {
-                tracing::error!(%error, "could not read the voting record of this node: it signs nothing");
+                tracing::error!(%error, "the voting record of this node cannot be read; this node will not sign until \
+                    it is restarted");
                 self.signing = Signing::Stopped;
                 return;
             }
@@ -181,25 +183,27 @@ impl VotingActor {
         }
     }
 
-    /// Arms a key that has signed here before. Another key may still be in use on another node, so it first listens.
+    /// Arms the key at once if it has signed on this node before. Otherwise another node may still use the key, so this
+    /// node listens first.
     fn listen(&mut self, remembered: &VotingState, period: u64) {
         let Some(key) = &self.ports.key else { return };
-        if remembered.highest_voted_round > 0 || remembered.highest_proposed_round > 0 {
-            self.signing = Signing::Armed;
-            tracing::info!(masternode = %key.address(), round = remembered.round, "this node votes");
+        if remembered.is_record_of(key.address()) {
+            self.signing = Signing::Active;
+            tracing::info!(masternode = %key.address(), round = remembered.round, "voting with this masternode's key \
+                is enabled");
             return;
         }
         let seconds = period.saturating_mul(LISTENING_PERIODS);
-        tracing::info!(masternode = %key.address(), seconds, "this node has no voting record for the key: it listens \
-            before it signs");
+        tracing::info!(masternode = %key.address(), seconds, "no voting record for this key: signing starts after a \
+            waiting time, in case another node uses the key");
         self.later(Duration::from_secs(seconds), Input::Arm);
     }
 
     fn arm(&mut self) {
         if self.signing == Signing::Listening {
-            self.signing = Signing::Armed;
+            self.signing = Signing::Active;
             if let Some(key) = &self.ports.key {
-                tracing::info!(masternode = %key.address(), "this node votes");
+                tracing::info!(masternode = %key.address(), "voting with this masternode's key is enabled");
             }
             self.set_replica_key();
         }
@@ -215,7 +219,7 @@ impl VotingActor {
     fn stop_signing(&mut self, reason: &str) {
         if self.signing != Signing::Stopped {
             self.signing = Signing::Stopped;
-            tracing::error!(reason, "THIS NODE STOPS SIGNING until it is started again");
+            tracing::error!(reason, "SIGNING STOPPED: this node signs nothing until it is restarted");
             self.set_replica_key();
         }
     }
@@ -266,16 +270,17 @@ impl VotingActor {
 
     /// Writes the voting state to disk. Returns false if that fails; then no message signed in this state may be sent.
     fn store_state(&mut self, state: VotingState) -> bool {
-        if self.ports.key.is_none() {
-            return true;
-        }
+        let Some(key) = &self.ports.key else { return true };
+        // A key that still waits has no record: after a restart it waits again.
+        let signer = if self.signing == Signing::Active { Some(key.address()) } else { self.kept.signer };
+        let state = VotingState { signer, ..state };
         match self.ports.engine.write_voting_state(&state) {
             Ok(()) => {
                 self.kept = state;
                 true
             }
             Err(error) => {
-                self.stop_signing(&format!("its record cannot be written: {error}"));
+                self.stop_signing(&format!("the voting record cannot be written: {error}"));
                 false
             }
         }
@@ -504,7 +509,7 @@ impl VotingActor {
         }
     }
 
-    /// Signs what could not be signed before, as far as it still counts.
+    /// Tries the pending signatures again, except those of rounds that are over.
     fn on_signer_ready(&mut self) {
         let Unsigned { vote, timeout, block, duty } = std::mem::take(&mut self.unsigned);
         if let Some((round, block)) = block.filter(|(round, _)| *round == self.round()) {
@@ -521,100 +526,9 @@ impl VotingActor {
             self.sign_block(&header);
         }
     }
-
-    /// Makes the block of this round if it is this node's turn and the block is due.
-    fn propose(&mut self) {
-        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(Replica::state)) else { return };
-        let now = self.timing.unix();
-        if self.planned.is_some_and(|time| now < time) {
-            return;
-        }
-        match self.proposer.next_step(&self.ports, &*key, state, now) {
-            Ok(RoundDecision::Nothing) => {}
-            Ok(RoundDecision::Wait(wait)) => {
-                self.planned = Some(now + wait);
-                self.later(wait, Input::TryPropose);
-            }
-            Ok(RoundDecision::Propose(parent, draft)) => {
-                let round = state.round;
-                let noted = VotingState { highest_proposed_round: round, ..state.clone() };
-                if let Some(replica) = &mut self.replica {
-                    replica.note_proposal(round);
-                }
-                if !self.store_state(noted) {
-                    return;
-                }
-                match proposer::build(&self.ports, &parent, *draft) {
-                    Ok(block) => self.seal(round, block),
-                    Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
-                        round"),
-                }
-            }
-            Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
-        }
-    }
-
-    /// Seals a block that this node built for a round, and sends it. The round is already recorded on disk as proposed.
-    fn seal(&mut self, round: u64, block: Block) {
-        let Some(key) = self.key() else { return };
-        match seal(block.header.header().clone(), &*key) {
-            Ok(header) => match proposer::store(&self.ports, header, block) {
-                Ok(block) => self.proposed(block),
-                Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
-                    round"),
-            },
-            Err(cannot) => {
-                if !cannot.is_pending {
-                    tracing::warn!(reason = %cannot, "could not make a block in this node's round");
-                }
-                self.unsigned.block = Some((round, Box::new(block)));
-            }
-        }
-    }
-
-    fn proposed(&mut self, block: Block) {
-        let header = block.header.clone();
-        let total_difficulty = self.ports.chain.total_difficulty(block.hash()).ok().flatten().unwrap_or_default();
-        tracing::info!(number = header.number, hash = %header.hash(), transactions = block.transactions.len(), "block made");
-        self.counts.count_block();
-        self.ports.network.announce(Arc::new(block), total_difficulty);
-        self.on_block(&header);
-        self.sign_block(&header);
-    }
-
-    /// The signing transaction for every fifteenth block (10.1).
-    fn sign_block(&mut self, header: &SealedHeader) {
-        let Some(key) = self.key().filter(|_| header.number.is_multiple_of(MERGE_SIGN_RANGE)) else { return };
-        let epoch = self.ports.engine.v2().epoch_info(header, &*self.ports.chain);
-        if !epoch.is_ok_and(|epoch| epoch.is_masternode(&key.address())) {
-            return;
-        }
-        let duty = SigningDuty::new(Arc::clone(&key), self.ports.chain_id);
-        let signed = match self.ports.pool.next_nonce(key.address()).map_err(DutyError::from) {
-            Ok(nonce) => duty.sign(header, nonce),
-            Err(error) => Err(error),
-        };
-        let submitted = match signed {
-            Ok(signed) => {
-                let raw = tenon_chain::encode_transaction(&signed.transaction);
-                self.ports.pool.submit_own(&raw).map_err(|failure| failure.message)
-            }
-            Err(DutyError::Signer(cannot)) => {
-                self.unsigned.duty = Some(header.clone());
-                if cannot.is_pending {
-                    return;
-                }
-                Err(cannot.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(reason) = submitted {
-            tracing::warn!(number = header.number, %reason, "could not send a signing transaction");
-        }
-    }
 }
 
-/// A signer outside of this process tells the operator itself why it does not sign.
+/// Logged at `debug` only, because an external signer reports the reason to the operator itself.
 fn log_unsigned(cannot: &CannotSign, message: &'static str) {
     tracing::debug!(reason = %cannot, is_pending = cannot.is_pending, message, "not signed");
 }

@@ -95,9 +95,11 @@ impl Voting {
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make).map_err(|error| Failure::server(error.to_string()))?;
         if let Some(key) = key {
-            let mailbox = sender.clone();
-            // If the mailbox is full, its other messages also cause the actor to check the round.
-            key.on_ready(Arc::new(move || drop(mailbox.try_send(Input::SignerReady))));
+            let (mailbox, runtime) = (sender.clone(), Handle::current());
+            key.on_ready(Arc::new(move || {
+                let mailbox = mailbox.clone();
+                runtime.spawn(async move { mailbox.send(Input::SignerReady).await });
+            }));
         }
         self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;
         drop(sender.try_send(Input::Begin));

@@ -39,8 +39,8 @@ impl Timing for SystemTiming {
         let Some(mailbox) = self.mailbox.get().cloned() else { return };
         self.runtime.spawn(async move {
             tokio::time::sleep(wait).await;
-            // If the mailbox is full, the other messages in it also cause the actor to check the round.
-            drop(mailbox.try_send(input));
+            // Fails only when the actor has ended. A countdown that was lost would end the voting of this node.
+            drop(mailbox.send(input).await);
         });
     }
 }

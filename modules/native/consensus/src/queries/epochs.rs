@@ -14,7 +14,8 @@ use crate::{
     v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
 };
 
-/// Epochs that a query walks through on its own task. Each takes a dozen reads at most.
+/// Maximum number of epochs that a query walks through before it is moved to the pool. Each takes a dozen reads at
+/// most.
 const MAX_ATTEMPTED_EPOCHS: usize = 12;
 
 const ABOVE_CURRENT: &str = "input epoch number > current epoch number";

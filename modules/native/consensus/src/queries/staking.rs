@@ -1,5 +1,6 @@
-//! Yearly return of staking (`docs/spec/rpc-eth.md` 17). The reference's formula divides integers, so the result is
-//! infinite whenever the stake is below a year's reward; it is kept for clients of the method.
+//! Yearly staking yield in percent (`docs/spec/rpc-eth.md` 17). Like the reference's, the formula divides integers, so
+//! the result is infinite whenever the stake is below the voters' half of a year's reward; the method is kept for its
+//! clients.
 
 use std::sync::Arc;
 
@@ -75,5 +76,5 @@ impl Queries {
 }
 
 fn too_early() -> Failure {
-    Failure::server("the return of staking is known after two epochs with rewards")
+    Failure::server("the staking yield is available after two epochs with rewards")
 }

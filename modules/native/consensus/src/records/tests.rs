@@ -89,7 +89,7 @@ impl ChainReader for ChainAtHeight<'_> {
 fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine {
     let records = Arc::clone(records) as Arc<dyn EngineRecords>;
     let (source, clock) = (Arc::new(ContractCandidates), Arc::new(|| u64::MAX));
-    NativeEngine::keeping_with(&chain.chain.spec, source, clock, records).unwrap()
+    NativeEngine::with_records_and_source(&chain.chain.spec, source, clock, records).unwrap()
 }
 
 /// Returns whether an engine might record something at a height: gap blocks of both engines, epoch switches of both,
@@ -200,6 +200,7 @@ fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
         highest_voted_round: 109,
         committed: Some(committed),
         highest_proposed_round: 108,
+        signer: Some(Address::repeat_byte(1)),
     };
 
     engine.write_voting_state(&state).unwrap();
@@ -209,6 +210,19 @@ fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
     let head = chain.head();
     assert!(restarted.verify_reorganisation(BlockNumber(100), &head, &chain).is_ok());
     assert!(restarted.verify_reorganisation(BlockNumber(99), &head, &chain).is_err());
+}
+
+#[test]
+fn a_voting_state_is_the_record_of_one_masternode() {
+    let (own, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
+    let state = VotingState { highest_voted_round: 9, signer: Some(own), ..VotingState::default() };
+    assert!(state.is_record_of(own) && !state.is_record_of(other));
+    let has_only_proposed = VotingState { highest_voted_round: 0, highest_proposed_round: 9, ..state.clone() };
+    assert!(has_only_proposed.is_record_of(own));
+    let has_signed_nothing = VotingState { highest_voted_round: 0, ..state.clone() };
+    assert!(!has_signed_nothing.is_record_of(own));
+    // Of a version that did not record the signer.
+    assert!(!VotingState { signer: None, ..state }.is_record_of(own));
 }
 
 /// The first version of the record ends before the proposed round.
@@ -248,5 +262,5 @@ fn a_damaged_voting_state_is_an_error() {
 
     let error = NativeEngine::keeping(&chain.chain.spec, records).unwrap_err().to_string();
 
-    assert!(error.contains("this node's part in the voting"), "{error}");
+    assert!(error.contains("this node's voting record"), "{error}");
 }

@@ -25,7 +25,7 @@ pub fn owner_of(state: &dyn StateReader, masternode: Address) -> Result<Address,
     tenon_chain::masternode_owner(masternode, |contract, slot| state.storage(contract, slot))
 }
 
-/// Receiver of the foundation's part, and how it is added to another part of its own.
+/// The foundation's wallet, and whether the foundation keeps both parts of a node that it owns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foundation {
     /// Its wallet.
@@ -63,7 +63,7 @@ pub fn stake_of_voter(state: &dyn StateReader, masternode: Address, voter: Addre
     state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))
 }
 
-/// A voter may be listed twice.
+/// The voters with a stake in a masternode. A voter may be listed twice.
 fn voters_with_stake(state: &dyn StateReader, masternode: Address) -> Result<Vec<Address>, StoreError> {
     let key = masternode.into_word();
     let mut staked = Vec::new();

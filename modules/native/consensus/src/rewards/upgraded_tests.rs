@@ -18,7 +18,7 @@ use crate::{
 };
 
 const EPOCH: u64 = 20;
-/// The switch number of the first epoch.
+/// Number of the first v2 epoch (`SwitchEpoch`).
 const FIRST_EPOCH: u64 = 7;
 const FOUNDATION: Address = Address::with_last_byte(0xf0);
 

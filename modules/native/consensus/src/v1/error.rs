@@ -90,7 +90,7 @@ pub enum V1Error {
         /// Its text.
         text: String,
     },
-    /// The checkpoint has more masternodes than numbers, or neither.
+    /// The checkpoint has fewer numbers than masternodes.
     #[error("len(m2) is less than len(m1)")]
     TooFewPartners,
     /// The list of masternodes is empty.

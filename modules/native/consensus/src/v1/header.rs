@@ -55,7 +55,7 @@ pub(crate) fn verify(
 
 /// The rules that need no ancestor, for a header checked alone. Whether its creator was a masternode is known only at a
 /// checkpoint, which lists them.
-pub(crate) fn verify_standing_alone(
+pub(crate) fn verify_without_ancestors(
     context: Context<'_>,
     header: &SealedHeader,
     now: Option<u64>,
@@ -74,7 +74,7 @@ pub(crate) fn verify_standing_alone(
     let mut others = Vec::new();
     if now.is_some() && header.number > context.epoch() {
         if is_checkpoint {
-            // Its own list opens the epoch: no ancestor is needed.
+            // A checkpoint contains the list of its epoch, so no ancestor is needed.
             verify_second_signer(context, header, header, author)?;
         }
         let seal = header.native_seal.as_ref().ok_or(V1Error::NotNative)?;

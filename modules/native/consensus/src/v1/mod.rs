@@ -73,14 +73,14 @@ impl V1Engine {
     }
 
     /// The rules that need no ancestor; see
-    /// [`NativeEngine::verify_standing_alone`](super::NativeEngine::verify_standing_alone).
-    pub(crate) fn verify_standing_alone(
+    /// [`NativeEngine::verify_without_ancestors`](super::NativeEngine::verify_without_ancestors).
+    pub(crate) fn verify_without_ancestors(
         &self,
         header: &SealedHeader,
         chain: &dyn ChainReader,
         now: Option<u64>,
     ) -> Result<super::HeaderSigners, V1Error> {
-        header::verify_standing_alone(self.context(chain), header, now)
+        header::verify_without_ancestors(self.context(chain), header, now)
     }
 
     /// The maker of a block: the signer of its extra data (`docs/spec/chain.md` 1.2).

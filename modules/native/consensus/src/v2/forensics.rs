@@ -27,7 +27,7 @@ pub enum ForensicsError {
     TooDeep(B256),
 }
 
-/// A proof of misbehaviour. The one of the lower round comes first.
+/// A proof of misbehaviour: two certificates or two votes, of which `smaller` has the lower round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForensicProof {
     /// Two certificates on diverging branches.
@@ -192,9 +192,9 @@ fn are_on_one_branch(
     Ok(higher == lower)
 }
 
-/// The two certificates that best prove the conflict of two chains. If both chains have a certificate of the same round,
-/// those two; otherwise the last one of the chain that began in the lower round, and the first one of the other chain
-/// from that round on.
+/// The two certificates that best prove the conflict of two chains: two of the same round, if both chains have one.
+/// Otherwise the last one of the chain that starts in the lower round, and the first one of the other chain whose round
+/// is not lower.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,
@@ -270,9 +270,10 @@ impl V2Engine {
         Ok(BranchEvidence { path, certificate: certificate.clone(), signers })
     }
 
-    /// The proof that a vote contradicts the committed blocks; `None` if it is older, extends the first of the
-    /// committed certificates' blocks, or its signer signed none of them. If the certificate that the vote is based on
-    /// is itself in conflict, the proof is of the certificates.
+    /// Returns the proof that a vote contradicts the committed blocks. `None` if the vote's round is below that of the
+    /// last committed certificate, if its block descends from the block of the first one, or if its signer did not sign
+    /// the last one. If the certificate inside the voted block is itself in conflict, the proof is about the
+    /// certificates.
     ///
     /// # Errors
     /// [`ForensicsError`].

@@ -76,8 +76,8 @@ impl V2Engine {
     }
 
     /// The checks that need no ancestor; see
-    /// [`NativeEngine::verify_standing_alone`](crate::NativeEngine::verify_standing_alone).
-    pub(crate) fn verify_standing_alone(
+    /// [`NativeEngine::verify_without_ancestors`](crate::NativeEngine::verify_without_ancestors).
+    pub(crate) fn verify_without_ancestors(
         &self,
         header: &SealedHeader,
         now: Option<u64>,

@@ -55,6 +55,16 @@ pub struct VotingState {
     pub committed: Option<BlockInfo>,
     /// The last round in which this node proposed a block.
     pub highest_proposed_round: u64,
+    /// The masternode whose key signs on this node. Votes and proposals of other keys may be in the record too: it is kept
+    /// if the operator changes the key, and a snapshot contains it.
+    pub signer: Option<Address>,
+}
+
+impl VotingState {
+    /// Whether this masternode has signed votes or blocks on this node.
+    pub fn is_record_of(&self, masternode: Address) -> bool {
+        self.signer == Some(masternode) && (self.highest_voted_round > 0 || self.highest_proposed_round > 0)
+    }
 }
 
 /// The state machine of one voting node.
@@ -223,7 +233,7 @@ impl Replica {
     /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] if it is malformed or of another round. The vote is kept only if the error says so.
+    /// [`V2Error`] if it is malformed or of another round. After [`V2Error::VoteBlock`] the vote stays in the pool.
     pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         if vote.block.round < self.state.round {
             return Ok(());

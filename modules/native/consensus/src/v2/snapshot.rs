@@ -29,8 +29,8 @@ impl V2Engine {
         self.candidates_in(gap, chain, &|number| Ok(ancestor(chain, tip, number)?))
     }
 
-    /// The gap block before the switch was v1's: it uses the switch block's own list instead, so that the first epochs
-    /// of v2 draw from the last list of v1 (4.2, pitfall 2).
+    /// For the gap block before the switch, which is one of v1, returns the list in the switch block itself, so that
+    /// the first epochs of v2 use the last list of v1 (4.2, pitfall 2).
     fn candidates_in(
         &self,
         gap: u64,

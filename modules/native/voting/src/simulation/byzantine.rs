@@ -124,7 +124,7 @@ impl World {
             4 => self.send_a_wrong_block(who),
             5 => {
                 let other = self.random.random_range(0..self.nodes.len());
-                self.turn_over(who, other);
+                self.send_with_high_s(who, other);
             }
             _ => {
                 for _ in 0..FLOOD {
@@ -139,17 +139,17 @@ impl World {
 
     /// Sends the last vote or timeout of another masternode with the second signature that anyone can derive from the
     /// first one.
-    pub(super) fn turn_over(&mut self, who: usize, other: usize) {
-        let Some(RoundMessage { kind, payload }) = self.nodes[other].last_said.clone() else { return };
+    pub(super) fn send_with_high_s(&mut self, who: usize, other: usize) {
+        let Some(RoundMessage { kind, payload }) = self.nodes[other].last_sent.clone() else { return };
         let mut encoded = &payload[..];
         let turned = match kind {
             RoundMessageKind::Vote => {
                 let vote = Vote::decode(&mut encoded).unwrap();
-                message(kind, &Vote { signature: turned_over(&vote.signature), ..vote })
+                message(kind, &Vote { signature: with_high_s(&vote.signature), ..vote })
             }
             RoundMessageKind::Timeout => {
                 let timeout = Timeout::decode(&mut encoded).unwrap();
-                message(kind, &Timeout { signature: turned_over(&timeout.signature), ..timeout })
+                message(kind, &Timeout { signature: with_high_s(&timeout.signature), ..timeout })
             }
             RoundMessageKind::SyncInfo => return,
         };
@@ -182,7 +182,7 @@ impl World {
 }
 
 /// The other valid signature of the same key for the same digest: S negated.
-fn turned_over(signature: &[u8]) -> Bytes {
+fn with_high_s(signature: &[u8]) -> Bytes {
     let s = U256::from_be_bytes(ORDER) - U256::from_be_slice(&signature[32..64]);
     [&signature[..32], &s.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat().into()
 }

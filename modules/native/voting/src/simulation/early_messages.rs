@@ -28,7 +28,7 @@ fn timeout(key: &MasternodeKey) -> RoundMessage {
 }
 
 #[test]
-fn those_of_a_masternode_are_kept_and_those_of_a_stranger_are_not() {
+fn early_votes_and_timeouts_are_kept_only_from_masternodes() {
     let (network, keys) = network_of(4, 1, &mut StdRng::seed_from_u64(1));
     let stranger = MasternodeKey::from_bytes([9; 32]).unwrap();
     let mut node = Node::new(0, keys[0].clone(), &network);

@@ -49,7 +49,7 @@ pub(super) struct Node {
     /// The committed block when it was last checked.
     pub(super) committed: Option<B256>,
     /// The last vote or timeout that this node was the first to send.
-    pub(super) last_said: Option<RoundMessage>,
+    pub(super) last_sent: Option<RoundMessage>,
 }
 
 /// A running node.
@@ -87,7 +87,7 @@ impl Node {
             running: None,
             life: 0,
             committed: None,
-            last_said: None,
+            last_sent: None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Node {
         let source = Arc::new(FixedCandidates(Arc::clone(&network.masternodes)));
         let now = Arc::new(move || clock.seconds());
         let (disk, signers) = (Arc::clone(&self.disk) as _, Arc::clone(&network.signers));
-        let engine = NativeEngine::keeping_with_signers(&network.spec, source, now, disk, signers).unwrap();
+        let engine = NativeEngine::with_records_source_and_signers(&network.spec, source, now, disk, signers).unwrap();
         let engine = Arc::new(engine);
         let pool = Arc::new(Pool::new(outbox.clone(), Arc::clone(&network.recovered)));
         let key: Arc<dyn BlockSigner> = match self.signs_late {

@@ -310,7 +310,7 @@ pub(super) struct Recovered {
 }
 
 impl Recovered {
-    /// A block whose body fits its header.
+    /// Returns the block with its senders, recovered once for all nodes. The body must match the header.
     fn block(&self, block: Block) -> Result<Arc<RecoveredBlock>, tenon_chain::RecoverError> {
         let mut blocks = self.blocks.lock();
         if let Some(known) = blocks.get(&block.hash()) {

@@ -33,7 +33,7 @@ const MAX_PROGRESS_TIME: u64 = 120_000;
 const MAX_PROGRESS_ROUNDS: u64 = 10;
 
 /// Number of rounds between two lines of a large world.
-const ROUNDS_TOLD: u64 = 2;
+const ROUNDS_PER_PROGRESS_LINE: u64 = 2;
 /// Maximum number of signatures of a certificate: the rules limit the extra data of a header to 20,000 bytes.
 const MAX_QUORUM: f64 = 290.0;
 
@@ -551,7 +551,7 @@ impl World {
     fn speak(&mut self, who: usize, message: &RoundMessage, is_for_all: bool) {
         let (sent, is_new) = self.sent_messages.of(message);
         if is_new && message.kind != RoundMessageKind::SyncInfo {
-            self.nodes[who].last_said = Some(message.clone());
+            self.nodes[who].last_sent = Some(message.clone());
         }
         self.observer.sent(&sent);
         self.broadcast(who, &sent, is_for_all);
@@ -627,7 +627,7 @@ impl World {
             assert!(self.step(end), "no progress: {:#?}", self.standings());
             if self.now >= look_at {
                 look_at = self.now + 100;
-                if self.highest_round() >= told + ROUNDS_TOLD {
+                if self.highest_round() >= told + ROUNDS_PER_PROGRESS_LINE {
                     told = self.highest_round();
                     eprintln!("round {told} at {} ms, {} events", self.now, self.made);
                 }

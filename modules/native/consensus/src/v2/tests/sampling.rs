@@ -135,7 +135,7 @@ fn refused_at(found: Option<(u64, String)>) -> Option<u64> {
 }
 
 #[test]
-fn a_right_chain_is_accepted_both_ways() {
+fn a_valid_chain_is_accepted_with_and_without_sampling() {
     let network = Network::ending(LONG_AGO, &[]);
     assert_eq!((network.verify(false, GROUP), network.verify(true, GROUP)), (None, None));
 }

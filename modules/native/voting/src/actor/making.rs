@@ -1,0 +1,103 @@
+//! Blocks that this node makes, and its signing transactions.
+
+use std::sync::Arc;
+
+use tenon_api::{Block, SealedHeader};
+use tenon_native_consensus::v2::{Replica, VotingState, seal};
+use tenon_native_consensus::{DutyError, MERGE_SIGN_RANGE, SigningDuty};
+
+use super::{Input, VotingActor};
+use crate::proposer::{self, RoundDecision};
+
+impl VotingActor {
+    /// Makes the block of this round if it is this node's turn and the block is due.
+    pub(super) fn propose(&mut self) {
+        let (Some(key), Some(state)) = (self.key(), self.replica.as_ref().map(Replica::state)) else { return };
+        let now = self.timing.unix();
+        if self.planned.is_some_and(|time| now < time) {
+            return;
+        }
+        match self.proposer.next_step(&self.ports, &*key, state, now) {
+            Ok(RoundDecision::Nothing) => {}
+            Ok(RoundDecision::Wait(wait)) => {
+                self.planned = Some(now + wait);
+                self.later(wait, Input::TryPropose);
+            }
+            Ok(RoundDecision::Propose(parent, draft)) => {
+                let round = state.round;
+                let noted = VotingState { highest_proposed_round: round, ..state.clone() };
+                if let Some(replica) = &mut self.replica {
+                    replica.note_proposal(round);
+                }
+                if !self.store_state(noted) {
+                    return;
+                }
+                match proposer::build(&self.ports, &parent, *draft) {
+                    Ok(block) => self.seal(round, block),
+                    Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
+                        round"),
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
+        }
+    }
+
+    /// Seals a block that this node built for a round, and sends it. The round is already recorded on disk as proposed.
+    pub(super) fn seal(&mut self, round: u64, block: Block) {
+        let Some(key) = self.key() else { return };
+        match seal(block.header.header().clone(), &*key) {
+            Ok(header) => match proposer::store(&self.ports, header, block) {
+                Ok(block) => self.proposed(block),
+                Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
+                    round"),
+            },
+            Err(cannot) => {
+                if !cannot.is_pending {
+                    tracing::warn!(reason = %cannot, "could not make a block in this node's round");
+                }
+                self.unsigned.block = Some((round, Box::new(block)));
+            }
+        }
+    }
+
+    fn proposed(&mut self, block: Block) {
+        let header = block.header.clone();
+        let total_difficulty = self.ports.chain.total_difficulty(block.hash()).ok().flatten().unwrap_or_default();
+        tracing::info!(number = header.number, hash = %header.hash(), transactions = block.transactions.len(), "block made");
+        self.counts.count_block();
+        self.ports.network.announce(Arc::new(block), total_difficulty);
+        self.on_block(&header);
+        self.sign_block(&header);
+    }
+
+    /// The signing transaction for every fifteenth block (10.1).
+    pub(super) fn sign_block(&mut self, header: &SealedHeader) {
+        let Some(key) = self.key().filter(|_| header.number.is_multiple_of(MERGE_SIGN_RANGE)) else { return };
+        let epoch = self.ports.engine.v2().epoch_info(header, &*self.ports.chain);
+        if !epoch.is_ok_and(|epoch| epoch.is_masternode(&key.address())) {
+            return;
+        }
+        let duty = SigningDuty::new(Arc::clone(&key), self.ports.chain_id);
+        let signed = match self.ports.pool.next_nonce(key.address()).map_err(DutyError::from) {
+            Ok(nonce) => duty.sign(header, nonce),
+            Err(error) => Err(error),
+        };
+        let submitted = match signed {
+            Ok(signed) => {
+                let raw = tenon_chain::encode_transaction(&signed.transaction);
+                self.ports.pool.submit_own(&raw).map_err(|failure| failure.message)
+            }
+            Err(DutyError::Signer(cannot)) => {
+                self.unsigned.duty = Some(header.clone());
+                if cannot.is_pending {
+                    return;
+                }
+                Err(cannot.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(reason) = submitted {
+            tracing::warn!(number = header.number, %reason, "could not send a signing transaction");
+        }
+    }
+}
