@@ -6,7 +6,7 @@ Allowed are the native crates (`modules/native`), `core/node`, which chooses the
 number of lines. The check fails if a file has more such lines, and also if it has fewer, so that the list shrinks with the code.
 
 Also checks that no other crate of `modules` depends on a native crate, and that crates of `modules` depend on the interface crates
-of other modules and not on these themselves, except in tests and by `MODULE_EDGES`.
+of other modules and not on these themselves, except in tests.
 """
 
 import pathlib
@@ -33,8 +33,6 @@ TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^
 
 # Modules that native crates extend through an interface crate.
 MODULES = ("tenon-consensus", "tenon-execution", "tenon-simulation", "tenon-txpool")
-# Traces and calls execute blocks with the node's own steps (ARCHITECTURE.md).
-MODULE_EDGES = {("modules/simulation/Cargo.toml", "tenon-execution")}
 
 # The fork schedule, from whose settings the family is read.
 EXCEPTIONS = {
@@ -60,7 +58,7 @@ def wrong_dependencies():
         manifest = tomllib.loads(pathlib.Path(name).read_text())
         is_native = name.startswith("modules/native/")
         for crate in manifest.get("dependencies", {}):
-            if crate in MODULES and (name, crate) not in MODULE_EDGES:
+            if crate in MODULES:
                 yield f"{name}: depends on {crate}: use {crate}-interface"
             elif not is_native and crate.startswith("tenon-native-"):
                 yield f"{name}: depends on {crate}: a module takes the native implementation as a trait object"

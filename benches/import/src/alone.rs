@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use tenon_api::{Block, ChainReader, ChainWriter};
 use tenon_chain::recover_senders_under;
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_native_execution::family_of;
 
 use crate::{

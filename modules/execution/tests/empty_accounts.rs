@@ -9,7 +9,7 @@ use alloy_primitives::{Address, hex};
 use serde_json::Value;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
-use tenon_execution::{Executor, ReferenceBlock};
+use tenon_execution_block::{Executor, ReferenceBlock};
 use tenon_native_execution::family_of;
 use tenon_test_node::{MemoryChain, sealess::SealessEngine, test_data};
 

@@ -101,7 +101,7 @@ impl StoredMarket {
         Self { market, mode, folder }
     }
 
-    /// Continues in a copy of the folder as a kill at this moment would leave it.
+    /// Continues in a copy of the folder, as if the process had been killed at this moment.
     fn kill(mut self) -> Self {
         let folder = loop {
             let copy = tempfile::tempdir().unwrap();

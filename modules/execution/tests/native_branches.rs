@@ -222,7 +222,7 @@ fn an_epoch_switch_of_a_branch_with_the_canonical_masternodes_is_refused() {
     assert_eq!(reason, V2Error::Validators.to_string());
 }
 
-/// The branch becomes the longer one: what was executed aside is the canonical chain then, with the same roots.
+/// The branch becomes longer than the canonical chain. Its blocks, executed as side blocks before, become canonical.
 #[test]
 fn a_branch_with_its_own_epoch_becomes_canonical() {
     let network = Network::at(65);
@@ -237,7 +237,8 @@ fn a_branch_with_its_own_epoch_becomes_canonical() {
     assert_eq!(network.store.head().header.hash(), parent.hash());
 }
 
-/// Without the state of its gap block the node cannot check a branch's epoch: that is no fault of the block.
+/// Without the state of the gap block the node cannot check the epoch of a branch. The verdict is then the node's own
+/// failure, not an invalid block.
 #[test]
 fn a_branch_whose_gap_block_was_not_executed_is_no_fault_of_its_sender() {
     let network = Network::at(70);
@@ -260,7 +261,7 @@ fn a_branch_whose_gap_block_was_not_executed_is_no_fault_of_its_sender() {
     assert!(matches!(verdict, BlockVerdict::OwnFailure { .. }), "{verdict:?}");
 }
 
-/// A peer sends blocks again that an unwind took from the chain: they are taken at once, with their own bodies only.
+/// Blocks removed by an unwind become canonical again when a peer sends them, but only with their own bodies.
 #[test]
 fn a_block_that_was_unwound_is_taken_again_when_a_peer_sends_it() {
     let network = Network::at(30);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
 use tenon_bus::Bus;
-use tenon_execution::{Executor, Importer, ReferenceBlock};
+use tenon_execution::Importer;
+use tenon_execution_block::{Executor, ReferenceBlock};
 use tenon_native_execution::family_of;
 use tenon_test_node::{
     MemoryChain,
@@ -99,8 +100,8 @@ fn every_block_of_a_chain_with_the_upgrade_inside_has_its_recorded_roots() {
     ));
 }
 
-/// Accounts of up to 2^257 wei and more pay, receive, call, create, sponsor and die; gas prices above 2^128; the owner of the
-/// masternode is such an account (`docs/spec/chain.md` 8.1).
+/// Accounts with balances above 2^256 wei pay, receive, call, create contracts, sponsor and self-destruct. Some gas
+/// prices exceed 2^128, and the masternode's owner has such a balance (`docs/spec/chain.md` 8.1).
 #[test]
 fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
     for name in ["wide", "wide-old", "wide-fees", "wide-fees-old"] {

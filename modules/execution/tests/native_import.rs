@@ -58,8 +58,8 @@ fn a_chain_that_switches_engines_is_imported_in_one_call() {
     import("chain/native-genesis-v1switch.json.gz", "v1switch");
 }
 
-/// Headers are verified too: penalties with a sentence of two epochs and parole, and masternodes by the entries of three
-/// rounds (`docs/spec/upgrades.md` 5).
+/// Headers are verified too, including penalties of two epochs, parole, and the masternode limits of the three entries
+/// of `allConfigs` (`docs/spec/upgrades.md` 5).
 #[test]
 fn a_chain_with_the_upgrade_inside_is_imported_in_one_call() {
     import("native/chains/upgrade.genesis.json.gz", "upgrade");
@@ -110,8 +110,8 @@ fn masternode_keys(name: &str) -> HashMap<Address, MasternodeKey> {
     keys["accounts"].as_array().unwrap().iter().map(key).collect()
 }
 
-/// Their own makers sign blocks with another state root: an ordinary one, and an epoch switch, which pays rewards, also
-/// with the root without rewards. Every rule of headers is kept, so only the root reveals it.
+/// The makers of blocks sign wrong state roots, so every header rule holds and only execution detects them. The blocks
+/// are an ordinary one, and an epoch switch, which also gets the state root without its rewards.
 #[test]
 fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
     let recorded = RecordedChain::read("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", None);

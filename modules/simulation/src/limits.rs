@@ -13,8 +13,8 @@ pub struct CallLimits {
     pub call_gas_cap: u64,
     /// Maximum time of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
     pub call_timeout: Duration,
-    /// Maximum time of a call on the request's own task before the pool runs it: a few of the longer thread wake-ups
-    /// that an attempt avoids.
+    /// Maximum time of a call on the request's own task; a longer call is run by the pool. The default is about twice
+    /// the longest thread wake-up that this avoids.
     pub attempt_time: Duration,
     /// Maximum time of a traced transaction if the caller gives no `timeout`.
     pub trace_timeout: Duration,

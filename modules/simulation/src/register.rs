@@ -10,7 +10,7 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::SimulationFamily;
 

@@ -57,7 +57,7 @@ async fn calls_equal_the_recorded_answers() {
 }
 
 /// The results of the attempt on the caller's task, and of the pool.
-async fn tried_and_worked<R: Request>(
+async fn attempt_and_pool_answers<R: Request>(
     node: &TestNode,
     request: &R,
 ) -> (Option<Result<R::Reply, Failure>>, Result<R::Reply, Failure>) {
@@ -96,7 +96,7 @@ where
     for _ in 0..100 {
         let mut answered = 0;
         for case in recorded_cases("eth_call/") {
-            let (tried, worked) = tried_and_worked(node, &make(call_request(&case.params[0]))).await;
+            let (tried, worked) = attempt_and_pool_answers(node, &make(call_request(&case.params[0]))).await;
             if let Some(tried) = tried {
                 assert_eq!(tried, worked, "{}", case.name);
                 answered += 1;
@@ -127,7 +127,7 @@ async fn traces_of_steps_are_not_attempted() {
     let _served = node.serve(CallLimits::default());
     for options in ["{}", r#"{"tracer":"prestateTracer"}"#, r#"{"tracer":"{step(){},fault(){},result(){}}"}"#] {
         for case in recorded_cases("eth_call/") {
-            let (tried, _) = tried_and_worked(&node, &trace(call_request(&case.params[0]), options)).await;
+            let (tried, _) = attempt_and_pool_answers(&node, &trace(call_request(&case.params[0]), options)).await;
             assert!(tried.is_none(), "{options}: {}", case.name);
         }
     }
@@ -154,13 +154,13 @@ async fn long_calls_go_to_the_pool() {
 
     for (index, (_, what)) in long.iter().enumerate() {
         let request = CallRequest { to: Some(contract(index)), gas: Some(30_000_000), ..CallRequest::default() };
-        let (tried, worked) = tried_and_worked(&node, &call(request.clone())).await;
+        let (tried, worked) = attempt_and_pool_answers(&node, &call(request.clone())).await;
         assert_eq!(tried, None, "{what}");
         assert_eq!(node.ask(call(request.clone())).await, worked, "{what}");
-        assert_eq!(tried_and_worked(&node, &estimate(request.clone())).await.0, None, "an estimate: {what}");
-        assert_eq!(tried_and_worked(&node, &access_list(request.clone())).await.0, None, "a list: {what}");
+        assert_eq!(attempt_and_pool_answers(&node, &estimate(request.clone())).await.0, None, "an estimate: {what}");
+        assert_eq!(attempt_and_pool_answers(&node, &access_list(request.clone())).await.0, None, "a list: {what}");
         if !what.starts_with("a failure") {
-            assert_eq!(tried_and_worked(&node, &trace(request, CALL_TRACER)).await.0, None, "a trace: {what}");
+            assert_eq!(attempt_and_pool_answers(&node, &trace(request, CALL_TRACER)).await.0, None, "a trace: {what}");
         }
     }
 }

@@ -90,7 +90,7 @@ fn call(request: CallRequest, number: u64) -> Call {
     Call { request, block, state_overrides: vec![], block_overrides: BlockOverrides::default() }
 }
 
-fn asking(contract: Address, base: Address, quote: Address) -> CallRequest {
+fn price_request(contract: Address, base: Address, quote: Address) -> CallRequest {
     let input = [base.into_word(), quote.into_word()].concat().into();
     CallRequest { to: Some(contract), input, ..CallRequest::default() }
 }
@@ -103,7 +103,7 @@ struct RecordedPrices {
     epoch: Bytes,
 }
 
-fn told_in(scenario: &Value) -> Vec<RecordedPrices> {
+fn recorded_prices(scenario: &Value) -> Vec<RecordedPrices> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let blocks = (FIRST..).zip(scenario["Blocks"].as_array().unwrap());
     let told = blocks.flat_map(|(number, block)| {
@@ -126,10 +126,10 @@ async fn calls_at_a_block_get_the_prices_after_it() {
     let (mut prices, mut differing) = (0, 0);
     for scenario in scenarios_with_prices() {
         let node = Node::new(&scenario);
-        for told in told_in(&scenario) {
+        for told in recorded_prices(&scenario) {
             let [base, quote] = told.pair;
-            let last = node.call(asking(LAST_PRICE, base, quote), told.number).await.unwrap();
-            let epoch = node.call(asking(EPOCH_PRICE, base, quote), told.number).await.unwrap();
+            let last = node.call(price_request(LAST_PRICE, base, quote), told.number).await.unwrap();
+            let epoch = node.call(price_request(EPOCH_PRICE, base, quote), told.number).await.unwrap();
             assert_eq!((&last, &epoch), (&told.last, &told.epoch), "seed {}, {}", scenario["Seed"], told.number);
             prices += usize::from(is_price(&last));
             differing += usize::from(last != epoch);
@@ -153,7 +153,7 @@ fn through_reader(scenario: &Value, target: Address, pair: [Address; 2]) -> Call
 async fn estimates_and_access_lists_get_the_same_prices() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
-    let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
+    let told = recorded_prices(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
     let estimate = |target, pair| EstimateGas {
         request: through_reader(scenario, target, pair),
         block: BlockId::Number(told.number.into()),
@@ -181,9 +181,9 @@ async fn estimates_and_access_lists_get_the_same_prices() {
 async fn outside_the_exchanges_time_there_are_no_prices() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
-    let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
+    let told = recorded_prices(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
     for (number, is_told) in [(FIRST - 1, false), (FIRST, true), (END - 1, true), (END, false)] {
-        let mut call = call(asking(LAST_PRICE, told.pair[0], told.pair[1]), told.number);
+        let mut call = call(price_request(LAST_PRICE, told.pair[0], told.pair[1]), told.number);
         call.block_overrides.number = Some(U256::from(number));
         let answer = node.ask(call).await.unwrap();
         assert_eq!((answer.len(), is_price(&answer)), (32, is_told), "in a block {number}");
@@ -194,7 +194,7 @@ async fn outside_the_exchanges_time_there_are_no_prices() {
 async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
-    let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
+    let told = recorded_prices(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
     let market = &node.market;
     let root = market.trading_root();
     market.chain.delete_trie_nodes();
@@ -205,7 +205,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     );
 
     let head = market.chain.head().header.number;
-    let direct = node.call(asking(LAST_PRICE, told.pair[0], told.pair[1]), head).await.unwrap_err();
+    let direct = node.call(price_request(LAST_PRICE, told.pair[0], told.pair[1]), head).await.unwrap_err();
     assert_eq!(direct.message, missing);
     let inner = node.call(through_reader(scenario, EPOCH_PRICE, told.pair), head).await.unwrap_err();
     assert_eq!(inner.message, missing);
@@ -242,7 +242,7 @@ struct Place {
 /// loads the stored value.
 fn places(node: &Node) -> Vec<Place> {
     let scenario = &node.market.scenario;
-    let told = told_in(scenario);
+    let told = recorded_prices(scenario);
     let price = |number: u64, target: Address, pair: [Address; 2]| {
         let found = told.iter().find(|told| told.number == number && told.pair == pair)?;
         Some(U256::from_be_slice(if target == LAST_PRICE { &found.last } else { &found.epoch }))
@@ -289,7 +289,8 @@ async fn replayed_transactions_get_the_parents_prices_and_traced_ones_get_none()
             let loaded = node.trace(TraceTarget::Transaction(node.transaction_hash(number, index + 1))).await;
             assert_eq!(returned(&loaded), place.in_parent, "{text}");
 
-            // In a trace of the whole block each is traced like this, and follows others that are not.
+            // In a trace of the whole block, the traced transaction gets no price either; the later ones follow an
+            // untraced run of it.
             let whole = node.trace(TraceTarget::Block(BlockId::Number(number.into()))).await;
             assert_eq!(written(&whole[index]["result"]), Some(U256::ZERO), "{text}");
             assert_eq!(returned(&whole[index + 1]["result"]), place.in_parent, "{text}");
@@ -313,12 +314,12 @@ fn written(trace: &Value) -> Option<U256> {
 async fn a_traced_call_gets_no_price() {
     let scenario = &scenarios_with_prices()[0];
     let node = Node::new(scenario);
-    let told = told_in(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
+    let told = recorded_prices(scenario).into_iter().rfind(|told| is_price(&told.last)).unwrap();
     // A traced call is paid for.
     let sent = (0..node.market.blocks()).flat_map(|block| node.market.transactions(block));
     let from = sent.into_iter().find(|sent| sent.gas_price > 0).map(|sent| sent.from);
     for transaction_index in [None, Some(1)] {
-        let request = asking(LAST_PRICE, told.pair[0], told.pair[1]);
+        let request = price_request(LAST_PRICE, told.pair[0], told.pair[1]);
         let target = TraceTarget::Call {
             request: Box::new(CallRequest { from, gas: Some(100_000), ..request }),
             block: BlockId::Number(told.number.into()),

@@ -17,7 +17,7 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::ChainSpec;
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
 use tenon_native_execution::family_of;
 use tenon_simulation::{CallLimits, CallResources};

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{Account, BlockCommit, BlockNumber, EMPTY_CODE_HASH, StateReader, StoreError, TrieReader};
-use tenon_execution::StateBefore;
+use tenon_execution_block::StateBefore;
 
 type TrieKey = (Option<B256>, Vec<u8>, B256);
 

@@ -30,7 +30,8 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
-use tenon_execution::{ChainActor, ChainHandle, Executor, Importer};
+use tenon_execution::{ChainActor, ChainHandle, Importer};
+use tenon_execution_block::Executor;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_sdk::shapes::TraceText;

@@ -10,7 +10,7 @@ use tenon_api::{
     RecoveredBlock, Transaction, TransactionPayload, TransactionSignature, TransactionType,
 };
 use tenon_chain::{ChainSpec, Genesis, receipts_root_and_bloom};
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_native_exchange::trading_root;
 use tenon_native_execution::family_of;
 

@@ -11,7 +11,7 @@ use tenon_api::{
 };
 use tenon_bus::Bus;
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
 use tenon_native_execution::family_of;
 use tenon_simulation::CallLimits;

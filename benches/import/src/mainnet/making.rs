@@ -51,7 +51,7 @@ fn prepare(plan: &Plan) -> Outcome<()> {
     let listed = plan.folder.join("plan.json");
     if listed.exists() {
         let kept: Value = serde_json::from_slice(&fs::read(&listed)?)?;
-        if kept != plan.decisive() {
+        if kept != plan.block_parameters() {
             return Err(format!("{} has another plan: {kept}", plan.folder.display()).into());
         }
         return Ok(());
@@ -72,7 +72,7 @@ fn prepare(plan: &Plan) -> Outcome<()> {
     store.initialise(&genesis.commit()?, genesis.spec.chain_id)?;
     drop(store);
     copy_database(&start, &making)?;
-    fs::write(listed, serde_json::to_vec_pretty(&plan.decisive())?)?;
+    fs::write(listed, serde_json::to_vec_pretty(&plan.block_parameters())?)?;
     Ok(())
 }
 

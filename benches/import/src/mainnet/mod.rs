@@ -80,7 +80,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// All parameters of the blocks, except their number.
-    fn decisive(&self) -> Value {
+    fn block_parameters(&self) -> Value {
         json!({
             "accounts": self.accounts, "masternodes": self.masternodes, "signatures": self.signatures,
             "epoch": self.epoch, "transactions": self.transactions,

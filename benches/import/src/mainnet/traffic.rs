@@ -12,8 +12,8 @@ use crate::{
     heavy::{Numbers, Sender, WRITER_ADDRESS, resident, senders},
 };
 
-/// Among ten ordinary transactions, the numbers of transfers to accounts of the state and to new accounts. The rest
-/// write to a contract.
+/// Of ten ordinary transactions, the cumulative numbers of transfers to existing accounts and of transfers to new
+/// accounts, on average. The rest write to a contract.
 const MIX: [u64; 2] = [5, 6];
 
 /// Accounts that send ordinary transactions, and masternodes that sign blocks.

@@ -15,9 +15,8 @@ use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
-use tenon_execution::{
-    Explanation, ImportError, ImportObserver, ImportSummary, ImportedBlock, Importer, ReferenceBlock,
-};
+use tenon_execution::{ImportError, ImportObserver, ImportSummary, ImportedBlock, Importer};
+use tenon_execution_block::{Explanation, ReferenceBlock};
 
 use self::chain_data::ChainData;
 use self::chain_file::ChainFile;

@@ -3,7 +3,7 @@
 //!
 //! It owns the traits [`ChainFamily`] and [`FamilyBlock`] with Ethereum's implementation ([`EthereumFamily`]), the rules of
 //! a block ([`BlockRules`]), revm's EVM with our changes ([`BlockEvm`]; [`AnyEvm`] for families), the state of a block
-//! above its parent's ([`BlockState`]), and the errors of execution. `tenon-execution` runs blocks with them,
+//! above its parent's ([`BlockState`]), and the errors of execution. `tenon-execution-block` runs blocks with them,
 //! `tenon-simulation` calls and traces; `modules/native/execution` is the family of native chains.
 //!
 //! Invariants: the crate knows the steps of a block only as methods that a family adds to them, and no family but

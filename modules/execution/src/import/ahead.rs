@@ -1,7 +1,7 @@
 //! The chain including blocks that are still being written to the database.
 //!
-//! Execution of a block needs its parent's state, headers and trie nodes, but not on disk. With this, a block is
-//! executed while the previous ones are being written, and a branch before it replaces another.
+//! Execution of a block needs its parent's state, headers and trie nodes, but not on disk. So a block is executed while
+//! the previous ones are still being written, and a branch is executed before it replaces another.
 
 use std::{
     collections::{VecDeque, hash_map::Entry},
@@ -206,8 +206,8 @@ impl ChainAhead {
         Self { committed: Arc::clone(committed), waiting, head, fork: None }
     }
 
-    /// The chain with these blocks in place of the canonical ones above `base`, which is the head if there are none.
-    /// The chain must not change meanwhile.
+    /// The chain in which these blocks replace the canonical ones above `base`. Without blocks, `base` is the head. The
+    /// canonical chain must not change meanwhile.
     pub(super) fn beside(committed: &Arc<dyn ChainReader>, base: &Arc<Head>, waiting: Arc<Waiting>) -> Self {
         let head = waiting.last().map_or_else(|| Arc::clone(base), |last| Arc::new(head_at(last, base)));
         Self { committed: Arc::clone(committed), waiting, head, fork: Some(base.number()) }

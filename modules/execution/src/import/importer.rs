@@ -13,10 +13,11 @@ use tenon_bus::{
     waits::{self, WaitPlace},
 };
 use tenon_chain::SignerRules;
+use tenon_execution_block::{Executor, Explanation, ReferenceBlock};
 use tenon_execution_interface::{ChainFamily, ExecutionError};
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
-use crate::{Executor, Explanation, ImportError, ReferenceBlock};
+use crate::ImportError;
 
 /// Maximum number of blocks that one step of an unwind removes and publishes together.
 const UNWIND_STEP: u64 = 256;
@@ -89,7 +90,7 @@ impl Importer {
         self.insert_exclusively(block)
     }
 
-    /// Takes the write lock; waiting for it can be sampled.
+    /// Takes the write lock. Waits for it appear in the samples of `waits`.
     pub(super) fn lock_writing(&self) -> MutexGuard<'_, ()> {
         let (file, line) = (file!(), line!());
         let place =
@@ -164,7 +165,8 @@ impl Importer {
         Ok(self.engine.is_better(header, total_difficulty, &self.chain.head()))
     }
 
-    /// Checks header and body, or the body alone if the block is known: its header was checked before. Returns whether it is.
+    /// Checks header and body. The header of a known block was checked before, so only its body is. Returns whether the
+    /// block is known.
     pub(super) fn verify(
         &self,
         block: &RecoveredBlock,

@@ -1,4 +1,4 @@
-//! Blocks from other nodes, and what an import error means for each.
+//! Imports blocks from other nodes, and converts import errors to verdicts on blocks.
 
 use std::convert::Infallible;
 
@@ -59,7 +59,7 @@ impl BlockPort for Importer {
     }
 }
 
-/// An observer of a batch as one of an import.
+/// Adapts a [`BatchObserver`] to [`ImportObserver`].
 struct Observed<'a>(&'a mut dyn BatchObserver);
 
 impl ImportObserver for Observed<'_> {

@@ -11,8 +11,8 @@ use tenon_chain::SignerRules;
 use super::{importer::Importer, pipeline::ImportedBlock};
 use crate::ImportError;
 
-/// Minimum number of transactions in a worker's group: about 10 ms of recovery, so that the hand-over is negligible and
-/// the last group does not leave cores idle for long.
+/// A worker's group ends at this number of transactions: about 10 ms of recovery. Smaller groups would cost more for
+/// the hand-over; larger ones would leave cores idle at the end.
 const GROUP_TRANSACTIONS: usize = 256;
 
 /// Maximum number of blocks in a group, however empty they are.

@@ -7,13 +7,11 @@ use tenon_api::{
     Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
     RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Unlimited, Withdrawal,
 };
+use tenon_execution_block::{BlockExecution, StateChanges, assemble};
 use tenon_execution_interface::BlockOrigin;
 
 use super::importer::Importer;
-use crate::{
-    ImportError,
-    block::{BlockExecution, StateChanges, assemble},
-};
+use crate::ImportError;
 
 /// Gas of the cheapest transaction: with less gas left, no other fits.
 const MIN_TRANSACTION_GAS: u64 = 21_000;

@@ -109,7 +109,7 @@ impl Importer {
         Ok(waiting.iter().map(|executed| Arc::clone(&executed.commit)).collect())
     }
 
-    /// The head, as needed for execution, when a canonical block was the newest.
+    /// The head as if the canonical block of this height were the newest. Finalized and safe heights are limited to it.
     fn head_at(&self, number: BlockNumber) -> Result<Arc<Head>, ImportError> {
         let unknown = || StoreError::UnknownBlock { what: number.to_string() };
         let hash = self.chain.canonical_hash(number)?.ok_or_else(unknown)?;
@@ -127,8 +127,8 @@ impl Importer {
             self.engine.observe(&commit.block);
         }
         if let Some((_, below)) = added.split_last() {
-            // For every block, not only the last: a native engine then reads the candidates of a gap block, whose state
-            // may be pruned when they are needed.
+            // Called for the earlier blocks too: a native engine reads the candidates of a gap block here, before the
+            // state of that block is pruned.
             for commit in below {
                 let _ = self.engine.finality(&commit.block.header, &*self.chain);
             }

@@ -148,8 +148,8 @@ fn begin_whole_balances(evm: &mut AnyEvm<'_>, parties: Option<Parties>, result: 
         balances.end_frame(true, state);
     }
     if let Some((from, to)) = parties {
-        balances.show_something(from, state);
-        to.into_iter().for_each(|to| balances.show_something(to, state));
+        balances.keep_visible_part_nonzero(from, state);
+        to.into_iter().for_each(|to| balances.keep_visible_part_nonzero(to, state));
     }
     if result.is_some() && !undone {
         balances.end_frame(false, state);

@@ -42,8 +42,8 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         result
     }
 
-    /// The floor counts four tokens for a nonzero byte, whose intrinsic gas is not Ethereum's (`docs/spec/upgrades.md`
-    /// 7.4), so that the EVM crate can't compute it.
+    /// Computes the floor here: it counts four tokens for a nonzero byte, as on Ethereum, but the intrinsic gas of such
+    /// a byte is another one (`docs/spec/upgrades.md` 7.4), so the EVM crate cannot compute both.
     fn validate_initial_tx_gas(&self, evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
         let context = evm.context();
         let (tx, cfg) = (&context.tx, &context.cfg);
@@ -75,7 +75,7 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         if let Some(balances) = evm.context().db_mut().whole_balances_mut() {
             balances.set_price(None);
         }
-        if self.fees.is_beyond_the_evm() {
+        if self.fees.exceeds_evm_price() {
             return whole_fees::validate_and_deduct(self.fees, evm);
         }
         let result = self.deduct_within_256_bits(evm);
@@ -87,7 +87,7 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
                 InvalidTransaction::LackOfFundForMaxFee { .. } | InvalidTransaction::OverflowPaymentInTransaction,
             )) => whole_fees::validate_and_deduct(self.fees, evm),
             result => {
-                balances.show_something(context.tx.caller, &mut journal.inner.state);
+                balances.keep_visible_part_nonzero(context.tx.caller, &mut journal.inner.state);
                 result
             }
         }
@@ -101,7 +101,7 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         if self.fees.sponsor.is_some() {
             return Ok(());
         }
-        if self.fees.is_beyond_the_evm() || evm.context().db_mut().whole_balances_mut().is_some() {
+        if self.fees.exceeds_evm_price() || evm.context().db_mut().whole_balances_mut().is_some() {
             return whole_fees::reimburse(self.fees, evm, result.gas());
         }
         Ok(post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?)

@@ -73,7 +73,7 @@ pub(super) fn self_destruct(step: Step<'_>) -> InstructionExecResult {
     result
 }
 
-/// GASPRICE: the low 256 bits of a price that is beyond those of the EVM.
+/// GASPRICE: the transaction's own price if it exceeds the EVM's 128 bits.
 pub(super) fn gas_price(step: Step<'_>) -> InstructionExecResult {
     let price = step.host.journaled_state.database.whole_balances_mut().and_then(|balances| balances.price());
     match price {

@@ -10,7 +10,8 @@
 //!
 //! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
 //!
-//! Invariant: a rule that is not implemented here causes a refusal by name, before anything can be committed.
+//! Invariant: a block that needs a rule which is not implemented here is refused with an error that names the rule,
+//! before anything is committed.
 
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Genesis, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
 use tenon_native_consensus::v2::MasternodeKey;
 
-use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_block::{BlockExecution, Executor};
 use tenon_execution_interface::{BlockOrigin, ExecutionError, HISTORY_STORAGE_ADDRESS, Interrupt};
 
 pub(super) const PRAGUE: u64 = 10;
@@ -21,7 +21,7 @@ const TARGET: Address = Address::repeat_byte(0x7a);
 const AUTHOR: Address = Address::repeat_byte(0xa0);
 const GWEI_12_5: u64 = 12_500_000_000;
 const BLOCK_SIGNERS: Address = Address::with_last_byte(0x89);
-/// Stores the caller's first word in slot 1: PUSH0 CALLDATALOAD PUSH1 1 SSTORE.
+/// Stores the first word of the calldata in slot 1: PUSH0 CALLDATALOAD PUSH1 1 SSTORE.
 const STORES: [u8; 5] = hex!("5f35600155");
 /// Stores the second word of the data in the slot that the first one names.
 const STORES_ANYWHERE: [u8; 7] = hex!("6020355f355500");
@@ -412,7 +412,7 @@ fn other_code_at_the_history_contracts_address_stops_the_chain() {
     assert!(what.contains("history contract"), "{what}");
 }
 
-/// The first byte of 0x0b to 0x11 are contracts on Ethereum from Prague on, and ordinary addresses here (7.1).
+/// The addresses 0x0b to 0x11 are precompiled contracts on Ethereum from Prague on, and ordinary addresses here (7.1).
 #[test]
 fn there_are_no_precompiles_of_bls12_381() {
     let executor = Executor::new(crate::family_of(&spec()));

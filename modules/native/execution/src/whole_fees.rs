@@ -102,13 +102,13 @@ fn prices(fees: &Fees, evm: &mut AnyEvm<'_>) -> OwnPrices {
 #[cfg(test)]
 mod tests {
     use tenon_api::{Transaction, TransactionPayload};
-    use tenon_execution::Executor;
+    use tenon_execution_block::Executor;
 
     use super::*;
     use crate::prague_tests::{PRAGUE, SENDER, State, open, spec, transaction};
 
-    /// `docs/spec/chain.md` 2.4, 8.1: the sender must have the cap for all gas, of which it pays less. An account of less than
-    /// 2^192 wei may name a cap of 2^128 and more, too.
+    /// `docs/spec/chain.md` 2.4, 8.1: the sender's balance must cover the whole gas limit at the fee cap, although it
+    /// pays less. 2^130 is a cap that an account of less than 2^192 wei can afford; 2^200 is not.
     #[test]
     fn a_cap_beyond_the_evms_numbers_must_be_covered() {
         let executor = Executor::new(crate::family_of(&spec()));

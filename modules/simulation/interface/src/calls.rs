@@ -31,7 +31,7 @@ pub struct CallPlace {
 /// The payer of a message's gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payer {
-    /// Nobody pays: calls and estimates.
+    /// The gas is free: calls and estimates.
     None,
     /// The sender, with an unlimited balance; gas is deducted from it during the run.
     Sender,
@@ -84,7 +84,7 @@ pub trait CallFamily {
         estimate.block_overrides.clone()
     }
 
-    /// Searches the gas that a call needs.
+    /// Finds the gas that a call needs.
     ///
     /// # Errors
     /// The call fails with any gas, or was stopped.

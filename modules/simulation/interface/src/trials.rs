@@ -1,4 +1,4 @@
-//! The runs by which an estimate searches the gas of a call.
+//! The runs by which an estimate finds the gas of a call.
 
 use revm::{
     context::{TxEnv, result::ExecutionResult},

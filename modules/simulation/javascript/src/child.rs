@@ -33,7 +33,7 @@ fn close(opening: &Opening) -> Option<String> {
     }
     let required = |gap| match gap {
         MissingProtection::Required(reason) => Some(reason),
-        // The seccomp filter forbids the same.
+        // The kernel lacks a newer protection; the seccomp filter forbids the same operations.
         MissingProtection::Newer(_) => None,
     };
     let files = tenon_sandbox::close_files(None).and_then(required);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_drips_in_does_not_keep_its_receiver_from_looking() {
+    fn a_slowly_arriving_message_does_not_stop_the_receivers_checks() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut receiver = Link::new(far);
         receiver.set_check_interval(Duration::from_millis(5)).unwrap();

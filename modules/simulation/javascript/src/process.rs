@@ -367,7 +367,9 @@ impl Script {
     }
 
     fn converse(&mut self, request: &Request, state: &mut dyn State) -> Result<Reply, ScriptError> {
-        let Some(process) = &mut self.process else { return Err(ScriptError::Ended("it failed before".to_owned())) };
+        let Some(process) = &mut self.process else {
+            return Err(ScriptError::Ended("an earlier request failed".to_owned()));
+        };
         let link = &mut process.link;
         link.send(request).map_err(broken_socket)?;
         let mut looked = Instant::now();
@@ -382,7 +384,7 @@ impl Script {
                 Err(error) => return Err(broken_socket(error)),
             };
             let Reply::Query { query, address, slot } = reply else { return Ok(reply) };
-            // A script that keeps asking leaves no pause for this check.
+            // `receive` never times out if the script asks without pause, so the caller is checked here too.
             if looked.elapsed() >= CHECK_PERIOD {
                 self.waiting.check()?;
                 looked = Instant::now();

@@ -43,8 +43,8 @@ pub(crate) enum Kind {
     Trace,
 }
 
-/// Calls that were recently too long for an attempt, so that they are not attempted in vain again. Two calls with the
-/// same place replace one another, at the cost of one attempt.
+/// Recent calls that were too long for an attempt, so that they are not attempted again. A table with one call per
+/// slot: two calls with the same slot replace one another, which costs an extra attempt.
 #[derive(Clone)]
 pub(crate) struct LongCalls {
     // Atomics without a lock: a lost update costs only one attempt, too.
@@ -57,8 +57,8 @@ impl LongCalls {
         Self { places: (0..LONG_CALL_CACHE_SIZE).map(|_| AtomicU64::new(0)).collect(), hasher: RandomState::new() }
     }
 
-    /// A call's mark, which is never zero, and its place. Calls of the same kind and function of the same contract share
-    /// both.
+    /// A call's hash, which is never zero, and its slot in the table. Calls of the same kind and function of the same
+    /// contract share both.
     fn place(&self, kind: Kind, request: &CallRequest) -> Option<(u64, &AtomicU64)> {
         let selector = request.input.get(..4);
         let mark = self.hasher.hash_one((kind, request.to, selector)) | 1;

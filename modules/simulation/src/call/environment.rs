@@ -98,7 +98,8 @@ fn relax_for_calls(rules: &mut BlockRules) {
     rules.cfg.max_blobs_per_tx = None;
 }
 
-/// A call without a price sees a base fee of zero, as in go-ethereum; likewise blobs.
+/// Sets the base fee to zero for a call without a gas price, and the blob price for a call without a blob price, as in
+/// go-ethereum.
 fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
     if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
         block.basefee = 0;
@@ -133,7 +134,8 @@ pub(crate) fn message_env(
         kind: request.to.map_or(TxKind::Create, TxKind::Call),
         value: request.value.unwrap_or_default(),
         data: request.input.clone(),
-        // Not checked. The maximum would be refused before that.
+        // Nonces of calls are not checked. The caller's nonce is ignored, because the EVM refuses the maximum nonce
+        // anyway.
         nonce: 0,
         chain_id: Some(chain_id),
         access_list: access_list(request.access_list.as_deref().unwrap_or_default()),

@@ -20,7 +20,7 @@ use tenon_api::{
 
 use pausing_state::PausingState;
 use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};

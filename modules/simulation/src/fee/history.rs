@@ -35,7 +35,7 @@ impl Fees {
             self.weighted_tips(number, hash, header.base_fee_per_gas).map(Some)
         };
         let history = self.history(request, &read, &|| caller.should_stop())?;
-        history.ok_or_else(|| Failure::server("the fees of these blocks are not known"))
+        history.ok_or_else(|| Failure::server("the fees of these blocks could not be read"))
     }
 
     /// The history with the tips from `tips_of`; `None` if that returns `None` for a block.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use tenon_api::{
-    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, RecoveredBlock, StoreError, Transaction, Withdrawal,
+    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, RecoveredBlock, Transaction, Withdrawal,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
 };
-use tenon_execution::{BlockExecution, BlockOutcome};
+use tenon_execution_block::{BlockExecution, BlockOutcome};
 use tenon_execution_interface::{BlockOrigin, ExecutionError};
 
 use super::{
@@ -109,7 +109,7 @@ impl Simulation<'_> {
             LogRecorder::new(self.rules.traces_transfers),
             BlockOrigin::Simulated,
         )?;
-        execution.root_receipts_on(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
+        execution.set_receipt_root_base(Arc::<SimulatedState>::clone(&self.state), self.parent.state_root);
         execution.evm_mut().precompiles.apply(&moved);
         Ok(OpenBlock {
             header,
@@ -188,7 +188,7 @@ impl Simulation<'_> {
 
     /// The state, while no block is running on it.
     fn state_mut(&mut self) -> Result<&mut SimulatedState, Failure> {
-        let shared = || Failure::server(StoreError::Corrupt { what: "state of a simulation".to_owned() }.to_string());
+        let shared = || Failure::server("simulation failed: its state is still in use");
         Arc::get_mut(&mut self.state).ok_or_else(shared)
     }
 }

@@ -66,7 +66,8 @@ struct Simulation<'a> {
     rules: SimulationRules,
     /// Stops all blocks together.
     interrupt: Interrupt,
-    /// Receiver of fees unless the caller gives one, on chains whose header does not name it.
+    /// Author of the base block. Receives the fees on chains whose header does not name a receiver, unless the caller
+    /// gives one.
     author: Address,
     parent: Arc<SealedHeader>,
     /// Sum of difficulties up to the parent.

@@ -13,7 +13,7 @@ use tenon_api::{
     Bytes, Failure, Header, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
     messages::{CallRequest, SimulatedCall, SimulatedLog},
 };
-use tenon_execution::Prepared;
+use tenon_execution_block::Prepared;
 use tenon_execution_interface::{ExtraPrecompiles, Fees, TransactionRejection, access_list, inspect};
 use tenon_simulation_interface::{halt_text, revert_failure};
 

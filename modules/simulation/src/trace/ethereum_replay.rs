@@ -8,7 +8,7 @@ use tenon_api::{
     Block, BlockId, Failure, RecoveredBlock,
     messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
-use tenon_execution::{BlockExecution, Prepared};
+use tenon_execution_block::{BlockExecution, Prepared};
 use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection, inspect};
 use tenon_javascript::Dialect;
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text};
@@ -38,7 +38,7 @@ pub(super) struct EthereumTracing<'a> {
 /// Memory of the results.
 struct AnswerMemory {
     share: TraceShare,
-    /// Size of those of earlier transactions, bytes.
+    /// Size of the results of earlier transactions, bytes.
     before: u64,
 }
 
@@ -55,7 +55,7 @@ impl TraceDialect for EthereumTracing<'_> {
         self.options.records_calls_only()
     }
 
-    /// The block must have a parent.
+    /// Fails for block 0, which has no parent.
     fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
         let block = self.replay.block(id)?;
         if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(block) }
@@ -65,7 +65,7 @@ impl TraceDialect for EthereumTracing<'_> {
         if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(()) }
     }
 
-    /// Applies its state changes too.
+    /// Also applies the state changes of the transaction.
     fn trace_transaction(
         &self,
         execution: &mut BlockExecution<TraceInspector>,

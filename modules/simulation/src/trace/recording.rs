@@ -125,7 +125,7 @@ impl Drop for TraceShare {
     }
 }
 
-/// Memory of a growing buffer. Before it is full, includes its next allocation of twice the size.
+/// Memory of a growing buffer. From three quarters full on, includes its next allocation of twice the size.
 pub(in crate::trace) const fn growing_bytes(length: usize, capacity: usize) -> u64 {
     let bytes = capacity as u64;
     if length > capacity / 4 * 3 { bytes.saturating_mul(3) } else { bytes }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use tenon_api::{BlockId, Failure, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
 use tenon_bus::CallContext;
-use tenon_execution::BlockExecution;
+use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt, TransactionRejection};
 
-use super::replay::{block_not_found, execute_member, genesis_is_not_traceable, member, request_timed_out};
+use super::replay::{
+    block_not_found, execute_transaction_of_block, genesis_is_not_traceable, member, request_timed_out,
+};
 
 use crate::call::Calls;
 
@@ -70,7 +72,7 @@ impl Calls {
         let origin = BlockOrigin::Whole { chain: &*self.chain, engine, block, parent };
         let (family, interrupt) = (self.executor.family(), Interrupt::when(caller, None));
         let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
-        execution.root_receipts_on(nodes, parent.state_root);
+        execution.set_receipt_root_base(nodes, parent.state_root);
         execution.run_opening_calls();
         Ok(execution)
     }
@@ -88,7 +90,7 @@ impl Calls {
             }
             let Some((transaction, sender)) = member(block, index) else { break };
             let hash = transaction.hash;
-            execute_member(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
+            execute_transaction_of_block(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use tenon_api::{
     Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
 };
-use tenon_execution::BlockExecution;
+use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{
     BlockEvm, EvmFailure, Fees, Interrupt, MovedPrecompiles, Outcome, StateError, TransactionRejection, inspect,
     transact,
@@ -109,7 +109,7 @@ impl TraceDialect for ReferenceTracing<'_> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
-        let watch = self.watch_member(execution, block, index, &env)?;
+        let watch = self.tracer_of_transaction(execution, block, index, &env)?;
         self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_failure)?.answer
     }
 
@@ -119,7 +119,8 @@ impl TraceDialect for ReferenceTracing<'_> {
         let (mut size, mut memory) = (0, TraceShare::new(&self.replay.memory));
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.replay.ensure_awaited()?;
-            let result = self.block_member(&mut execution, block, index)?.map_err(|failure| failure.message);
+            let result =
+                self.trace_transaction_of_block(&mut execution, block, index)?.map_err(|failure| failure.message);
             let trace = TransactionTrace { hash: transaction.hash, result };
             size += trace.size();
             traces.push(trace);
@@ -183,7 +184,7 @@ impl<'a> ReferenceTracing<'a> {
     ///
     /// # Errors
     /// Why no later transaction can be traced either. The inner failure concerns this transaction only.
-    fn block_member(
+    fn trace_transaction_of_block(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
@@ -198,7 +199,7 @@ impl<'a> ReferenceTracing<'a> {
             Err(rejection) => return Err(Failure::server(rejection.to_string())),
         };
         let fees = for_trace(fees, transaction);
-        let traced = match self.watch_member(execution, block, index, &env) {
+        let traced = match self.tracer_of_transaction(execution, block, index, &env) {
             Ok(watch) => self.trace(execution.evm_mut(), env.clone(), &fees, watch),
             Err(failure) => Err(failure.into()),
         };
@@ -225,7 +226,7 @@ impl<'a> ReferenceTracing<'a> {
     }
 
     /// The tracer of a transaction of a block.
-    fn watch_member(
+    fn tracer_of_transaction(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,

@@ -15,7 +15,7 @@ use tenon_api::{
     },
 };
 use tenon_bus::CallContext;
-use tenon_execution::BlockExecution;
+use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{
     BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, Stopped, TransactionRejection,
     effective_price,
@@ -253,7 +253,7 @@ impl<'a> Replay<'a> {
     ) -> Result<(), Failure> {
         let (transaction, sender) = self.member(block, index)?;
         let name = || (self.texts.transaction_name)(transaction.hash);
-        execute_member(execution, transaction, sender, name, self.caller)
+        execute_transaction_of_block(execution, transaction, sender, name, self.caller)
     }
 
     /// Ends a run at `deadline`, or with the attempt.
@@ -319,7 +319,7 @@ pub(super) fn not_attempted() -> Failure {
 ///
 /// # Errors
 /// The transaction is not valid in the block, the caller has gone, or the database failed.
-pub(super) fn execute_member<I>(
+pub(super) fn execute_transaction_of_block<I>(
     execution: &mut BlockExecution<I>,
     transaction: &Transaction,
     sender: Address,

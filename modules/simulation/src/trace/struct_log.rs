@@ -44,7 +44,7 @@ pub(super) fn struct_log(
     Ok(StructLog {
         gas: result.gas().tx_gas_used(),
         has_failed: nodes.first().is_some_and(|root| !root.trace.success),
-        // A failed run has no return value unless it reverted, and then the data of the revert.
+        // A failed run returns no data, except the data of a revert.
         output: result.output().cloned().unwrap_or_default(),
         names: used.map(|opcode| (opcode, OpCode::new(opcode).map_or("Unknown", OpCode::as_str).to_owned())).collect(),
         steps: recorder.finish(),

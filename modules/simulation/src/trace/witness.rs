@@ -161,7 +161,7 @@ impl Calls {
         let nodes: Arc<dyn TrieReader> =
             Arc::new(WatchedNodes { nodes: self.trie_of(parent, caller)?, reads: Arc::clone(reads) });
         let state = WatchedState { state: self.reader_for(parent, caller)?, reads: Arc::clone(reads) };
-        let mut state = self.executor.state_without_known_code(Arc::new(state));
+        let mut state = self.executor.state_with_empty_code_cache(Arc::new(state));
         state.count_in(self.run_memory(caller.origin()));
         let mut execution = self.open_again(block, parent, state, Arc::clone(&nodes), caller)?;
         self.run_again(&mut execution, block, caller)?;

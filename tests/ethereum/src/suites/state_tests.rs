@@ -12,7 +12,7 @@ use tenon_chain::{
     ChainSpec, Fork, Genesis,
     codec::{RlpItem, encode_item},
 };
-use tenon_execution::{Executor, StateBefore, Transition};
+use tenon_execution_block::{Executor, StateBefore, Transition};
 use tenon_execution_interface::EthereumFamily;
 
 use super::{Cases, FileReports, cases_of, parse_case};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, Fork, Genesis, GenesisAccount, decode_transaction, intrinsic_gas};
-use tenon_execution::Executor;
+use tenon_execution_block::Executor;
 use tenon_execution_interface::EthereumFamily;
 
 use super::{Cases, FileReports, cases_of, parse_case};

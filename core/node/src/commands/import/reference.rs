@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
-use tenon_execution::{Explanation, ReferenceBlock};
+use tenon_execution_block::{Explanation, ReferenceBlock};
 use tenon_ipc_client::jsonrpsee::core::client::ClientT as _;
 use tenon_ipc_client::jsonrpsee::core::params::ArrayParams;
 use tenon_ipc_client::jsonrpsee::core::traits::ToRpcParams as _;

@@ -83,8 +83,8 @@ impl<I: Inspector<BlockContext, EthInterpreter>> Frames for Inspected<'_, I> {
     }
 }
 
-/// A [`BlockEvm`] of any inspector. Handlers run on it as on the EVM itself; it runs frames under the inspector if it was
-/// made by [`AnyEvm::with_inspected`].
+/// A [`BlockEvm`] with any type of inspector, on which handlers run. Frames run under the inspector only if
+/// [`AnyEvm::with_inspected`] made it.
 pub struct AnyEvm<'a>(&'a mut dyn Frames);
 
 impl<'a> AnyEvm<'a> {

@@ -101,8 +101,9 @@ const LOGGED_BYTES_PER_JUMP: usize = 128;
 /// Number of bytes that are hashed in the time of a jump.
 const HASHED_BYTES_PER_JUMP: usize = 16;
 
-/// Makes instructions check the clock. Every loop contains one of them, so this bounds any run without an inspector,
-/// which would cost a call for each instruction. Hashes are included because they can take long without a loop.
+/// Makes jumps, calls, storage writes and hashes check the clock. Every loop contains a jump, so this bounds every run.
+/// An inspector could do the same, but would cost a call for each instruction. Hashes are included because they can
+/// take long without a loop.
 fn make_interruptible(
     instructions: &mut EthInstructions<EthInterpreter, BlockContext>,
     changes: InstructionChanges,
@@ -119,7 +120,7 @@ fn make_interruptible(
     replace(CREATE, |step| interruptible(step, CALL_WEIGHT, contract::create::<false, _, _>));
     replace(CREATE2, |step| interruptible(step, CALL_WEIGHT, contract::create::<true, _, _>));
     replace(KECCAK256, hash);
-    // Both instructions allocate without a jump, as often as the code contains them.
+    // TSTORE and SSTORE allocate memory, and code without jumps can contain many of them.
     replace(TSTORE, |step| interruptible(step, STORE_WEIGHT, host::tstore));
     if !has_own_sstore {
         replace(SSTORE, |step| interruptible(step, STORE_WEIGHT, host::sstore));
@@ -143,7 +144,8 @@ fn interruptible(
     }
 }
 
-/// Whether the client's memory suffices for what the run holds and `more` bytes.
+/// Returns whether the client's share of memory suffices for the run's memory and `more` bytes. If not, records the
+/// exhausted limit.
 #[cold]
 fn fits(context: &mut BlockContext, more: usize) -> bool {
     let Some(memory) = context.journaled_state.database.memory() else { return true };
@@ -259,7 +261,7 @@ fn ask_before_growth(instructions: &mut EthInstructions<EthInterpreter, BlockCon
 const WITH_VALUE: [Used; 2] = [Used::Range(3, 4), Used::Range(5, 6)];
 const WITHOUT_VALUE: [Used; 2] = [Used::Range(2, 3), Used::Range(4, 5)];
 
-/// A log keeps a copy of its data, so a large one leads to a check.
+/// A log keeps a copy of its data, so the weight of the instruction grows with the length of the data.
 fn log(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
     interruptible(step, u32::try_from(bytes / LOGGED_BYTES_PER_JUMP).unwrap_or(u32::MAX), instruction)

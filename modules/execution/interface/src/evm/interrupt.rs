@@ -23,7 +23,7 @@ struct Armed {
     /// Postponed by the time for which the run was paused.
     deadline: Option<Instant>,
     /// Time for which the job had been paused when this run began.
-    parked_before: Duration,
+    paused_before: Duration,
     stride: u32,
     countdown: u32,
     /// The exhausted limit, if the run needed more memory than there was.
@@ -54,24 +54,24 @@ impl Interrupt {
     /// The error text that distinguishes an interrupted run from other failures of the EVM.
     pub const MARK: &'static str = "interrupted";
 
-    /// Never stops.
+    /// An interrupt that never stops a run.
     pub const fn never() -> Self {
         Self { armed: None }
     }
 
-    /// Stops when the caller has disconnected, or at `deadline`.
+    /// An interrupt that stops a run at `deadline`, or when the caller has disconnected.
     pub fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
-        let (caller, parked_before) = (caller.clone(), caller.parked());
+        let (caller, paused_before) = (caller.clone(), caller.parked());
         Self {
-            armed: Some(Armed { caller, deadline, parked_before, stride: STRIDE, countdown: STRIDE, refused: None }),
+            armed: Some(Armed { caller, deadline, paused_before, stride: STRIDE, countdown: STRIDE, refused: None }),
         }
     }
 
     /// Stops an attempt at `end`, and before any single operation that would take long.
     pub fn attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
-        let (caller, parked_before) = (caller.clone(), Duration::ZERO);
-        Self { armed: Some(Armed { caller, deadline: Some(end), parked_before, stride, countdown, refused: None }) }
+        let (caller, paused_before) = (caller.clone(), Duration::ZERO);
+        Self { armed: Some(Armed { caller, deadline: Some(end), paused_before, stride, countdown, refused: None }) }
     }
 
     /// Returns whether the run is only attempted: it gives up at its end time, without an error of its own.
@@ -118,7 +118,7 @@ impl Interrupt {
     /// Why the run must stop; `None` if it may continue.
     pub fn reason(&self) -> Option<Stopped> {
         let armed = self.armed.as_ref()?;
-        let parked = armed.caller.parked().saturating_sub(armed.parked_before);
+        let parked = armed.caller.parked().saturating_sub(armed.paused_before);
         if armed.deadline.is_some_and(|deadline| Instant::now() >= deadline + parked) {
             return Some(Stopped::TimedOut);
         }

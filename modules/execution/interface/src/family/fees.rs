@@ -45,7 +45,7 @@ impl Fees {
     }
 
     /// Whether the price exceeds the EVM's numbers (`docs/spec/chain.md` 8.1).
-    pub fn is_beyond_the_evm(&self) -> bool {
+    pub fn exceeds_evm_price(&self) -> bool {
         self.own.is_some_and(|own| own.cap > U256::from(u128::MAX))
     }
 

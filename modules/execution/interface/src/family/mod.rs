@@ -171,7 +171,7 @@ pub trait FamilyBlock: Send {
         Ok(())
     }
 
-    /// Completes what the previous transaction left open; called before the changes of this one are committed.
+    /// Applies what the previous transaction deferred. Called before the changes of this transaction are committed.
     ///
     /// # Errors
     /// The database failed.
@@ -200,7 +200,7 @@ pub trait FamilyBlock: Send {
         Ok(Vec::new())
     }
 
-    /// Writes changes that were deferred to the next transaction.
+    /// Applies deferred changes without waiting for the next transaction.
     ///
     /// # Errors
     /// The database failed.
@@ -240,8 +240,8 @@ pub trait ExtraPrecompiles: Sync {
     /// Runs one of them. `records` are the records that it may read, if any.
     ///
     /// # Errors
-    /// The name of a contract that this node cannot execute: its caller's block is refused. `Interrupt::MARK` if the run
-    /// must stop. A record that cannot be read ends the run with the context's error.
+    /// The name of a contract that this node cannot execute, whereupon the block is refused, or `Interrupt::MARK` if
+    /// the run must stop. If a record cannot be read, the error is set in the context and ends the run.
     fn run(
         &self,
         contract: Address,

@@ -365,7 +365,8 @@ impl BlockState {
         }
     }
 
-    /// Ends a transaction: deletes marked accounts that are empty, even if it did not touch them in the end.
+    /// Ends a transaction: deletes accounts that are marked and empty, even if the transaction reverted its changes to
+    /// them.
     fn remove_marked_empty_accounts(&mut self) {
         let Some(empty) = &mut self.marks else { return };
         for address in empty.marks.watched() {
@@ -583,8 +584,8 @@ impl DatabaseCommit for BlockState {
                 self.codes.insert(hash, code);
             }
             if let Some(empty) = &mut self.marks {
-                // In the EVM it stays touched after everything that was reverted, including a SELFDESTRUCT without
-                // enough gas. What the reference would have marked is already marked.
+                // The EVM keeps this account touched after any revert, also of a SELFDESTRUCT without enough gas. Marks
+                // that the reference would set are set already.
                 if address == RIPEMD && tracked.is_as_before(&account) {
                     continue;
                 }

@@ -117,8 +117,8 @@ impl WholeBalances {
         self.frames.push(self.undo.len());
     }
 
-    /// The innermost frame ends. The EVM undoes its own changes by adding and subtracting modulo 2^256, so the order of
-    /// these and of its undos does not matter.
+    /// The innermost frame ends; its changes are undone if it was reverted. The EVM undoes its own changes by adding
+    /// and subtracting modulo 2^256, so it does not matter which are undone first.
     pub fn end_frame(&mut self, is_undone: bool, state: &mut EvmState) {
         // A frame that began before the balances were tracked encloses all changes.
         let begin = self.frames.pop().unwrap_or_default();
@@ -149,7 +149,7 @@ impl WholeBalances {
     }
 
     /// Makes the visible part of a nonzero balance nonzero.
-    pub fn show_something(&mut self, address: Address, state: &mut EvmState) {
+    pub fn keep_visible_part_nonzero(&mut self, address: Address, state: &mut EvmState) {
         if state.get(&address).is_some_and(|account| account.info.balance.is_zero()) {
             self.cut(address, U256::ONE, state);
         }
@@ -171,7 +171,7 @@ impl WholeBalances {
         let inherited = self.hidden(contract) + carried;
         self.change(contract, WholeBalance::ZERO, U256::ZERO);
         self.change(heir, self.hidden(heir) + inherited, U256::ZERO);
-        self.show_something(heir, state);
+        self.keep_visible_part_nonzero(heir, state);
     }
 
     /// Sets the EVM's part of a balance to `max`, or to the whole balance if that is less.
@@ -262,8 +262,8 @@ mod tests {
                         continue;
                     }
                     balances.begin_frame();
-                    balances.show_something(PAYER, &mut state);
-                    balances.show_something(RECEIVER, &mut state);
+                    balances.keep_visible_part_nonzero(PAYER, &mut state);
+                    balances.keep_visible_part_nonzero(RECEIVER, &mut state);
                     assert_eq!(whole(&balances, &state, PAYER), before - widen(value));
                     assert_eq!(whole(&balances, &state, RECEIVER), other + widen(value));
                     // A transfer back inside, then all of it is undone.
@@ -295,7 +295,7 @@ mod tests {
         assert!(!state[&PAYER].info.balance.is_zero());
         balances.prepare_transfer(PAYER, Some(RECEIVER), U256::MAX, &mut state);
         assert!(transfer(&mut state, PAYER, RECEIVER, U256::MAX));
-        balances.show_something(PAYER, &mut state);
+        balances.keep_visible_part_nonzero(PAYER, &mut state);
         assert_eq!(state[&PAYER].info.balance, U256::ONE);
         assert_eq!(whole(&balances, &state, PAYER), WholeBalance::ONE);
         assert_eq!(whole(&balances, &state, RECEIVER), (WholeBalance::ONE << 257) - WholeBalance::from(2));

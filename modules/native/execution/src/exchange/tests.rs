@@ -1,5 +1,5 @@
-//! Every rule of the exchange that is only outlined is refused by name in the first block that needs it; anything
-//! without effect passes.
+//! Blocks whose exchange step is not executed: a block that would need the step is refused with an error that names the
+//! missing rule; a block in which the step would have no effect passes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
 
 use super::*;
-use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_block::{BlockExecution, Executor};
 use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);

@@ -9,8 +9,8 @@ use k256::{ProjectivePoint, Scalar, elliptic_curve::Field};
 
 use super::{
     ProofError::{self, Invalid, Undefined},
+    check_interrupt,
     curve::{POINT_LENGTH, WrittenPoint, coordinates, hashed, point_at, scalar, take},
-    ensure_wanted,
 };
 use tenon_execution_interface::Interrupt;
 
@@ -82,7 +82,7 @@ fn read_points(input: &[u8], count: u32, interrupt: &Interrupt) -> Result<Vec<Wr
         return Err(Undefined("a number of points beyond the input"));
     }
     let mut point = |_| {
-        ensure_wanted(interrupt)?;
+        check_interrupt(interrupt)?;
         Ok(WrittenPoint::read(&take(&mut rest).ok_or(Invalid)?))
     };
     (0..count).map(&mut point).collect()
@@ -135,8 +135,8 @@ fn rounds(values: usize) -> Option<u32> {
 impl InnerProduct {
     /// Reads as far as the bytes go: returns what was read, whether it is complete, and its presumed length.
     ///
-    /// Without values the reference's number of rounds is that of negative infinity; it then takes the number of points
-    /// from the input, and reads no challenge.
+    /// Without values, the reference computes the number of rounds from the logarithm of zero. It then reads the number
+    /// of points from the input, and reads no challenge.
     fn read(input: &[u8], rounds: Option<u32>, interrupt: &Interrupt) -> Result<(Self, bool, usize), ProofError> {
         let mut inner = Self::default();
         let is_whole = inner.fill(input, rounds, interrupt)?;
@@ -231,12 +231,12 @@ impl<'a> Verification<'a> {
         let square = self.cz.square();
         let mut committed = ProjectivePoint::IDENTITY;
         for (point, power) in self.commitments.iter().zip(powers(self.cz)) {
-            ensure_wanted(self.interrupt)?;
+            check_interrupt(self.interrupt)?;
             committed += *point * (square * power);
         }
         let left = self.value_base * self.proof.th + ProjectivePoint::GENERATOR * self.proof.tau;
         let right = self.value_base * self.delta() + self.t1 * self.cx + self.t2 * self.cx.square() + committed;
-        have_same_abscissa(&left, &right)
+        have_same_x(&left, &right)
     }
 
     fn delta(&self) -> Scalar {
@@ -250,7 +250,7 @@ impl<'a> Verification<'a> {
     /// `h'_i = y^(-i)·h_i`.
     fn scaled_generators(&self) -> Result<Vec<ProjectivePoint>, ProofError> {
         let scaled = |(index, power): (usize, Scalar)| {
-            ensure_wanted(self.interrupt)?;
+            check_interrupt(self.interrupt)?;
             let inverse = inverse(&power)?;
             Ok(self.value_base * (Scalar::from(index as u64 * 2 + 1) * inverse))
         };
@@ -260,7 +260,7 @@ impl<'a> Verification<'a> {
     fn check_inner_product(&self) -> Result<(), ProofError> {
         let scaled = self.scaled_generators()?;
         let generator = |index: usize| -> Result<ProjectivePoint, ProofError> {
-            ensure_wanted(self.interrupt)?;
+            check_interrupt(self.interrupt)?;
             Ok(ProjectivePoint::GENERATOR * Scalar::from(index as u64 * 2 + 2))
         };
         let generators = (0..self.bits).map(generator).collect::<Result<Vec<_>, _>>()?;
@@ -285,7 +285,7 @@ impl<'a> Verification<'a> {
         }
         let mut wanted = base * (inner.a * inner.b);
         for (index, (generator, scaled)) in generators.iter().zip(&scaled).enumerate() {
-            ensure_wanted(self.interrupt)?;
+            check_interrupt(self.interrupt)?;
             let (mut factor, mut inverse) = (Scalar::ONE, Scalar::ONE);
             for (bit, (challenge, inverted)) in challenges.iter().zip(&inverses).enumerate() {
                 let is_set = index >> bit & 1 == 1;
@@ -294,7 +294,7 @@ impl<'a> Verification<'a> {
             }
             wanted += *generator * (factor * inner.a) + *scaled * (inverse * inner.b);
         }
-        have_same_abscissa(&given, &wanted)
+        have_same_x(&given, &wanted)
     }
 
     /// `A + cx·S - cz·Σ g_i + Σ (cz·y^(64j+i) + cz^(2+j)·2^i)·h'_(64j+i) - mu·Gc`.
@@ -311,7 +311,7 @@ impl<'a> Verification<'a> {
         for value in scaled.chunks(BITS) {
             let mut power_of_two = Scalar::ONE;
             for (point, power) in value.iter().zip(&mut powers_of_y) {
-                ensure_wanted(self.interrupt)?;
+                check_interrupt(self.interrupt)?;
                 sum += *point * (self.cz * power + power_of_z * power_of_two);
                 power_of_two = power_of_two.double();
             }
@@ -335,7 +335,7 @@ fn inverse(number: &Scalar) -> Result<Scalar, ProofError> {
 }
 
 /// The reference compares only the x coordinate.
-fn have_same_abscissa(left: &ProjectivePoint, right: &ProjectivePoint) -> Result<(), ProofError> {
+fn have_same_x(left: &ProjectivePoint, right: &ProjectivePoint) -> Result<(), ProofError> {
     if coordinates(left).0 == coordinates(right).0 { Ok(()) } else { Err(Invalid) }
 }
 

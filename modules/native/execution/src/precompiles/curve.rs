@@ -38,7 +38,7 @@ impl WrittenPoint {
         let found: Option<AffinePoint> = AffinePoint::decompress(&field_bytes, Choice::from(bytes[0] & 1)).into();
         let y = match &found {
             Some(point) => coordinates(&ProjectivePoint::from(*point)).1,
-            None => ordinate_of_none(reduced, bytes[0] & 1 == 1),
+            None => y_without_point(reduced, bytes[0] & 1 == 1),
         };
         Self { x, y, point: found.map(ProjectivePoint::from) }
     }
@@ -49,8 +49,8 @@ impl WrittenPoint {
     }
 }
 
-/// The result of the reference's square root for an x without a point: the root of the negated square.
-fn ordinate_of_none(x: U256, is_odd: bool) -> B256 {
+/// The y coordinate that the reference computes for an x without a point: a square root of `-(x³ + 7)`.
+fn y_without_point(x: U256, is_odd: bool) -> B256 {
     const EXPONENT: U256 = uint!(0x3fffffffffffffffffffffffffffffffffffffffffffffffffffffffbfffff0c_U256);
     let cube = x.mul_mod(x, FIELD).mul_mod(x, FIELD);
     let root = cube.add_mod(U256::from(7), FIELD).pow_mod(EXPONENT, FIELD);

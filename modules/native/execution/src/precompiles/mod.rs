@@ -41,7 +41,7 @@ enum ProofError {
 ///
 /// # Errors
 /// [`ProofError::Abandoned`].
-fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
+fn check_interrupt(interrupt: &Interrupt) -> Result<(), ProofError> {
     if interrupt.reason().is_some() { Err(Abandoned) } else { Ok(()) }
 }
 

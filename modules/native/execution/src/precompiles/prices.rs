@@ -21,8 +21,8 @@ const INPUT_LENGTH: usize = 64;
 /// An answer has one word, or more if the price has more bits.
 const WORD: usize = 32;
 
-/// Runs the contract for the last price, or else the one for the epoch's. A price that cannot be read ends the whole
-/// run: a made-up answer would become part of the state.
+/// Runs the contract that returns the last price, or the one that returns the average price of the previous epoch. A
+/// price that cannot be read ends the whole run: a made-up answer would become part of the state.
 pub(super) fn run(
     contract: Address,
     context: &mut BlockContext,

@@ -5,8 +5,8 @@ use k256::{ProjectivePoint, Scalar};
 
 use super::{
     ProofError::{self, Invalid},
+    check_interrupt,
     curve::{ORDER, POINT_LENGTH, WrittenPoint, canonical_scalar, coordinates, hashed, point_at, scalar, take},
-    ensure_wanted,
 };
 use tenon_execution_interface::Interrupt;
 
@@ -45,7 +45,7 @@ impl RingSignature {
             responses.push((0..size).map(|_| word(&mut input)).collect::<Result<Vec<_>, _>>()?);
         }
         let mut point = || -> Result<WrittenPoint, ProofError> {
-            ensure_wanted(interrupt)?;
+            check_interrupt(interrupt)?;
             Ok(WrittenPoint::read(&take(&mut input).ok_or(Invalid)?))
         };
         let mut points = |count: usize| (0..count).map(|_| point()).collect::<Result<Vec<_>, _>>();
@@ -64,7 +64,7 @@ impl RingSignature {
         for position in 0..self.size {
             let mut text = self.message.to_vec();
             for ring in 0..self.keys.len() {
-                ensure_wanted(interrupt)?;
+                check_interrupt(interrupt)?;
                 let [left, right] = self.commitments(ring, position, challenge).ok_or(Invalid)?;
                 text.extend_from_slice(&hashed(&left));
                 text.extend_from_slice(&hashed(&right));

@@ -12,7 +12,7 @@ use tenon_native_exchange::{BookPrices, Wide};
 
 use super::*;
 use crate::{Prices, precompiles::PriceRecords};
-use tenon_execution::{BlockExecution, Executor};
+use tenon_execution_block::{BlockExecution, Executor};
 use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const TOKEN: Address = Address::repeat_byte(0x70);
@@ -190,7 +190,7 @@ fn a_tested_token_gets_no_prices() {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
     let mut execution = block_150(&spec, token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
-    // More than decimals can be.
+    // 300 does not fit into the 8 bits of decimals: the test would fail if the token got this price.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
     execution.evm_mut().precompiles.set_records(Some(Arc::new(PriceRecords(prices))));

@@ -50,7 +50,7 @@ enum Running {
     },
 }
 
-/// What a caller finds after a call.
+/// Result of a call, as visible to its caller.
 struct Returned {
     /// Zero if the call failed.
     result: U256,

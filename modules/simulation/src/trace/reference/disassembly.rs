@@ -24,15 +24,16 @@ pub(super) struct DisassemblyTracer {
 /// The current instruction.
 enum Running {
     /// In the newest frame.
-    AtHome {
+    InNewestFrame {
         operation: Box<DisassembledOperation>,
         /// Stack results of the previous instruction.
         results_before: Vec<U256>,
-        /// Its return value.
+        /// Data that it returns, if it is RETURN or STOP.
         returned: Option<Bytes>,
     },
-    /// In a caller: frames above this depth have returned. It is not listed itself, as in the reference.
-    Elsewhere(usize),
+    /// At this depth, in a caller of the newest frame: the deeper frames have returned. The instruction itself is not
+    /// listed, as in the reference.
+    InCaller(usize),
 }
 
 struct OpenFrame {
@@ -81,8 +82,8 @@ impl DisassemblyTracer {
     }
 }
 
-/// The number of items that the reference's script takes for results. It does not know newer instructions, and newer
-/// calls only by name.
+/// The number of stack items that the reference's script takes for the results of an instruction. Zero for instructions
+/// newer than the script, and for DELEGATECALL and STATICCALL.
 fn results_on_stack(opcode: u8) -> usize {
     match opcode {
         DELEGATECALL | STATICCALL => 0,
@@ -97,7 +98,7 @@ fn results_on_stack(opcode: u8) -> usize {
 impl Tracer for DisassemblyTracer {
     fn step(&mut self, step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
         let Some(frame) = self.newest().filter(|_| step.depth == self.open.len()) else {
-            self.running = Some(Running::Elsewhere(step.depth));
+            self.running = Some(Running::InCaller(step.depth));
             return Ok(());
         };
         let count = frame.operations.last().map_or(0, |operation| results_on_stack(operation.opcode));
@@ -107,7 +108,8 @@ impl Tracer for DisassemblyTracer {
             _ => None,
         };
         let results_before = (0..count).map(|place| step.peek(place)).collect();
-        self.running = Some(Running::AtHome { operation: Box::new(Self::operation(step)), results_before, returned });
+        self.running =
+            Some(Running::InNewestFrame { operation: Box::new(Self::operation(step)), results_before, returned });
         Ok(())
     }
 
@@ -120,8 +122,8 @@ impl Tracer for DisassemblyTracer {
         }
         match running {
             None => {}
-            Some(Running::Elsewhere(depth)) => self.close(depth),
-            Some(Running::AtHome { operation, results_before, returned }) => {
+            Some(Running::InCaller(depth)) => self.close(depth),
+            Some(Running::InNewestFrame { operation, results_before, returned }) => {
                 self.held += 200 + 100 * results_before.len();
                 self.held += operation.call.as_ref().map_or(0, |call| 16 * call.input.len());
                 if let Some(before) = frame.operations.last_mut() {

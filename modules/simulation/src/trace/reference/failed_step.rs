@@ -309,8 +309,8 @@ impl StepSnapshot {
         ))
     }
 
-    /// The price of a call includes the gas passed on, which the reference limits to the remaining gas only if some
-    /// remains.
+    /// The price of a call, including the gas passed on, which the remaining gas limits. As in the reference, the
+    /// subtraction wraps: if the other costs exceed the remaining gas, there is no limit.
     fn call_gas(&self, expansion: u64, cold: u64, context: &mut BlockContext) -> Result<Option<u64>, StateError> {
         let has_value = matches!(self.opcode, CALL | CALLCODE) && !self.top[2].is_zero();
         let left = self.gas - constant_gas(self.opcode, context.cfg.spec);

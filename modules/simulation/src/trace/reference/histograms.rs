@@ -76,8 +76,8 @@ impl SequenceTracer {
         Self { length, counts: Counts::default(), before: nothing.clone(), before_that: nothing, depth: 0 }
     }
 
-    /// Two consecutive instructions count if they ran at the same depth; one at another depth in between starts the
-    /// next pair.
+    /// Counts a pair of consecutive instructions if both ran at the same depth. After a change of depth, the
+    /// instruction only begins the next pair.
     fn pair(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
         if step.depth == self.depth {
             self.counts.add(format!("{}-{name}", self.before));
@@ -86,7 +86,8 @@ impl SequenceTracer {
         self.depth = step.depth;
     }
 
-    /// The first instruction at another depth is not recorded.
+    /// Counts the instruction with the two before it. The first instruction at another depth is not counted, and clears
+    /// these two.
     fn count_triple(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
         if step.depth != self.depth {
             self.depth = step.depth;

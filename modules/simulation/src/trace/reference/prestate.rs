@@ -164,7 +164,8 @@ impl Tracer for PrestateTracer {
     }
 }
 
-/// Gas times price in the script's arithmetic: floating point, with as many digits as that shows.
+/// Gas times price in `f64`, as in the reference's script. Only the digits that identify the `f64` are kept; the others
+/// are zero.
 fn cost_in_floating_point(gas: u64, price: U256) -> WholeBalance {
     #[allow(clippy::cast_precision_loss, reason = "the loss is what the reference shows")]
     let product = gas as f64 * f64::from(price);

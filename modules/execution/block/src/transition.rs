@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, U256};
 use tenon_api::{AccountChange, BlockNumber, Header, Receipt, StateReader, StoreError, Transaction, TrieReader};
 use tenon_execution_interface::{BlockOrigin, BlockState, ExecutionError, Interrupt, StateError, TransactionRejection};
 
-use super::{execution::BlockExecution, executor::Executor};
+use crate::{execution::BlockExecution, executor::Executor};
 
 /// The state before the transaction.
 #[derive(Clone)]
@@ -29,9 +29,9 @@ pub struct Transition {
 }
 
 impl Executor {
-    /// Executes a transaction as at the beginning of a block with this header, without the steps that open and close a
+    /// Executes a transaction as the first one of a block with this header, without the steps that open and close a
     /// block: no system calls, withdrawals or rewards. The beneficiary is touched, as by a reward of zero, even if the
-    /// transaction is rejected. The public state tests define a transaction so (`docs/spec/conformance.md` 6.2).
+    /// transaction is rejected. This is what the public state tests require (`docs/spec/conformance.md` 6.2).
     ///
     /// # Errors
     /// [`ExecutionError`] when the state cannot be read or the header lacks an item of its fork.
@@ -46,7 +46,7 @@ impl Executor {
         let author = header.beneficiary;
         let mut execution =
             BlockExecution::watched(self.family(), header, author, state, Interrupt::never(), (), BlockOrigin::Header)?;
-        execution.root_receipts_on(Arc::clone(&before.trie), before.root);
+        execution.set_receipt_root_base(Arc::clone(&before.trie), before.root);
         let result = execution.run_transaction(transaction, sender);
         let clears_empty = execution.clears_empty_accounts();
         let (receipt, mut state) = execution.into_last_receipt_and_state().map_err(|StateError(error)| error)?;

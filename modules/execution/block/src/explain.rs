@@ -11,7 +11,7 @@ use tenon_api::{
 };
 use tenon_execution_interface::{BlockOrigin, ExecutionError, TransactionRejection};
 
-use super::{executor::Executor, executor::StateChanges};
+use crate::{executor::Executor, executor::StateChanges};
 
 /// Another node's results for a block: receipts as returned by `eth_getBlockReceipts`, and accounts after the block.
 /// Absent members are not compared.

@@ -13,12 +13,12 @@ use tenon_execution_interface::{
     BlockOrigin, BlockState, ChainFamily, CodeCache, ExecutionError, TransactionRejection,
 };
 
-use super::execution::{BlockExecution, BlockOutcome, BlockResults};
+use crate::execution::{BlockExecution, BlockOutcome, BlockResults};
 
 /// State changes of a block, in the database's form.
-pub(crate) struct StateChanges {
+pub struct StateChanges {
     /// The state root after the block.
-    pub(crate) root: B256,
+    pub root: B256,
     accounts: Vec<AccountChange>,
     codes: Vec<(B256, Bytes)>,
     trie_nodes: Vec<TrieNodeWrite>,
@@ -27,12 +27,12 @@ pub(crate) struct StateChanges {
 
 impl StateChanges {
     /// The changed accounts.
-    pub(crate) fn accounts(&self) -> &[AccountChange] {
+    pub fn accounts(&self) -> &[AccountChange] {
         &self.accounts
     }
 
     /// The changed accounts.
-    pub(crate) fn into_accounts(self) -> Vec<AccountChange> {
+    pub fn into_accounts(self) -> Vec<AccountChange> {
         self.accounts
     }
 }
@@ -90,7 +90,7 @@ impl Executor {
     ///
     /// # Errors
     /// See [`Executor::execute`].
-    pub(crate) fn execute_side_block(
+    pub fn execute_side_block(
         &self,
         chain: &dyn ChainReader,
         engine: &dyn ConsensusEngine,
@@ -146,7 +146,10 @@ impl Executor {
     }
 
     /// Begins a block on a canonical parent.
-    pub(crate) fn begin(
+    ///
+    /// # Errors
+    /// [`ExecutionError`] if the parent's state cannot be read, or the engine refuses the header's author.
+    pub fn begin(
         &self,
         chain: &dyn ChainReader,
         engine: &dyn ConsensusEngine,
@@ -176,8 +179,8 @@ impl Executor {
         BlockState::new(parent, self.codes.clone())
     }
 
-    /// A state for execution that reads all code from `parent`, even code that others have executed recently.
-    pub fn state_without_known_code(&self, parent: Arc<dyn StateReader>) -> BlockState {
+    /// A state for execution with an empty code cache, so that all code is read from `parent`.
+    pub fn state_with_empty_code_cache(&self, parent: Arc<dyn StateReader>) -> BlockState {
         BlockState::new(parent, CodeCache::default())
     }
 
@@ -192,7 +195,10 @@ impl Executor {
     }
 
     /// Converts the state changes of a block into the database's form.
-    pub(crate) fn state_changes(
+    ///
+    /// # Errors
+    /// [`ExecutionError`] if the parent's state or trie cannot be read.
+    pub fn state_changes(
         &self,
         chain: &dyn ChainReader,
         parent: &SealedHeader,
@@ -230,7 +236,10 @@ fn run_transactions(execution: &mut BlockExecution, block: &RecoveredBlock) -> R
 }
 
 /// Joins a block and its results to the value that changes the database.
-pub(crate) fn assemble(
+///
+/// # Errors
+/// [`StoreError`] if the parent's difficulty cannot be read.
+pub fn assemble(
     chain: &dyn ChainReader,
     block: Arc<RecoveredBlock>,
     parent: &SealedHeader,

@@ -21,7 +21,7 @@ use tenon_execution_interface::{
     build_evm, system_call, transact,
 };
 
-use super::{dao_fork, requests::Requests};
+use crate::{dao_fork, requests::Requests};
 
 /// A block being executed. Used to execute blocks of the chain, to build new ones, and to restore the state before a
 /// traced transaction.
@@ -89,7 +89,10 @@ impl BlockOutcome {
 
 impl BlockExecution<()> {
     /// Begins a block with the steps before its first transaction.
-    pub(crate) fn begin(
+    ///
+    /// # Errors
+    /// [`ExecutionError`] if a system call fails, or the state cannot be read.
+    pub fn begin(
         family: &Arc<dyn ChainFamily>,
         header: &Header,
         author: Address,
@@ -98,14 +101,14 @@ impl BlockExecution<()> {
         origin: BlockOrigin<'_>,
     ) -> Result<Self, ExecutionError> {
         let mut execution = Self::watched(family, header, author, state, Interrupt::never(), (), origin)?;
-        execution.root_receipts_on(trie.0, trie.1);
+        execution.set_receipt_root_base(trie.0, trie.1);
         execution.run_opening_calls();
         Ok(execution)
     }
 }
 
 impl<I> BlockExecution<I> {
-    /// A block with an inspector; no contract has been executed yet.
+    /// Begins a block with an inspector. The system contracts are not called yet; see [`Self::run_opening_calls`].
     pub fn watched(
         family: &Arc<dyn ChainFamily>,
         header: &Header,
@@ -242,7 +245,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// Sets the trie and root from which state roots in receipts before Byzantium are computed.
-    pub fn root_receipts_on(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
+    pub fn set_receipt_root_base(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
         self.trie = Some((trie, parent_root));
     }
 
@@ -273,12 +276,12 @@ impl<I> BlockExecution<I> {
     }
 
     /// Returns whether touched empty accounts are deleted.
-    pub(crate) const fn clears_empty_accounts(&self) -> bool {
+    pub const fn clears_empty_accounts(&self) -> bool {
         self.rules.clears_empty_accounts
     }
 
     /// Maximum RLP size of the block, bytes.
-    pub(crate) const fn max_block_bytes(&self) -> u64 {
+    pub const fn max_block_bytes(&self) -> u64 {
         self.rules.max_block_bytes
     }
 
