@@ -73,9 +73,10 @@ fn bounds_of(key: &str) -> Option<Bounds> {
         "txpool.pricebump" => from_to(0, 10_000),
         "txpool.accountslots" | "txpool.globalslots" => from_to(1, 16 << 20),
         "txpool.lifetime" => from_to(SECOND, YEAR),
-        "dev.epoch" => from_to(1, 1_000_000_000),
+        // With fewer rounds, no block lies between an epoch's gap block and the epoch switch.
+        "dev.epoch" => from_to(2, 1_000_000_000),
         "dev.block-time" => from_to(1, DAY),
-        "dev.accounts" => from_to(0, 10_000),
+        "dev.accounts" => from_to(0, 1_000),
         // Above this, a signature's `v` no longer fits into 64 bits (EIP-2294).
         "dev.chain-id" => from_to(1, u64::MAX / 2 - 36),
         "dev.gas-limit" => from_to(5_000, i64::MAX as u64),
@@ -198,7 +199,7 @@ mod tests {
             ("rpc.threads", "4000000000", "0, or 1 to 1024"),
             ("rpc.batch-request-limit", "0", "1 to 1000000"),
             ("txpool.globalslots", "18446744073709551615", "1 to 16777216"),
-            ("dev.accounts", "4294967295", "0 to 10000"),
+            ("dev.accounts", "4294967295", "0 to 1000"),
             ("dev.chain-id", "0", "1 to 9223372036854775771"),
             ("log.verbosity", "9", "0 to 5"),
         ] {

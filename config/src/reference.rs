@@ -20,7 +20,8 @@ Every setting can be given in a settings file, in the environment or as a flag. 
 
 A node does not start if its settings file can be changed by every user, or belongs to a user other than root and the node's own.
 A node that runs as root accepts the file of another user with a warning, because files of the host that are mounted into a
-container keep their owner. It also warns if the group can change the file, or others the data folder.
+container keep their owner. A node also warns if the group can change the file, or if others can change the
+data folder.
 
 `tenon config` prints the value and the source of every setting. It then fails if `tenon run` would fail with these settings, for
 example because no chain is chosen. A file looks like this:

@@ -415,7 +415,8 @@ section! {
         /// Folder of encrypted key files, which other clients can also use. A bare folder name is placed in the data
         /// folder.
         keystore: PathBuf = PathBuf::from("keystore"), "accounts.keystore", "keystore";
-        /// Encrypt new key files at a thirtieth of the usual cost: for small machines, and for keys without value.
+        /// Encrypt new key files with a tenth of the usual work and 4 MiB of memory: for small machines, and for keys without
+        /// value.
         light_kdf: bool = false, "accounts.lightkdf", "lightkdf";
         /// Maximum memory for deriving keys from passwords. The standard cost takes 256 MiB per key; two keys are derived
         /// at the same time. A key file that needs more than the maximum is refused.

@@ -127,8 +127,8 @@ impl Writer for Frame {
     }
 }
 
-/// Decoding a frame up to this length may allocate at most sixteen times this length. No value grows by more when it is
-/// decoded, and a short frame could announce a long text.
+/// Maximum length of a short frame. Decoding one may allocate sixteen times this length at most. That is enough,
+/// because no value takes more than sixteen times its encoding. It stops a short frame that announces a long text.
 const SHORT_FRAME_BYTES: usize = 64 * 1024;
 
 /// Requests up to this length are decoded without counting their items, which costs a little per item.

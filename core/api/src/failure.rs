@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_panic_it_was_is_told_to_the_host_and_not_to_the_client() {
+    fn only_the_host_learns_which_side_panicked() {
         for code in [FailureCode::CRASHED, FailureCode::CALLEE_CRASHED] {
             let failure = Failure::crashed(code);
 

@@ -67,7 +67,7 @@ impl Capability {
     /// The capabilities that a list of names grants. `all` stands for every capability except `Sign` and `Administer`.
     ///
     /// # Errors
-    /// Names the unknown one and lists the known ones.
+    /// If a name is unknown. The text repeats it and lists the known ones.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
         let mut granted = Vec::new();
         for name in names.into_iter().map(str::trim) {

@@ -1,7 +1,7 @@
 //! Patterns of method names.
 
 /// A pattern of method names: `eth_sign*`. `*` matches any text, including none. Case is ignored, so that a pattern
-/// with a wrong capital still refuses what it was meant for.
+/// in the wrong case still refuses the methods that it was written for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MethodPattern(String);
 

@@ -11,7 +11,7 @@ use crate::SecretText;
 pub struct ListAccounts;
 request!(ListAccounts => Vec<Address>, topic 0x0500, ReadNode);
 
-/// Signs a message in the personal-message form (EIP-191): 65 bytes, the last 27 or 28.
+/// Signs a message in the personal-message form (EIP-191): 65 bytes; the last byte is 27 or 28.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignMessage {
     /// The signing account.
@@ -179,12 +179,12 @@ pub enum WalletAnswer {
 pub struct RecoverSigner {
     /// The message without prefix.
     pub message: Bytes,
-    /// 65 bytes, the last 27 or 28.
+    /// 65 bytes; the last byte is 27 or 28.
     pub signature: Bytes,
 }
 request!(RecoverSigner => Address, topic 0x050a, ReadChain);
 
-/// Signs typed data (EIP-712): 65 bytes, the last 27 or 28.
+/// Signs typed data (EIP-712): 65 bytes; the last byte is 27 or 28.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignTypedData {
     /// The signing account.

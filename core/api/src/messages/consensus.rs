@@ -24,7 +24,7 @@ pub struct EpochReward {
     pub json: String,
 }
 
-/// The signers of a block, and the percentage of its masternodes that they are.
+/// The signers of a block, and their percentage of its masternodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetBlockSigners {
     /// Which block.

@@ -269,7 +269,7 @@ pub enum ProfileStep {
         /// The file.
         file: String,
     },
-    /// Samples one wait for each of this many nanoseconds of waiting; 0 or less ends sampling
+    /// Takes one sample per this many nanoseconds of waiting, on average; 0 or less ends sampling
     /// (`debug_setBlockProfileRate`).
     SetBlockingRate {
         /// The rate.

@@ -165,7 +165,7 @@ request!(GetSpelling => Spelling, topic 0x0608, ReadChain);
 /// The spelling of the chain family's names in answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spelling {
-    /// As in the interface document: addresses that are names of members begin with `0x`.
+    /// As in the interface document: addresses that are keys of JSON objects begin with `0x`.
     Own,
     /// As in the reference client: such addresses begin with `xdc`.
     Reference,

@@ -158,8 +158,8 @@ pub struct GetRawPoolTransaction {
 request!(GetRawPoolTransaction => Option<Bytes>, topic 0x0406, ReadChain);
 
 /// Waits until a submitted transaction is in the head or an earlier block, on nodes that make blocks for transactions,
-/// so that a client then finds its receipt. Returns at once where blocks are made at fixed times; otherwise as soon as
-/// all that can be sealed is sealed, after three seconds at most.
+/// so that a client then finds its receipt. Returns at once on nodes that make blocks at fixed times. Otherwise it
+/// returns at the latest when the sealer has no sealable transaction left, or after three seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitSealing {
     /// Transaction hash.

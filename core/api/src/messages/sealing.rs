@@ -53,5 +53,5 @@ pub enum SealingStart {
     /// No wallet of this node has the account.
     NoSigner,
     /// This node makes no blocks of this chain, with any account.
-    NotHere,
+    Unsupported,
 }

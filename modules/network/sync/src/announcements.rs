@@ -66,7 +66,7 @@ impl Announcement {
 #[derive(Debug, Default)]
 struct PeerAnnouncements {
     all: BTreeSet<Due>,
-    /// Those whose header can be requested from it, and whose body can be.
+    /// Blocks whose header (`headers`) or body (`bodies`) can be requested from this peer now.
     headers: BTreeSet<Due>,
     bodies: BTreeSet<Due>,
     /// Number of the last request for one of them.
@@ -102,8 +102,8 @@ impl Announcements {
         self.by_hash.get(hash).is_some_and(|announcement| announcement.is_by(peer))
     }
 
-    /// Adds an announcement. A peer with too many gets no more. If all peers together have too many, it takes the place of
-    /// one of the peer that has the most.
+    /// Adds an announcement, unless the peer already has [`MAX_ANNOUNCED_OF_PEER`]. At [`MAX_ANNOUNCED`] in total, it
+    /// replaces the newest announcement of the peer with the most, if that peer has more than this one would have.
     pub(crate) fn add(&mut self, hash: B256, number: u64, peer: NodeId, now: Duration) {
         if self.reopen(&hash, number, &peer) {
             return;
@@ -328,7 +328,8 @@ impl Announcements {
         }
     }
 
-    /// When a block can be requested. Soon, if its peers are busy.
+    /// When the oldest wanted block can be requested, but at the earliest in 50 ms: if it is due already, its peers are
+    /// busy.
     pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let (since, _) = self.wanted.first()?;
         Some((*since + ANNOUNCE_WAIT).max(now + Duration::from_millis(50)))

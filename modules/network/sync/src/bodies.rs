@@ -17,7 +17,7 @@ const MAX_BODY_BYTES: u64 = 32 << 20;
 const MAX_IMPORTING: usize = 2048;
 /// Maximum bytes of blocks at the import.
 const MAX_IMPORTING_BYTES: u64 = 16 << 20;
-/// Number of blocks at the import from which on only the import itself can delay them. It takes up to 32 blocks at a time.
+/// With at least this many blocks queued, the import is not waiting for peers. It takes up to 32 blocks at a time.
 const MIN_IMPORTING_BUSY: usize = 64;
 /// Approximate bytes of a header without its certificates.
 const HEADER_BYTES: u64 = 1024;
@@ -57,7 +57,7 @@ pub(crate) struct BlockQueue {
 /// The result of an answer with bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Matched {
-    /// Number of requested bodies.
+    /// Number of bodies that belong to a requested block.
     pub(crate) fitting: usize,
     /// Whether it contained a body that was not requested.
     pub(crate) has_unrequested: bool,
@@ -142,16 +142,17 @@ impl BlockQueue {
         let mut matched = Matched { fitting: 0, has_unrequested: false };
         let mut bodies = bodies.into_iter().peekable();
         let first = self.slots.front().map_or(u64::MAX, |slot| slot.header.number);
-        // Blocks that have arrived from another peer meanwhile are at the import: their bodies cannot be matched.
-        let mut are_all_here = true;
+        // False after a requested block that has left the queue, because another peer has delivered it: its body in
+        // this answer cannot be matched.
+        let mut are_all_in_queue = true;
         for (number, hash) in asked {
             let index = number.checked_sub(first).and_then(|index| usize::try_from(index).ok());
             let slot = index.and_then(|index| self.slots.get_mut(index)).filter(|slot| slot.header.hash() == *hash);
             let Some(slot) = slot else {
-                are_all_here = false;
+                are_all_in_queue = false;
                 continue;
             };
-            if !are_all_here {
+            if !are_all_in_queue {
                 while bodies.peek().is_some_and(|body| !body.belongs_to(&slot.header)) && bodies.len() > 1 {
                     bodies.next();
                 }
@@ -169,7 +170,7 @@ impl BlockQueue {
                 slot.body = Body::Missing;
             }
         }
-        matched.has_unrequested = are_all_here && bodies.next().is_some();
+        matched.has_unrequested = are_all_in_queue && bodies.next().is_some();
         matched
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Search {
     low: (u64, B256),
     /// Whether `low` was seen to be common.
     is_confirmed: bool,
-    /// A height that is known not to be common, or the lowest height above all that can be common.
+    /// The lowest height known not to be common; at first, the lowest height that is too high to be common.
     high: u64,
     next: HeaderPurpose,
 }
@@ -115,11 +115,11 @@ impl Cycle {
     }
 
     /// The next request to the source, whose current head is given.
-    pub(crate) fn next_question(&self, head: B256) -> Option<HeaderPurpose> {
+    pub(crate) fn next_request(&self, head: B256) -> Option<HeaderPurpose> {
         match &self.stage {
             Stage::Height => Some(HeaderPurpose::Height { hash: head }),
             Stage::Ancestor(search) => Some(search.next),
-            Stage::Download(headers) => headers.next_question(self.blocks.waiting()),
+            Stage::Download(headers) => headers.next_request(self.blocks.waiting()),
             Stage::End => None,
         }
     }

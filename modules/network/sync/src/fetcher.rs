@@ -130,7 +130,7 @@ impl Fetcher {
         count > than && highest.is_some_and(|key| self.drop_waiting(&key).is_some())
     }
 
-    /// Whether an announcement of a block is of use, as far as it is known without the chain.
+    /// Whether to accept an announcement of a block. Does not check whether the block is stored; the caller does.
     pub(crate) fn accepts(&self, block: &Announced, by: &NodeId, head: u64) -> bool {
         (block.number == 0 || is_near(block.number, head))
             && !self.recent.contains(&block.hash)
@@ -171,7 +171,8 @@ impl Fetcher {
         self.announced.left(peer);
     }
 
-    /// Returns the next block to verify, whose parent is stored and whose timestamp is reached. Drops blocks that are too old.
+    /// Returns the next block to verify: its parent is stored and its timestamp is reached. Drops blocks that are far
+    /// from the head.
     pub(crate) fn next_block(&mut self, head: u64, unix: u64, is_stored: impl Fn(&B256) -> bool) -> Option<Arc<Block>> {
         if self.verifying.len() >= MAX_VERIFYING {
             return None;
@@ -197,13 +198,14 @@ impl Fetcher {
         Some(waiting)
     }
 
-    /// Whether a block waits for its time, so that its peers must be asked again.
+    /// Whether a waiting block was not yet due or lacked its parent when it was verified, so that it must be checked
+    /// again.
     pub(crate) fn has_early(&self) -> bool {
         self.waiting.values().any(|waiting| waiting.not_before > 0)
     }
 
     /// The header of a block that is being verified is right; returns the block.
-    pub(crate) fn header_is_right(&mut self, hash: &B256) -> Option<Arc<Block>> {
+    pub(crate) fn mark_header_valid(&mut self, hash: &B256) -> Option<Arc<Block>> {
         let waiting = self.verifying.get_mut(hash)?;
         waiting.is_header_right = true;
         Some(Arc::clone(&waiting.block))

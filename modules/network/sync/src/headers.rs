@@ -88,7 +88,7 @@ impl HeaderChain {
 
     /// The next request to the source of the skeleton; `None` while enough headers are requested. `waiting` headers were
     /// passed on and wait for their bodies.
-    pub(crate) fn next_question(&self, waiting: usize) -> Option<HeaderPurpose> {
+    pub(crate) fn next_request(&self, waiting: usize) -> Option<HeaderPurpose> {
         let room = MAX_HEADERS_AHEAD.saturating_sub(self.held() + waiting as u64);
         let left = self.goal.checked_sub(self.next)?.saturating_add(1);
         if room < SEGMENT {

@@ -1,5 +1,5 @@
-//! Whether this node is far behind its network. The claims of peers cannot decide that: a false one would stop the votes of
-//! this node. Verified blocks and the age of the own head decide it.
+//! Decides whether this node is far behind its network. The claims of peers alone must not decide it, because a false
+//! claim would stop this node's votes. Verified blocks and the age of the local head decide it.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct Lag {
     /// Remaining time for which a claim counts. Full at the start, when the first peer connects, and after evidence; empty as
     /// soon as the head is recent.
     unproven_left: Duration,
-    /// Since when a claim counts; its time is deducted at the next update.
+    /// Time of the last update with a claim. The next update deducts the time since then.
     counting_since: Option<Duration>,
     is_behind: bool,
 }
@@ -44,7 +44,8 @@ impl Lag {
         self.is_behind
     }
 
-    /// The first peer has connected. The network may have gone on without this node.
+    /// Called when the first peer connects: claims count again, because the network may have advanced without this
+    /// node.
     pub(crate) const fn trust_claims(&mut self) {
         self.unproven_left = MAX_UNPROVEN;
     }

@@ -99,7 +99,7 @@ pub(crate) struct Peer {
     /// Requests for headers whose answers are overdue, oldest first. A stalled connection delivers them later, when another
     /// request may be open: answers do not name their request, but arrive in order.
     overdue_headers: Vec<Open<HeaderPurpose>>,
-    /// The same of bodies.
+    /// Requests for bodies whose answers are overdue, oldest first.
     overdue_bodies: Vec<Open<Vec<(u64, B256)>>>,
     /// Number of bodies in the next request.
     pub(crate) body_count: usize,
@@ -186,9 +186,9 @@ impl Peer {
     }
 }
 
-/// Whether an answer belongs to an overdue request and not to the open one. If both are possible, it counts for the
-/// open one, whose own answer is then expected as an overdue one. An answer that fits no request is wrong, not late,
-/// even if answers of the peer are overdue.
+/// Returns whether an answer belongs to an overdue request instead of the open one. If it fits both, it is taken as the
+/// answer to the open request, which is then also added to the overdue ones, because its own answer is still to come.
+/// An answer that fits no request is wrong, not late, even if answers of the peer are overdue.
 fn take_late<T: Clone>(
     overdue: &mut Vec<Open<T>>,
     open: Option<&Open<T>>,

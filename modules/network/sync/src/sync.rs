@@ -10,13 +10,15 @@ use tenon_network_identity::NodeId;
 use tenon_network_peers::Fault;
 use tenon_network_wire::{Announced, HeaderOrigin, HeaderRequest};
 
-use crate::cycle::{Cycle, Stage, Step};
+use crate::cycle::{Cycle, Stage};
 use crate::exclusions::Exclusions;
 use crate::fetcher::{Fetcher, Wanted};
-use crate::headers::{FillProblem, Mismatch, SEGMENT};
+use crate::headers::{Mismatch, SEGMENT};
 use crate::lag::{Evidence, Lag};
 use crate::peers::{HeaderPurpose, Open, OverdueRequest, Peers, SourceChoice, request};
-use crate::port::{Action, CheckedBody, LocalChain, SyncRequest};
+use crate::port::{Action, LocalChain, SyncRequest};
+
+mod answers;
 
 /// Pause before the next cycle after a failure of this node.
 const OWN_FAILURE_PAUSE: Duration = Duration::from_secs(10);
@@ -175,8 +177,8 @@ impl ChainSync {
         }
     }
 
-    /// A peer has sent a vote or a certificate for a block. The block is requested from it unless it arrives unrequested, because
-    /// no peer sends a block twice.
+    /// A peer has sent a vote or a certificate for a block. The block is requested from that peer unless it arrives
+    /// soon: peers send a block only once, so one that was lost does not come again.
     pub fn block_mentioned(&mut self, peer: NodeId, block: Announced, chain: &dyn LocalChain, now: Duration) {
         let is_new = self.peers.0.contains_key(&peer) && !self.fetcher.knows(&block.hash, peer);
         if is_new && self.fetcher.accepts(&block, &peer, chain.head().number) && !chain.is_stored(&block.hash) {
@@ -189,137 +191,6 @@ impl ChainSync {
         let (parent, number) = (block.header.parent_hash, block.header.number.saturating_sub(1));
         if self.fetcher.take_block(block, peer, chain.head().number) {
             self.block_mentioned(peer, Announced { hash: parent, number }, chain, now);
-        }
-    }
-
-    /// A peer has sent headers: the answer to a request, or unrequested ones.
-    pub fn headers(&mut self, peer: NodeId, headers: Vec<SealedHeader>, chain: &dyn LocalChain, now: Duration) {
-        self.now = now;
-        let Some(known) = self.peers.0.get_mut(&peer) else { return };
-        if known.take_late_headers(&headers, now) {
-            return;
-        }
-        let Some(purpose) = known.take_headers(now) else { return };
-        match purpose {
-            HeaderPurpose::Announced { hash, .. } => self.take_announced(peer, hash, &headers, chain, now),
-            HeaderPurpose::Fill { first } => self.take_fill(peer, first, headers),
-            HeaderPurpose::Head { hash } => self.take_head(peer, hash, &headers),
-            purpose => {
-                if let (HeaderPurpose::Height { hash }, [header]) = (purpose, &headers[..])
-                    && header.hash() == hash
-                    && known.head == hash
-                {
-                    known.number = Some(header.number);
-                }
-                self.take_from_source(peer, purpose, headers, chain);
-            }
-        }
-    }
-
-    fn take_head(&mut self, peer: NodeId, hash: B256, headers: &[SealedHeader]) {
-        match headers {
-            [header] if header.hash() == hash => {
-                let number = header.number;
-                if let Some(known) = self.peers.0.get_mut(&peer)
-                    && known.head == hash
-                {
-                    known.number = Some(number);
-                }
-                self.actions.push_back(Action::Height { peer, head: hash, number });
-            }
-            // Its head may have changed, and a block that was not final may be gone.
-            [] => self.blame(peer, Fault::EmptyAnswer, "no header of its own head"),
-            _ => self.blame(peer, Fault::WrongAnswer, "another header than that of its head"),
-        }
-    }
-
-    fn take_from_source(
-        &mut self,
-        peer: NodeId,
-        purpose: HeaderPurpose,
-        headers: Vec<SealedHeader>,
-        chain: &dyn LocalChain,
-    ) {
-        let Some(cycle) = self.cycle.as_mut().filter(|cycle| cycle.source == peer) else { return };
-        if headers.iter().any(|header| self.fetcher.is_wrong(&header.hash())) {
-            self.fail_cycle(Some((Fault::InvalidBlock, "a chain with a block that is known to be wrong")));
-            return;
-        }
-        match cycle.take(purpose, headers, (chain.head(), chain)) {
-            Step::Continue => {}
-            // A block may have arrived in another way since the request, and the head of the peer may have changed.
-            Step::NothingNew if cycle.claimed <= chain.head().total_difficulty => self.fail_cycle(None),
-            Step::NothingNew => {
-                self.fail_cycle(Some((Fault::WrongAnswer, "more total difficulty than its chain has")));
-            }
-            Step::Fail(fault, reason) => self.fail_cycle(Some((fault, reason))),
-        }
-    }
-
-    fn take_fill(&mut self, peer: NodeId, first: u64, headers: Vec<SealedHeader>) {
-        let Some(Stage::Download(wanted)) = self.cycle.as_mut().map(|cycle| &mut cycle.stage) else { return };
-        let Err(problem) = wanted.take_fill(first, headers) else { return };
-        wanted.release(peer, first);
-        if let Some(known) = self.peers.0.get_mut(&peer) {
-            // It has fewer blocks than it claims, or another branch.
-            known.number = known.number.map(|number| number.min(first.saturating_sub(1)));
-        }
-        match problem {
-            FillProblem::Mismatch(Mismatch(reason)) => self.blame(peer, Fault::WrongAnswer, reason),
-            // The skeleton is from another peer: this one may have other blocks there, or none.
-            FillProblem::OtherBranch => {}
-        }
-    }
-
-    fn take_announced(
-        &mut self,
-        peer: NodeId,
-        hash: B256,
-        headers: &[SealedHeader],
-        chain: &dyn LocalChain,
-        now: Duration,
-    ) {
-        if !self.fetcher.take_header(peer, hash, headers) {
-            self.blame(peer, Fault::WrongAnswer, "another header than announced");
-            return;
-        }
-        let Some(header) = self.fetcher.header_of(&hash) else { return };
-        let roots = (header.transactions_root, header.ommers_hash);
-        if roots == (tenon_api::EMPTY_ROOT_HASH, tenon_api::EMPTY_OMMERS_HASH) {
-            let block = tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None);
-            self.take_block(Arc::new(block), peer, chain, now);
-        }
-    }
-
-    /// A peer has sent bodies: the answer to a request, or unrequested ones.
-    pub fn bodies(&mut self, peer: NodeId, bodies: Vec<CheckedBody>, chain: &dyn LocalChain, now: Duration) {
-        let Some(known) = self.peers.0.get_mut(&peer) else { return };
-        if known.take_late_bodies(now, |asked| bodies_fit(asked, &bodies, &self.fetcher, self.cycle.as_ref())) {
-            return;
-        }
-        let Some(asked) = known.take_bodies(now, bodies.len()) else { return };
-        if let [(_, hash)] = asked[..]
-            && let Some(header) = self.fetcher.header_of(&hash)
-        {
-            let fitting = bodies.into_iter().find(|body| body.belongs_to(&header));
-            let Some(CheckedBody { body, .. }) = fitting else {
-                self.fetcher.request_failed(peer, &hash);
-                return;
-            };
-            let block = tenon_chain::assemble_block(header, body.transactions, body.ommers, None);
-            self.take_block(Arc::new(block), peer, chain, now);
-            return;
-        }
-        let Some(cycle) = &mut self.cycle else { return };
-        let matched = cycle.blocks.take(peer, &asked, bodies);
-        if matched.fitting == 0 {
-            for (_, hash) in &asked {
-                known.missing_blocks.insert(*hash);
-            }
-        }
-        if matched.has_unrequested {
-            known.pause(now);
-            self.blame(peer, Fault::WrongAnswer, "a body that was not asked for");
         }
     }
 
@@ -351,7 +222,7 @@ impl ChainSync {
                 self.exclude_source(cycle.source);
             }
             Err(FailedBlock { verdict: BlockVerdict::OwnFailure { reason }, .. }) => {
-                tracing::warn!(%reason, "blocks of peers cannot be imported; trying again");
+                tracing::warn!(%reason, "this node cannot import the blocks of its peers; trying again");
                 self.not_before = now + OWN_FAILURE_PAUSE;
             }
             Err(_) => self.not_before = now + Duration::from_secs(1),
@@ -363,7 +234,7 @@ impl ChainSync {
         if *verdict != BlockVerdict::Head {
             return;
         }
-        let Some(block) = self.fetcher.header_is_right(&hash) else { return };
+        let Some(block) = self.fetcher.mark_header_valid(&hash) else { return };
         let Some(below) = chain.total_difficulty(&block.header.parent_hash) else { return };
         let total_difficulty = below.saturating_add(block.header.difficulty);
         self.relay(block, total_difficulty);
@@ -480,7 +351,7 @@ impl ChainSync {
             return;
         }
         let head = peer.head;
-        if let Some(purpose) = cycle.next_question(head) {
+        if let Some(purpose) = cycle.next_request(head) {
             if matches!(purpose, HeaderPurpose::Height { .. }) {
                 cycle.claimed = peer.total_difficulty;
             }
@@ -665,19 +536,6 @@ impl ChainSync {
     fn blame(&mut self, peer: NodeId, fault: Fault, reason: &'static str) {
         self.actions.push_back(Action::Fault { peer, fault, reason });
     }
-}
-
-/// Whether an answer has a body of a request. An empty answer fits every request.
-fn bodies_fit(asked: &[(u64, B256)], bodies: &[CheckedBody], fetcher: &Fetcher, cycle: Option<&Cycle>) -> bool {
-    if bodies.is_empty() {
-        return true;
-    }
-    if let [(_, hash)] = asked
-        && let Some(header) = fetcher.header_of(hash)
-    {
-        return bodies.iter().any(|body| body.belongs_to(&header));
-    }
-    cycle.is_none_or(|cycle| cycle.blocks.fits(asked, bodies))
 }
 
 /// The request for headers of this purpose.
