@@ -38,12 +38,13 @@ Log lines go to standard error, results to standard output. A running node write
 ```
 
 The first line of its log gives version, chain, head and its age, mode and data folder. The last line of the start gives the
-addresses on which it serves. `--log.file` also writes the log to files; a new file is started daily or hourly.
+addresses on which it serves. `--log.file` also writes the log to files; `log.rotation` says when a
+new one is started, by default every day.
 
 Commands that use the socket (`tenon module …`) find the running node of the current user if neither `--datadir` nor
 `--ipcpath` is given; if several run, they list them. For this, every node puts a small file into `$XDG_RUNTIME_DIR/tenon`, or
-into `tenon-UID` in the temporary folder. A command sends nothing to a process of another user, unless that is root, or only root
-and that user can change the folder of the socket and those above it.
+into `tenon-UID` in the temporary folder. A command sends nothing to a process of another user, with two exceptions: the user is
+root, or only root and that user can change the folder of the socket and the folders above it.
 
 Commands and start-up flags of the reference client and of go-ethereum that Tenon does not have (`init`, `attach`,
 `--syncmode`, `--ethstats`, …) are refused with an error that names the replacement.
@@ -53,7 +54,7 @@ The node notifies a service manager when it serves, reloads and stops, and of it
 ```ini
 [Service]
 Type=notify-reload
-ExecStart=/usr/bin/tenon run --network mainnet --p2p --datadir /var/lib/tenon
+ExecStart=/opt/tenon/tenon run --network mainnet --p2p --datadir /var/lib/tenon
 WatchdogSec=60
 Restart=on-failure
 TimeoutStopSec=30

@@ -45,7 +45,9 @@ const PROMINENT: &[&str] = &[
 ];
 
 pub(crate) fn definition() -> Command {
-    let command = Command::new("run").about("Serve the chain of a data folder").after_help(EXAMPLES);
+    let command = Command::new("run")
+        .about("Run a node: serve the chain of a data folder, and with --p2p follow its network")
+        .after_help(EXAMPLES);
     tenon_config::add_flags(
         command,
         |row| row.section != "Development network",
