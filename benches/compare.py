@@ -100,8 +100,8 @@ def rate(node, transport, body, arguments):
 
 
 def count_instructions(arguments, folder, programs, chains):
-    """Ratios of instructions per answer, old / new (above 1: the new build needs fewer), one per row. All are
-    requested over the Unix socket, so the transport's cost is included once."""
+    """Ratios of instructions per answer, old / new (above 1: the new build needs fewer), one per row. Every request is
+    measured over the Unix socket only."""
     counts = {}
     for name, program in programs.items():
         bodies = rpc_table.requests(chains[name])

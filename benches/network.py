@@ -87,7 +87,8 @@ def load(server, seconds):
 
 
 def idle(options, folder):
-    """Percent of a core used for peers that only answer Pings, minus that of a node without peers."""
+    """Percent of a core that the node uses without peers, and with peers that only answer Pings; how many are still
+    connected."""
     with node(folder / "idle", source_of(folder)[0]) as server:
         alone = share(server, options.idle_seconds)
         with peers("idle", server, "--peers", IDLE_PEERS) as process:
@@ -129,8 +130,8 @@ def distant(options, folder):
 
 
 def memory(options, folder):
-    """Peak memory (MiB) of a node with busy peers, minus that of the same node without peers. The node gets its last block
-    from a peer, because it ignores transactions before that."""
+    """Memory (MiB) of a node without peers, and its peak with busy peers. The node gets its last block from a peer,
+    because it ignores transactions before that."""
     source = source_of(folder)
     imported(folder / "busy", (source[0], first_blocks(source[1], HEAD, folder / "short.rlp")))
     with node(folder / "busy", source[0], "--maxpeers", str(2 * BUSY_PEERS)) as server:

@@ -42,7 +42,7 @@ def live(options, folder):
 
 
 def listening_seconds(genesis):
-    """A key without a record listens for two timeout periods before it signs."""
+    """Seconds until the node signs: a masternode without a voting record only listens for two timeout periods."""
     rules = json.loads(genesis.read_text())["config"]["XDPoS"]["v2"]["allConfigs"]["0"]
     return 2 * rules["timeoutPeriod"] + 2
 
@@ -104,7 +104,8 @@ def feed(server, batches, is_over):
 
 
 def submit(server, transactions):
-    """The network's own signing transactions are refused, as the blocks that they sign do not exist."""
+    """Submits transactions in batches. The signing transactions among them are refused, as the blocks that they sign do
+    not exist."""
     call = lambda raw: {"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw]}
     for start in range(0, len(transactions), BATCH):
         server.post([call(raw) for raw in transactions[start : start + BATCH]])

@@ -19,8 +19,8 @@ import stat
 
 TABLES, DELETED_TABLES, LOGS, OTHERS = "tables", "deleted tables", "logs", "other files"
 DELETED = " (deleted)"
-# Allowance beyond the live tables: each of a few concurrent compactions writes one, and has finished others that do not
-# count yet; replaced ones are removed a moment later.
+# Allowance for tables that the database does not report: those that a few concurrent compactions are writing or have
+# just written, and replaced ones that are not removed yet.
 TABLE_ALLOWANCE = 16
 # How long a deleted table may stay open, seconds: the longest request may last a minute, and keeps what it reads.
 HELD_SECONDS = 120

@@ -14,10 +14,10 @@ BLOCKS = 5
 TIME_LIMIT = 3
 """Seconds that a server has for a single request. Longer ones are left out of the table for it."""
 MAX_QUEUE = 12
-"""Seconds after which a server should have answered one request per connection. If it needs longer, the row has its
-rate with a single client: on one core more connections make it no faster."""
+"""Maximum seconds in which a server answers one request per connection. If it needs more, the row shows its rate with a
+single client: on one core, more connections would not make it faster."""
 SLOW_QUEUE = 1.5
-"""If the queue takes more seconds than this, a row lasts that long and is measured once."""
+"""If one request per connection takes more seconds than this, the row is measured once, for that long."""
 
 
 def requests(chain):

@@ -26,8 +26,8 @@ FLAT = {"rss": ("memory, MB", 0.05, 16), "threads": ("threads", 0.05, 4)}
 # The number of table files that the database reports.
 TABLES = "tenon_database_files "
 
-# Also shown, to locate a rise: the name in the table, and the prefix of the metrics series to sum. Active beyond
-# allocated, and resident beyond active, is memory kept by the allocator.
+# Also shown, to locate a rise: the name in the table, and the prefix of the metrics series to sum. The differences
+# between allocated, active and resident are memory that the allocator keeps.
 PARTS = {
     "allocated by the program": 'tenon_allocator_bytes{state="allocated"}',
     "in pages in use": 'tenon_allocator_bytes{state="active"}',
@@ -39,7 +39,7 @@ PARTS = {
 
 
 class Sender(threading.Thread):
-    """Transfers over HTTP, a hundred per batch, until stopped; each has its block before the next batch."""
+    """Sends transfers over HTTP in batches of a hundred until stopped. Waits while more than 200 are pending."""
 
     def __init__(self, server):
         super().__init__(daemon=True)

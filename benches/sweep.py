@@ -36,7 +36,7 @@ LOAD_TOKEN = "0x8450649faedfb1aafb0eafe7d8c421fdf0cdc6aa"
 LOAD_ACCOUNT, LOAD_MASTERNODE, LOAD_BLOCK = 100, "0x29bb8adaaec585b4d437e1997a4ba60bde226f13", 200
 
 NOT_OF_ANVIL = {"debug_traceTransaction, structLogs": "without --steps-tracing it answers an empty trace"}
-"""Rows that anvil answers with less than was asked."""
+"""Rows left out for anvil, because its answers are incomplete."""
 
 LEFT_OUT = {
     "writes, signs or fills with keys": (

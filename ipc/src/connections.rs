@@ -1,8 +1,9 @@
 //! The open connections of a listener, and which of them is closed when there are too many.
 //!
-//! One address may use all free places. When none is free, a newcomer replaces the connection that has been idle
-//! longest among those of the address with the most connections. A connection that is active, or that may have
-//! subscriptions, is replaced only for an address with fewer connections; if all have as many, the newcomer is refused.
+//! One address may use all free places. When none is free, a new connection replaces one of the address with the most
+//! connections: first the HTTP connection between two requests whose last activity is longest ago. If that address has
+//! none, another one of its connections is replaced, but only if the new connection's address has at least two fewer.
+//! Otherwise the new connection is refused.
 
 use std::{
     collections::HashMap,
@@ -26,7 +27,8 @@ use crate::service::ClientId;
 
 /// Interval of a listener's checks for idle connections.
 pub(crate) const CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Below this number no connection is closed for another, unless the settings allow fewer.
+/// Number of open connections at which a listener begins to track idle times. With fewer, no connection is closed for
+/// another, unless the settings allow fewer than this.
 pub(crate) const FEW_CONNECTIONS: usize = 16;
 
 /// A connection's activity, as polled by the table. Connections do not notify the table, so that a request costs

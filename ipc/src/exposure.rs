@@ -128,7 +128,7 @@ impl WebSocketAccess {
 /// Exposure of a connection on which both sides may send.
 #[derive(Clone)]
 pub(crate) enum ConnectionExposure {
-    /// Constant to its end.
+    /// Does not change while the connection lasts.
     Fixed(Exposure),
     /// The port's current exposure.
     Port {
@@ -149,7 +149,7 @@ impl ConnectionExposure {
     }
 
     /// Whether the subscriptions of a namespace may continue.
-    pub(crate) fn still_shows(&self, namespace: &str) -> bool {
+    pub(crate) fn may_continue(&self, namespace: &str) -> bool {
         match self {
             Self::Fixed(_) => true,
             Self::Port { access, has_token } => {
@@ -189,10 +189,10 @@ mod tests {
         let access = Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&rules(&["eth"]), None)));
         let connection = |has_token| ConnectionExposure::Port { access: Arc::clone(&access), has_token };
         let (without, with) = (connection(false), connection(true));
-        assert!(without.now().exposes("eth") && !without.still_shows("debug") && with.still_shows("debug"));
+        assert!(without.now().exposes("eth") && !without.may_continue("debug") && with.may_continue("debug"));
 
         access.store(Arc::new(WebSocketAccess::new(&rules(&["net"]), None)));
 
-        assert!(!without.now().exposes("eth") && without.still_shows("net") && !without.still_shows("eth"));
+        assert!(!without.now().exposes("eth") && without.may_continue("net") && !without.may_continue("eth"));
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_task_that_polled_last_is_woken_also_when_the_bell_rang_before() {
+    fn only_the_task_that_polled_last_is_woken() {
         let token = CancellationToken::new();
         let mut waiting = PolledWhenWoken::new(Box::pin(token.cancelled()));
         let ((first, first_waker), (second, second_waker)) = (task(), task());

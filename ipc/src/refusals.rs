@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn ever_new_addresses_cause_no_more_than_a_line_a_second() {
+    fn refusals_of_many_addresses_log_at_most_one_line_a_second() {
         let (mut refusals, start) = (Refusals::default(), Instant::now());
         let mut lines = 0;
         for millisecond in 0..100_000 {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_number_share_one_line() {
+    fn addresses_over_the_maximum_share_one_line() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         for number in 0..5_000 {
             refusals.refuse(ClientId::from_number(number), now);

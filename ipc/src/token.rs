@@ -60,8 +60,8 @@ pub(crate) enum Authorization {
 /// The member of a token's header that jsonwebtoken does not check.
 #[derive(Deserialize)]
 struct Extensions {
-    /// Whether the header names extensions that the verifier must understand; this node understands none. A `null` is
-    /// such a member too, but jsonwebtoken reads it as none.
+    /// Whether the header has the member `crit`, which lists extensions that the verifier must understand. This node
+    /// understands none. A `crit` of `null` counts too; jsonwebtoken would treat it as absent.
     #[serde(default, rename = "crit", deserialize_with = "is_there")]
     are_critical: bool,
 }

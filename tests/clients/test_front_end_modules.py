@@ -114,7 +114,7 @@ def test_requested_addresses_are_checked_like_settings(node, admin):
     admin("admin_stopRPC")
     with pytest.raises(Refused, match="neither an IP address nor localhost"):
         admin("admin_startRPC", "example.org")
-    with pytest.raises(Refused, match="70000 is no port"):
+    with pytest.raises(Refused, match="70000 is not a port"):
         admin("admin_startRPC", "127.0.0.1", 70000)
 
     assert admin("admin_startRPC", "127.0.0.1", 0, "", "eth,admin") is True

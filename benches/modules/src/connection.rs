@@ -118,14 +118,16 @@ impl Connection {
                     return Ok(text);
                 }
                 if stream.read_buf(received).await? == 0 {
-                    return Err("the node hung up".into());
+                    return Err("the node closed the connection".into());
                 }
             },
             Stream::WebSocket { receiver, .. } => loop {
                 let mut message = Vec::new();
                 match receiver.receive(&mut message).await? {
                     Incoming::Data(Data::Text(_)) => return Ok(String::from_utf8(message)?),
-                    Incoming::Closed(reason) => return Err(format!("the node hung up: {reason:?}").into()),
+                    Incoming::Closed(reason) => {
+                        return Err(format!("the node closed the connection: {reason:?}").into());
+                    }
                     _ => {}
                 }
             },
@@ -136,7 +138,7 @@ impl Connection {
                     return Ok(text);
                 }
                 if stream.read_buf(received).await? == 0 {
-                    return Err("the node hung up".into());
+                    return Err("the node closed the connection".into());
                 }
             },
         }

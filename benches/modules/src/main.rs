@@ -57,7 +57,7 @@ struct Arguments {
     /// Repeats a run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Also check the figures against their limits: p99, memory. Counts and open files always are.
+    /// Also check p99 and memory against their limits. Counts and open files are always checked.
     #[arg(long)]
     timed: bool,
 }
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the run could not go on: {error}");
+            eprintln!("the run failed: {error}");
             ExitCode::FAILURE
         }
     }

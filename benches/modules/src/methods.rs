@@ -19,7 +19,7 @@ pub(crate) enum Expected {
     /// Exactly this.
     Exactly(Value),
     /// An object or text that contains this text.
-    Holding(&'static str),
+    Containing(&'static str),
     /// A height, not below the last one of the same connection.
     Height,
     /// A number returned only once.
@@ -55,19 +55,19 @@ pub(crate) fn at_random(random: &mut StdRng) -> TestRequest {
     let (params, expected) = match method {
         "eth_blockNumber" => (json!([]), Expected::Height),
         "eth_getBalance" => (json!([UNFUNDED, "latest"]), Expected::Exactly(json!("0x0"))),
-        "eth_getBlockByNumber" => (json!(["0x0", false]), Expected::Holding("\"number\":\"0x0\"")),
+        "eth_getBlockByNumber" => (json!(["0x0", false]), Expected::Containing("\"number\":\"0x0\"")),
         "eth_call" => (json!([{"to": UNFUNDED}, "latest"]), Expected::Exactly(json!("0x"))),
         "web3_sha3" => {
             let hash = "0x47173285a8d7341e5e972fc677286384f802f8ef42a5ec5f03bbfa254cb01fad";
             (json!(["0x68656c6c6f20776f726c64"]), Expected::Exactly(json!(hash)))
         }
-        "web3_clientVersion" => (json!([]), Expected::Holding("Tenon")),
-        "rpc_modules" => (json!([]), Expected::Holding("\"eth\":\"1.0\"")),
-        "txpool_status" => (json!([]), Expected::Holding("\"pending\"")),
+        "web3_clientVersion" => (json!([]), Expected::Containing("Tenon")),
+        "rpc_modules" => (json!([]), Expected::Containing("\"eth\":\"1.0\"")),
+        "txpool_status" => (json!([]), Expected::Containing("\"pending\"")),
         "counter_next" => (json!([]), Expected::Unique),
         "net_version" => (json!([]), Expected::Exactly(json!("31337"))),
         "net_peerCount" => (json!([]), Expected::Exactly(json!("0x0"))),
-        "debug_getRawHeader" => (json!(["0x0"]), Expected::Holding("0xf9")),
+        "debug_getRawHeader" => (json!(["0x0"]), Expected::Containing("0xf9")),
         "hello_greet" => {
             let name = word();
             (json!([name]), Expected::Exactly(json!(format!("hello {name}"))))

@@ -60,9 +60,9 @@ impl Operation {
     }
 }
 
-/// The name of a module, and that its build is vouched for if it replaces a built-in one or runs in the node's own
-/// process.
-fn vouched(module: usize) -> Value {
+/// Parameters that load a module: its name, and `trust` for a build that replaces a built-in one or runs in the node's
+/// own process.
+fn load_parameters(module: usize) -> Value {
     let subject = &SUBJECTS[module];
     let is_own = subject.library.starts_with("libtenon_plugin_") || subject.name == "counter";
     json!([subject.name, { "trust": is_own }])
@@ -224,7 +224,7 @@ impl Operator {
             Operation::Replace => {
                 self.builds_of[module].turn()?;
                 self.builds += 1;
-                let report = self.ask("admin_replaceModule", vouched(module)).await?;
+                let report = self.ask("admin_replaceModule", load_parameters(module)).await?;
                 summary(&report)
             }
             Operation::Enable => self.bring_back(module, "admin_enableModule").await?,
@@ -248,7 +248,7 @@ impl Operator {
 
     async fn bring_back(&mut self, module: usize, method: &str) -> Result<String, Error> {
         let params = match method {
-            "admin_loadModule" => vouched(module),
+            "admin_loadModule" => load_parameters(module),
             _ => json!([SUBJECTS[module].name]),
         };
         let report = self.ask(method, params).await?;

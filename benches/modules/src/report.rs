@@ -14,7 +14,7 @@ const MAX_SLOWDOWN: u64 = 1000;
 /// How much memory may grow during the replacements, KiB. It includes blocks and transactions made meanwhile.
 const MAX_GROWTH: u64 = 32 * 1024;
 /// How many more files may be open: the database opens and closes some itself.
-const MORE_FILES: usize = 16;
+const MAX_MORE_FILES: usize = 16;
 
 /// Counts other than those of answers.
 pub(crate) struct Figures {
@@ -45,11 +45,11 @@ pub(crate) fn report(tally: &Tally, figures: &Figures, is_timed: bool) -> bool {
     if problems.is_empty() {
         // In the format of other test suites, for counting.
         println!(
-            "\n{} passed: operations under load, with every answer meanwhile. All is well.",
+            "\n{} passed: operations under load, with every answer meanwhile. No problems.",
             figures.operations.values().sum::<u32>()
         );
     } else {
-        println!("\nNot well (repeat with --seed {}):", figures.seed);
+        println!("\nProblems (repeat with --seed {}):", figures.seed);
         problems.iter().for_each(|problem| println!("  {problem}"));
     }
     problems.is_empty()
@@ -105,7 +105,7 @@ fn samples(samples: &[Sample], is_timed: bool, problems: &mut Vec<String>) {
     }
     // The first tenth maps the second build of everything.
     let [_, first, .., last] = samples else { return };
-    if last.open_files > first.open_files + MORE_FILES {
+    if last.open_files > first.open_files + MAX_MORE_FILES {
         problems.push(format!("open files grew from {} to {}", first.open_files, last.open_files));
     }
     if is_timed && last.memory > first.memory + MAX_GROWTH {

@@ -35,14 +35,14 @@ pub(crate) struct Tally {
     /// By module: odd while it may be disabled. Changed by the operator only.
     unavailable: [AtomicU64; SUBJECTS.len()],
     shown: Mutex<Vec<String>>,
-    /// Numbers returned by the counter, and the number of successful calls.
+    /// How often the counter returned each number.
     numbers: Mutex<BTreeMap<u64, u32>>,
-    /// Blocks announced by subscriptions, and gaps among them.
+    /// Number of blocks announced by the subscription.
     pub(crate) heads: AtomicU64,
     is_busy: AtomicBool,
 }
 
-/// Time of a request.
+/// State of a module, and of the run, when a request was sent.
 pub(crate) struct RequestState {
     unavailable: u64,
     is_busy: bool,
@@ -99,7 +99,7 @@ impl Tally {
         if was_unavailable && is_known {
             lock(&self.answers)[module].allowed += 1;
         } else {
-            let state = if was_unavailable { "while it was away" } else { "although it served" };
+            let state = if was_unavailable { "while it was unavailable" } else { "although it was available" };
             self.wrong(module, format!("{method} {state}: error {code}: {message}"));
         }
     }

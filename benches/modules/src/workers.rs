@@ -107,7 +107,7 @@ async fn ask(
 fn is_right(request: &TestRequest, result: &Value, last_height: &AtomicU64, tally: &Tally) -> bool {
     match &request.expected {
         Expected::Exactly(value) => result == value,
-        Expected::Holding(text) => result.to_string().contains(text),
+        Expected::Containing(text) => result.to_string().contains(text),
         Expected::Height => {
             quantity(result).is_some_and(|height| last_height.fetch_max(height, Ordering::Relaxed) <= height)
         }

@@ -159,7 +159,8 @@ impl Alone {
         std::array::from_fn(|index| digest[index])
     }
 
-    /// Processes a frame in place. The payload is decompressed from `compressed`, since the key is another one.
+    /// Processes a frame in place. The payload is decompressed from `compressed`, because this cipher has another key
+    /// than the session.
     fn frame(&mut self, frame: &mut [u8], compressed: &[u8]) -> Outcome<usize> {
         let (header, body) = frame.split_at_mut(HEADER_BYTES);
         let seed: [u8; 16] = std::array::from_fn(|index| header[index]);

@@ -95,8 +95,8 @@ impl Peers {
         Ok(Self { sender, arrivals, count: plan.peers })
     }
 
-    /// Waits for arrivals until one ends the wait. A missing one is an error: the report would omit the
-    /// longest time.
+    /// Waits until `is_last` accepts an arrival. Fails after [`LIMIT`], because the report would otherwise omit the
+    /// longest times.
     async fn wait(&mut self, what: &str, mut is_last: impl FnMut(&Arrival) -> bool) -> Outcome<()> {
         let all = async {
             while let Some(arrival) = self.arrivals.recv().await {

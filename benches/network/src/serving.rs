@@ -87,8 +87,8 @@ async fn processor_seconds(plan: &Plan) -> Outcome<f64> {
     Ok(processor::used_by(plan.process)?.saturating_sub(before).as_secs_f64())
 }
 
-/// All peers send these requests, each from another one on. Returns answers per second of wall-clock time, and of the
-/// node's processor time, and the mean size of an answer.
+/// All peers send these requests, each starting at a different one. Returns the answers per second of wall-clock time
+/// and of the node's processor time, and the mean size of an answer.
 async fn all_ask(plan: &Plan, requests: &[Message], answer: Kind) -> Outcome<Value> {
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..plan.peers {

@@ -32,7 +32,7 @@ use crate::{Outcome, processor};
 const MASTERNODES: usize = 108;
 /// Number of votes that certify a block: 0.667 of the masternodes.
 const QUORUM: usize = 73;
-/// Rounds whose votes are sent again: the voting remembers more votes than these have.
+/// Number of the last rounds whose votes are sent again. Few enough that the voting still remembers all of their votes.
 const REPEATED_ROUNDS: usize = 200;
 const VERSION: u32 = 100;
 /// Limit of the wait for the actor to finish.

@@ -139,7 +139,7 @@ async fn converse(
             let read = tokio::time::timeout_at(end.into(), stream.read_buf(&mut received)).await;
             let Ok(count) = read else { return Ok(latencies) };
             if count? == 0 {
-                return Err(io::Error::other("the server hung up"));
+                return Err(io::Error::other("the server closed the connection"));
             }
         };
         // An error is at the beginning of an answer; a trace may have members of that name further on.
@@ -148,8 +148,8 @@ async fn converse(
             return Err(io::Error::other(format!("the server answered an error: {text}")));
         }
         received.drain(..answer_end);
-        // An answer in time counts even if its request was sent earlier, or else the rate of a server with a queue as
-        // long as the row would be too low.
+        // An answer after the warm-up counts even if its request was sent during it. Otherwise the rate of a server
+        // whose queue is as long as the measurement would be too low.
         let answered = Instant::now();
         if answered >= warm {
             latencies.add(answered - begun);

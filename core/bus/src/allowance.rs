@@ -1,4 +1,4 @@
-//! The time and memory of a request, for what is computed on its behalf.
+//! The time and memory that a request grants to work done on its behalf.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,14 +6,14 @@ use tenon_api::{Allowance, StoreError};
 
 use crate::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Reservation};
 
-/// Smallest reservation, bytes: reserving looks at counters that all requests share.
+/// Minimum size of a reservation, bytes. Each one updates counters that all requests share, so small ones are avoided.
 const STEP: usize = 1 << 20;
 
 /// The time of a request, and the memory of its client.
 pub struct CallerAllowance {
     context: CallContext,
     client: ClientMemory,
-    /// What is reserved, and how much of it is not taken yet.
+    /// The reservations, and the number of their bytes that are still unused.
     taken: Mutex<(Vec<Reservation>, usize)>,
 }
 

@@ -397,7 +397,7 @@ impl Bus {
     }
 
     /// [`Bus::call`] for a caller outside the process or beyond the plugin boundary: takes and returns frames. Makes no
-    /// attempt on the caller's task: such a caller uses [`Bus::try_read_frame`] first.
+    /// attempt on the caller's task, because such a caller has tried [`Bus::try_read_frame`] first.
     ///
     /// # Errors
     /// As [`Bus::call`]; and when topic or schema are unknown or the frame does not decode.

@@ -29,7 +29,7 @@ struct State {
     /// Nanoseconds of computing time left to the message; unused if there is a parent.
     time_left: AtomicI64,
     parent: Option<Arc<Self>>,
-    /// Boxed, because reads allocate a state too and have no turn.
+    /// `None` outside the work pool. Boxed, so that the state of a read, which has none, stays small.
     turn: Option<Box<RunningJob>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,

@@ -43,7 +43,7 @@ impl RecentClients {
         Self { epoch: Instant::now(), last: AtomicU64::new(0), changed: AtomicU64::new(0) }
     }
 
-    /// `now` is read only when the client is another one than last time.
+    /// Calls `now` only if the client differs from that of the previous message.
     fn note(&self, client: ClientId, now: impl FnOnce() -> Instant) {
         let number = client.as_number();
         if self.last.load(Ordering::Relaxed) == number || self.last.swap(number, Ordering::Relaxed) == 0 {

@@ -44,7 +44,7 @@ pub struct WaitTotal {
     pub nanoseconds: f64,
 }
 
-/// Nanoseconds of waiting for one sample; 0 or less samples none.
+/// One sample is taken per this many nanoseconds of waiting, on average; 0 or less takes none.
 static BLOCKING_RATE: AtomicI64 = AtomicI64::new(0);
 /// One contended lock in this many is sampled; 0 samples none.
 static LOCK_FRACTION: AtomicI64 = AtomicI64::new(0);
@@ -53,7 +53,7 @@ static SAMPLE_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Nothing awaits under this lock.
 static TOTALS: Mutex<BTreeMap<(WaitKind, WaitPlace), WaitTotal>> = Mutex::new(BTreeMap::new());
 
-/// Samples one wait for each `nanoseconds` of waiting from now on; 1 takes all, 0 or less none.
+/// From now on, takes one sample per `nanoseconds` of waiting on average; 1 samples all waits, 0 or less none.
 pub fn set_blocking_rate(nanoseconds: i64) {
     BLOCKING_RATE.store(nanoseconds.max(0), Ordering::Relaxed);
 }
@@ -83,7 +83,8 @@ pub fn record_wait(began: Option<Instant>, place: WaitPlace) {
     }
 }
 
-/// Takes a lock, and records how long another thread held it. `attempt` tries to take it without waiting.
+/// Takes a lock. If another thread holds it, records how long this thread waited. `attempt` tries to take it without
+/// waiting.
 pub fn lock<G>(place: WaitPlace, attempt: impl FnOnce() -> Option<G>, wait: impl FnOnce() -> G) -> G {
     let fraction = LOCK_FRACTION.load(Ordering::Relaxed);
     if fraction == 0 && BLOCKING_RATE.load(Ordering::Relaxed) == 0 {

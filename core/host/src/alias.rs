@@ -1,7 +1,8 @@
 //! Other names of namespaces.
 
-/// Another name of a namespace: its methods and subscriptions are served under both. A plugin that answers differently
-/// under the other name has a method for that: `<other name>_<method>` calls `<namespace>_<other name>_<method>`.
+/// Another name of a namespace: its methods and subscriptions are served under both names. If a method answers
+/// differently under the other name, the plugin has a method `<namespace>_<other name>_<method>` for it, which clients
+/// call as `<other name>_<method>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceAlias {
     /// The other name.

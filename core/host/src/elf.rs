@@ -33,7 +33,7 @@ pub(crate) trait Source {
     /// Reads at an offset. Returns fewer bytes at the end.
     ///
     /// # Errors
-    /// Of the system.
+    /// The system's error.
     fn read_from(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 

@@ -1,7 +1,7 @@
 //! Calls by plugins to methods of other namespaces, by name and with JSON, as clients make them.
 //!
 //! Invariants: the called method has only the capabilities that both plugins were granted; such calls nest at most
-//! [`MAX_DEPTH`] deep, and a plugin makes at most [`MAX_OWN_CALLS`] at a time on its own account; each has a deadline;
+//! [`MAX_DEPTH`] deep, and a plugin makes at most [`MAX_OWN_CALLS`] at a time on its own behalf; each has a deadline;
 //! parameters are complete JSON, because in-process plugins trust the host for that.
 
 use std::{
@@ -25,10 +25,10 @@ pub const MAX_METHOD: usize = 256;
 pub const MAX_PARAMS: usize = 5 << 20;
 /// Maximum nesting depth of such calls.
 const MAX_DEPTH: u8 = 4;
-/// Maximum number of calls that one plugin makes on its own account at a time. The depth of such a call starts at zero
+/// Maximum number of calls that one plugin makes on its own behalf at a time. The depth of such a call starts at zero
 /// again, so without this bound a method that calls itself this way would overflow the stack of the node's thread.
 const MAX_OWN_CALLS: usize = 32;
-/// Longest time of a call, for those that have no earlier deadline: on a plugin's own account, or for a subscription.
+/// Maximum time of a call that has no earlier deadline: one on a plugin's own behalf, or for a subscription.
 const MAX_TIME: Duration = Duration::from_secs(300);
 
 /// Calls methods for one plugin.
@@ -37,11 +37,11 @@ pub(crate) struct JsonCalls {
     id: PluginId,
     granted: CapabilitySet,
     memory: MemoryBudget,
-    /// Number of its running calls on its own account.
+    /// Number of its running calls on its own behalf.
     own_calls: Arc<AtomicUsize>,
 }
 
-/// A running call on a plugin's own account.
+/// A running call on a plugin's own behalf.
 struct OwnCall(Arc<AtomicUsize>);
 
 impl OwnCall {
@@ -69,7 +69,7 @@ impl JsonCalls {
     }
 
     /// Calls a method; the answer is the JSON text of its result. `context` is that of the call for which the plugin
-    /// asks; without one it asks on its own account.
+    /// asks; without one it asks on its own behalf.
     pub(crate) fn call_method(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture {
         let begun = self.check(method, params).and_then(|(method, params)| {
             let own_call = if is_own(context) { Some(OwnCall::begin(&self.own_calls)?) } else { None };
@@ -144,7 +144,7 @@ impl JsonCalls {
     }
 }
 
-/// Whether the plugin calls on its own account and not for a client.
+/// Whether the plugin calls on its own behalf and not for a client.
 fn is_own(context: Option<&CallContext>) -> bool {
     context.is_none_or(|context| context.origin().client == ClientId::INSIDE)
 }

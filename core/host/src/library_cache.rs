@@ -38,8 +38,8 @@ pub struct LibraryCache {
     /// Copies whose content was compared with their name, and their file metadata at that time. Used by operations;
     /// nothing awaits under the lock.
     known: Mutex<BTreeMap<PathBuf, FileStamp>>,
-    /// Copies that this process has mapped, permanently. They are kept: deleted files would still take the same space
-    /// on the disk, and a build that comes back would be written again.
+    /// Copies that this process has mapped, permanently. They are not deleted: a mapped file keeps its disk space
+    /// anyway, and a build that is loaded again would have to be written again.
     mapped: Mutex<BTreeSet<PathBuf>>,
 }
 

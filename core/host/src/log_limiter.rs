@@ -55,7 +55,7 @@ impl LogLimiter {
     pub fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
         let (is_written, left_out) = self.rate.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
-            backend.log(2, &format!("{left_out} lines of the plugin were omitted: it logs too many"));
+            backend.log(2, &format!("{left_out} log lines of the plugin were dropped: it exceeds its limit of lines"));
         }
         if !is_written {
             self.omitted.fetch_add(1, Ordering::Relaxed);
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_cut_and_confessed_to() {
+    fn lines_over_the_limit_are_dropped_and_counted() {
         let begin = Instant::now();
         let mut rate = LineRate::new(50, begin);
 

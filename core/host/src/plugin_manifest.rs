@@ -66,7 +66,8 @@ impl Need {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let malformed = || format!("the need {text:?} is malformed: a namespace, or `namespace >= major.minor`");
+        let malformed =
+            || format!("the need {text:?} is malformed; expected: a namespace, or `namespace >= major.minor`");
         let (namespace, min_version) = match text.split_once(">=") {
             Some((namespace, min_version)) => (namespace.trim(), numbers(min_version.trim()).ok_or_else(malformed)?),
             None => (text, (0, 0)),
@@ -134,17 +135,21 @@ impl Manifest {
         let Self { name, namespace, version, built_with, .. } = self;
         for (what, text) in [("name", name), ("build", built_with)] {
             if text.len() > MAX_NAME || text.chars().any(char::is_control) {
-                return Err(format!("its {what} is malformed: at most {MAX_NAME} bytes, without control characters"));
+                return Err(format!(
+                    "its {what} is malformed; expected: at most {MAX_NAME} bytes, without control characters"
+                ));
             }
         }
         if !is_namespace(namespace) {
             return Err(format!(
-                "namespace {namespace:?} is malformed: a letter, then at most {} letters and digits",
+                "namespace {namespace:?} is malformed; expected: a letter, then at most {} letters and digits",
                 MAX_NAMESPACE - 1
             ));
         }
         if !is_version(version) {
-            return Err(format!("version {version:?} of namespace {namespace} is malformed: <major>.<minor>"));
+            return Err(format!(
+                "version {version:?} of namespace {namespace} is malformed; expected: <major>.<minor>"
+            ));
         }
         let mut seen = HashSet::new();
         for method in &self.methods {
@@ -156,7 +161,7 @@ impl Manifest {
         seen.clear();
         for kind in &self.subscriptions {
             if kind.is_empty() || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(format!("subscription {kind:?} is malformed: letters and digits"));
+                return Err(format!("subscription {kind:?} is malformed; expected: letters and digits"));
             }
             if !seen.insert(kind.as_str()) {
                 return Err(format!("subscription {kind} is listed twice"));
@@ -177,7 +182,7 @@ impl Manifest {
             ));
         }
         if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            return Err(format!("method {name:?} is malformed: letters, digits and _ after the namespace"));
+            return Err(format!("method {name:?} is malformed; expected: letters, digits and _ after the namespace"));
         }
         if ["_subscribe", "_unsubscribe", "_subscription"].iter().any(|taken| name.ends_with(taken)) {
             return Err(format!("the name of method {name} is reserved for subscriptions"));

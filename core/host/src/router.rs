@@ -40,7 +40,7 @@ struct Route {
     cost: Cost,
     only_reads: bool,
     takes_secrets: bool,
-    /// Number of the method that is called ahead of many calls of this one.
+    /// Number of the method that prepares many calls of this one ([`Router::call_ahead`]).
     ahead: Option<u32>,
     /// Its index in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
     number: u32,
@@ -111,7 +111,7 @@ impl RouteTable {
     }
 
     /// Adds the methods of a namespace under another name of it, so that a call by that name needs no extra look-up. A
-    /// plugin registered under that name has precedence. Methods specific to the other name are called by it.
+    /// plugin registered under that name has precedence. Methods specific to the other name are served only under it.
     fn add_alias(&mut self, alias: &NamespaceAlias) {
         let Some(plugin) = self.namespaces.get(&alias.namespace).cloned() else { return };
         let is_served = alias.is_served && !self.namespaces.contains_key(&alias.name);
@@ -157,7 +157,8 @@ impl RouteTable {
         own.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether a caller is refused every subscription of a plugin, under any of its names.
+    /// Whether a caller may open no subscription of a plugin. That is so if `<namespace>_subscribe` is refused under
+    /// any name of the namespace.
     fn refuses_subscriptions(&self, plugin: &Arc<RunningPlugin>, caller: &Caller) -> bool {
         caller.exposure.refuses_some()
             && self
@@ -201,7 +202,7 @@ impl WeakRouter {
 }
 
 impl Router {
-    /// For plugins, which the routes own.
+    /// A router for plugins. It does not keep the routes alive, because the routes own the plugins.
     pub fn downgrade(&self) -> WeakRouter {
         WeakRouter(Arc::downgrade(&self.inner))
     }
@@ -408,8 +409,7 @@ impl Router {
         Some((ticket, route.ahead?))
     }
 
-    /// The namespaces that are served, in the order of their names, with the methods that can be called by the names
-    /// given.
+    /// The served namespaces, sorted by name, with the methods that clients can call under the listed names.
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
         let routes = self.inner.routes.load();
         let info_of = |plugin: &Arc<RunningPlugin>| {
@@ -561,7 +561,7 @@ impl fmt::Debug for Router {
     }
 }
 
-/// One of 64 bits, by the first byte of a method's name without regard to case: a filter for the names of `personal`.
+/// One of 64 bits, chosen by the lower-case first byte of a method's name. A fast filter for the names of `personal`.
 fn initial_bit(method: &[u8]) -> u64 {
     let first = method.first().map_or(0, u8::to_ascii_lowercase);
     1 << (first % 64)

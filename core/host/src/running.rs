@@ -104,7 +104,7 @@ impl RunningPlugin {
         }
     }
 
-    /// Waits for work in this plugin, at most until its end.
+    /// Waits for `work` in this plugin. Returns an error if the plugin's running calls are cancelled before it is done.
     pub(crate) async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
         let mut cancelled = self.cancelled.subscribe();
         let reason = async move {
@@ -170,7 +170,7 @@ impl RunningPlugin {
             return;
         }
         let Ok(runtime) = Handle::try_current() else {
-            tracing::warn!(plugin = self.name, "there is no runtime: the plugin's own work is not run");
+            tracing::warn!(plugin = self.name, "no async runtime: the plugin's background work does not run");
             return;
         };
         let task = runtime.spawn(work_in_background(Arc::clone(self)));
@@ -240,7 +240,8 @@ async fn work_in_background(running: Arc<RunningPlugin>) {
         if begun.elapsed() > MAX_PAUSE {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed and is started again");
+        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's background work failed and will be \
+            restarted");
         tokio::time::sleep(pause).await;
         pause = pause.saturating_mul(2).min(MAX_PAUSE);
     }

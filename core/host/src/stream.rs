@@ -24,7 +24,8 @@ use crate::{
     running::{RunningPlugin, Ticket},
 };
 
-/// Maximum items that a replaced instance leaves behind for a slow client. Events wait on the bus in hundreds.
+/// Maximum number of items that a replaced instance leaves for a slow client: more than the few hundred events that may
+/// wait on the bus.
 const MAX_BACKLOG: usize = 4096;
 
 /// Time limit for a last attempt to take the lock after the grace period.
@@ -32,7 +33,7 @@ const LAST_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Item = Result<OwnedBytes, Failure>;
 
-/// A plugin's side of a subscription. Fields drop in this order: the items before the plugin's share.
+/// A plugin's side of a subscription. The items are dropped first, then the ticket, which keeps the plugin alive.
 pub(crate) struct Part {
     items: PluginItems,
     ticket: Ticket,
@@ -76,7 +77,8 @@ struct Parts {
     /// Items that `current` has sent since `next` began to listen. `next` will send them too, and they are then
     /// skipped.
     overlap: VecDeque<OwnedBytes>,
-    /// During the takeover the reader must not poll `current`: it wakes the task that polled it last, and both wait.
+    /// Set while [`Slot::finish_current`] polls `current`. The reader must not poll it then: the plugin wakes only the
+    /// task that polled last.
     is_collected: bool,
     is_notice_sent: bool,
     reader: Option<Waker>,
@@ -114,7 +116,7 @@ impl Slot {
 
     async fn set_recording_overlap(&self, is_recording_overlap: bool, deadline: Instant) -> Result<(), Failure> {
         let Some(mut parts) = self.lock_until(deadline).await else {
-            return Err(Failure::server("it could not be reached in time"));
+            return Err(Failure::server("the subscription was busy until the deadline"));
         };
         parts.is_recording_overlap = is_recording_overlap;
         self.unlock(parts);
@@ -138,7 +140,7 @@ impl Slot {
                 break parts;
             }
             if Instant::now() >= deadline {
-                return Err(Failure::server("it could not be reached in time"));
+                return Err(Failure::server("the subscription was busy until the deadline"));
             }
             poll_fn(|task| {
                 while let Poll::Ready(Some(item)) = items.poll_item(task) {
@@ -267,7 +269,7 @@ impl Slot {
     }
 }
 
-/// Whether the first item of a subscription opens it.
+/// Checks the first item of a subscription: an error or a missing item refuses the subscription.
 fn accepted(item: Option<Item>) -> Result<(), Failure> {
     match item {
         Some(item) => item.map(drop),

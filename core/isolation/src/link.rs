@@ -455,7 +455,7 @@ impl Link {
                     }
                     Err(refused) => Failure::limit(format!("subscription closed: {refused}")),
                 };
-                // There is a free slot: credit is one less than the slots.
+                // There is a free slot: the channel has one slot more than the credit.
                 let _ = sender.try_send(Item::counted(Err(failure), &self.items, None));
                 slot.waits = Waits::None;
                 drop(slots);

@@ -32,9 +32,9 @@ pub(crate) struct Outgoing {
     /// Nothing awaits under the lock.
     buffer: Mutex<Vec<u8>>,
     filled: Notify,
-    /// Bytes that the other side has not received, in the buffer or being written.
+    /// Bytes that the socket has not accepted, in the buffer or being written.
     waiting: AtomicUsize,
-    /// Notified when some of them were received.
+    /// Notified when the socket has accepted some of them.
     taken: Notify,
     memory: Option<HeldMemory>,
 }
@@ -106,7 +106,7 @@ impl Outgoing {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that the other side has not received.
+    /// Bytes that the socket has not accepted.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

@@ -167,7 +167,7 @@ impl Spec {
     fn asked(&self, link: &Link, id: u64) -> String {
         let name = match link.asked(id) {
             Some((false, method)) => self.manifest.methods.get(method as usize).map(|method| method.name.clone()),
-            Some((true, BACKGROUND)) => Some("its own work".to_owned()),
+            Some((true, BACKGROUND)) => Some("its background work".to_owned()),
             Some((true, kind)) => {
                 self.manifest.subscriptions.get(kind as usize).map(|kind| format!("subscription {kind}"))
             }
@@ -243,7 +243,8 @@ impl PluginInstance for ProcessInstance {
         self.shared.backend.end_events();
     }
 
-    /// On the wire it is a subscription without items: it does not end either, and has the same bounds.
+    /// Sent to the process as a subscription ([`BACKGROUND`]) without items, because it runs as long as one and has the
+    /// same limits.
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
         let opened = self.link().and_then(|link| link.subscribe(BACKGROUND, None, &Caller::local()));
         async move { opened?.next().await.map_or(Ok(()), |item| item.map(drop)) }.boxed()

@@ -119,7 +119,7 @@ impl ModuleRegister {
                 module = actor.name(),
                 operation = operation.name(),
                 dependants = dependants.join(", "),
-                "enabled modules depend on this one"
+                "this operation affects enabled modules that depend on the module"
             );
         }
         let report = self.report(actor.name(), operation, new_state, started);

@@ -55,7 +55,7 @@ struct Choice {
     path: PathBuf,
     /// JSON text of its own settings.
     settings: String,
-    /// The settings of the module at that time, `settled` in the file; `None` if they did not mention it.
+    /// The module's settings when the choice was made; `None` if they did not mention it. Stored as `settled`.
     #[serde(rename = "settled")]
     configured: Option<ConfiguredPlugin>,
     /// Capabilities granted at run time; `None` if the settings decide.
@@ -70,7 +70,7 @@ struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChosenGrants {
     capabilities: Vec<String>,
-    /// Capabilities that the settings granted then, `settled` in the file.
+    /// Capabilities that the settings granted when the choice was made. Stored as `settled`.
     #[serde(rename = "settled")]
     configured: Option<Vec<String>>,
 }

@@ -136,8 +136,8 @@ pub enum ModuleError {
     },
     /// The operation was done, but the choice could not be written for the next start.
     #[error(
-        "module {name}: done, but only until the node stops, as this could not be stored: {}: {reason}; solve that, \
-         and repeat the command", path.display()
+        "module {name}: the change is in effect but could not be saved in {}: {reason}; it is lost when the node \
+         stops; fix the problem and repeat the command", path.display()
     )]
     ChoicesNotStored {
         /// The module.
@@ -148,7 +148,7 @@ pub enum ModuleError {
         reason: String,
     },
     /// The text is neither a plugin's name nor its path.
-    #[error("{name:?} is not a valid module name: letters, digits, - and _, at most 64")]
+    #[error("{name:?} is not a valid module name; expected: letters, digits, - and _, at most 64")]
     BadName {
         /// The given text.
         name: String,

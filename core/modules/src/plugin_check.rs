@@ -161,7 +161,7 @@ fn fault(failure: &Failure) -> Option<(usize, String)> {
                 "request timed out",
                 "is not JSON",
                 "gave no result",
-                "cannot be polled",
+                "without a poll function",
                 "unknown code",
                 "without an answer",
             ],

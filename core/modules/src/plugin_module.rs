@@ -185,7 +185,7 @@ impl KnownPlugins {
         }
     }
 
-    /// Refuses a build whose needs no enabled modules meet.
+    /// Refuses a build if no enabled module serves a namespace that it needs, in a sufficient version.
     pub(crate) fn check_needs(&self, name: &str, manifest: &Manifest) -> Result<(), ModuleError> {
         for need in &manifest.needs {
             let found = self.running().map(|running| &running.manifest).find(|other| other.namespace == need.namespace);

@@ -158,7 +158,7 @@ async fn a_context_that_outlives_its_call_does_no_harm() {
 
     assert_eq!(call(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
 
-    // The kept context counts as the plugin's own account: no deadline and no caller.
+    // A call with the kept context is one on the plugin's own behalf: it has no deadline and no caller.
     assert_eq!(call(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
@@ -206,7 +206,7 @@ async fn answers_that_break_the_rules_become_errors() {
         assert_eq!(call(&router, method, "[]").await, Err(Failure::server(words)), "{method}");
     }
     let opened = router.subscribe("broken", "nothing", None, &Caller::local()).await;
-    assert_eq!(opened.unwrap_err().message, "the plugin boundary gave work that cannot be polled");
+    assert_eq!(opened.unwrap_err().message, "the plugin boundary returned a future without a poll function");
     let unwritable = call(&misbehaving.modules.router(), "bad_unwritable", "[]").await.unwrap_err();
     assert!(unwritable.message.starts_with("json: "), "{unwritable}");
 }

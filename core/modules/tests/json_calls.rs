@@ -51,7 +51,7 @@ async fn a_plugin_calls_methods_of_other_namespaces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_method_can_do_no_more_for_a_plugin_than_that_was_granted() {
+async fn a_called_method_has_only_the_capabilities_of_its_caller() {
     for isolation in BOTH {
         let test = host(isolation, &[]);
         let refused = "-32000: the calling plugin was not granted ReadNode, which GetClientVersion needs";
@@ -68,7 +68,7 @@ async fn a_method_can_do_no_more_for_a_plugin_than_that_was_granted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_have_no_end_or_no_sense_are_refused() {
+async fn endless_recursion_and_malformed_calls_are_refused() {
     for isolation in BOTH {
         let test = host(isolation, &[Capability::ReadNode]);
         let cases = [

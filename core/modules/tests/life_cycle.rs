@@ -403,7 +403,7 @@ async fn libraries_of_other_users_are_refused_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn one_library_serves_one_module_by_whatever_name_its_file_comes() {
+async fn copies_and_links_of_a_loaded_library_are_refused() {
     let test = TestModules::new();
     let path = |name: &str| test.folder.path().join(name);
     fs::copy(rust_plugin("tenon-example-hello"), path("hello.so")).unwrap();
@@ -529,9 +529,7 @@ async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
         let error = disable().await;
         assert!(matches!(error, ModuleError::ChoicesNotStored { .. }), "{error}");
         assert!(
-            error
-                .to_string()
-                .starts_with("module hello: done, but only until the node stops, as this could not be stored: "),
+            error.to_string().starts_with("module hello: the change is in effect but could not be saved in "),
             "{error}"
         );
         assert_eq!(test.modules.info("hello").unwrap().state, ModuleState::Disabled);

@@ -123,7 +123,7 @@ async fn a_silent_process_is_ended_and_its_caller_gets_an_error() {
 }
 
 #[tokio::test]
-async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs() {
+async fn panics_and_malformed_answers_are_counted_in_and_out_of_process() {
     for isolation in [Isolation::InProcess, Isolation::Process] {
         let test = TestModules::with_options(|options| in_processes(options, |_| {}));
         test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
@@ -144,7 +144,7 @@ async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs()
 }
 
 #[tokio::test]
-async fn a_panic_of_the_nodes_own_costs_one_error_and_is_not_the_plugins_that_asked() {
+async fn a_panic_in_the_node_fails_the_call_but_is_not_counted_for_the_plugin() {
     for isolation in [Isolation::InProcess, Isolation::Process] {
         let test = TestModules::with_options(|options| in_processes(options, |_| {}));
         let panics = |_: GetClientVersion, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
@@ -183,7 +183,7 @@ async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_
 }
 
 #[tokio::test]
-async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_runs() {
+async fn log_lines_over_the_limit_are_dropped_and_counted_in_and_out_of_process() {
     let log = Log::of_all();
     let limits = PluginLimits { log_lines: Some(5), ..PluginLimits::default() };
     for isolation in [Isolation::InProcess, Isolation::Process] {
@@ -198,7 +198,7 @@ async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_ru
         while faults(&test).omitted_lines < 400 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(log.holds("lines of the plugin were omitted: it logs too many"));
+        assert!(log.holds("log lines of the plugin were dropped: it exceeds its limit of lines"));
     }
 }
 

@@ -54,7 +54,7 @@ async fn it_ends_when_its_time_is_over_and_stays_so() {
 }
 
 #[tokio::test]
-async fn an_operation_that_the_end_of_the_node_overtakes_is_no_choice_about_all_modules() {
+async fn an_operation_interrupted_by_shutdown_stores_no_choice_for_other_modules() {
     let folder = tempfile::tempdir().unwrap();
     let test = start(folder.path(), true);
     change(&test, ModuleChange::Disable).await.unwrap();

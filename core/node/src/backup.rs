@@ -265,8 +265,8 @@ struct Form {
     database_format: u32,
 }
 
-/// Whether a listed path is that of a file of a backup: nothing else is ever read or written. Compared as text, because
-/// other forms of a path (`db//x`) name another file once a part of them is removed.
+/// Whether a listed path is that of a file of a backup: no other file is ever read or written. Compares the text, not a
+/// parsed path: `db//x` without `db/` would be the absolute path `/x`.
 pub(crate) fn is_place(path: &str) -> bool {
     path == GENESIS || database_file(path).is_some_and(|name| !["", ".", ".."].contains(&name) && !name.contains('/'))
 }

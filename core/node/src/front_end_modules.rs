@@ -64,8 +64,8 @@ impl FrontEnds {
         Arc::new(Self { servers, router, settings, live, names, endpoints, asked, applying, asking })
     }
 
-    /// The modules, and the front-ends that must be opened at the start because no module opens them: the socket, or
-    /// without one the front-end that replaces it.
+    /// The front-ends as modules. The Unix socket, or without it the front-end that replaces it, cannot be stopped:
+    /// [`FrontEnds::open_fixed`] opens it.
     pub(crate) fn modules(self: &Arc<Self>) -> Vec<ActorModule> {
         let unstoppable = self.unstoppable();
         let mut modules = Vec::new();

@@ -120,7 +120,9 @@ impl LiveSettings {
                 http.vhosts = hosts.unwrap_or(narrow.vhosts);
             }
             FrontEnd::WebSocket if hosts.is_some() => {
-                return Err(Failure::invalid_params("WebSocket has origins instead of virtual hosts"));
+                return Err(Failure::invalid_params(
+                    "WebSocket checks origins, not virtual hosts; omit the virtual hosts",
+                ));
             }
             FrontEnd::WebSocket => {
                 let ws = &mut settings.ws;

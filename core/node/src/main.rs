@@ -75,7 +75,7 @@ use clap::error::ErrorKind;
 use crate::exit::Stop;
 
 fn main() -> ExitCode {
-    panics::say_without_waiting();
+    panics::install_panic_hook();
     core_files::refuse();
     if commands::plugin_child::is_wanted(std::env::args_os()) {
         return exit_code(commands::plugin_child::execute());

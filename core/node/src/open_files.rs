@@ -1,4 +1,5 @@
-//! The limit of open files: of a node and its distribution, and of the signing service.
+//! The limit of open files: raises it for a node and for the signing service, and fits a node's tables and clients to
+//! it.
 //!
 //! If connections use the last descriptor, the database can't start its next log, and refuses every later write until a
 //! restart. So the limit is raised as far as the system allows, and the settings' maximum numbers of clients and tables
@@ -14,7 +15,7 @@ use crate::exit::Stop;
 const OWN: u64 = 112;
 /// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
 const MIN_FILES: u64 = 256;
-/// Divisor of the tables' maximum share of a limit that is too low.
+/// If the limit is too low, tables get at most one in this many of the files.
 const TABLES: u64 = 4;
 
 /// Raises the process's own limit of open files to the system's maximum; `None` if there is no limit.

@@ -88,13 +88,13 @@ pub(crate) struct OpenedChain {
 #[derive(Clone, Copy)]
 enum Rules {
     /// Compared, because blocks will be added to the chain.
-    MustBeThoseOfTheChain,
+    MustMatch,
     /// Not compared, because no blocks will be added.
-    AreNotApplied,
+    NotCompared,
 }
 
-/// Refuses to prune states that the engine reads again: candidates of a gap block, up to the epoch after it
-/// (`docs/spec/consensus.md` 3.4).
+/// Refuses a `database.history` that would prune states which the engine reads again: it reads the candidates of the
+/// next epoch from the state of the gap block (`docs/spec/consensus.md` 3.4).
 fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
     let database = &settings.database;
     let Some(native) = spec.native.as_ref().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };
@@ -164,7 +164,7 @@ impl OpenedChain {
     /// [`Stop::Usage`] if the genesis is invalid; [`Stop::DataFolder`] if the folder is in use, has another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, chosen: &ChosenGenesis) -> Result<Self, Stop> {
-        Self::open_under(settings, folder, chosen, Rules::MustBeThoseOfTheChain)
+        Self::open_under(settings, folder, chosen, Rules::MustMatch)
     }
 
     fn open_under(
@@ -207,8 +207,8 @@ impl OpenedChain {
         };
         drop(creation);
         let taken_over = match rules {
-            Rules::MustBeThoseOfTheChain => rules_in_force::compare(&spec, &store)?,
-            Rules::AreNotApplied => None,
+            Rules::MustMatch => rules_in_force::compare(&spec, &store)?,
+            Rules::NotCompared => None,
         };
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
             folder.keep_genesis(genesis_text)?;
@@ -258,7 +258,7 @@ impl OpenedChain {
     pub(crate) fn open_existing(settings: &Settings) -> Result<Self, Stop> {
         let folder = DataFolder::existing(&settings.node.datadir)?;
         let genesis = folder.genesis()?.ok_or_else(|| no_chain(folder.path()))?;
-        Self::open_under(settings, &folder, &genesis.into(), Rules::AreNotApplied)
+        Self::open_under(settings, &folder, &genesis.into(), Rules::NotCompared)
     }
 
     /// The engine that checks blocks made by others.
@@ -406,7 +406,8 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
             Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
         },
         trie_window: database.trie_window,
-        // A number other than the default applies at any age of the head.
+        // With the default window, the store uses a shorter window and larger batches for old blocks. A chosen window
+        // applies to old blocks too.
         old_trie_window: if is_default_window { defaults.old_trie_window } else { database.trie_window },
         old_group_blocks: if is_default_window { defaults.old_group_blocks } else { 1 },
         max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),

@@ -19,7 +19,7 @@ use crate::log_output::say;
 static IS_TRACING: AtomicBool = AtomicBool::new(false);
 
 /// Installs a panic hook that prints what the standard library's would, without blocking.
-pub(crate) fn say_without_waiting() {
+pub(crate) fn install_panic_hook() {
     set_hook(Box::new(report));
 }
 

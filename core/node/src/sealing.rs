@@ -79,7 +79,7 @@ impl OneMasternode {
             gas_limit: chain.head_gas_limit(),
             extra_data: Bytes::new(),
             duty: Some(Arc::new(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id))),
-            begins_at_once: false,
+            makes_first_block_at_once: false,
         };
         Ok(Some(Self { signer, sealer, engine }))
     }
@@ -102,7 +102,8 @@ pub(crate) struct BlockMaking {
     pub(crate) bus: Bus,
     pub(crate) choices: SealChoices,
     pub(crate) directory: WalletDirectory,
-    /// Whether the chain is native, where the reference has an account that is in no wallet.
+    /// Whether the chain is native. There the reference always has an account, so a node without one answers
+    /// [`SealingStart::NoSigner`].
     pub(crate) is_native: bool,
     /// The only account for which blocks can be made here; `None` if that does not depend on the wallets.
     pub(crate) masternode: Option<Address>,
@@ -160,7 +161,7 @@ impl BlockMaking {
             None if self.is_native => SealingStart::NoSigner,
             None => SealingStart::NoEtherbase,
             Some(etherbase) if !self.directory.has_key(etherbase) => SealingStart::NoSigner,
-            Some(_) => SealingStart::NotHere,
+            Some(_) => SealingStart::Unsupported,
         }
     }
 

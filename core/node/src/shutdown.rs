@@ -34,7 +34,8 @@ pub(crate) async fn wait_for_the_first(
     tracing::info!("stopping; a second signal stops at once");
     tokio::spawn(async move {
         tokio::select! {
-            () = next_stop_signal(&mut signals) => tracing::warn!("stopped without finishing"),
+            () = next_stop_signal(&mut signals) => tracing::warn!("second signal: stopping at once, unfinished work is \
+                dropped"),
             () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long; ended without \
                 finishing"),
         }

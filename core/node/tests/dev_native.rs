@@ -146,7 +146,7 @@ fn refuses_settings_that_a_native_network_cannot_have() {
     };
     let cases: [(&[&str], &str); 3] = [
         (&["--profile", "native", "--chain-id", "7"], "a native development network has chain id 5151"),
-        (&["--profile", "native", "--epoch", "1"], "an epoch has at least 2 rounds"),
+        (&["--profile", "native", "--epoch", "1"], "`dev.epoch`: expected 2 to 1000000000"),
         (&["--profile", "native-v1", "--epoch", "30"], "epochs of engine v1 have 900 blocks"),
     ];
     for (arguments, wanted) in cases {

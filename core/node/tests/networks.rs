@@ -253,7 +253,7 @@ fn verifies_real_headers() {
     );
     let refused = run(&["verify-headers", "--network", "mainnet", &headers]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("block 0 is not this network's"));
+    assert!(text(&refused.stderr).contains("block 0 is not the genesis block of this network"));
 }
 
 fn verify_headers(arguments: &[&str]) -> Value {

@@ -326,10 +326,7 @@ fn a_choice_that_cannot_be_stored_is_reported_and_damaged_choices_prevent_the_st
         let told = support::module(datadir, &["disable", "net"]);
         assert_eq!(told.status.code(), Some(1));
         let said = text(&told.stderr);
-        assert!(
-            said.contains("module net: done, but only until the node stops, as this could not be stored: "),
-            "{said}"
-        );
+        assert!(said.contains("module net: the change is in effect but could not be saved in "), "{said}");
     }
     assert!(module_well(datadir, &["list"]).contains("disabled"));
     std::fs::remove_dir(folder.join("modules.new")).unwrap();

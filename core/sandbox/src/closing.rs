@@ -147,7 +147,7 @@ pub(crate) fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
 fn allowed(stage: Stage) -> Result<Rules, String> {
     let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
     if stage == Stage::Living {
-        // The arguments of the second are in memory, which a filter cannot read.
+        // No conditions: `clone3` has its flags in memory, which a filter cannot read.
         rules.extend([(libc::SYS_clone, Vec::new()), (libc::SYS_clone3, Vec::new())]);
     }
     let own = u64::from(std::process::id());

@@ -1,11 +1,11 @@
-//! What the signing service gives up once its listeners are open: every file but its own, every connection, every
-//! program.
+//! Confines the signing service once its listeners are open: it keeps no files but its own, makes no connections and
+//! starts no programs.
 //!
 //! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
 //!
-//! Invariants: no socket can be created or connected, so only the sockets that are already open exist; no datagram goes
-//! to another address than its socket's; no program and no process can be started; no character reaches the input of a
-//! terminal.
+//! Invariants: no socket can be created or connected, so only the sockets that are already open exist; datagrams go
+//! only to the address that their socket is connected to; no program and no process can be started; no input can be
+//! simulated on a terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -28,12 +28,13 @@ pub struct ServiceRights {
     pub read: Vec<PathBuf>,
     /// Folders in which it makes, changes and removes files.
     pub write: Vec<PathBuf>,
-    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and what the system
-    /// says about them. A HID device that is connected later has a node that no rule can name beforehand.
+    /// Whether it reaches hardware wallets: USB devices, the HID devices that are connected now, and the system's
+    /// information about them. A HID device connected later stays unreachable, because no rule can name its device file
+    /// beforehand.
     pub devices: bool,
 }
 
-/// What the system says about devices.
+/// Folders with the system's information about devices.
 const DEVICE_FACTS: [&str; 4] = ["/sys/bus", "/sys/class/hidraw", "/sys/devices", "/run/udev"];
 
 /// The nodes of all USB devices, also of those that are connected later.
@@ -46,8 +47,8 @@ fn device_nodes() -> Vec<PathBuf> {
     beside.filter(is_hid).chain([PathBuf::from(USB_NODES)]).collect()
 }
 
-/// Confines this thread, threads that it starts, and by the filter of system calls all others. Permanent. Returns the
-/// missing protections.
+/// Confines this thread and the threads that it starts, permanently. The filter of system calls applies to all other
+/// threads too. Returns the missing protections.
 pub fn confine(rights: &ServiceRights) -> Vec<MissingProtection> {
     [close_files(rights), close_calls(rights.devices)].into_iter().flatten().collect()
 }

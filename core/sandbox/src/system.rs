@@ -70,9 +70,9 @@ pub(super) fn landlock_version() -> u32 {
     u32::try_from(version).unwrap_or_default()
 }
 
-/// Handles `newfstatat` in this process once a filter sends `SIGSYS` instead: for an open descriptor as `fstat` does,
-/// otherwise with `EPERM`. C libraries before glibc 2.39 read the length of an open file only in that form, and a
-/// filter cannot see whether it names a path.
+/// Handles `newfstatat` in this process once a filter sends `SIGSYS` instead: like `fstat` for an open descriptor,
+/// otherwise with `EPERM`. glibc before 2.39 implements `fstat` with this call and an empty path, which a filter cannot
+/// read.
 pub(super) fn answer_newfstatat() -> io::Result<()> {
     // SAFETY: all bytes zero are a valid `sigaction`, with an empty mask.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -172,7 +172,8 @@ impl RefusedCall {
     fn answer(_: &mut libc::ucontext_t, _: libc::c_long) {}
 }
 
-/// Whether a request of `ioctl` reaches the kernel, tried on a pipe of its own: for tests of what a filter refuses.
+/// Tries an `ioctl` request on a new pipe. Succeeds if no filter refuses it, whatever the kernel answers. For tests of
+/// the filter.
 ///
 /// # Errors
 /// `EPERM` when a filter refuses the request, and the system's error when there is no pipe.

@@ -53,7 +53,7 @@ pub enum FrameError {
         length: usize,
     },
     /// The packet does not begin a message.
-    #[error("the device sent a packet that does not begin a message, although one should begin")]
+    #[error("expected the first packet of a message from the device, got another packet")]
     NoBeginning,
     /// A message was broken off.
     #[error("the device stopped sending message {id} after {received} of {length} bytes")]

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_tells_of_its_session_without_end_is_refused() {
+    fn a_device_that_reports_its_session_endlessly_is_refused() {
         let on_device = vec![0x08, 1];
         for (id, body) in [(PassphraseStateRequest::ID, Vec::new()), (PassphraseRequest::ID, on_device)] {
             let mut exchange = address();

@@ -68,7 +68,7 @@ pub struct Hub {
     timeouts: Timeouts,
     /// Keyed by URL. Not locked across an await.
     entries: Mutex<BTreeMap<String, Entry>>,
-    /// Held during [`Hub::look`], so that only one runs at a time.
+    /// Held during [`Hub::scan`] and [`Hub::close`], so that only one of them runs at a time.
     connected: tokio::sync::Mutex<Connected>,
     events: broadcast::Sender<HubEvent>,
 }

@@ -75,7 +75,7 @@ impl DeviceInfo {
     }
 
     /// Whether the firmware is recent enough for transactions of type 2, 64-bit chain ids and typed data.
-    pub const fn is_later(&self) -> bool {
+    pub const fn has_recent_firmware(&self) -> bool {
         let Version(major, minor, patch) = self.version;
         let (since_minor, since_patch) = if self.is_model_one { (11, 1) } else { (5, 1) };
         let is_line = if self.is_model_one { major == 1 } else { major == 2 };

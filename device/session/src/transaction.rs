@@ -120,14 +120,14 @@ impl Transaction {
     pub(crate) fn check(&self, info: &DeviceInfo) -> Result<(), Unsupported> {
         let price = match &self.fees {
             Fees::Legacy { gas_price } => gas_price,
-            Fees::FeeMarket { .. } if !info.is_later() => return Err(Unsupported::TransactionType),
+            Fees::FeeMarket { .. } if !info.has_recent_firmware() => return Err(Unsupported::TransactionType),
             Fees::FeeMarket { max_fee, .. } => max_fee,
         };
         match self.chain_id {
-            None if info.is_later() || matches!(self.fees, Fees::FeeMarket { .. }) => {
+            None if info.has_recent_firmware() || matches!(self.fees, Fees::FeeMarket { .. }) => {
                 return Err(Unsupported::NoChainId);
             }
-            Some(id) if id == 0 || (!info.is_later() && u32::try_from(id).is_err()) => {
+            Some(id) if id == 0 || (!info.has_recent_firmware() && u32::try_from(id).is_err()) => {
                 return Err(Unsupported::ChainId(id));
             }
             _ => {}

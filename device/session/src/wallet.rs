@@ -210,7 +210,7 @@ impl Wallet {
     ) -> Result<Signature, DeviceError> {
         let path = self.path_of(account)?;
         let info = self.info()?;
-        if !info.is_later() {
+        if !info.has_recent_firmware() {
             return Err(Unsupported::TypedData.into());
         }
         if info.is_model_one {

@@ -28,7 +28,7 @@ async fn sign_with_fault(model: Model, plan: FaultPlan) -> Result<(), DeviceErro
     let again = held.wallet.sign_transaction(ACCOUNT, legacy(Some(51), 1500), &mut NoPerson, &mut never()).await;
     assert!(again.is_ok(), "{model}, after {plan:?} ({signed:?}): {again:?}");
     let observed = held.simulator.observed();
-    assert!(observed.confirmations >= 3 * observed.signatures, "{model}, {plan:?}: signed unseen");
+    assert!(observed.confirmations >= 3 * observed.signatures, "{model}, {plan:?}: signed without confirmation");
     signed.map(|_| ())
 }
 

@@ -109,7 +109,7 @@ async fn the_hash_of_a_transaction_of_type_2_is_the_standards() {
 #[tokio::test]
 async fn refuses_unsupported_requests_before_contacting_the_device() {
     for model in Model::ALL {
-        let is_later = LATER.contains(&model);
+        let has_recent_firmware = LATER.contains(&model);
         let mut held = Held::open(settings(model)).await;
         let before = held.simulator.observed().received.len();
         let one_million = Transaction { data: Bytes::from(vec![1; 16_000_001]), ..legacy(Some(50), 0) };
@@ -120,7 +120,7 @@ async fn refuses_unsupported_requests_before_contacting_the_device() {
             (dear, Unsupported::Fees),
             (legacy(Some(0), 0), Unsupported::ChainId(0)),
         ];
-        if is_later {
+        if has_recent_firmware {
             cases.push((legacy(None, 0), Unsupported::NoChainId));
         } else {
             cases.push((fee_market(50, 0), Unsupported::TransactionType));
@@ -134,7 +134,7 @@ async fn refuses_unsupported_requests_before_contacting_the_device() {
         let path = DerivationPath::from(vec![0; 9]);
         let deep = held.wallet.derive(path, false, false, &mut NoPerson, &mut never()).await;
         assert_eq!(deep, Err(Unsupported::PathLength { length: 9, max: 8 }.into()));
-        if !is_later {
+        if !has_recent_firmware {
             let typed = held.wallet.sign_typed_data(ACCOUNT, mail(), &mut NoPerson, &mut never()).await;
             assert_eq!(typed, Err(Unsupported::TypedData.into()));
         }

@@ -71,7 +71,7 @@ pub(crate) mod code {
     pub(crate) const FIRMWARE_ERROR: u32 = 99;
 }
 
-/// Ids of messages that the device checks before their type.
+/// Ids of messages that the device recognises before decoding them.
 pub(crate) mod id {
     pub(crate) const INITIALIZE: u16 = 0;
     pub(crate) const PIN_MATRIX_ACK: u16 = 19;
@@ -217,7 +217,7 @@ impl Device {
                 }
                 Input::Decided(is_confirmed) => Some(DeviceInput::Decided(is_confirmed)),
                 Input::Packet(..) if !*self.is_plugged.borrow() => None,
-                Input::Packet(wire, packet) => self.hear_packet(wire, &packet, mode).await?,
+                Input::Packet(wire, packet) => self.receive_packet(wire, &packet, mode).await?,
             };
             if let Some(heard) = heard {
                 return Ok(heard);
@@ -225,7 +225,7 @@ impl Device {
         }
     }
 
-    async fn hear_packet(
+    async fn receive_packet(
         &mut self,
         wire: Wire,
         packet: &[u8; PACKET_LENGTH],
@@ -432,12 +432,12 @@ fn handles(model: Model, wire: Wire, id: u16) -> bool {
         let is_decision = model.line() == Line::T && id == id::DEBUG_LINK_DECISION;
         return DEBUG_REQUESTS.contains(&id) || is_decision;
     }
-    let is_later = match id {
-        452 => model.is_later(),
+    let has_recent_firmware = match id {
+        452 => model.has_recent_firmware(),
         464 => model == Model::TLater,
         470 => model == Model::OneLater,
         _ => false,
     };
     let is_stray = model.line() == Line::One && ONE_STRAY.contains(&id);
-    REQUESTS.contains(&id) || is_later || is_stray
+    REQUESTS.contains(&id) || has_recent_firmware || is_stray
 }

@@ -51,7 +51,7 @@ impl Device {
 
     pub(crate) async fn initialize(&mut self, message: &Message) -> Flow<()> {
         let request: Initialize = self.read(message)?;
-        let session = if self.model.is_later() {
+        let session = if self.model.has_recent_firmware() {
             Some(self.ram.select(request.state.as_deref()))
         } else {
             if !self.keeps_passphrase(request.state()) {
@@ -90,7 +90,7 @@ impl Device {
         features.revision = Some(self.by_line("simulatedsimulated00", "simulated").into());
         features.bootloader_hash = (self.line == Line::One).then(|| vec![0; 32]);
         features.imported = (self.line == Line::One && self.storage.is_imported).then_some(true);
-        features.pin_cached = Some(match (self.line, self.model.is_later()) {
+        features.pin_cached = Some(match (self.line, self.model.has_recent_firmware()) {
             (Line::One, false) => self.ram.is_unlocked && self.storage.pin.is_some(),
             (Line::One, true) => self.ram.is_unlocked || self.storage.pin.is_none(),
             (Line::T, false) => self.storage.pin.is_some(),
@@ -114,7 +114,7 @@ impl Device {
         }
         // From 1.9.0 and 2.3.0 on, a `Ping` never asks for PIN or passphrase, so even a locked device responds to it
         // (checked in the firmware, `legacy/v1.9.0` and `core/v2.6.4`).
-        let can_ask = !self.model.is_later();
+        let can_ask = !self.model.has_recent_firmware();
         if can_ask && request.pin_protection() {
             self.unlock().await?;
         }
@@ -219,7 +219,7 @@ impl Device {
     }
 
     async fn clear_session(&mut self) -> Flow<()> {
-        match (self.line, self.model.is_later()) {
+        match (self.line, self.model.has_recent_firmware()) {
             (Line::One, _) => {
                 self.ram.clear_sessions();
                 self.ram.is_unlocked = false;

@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// Whether the firmware is later than the registry.
-    pub(crate) const fn is_later(self) -> bool {
+    pub(crate) const fn has_recent_firmware(self) -> bool {
         matches!(self, Self::OneLater | Self::TLater)
     }
 

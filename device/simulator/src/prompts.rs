@@ -130,7 +130,7 @@ impl Device {
         self.pin_matrix = Some(matrix);
         self.shared.show(Some(keypad(&matrix, self.storage.pin.as_ref())));
         self.send(&PinMatrixRequest { r#type: Some(kind as i32) }).await;
-        let answer = self.hear_pin().await;
+        let answer = self.receive_pin().await;
         self.pin_matrix = None;
         self.shared.show(None);
         let positions = answer?;
@@ -142,7 +142,7 @@ impl Device {
         Ok(digits.filter(|digits| !digits.is_empty()).map(Zeroizing::new))
     }
 
-    async fn hear_pin(&mut self) -> Flow<PinMatrixAck> {
+    async fn receive_pin(&mut self) -> Flow<PinMatrixAck> {
         loop {
             match self.receive(Mode::Prompt(&[id::PIN_MATRIX_ACK])).await? {
                 DeviceInput::Message(message) if message.id == id::PIN_MATRIX_ACK => return self.read_answer(&message),
@@ -212,9 +212,9 @@ impl Device {
         if !self.storage.has_passphrase_protection {
             return Ok(Zeroizing::new(String::new()));
         }
-        match (self.line, self.model.is_later()) {
+        match (self.line, self.model.has_recent_firmware()) {
             (Line::One, _) => self.passphrase_of_one(cancelled).await,
-            (Line::T, false) => self.passphrase_of_era_t().await,
+            (Line::T, false) => self.passphrase_of_early_t().await,
             (Line::T, true) => self.passphrase_of_later_t().await,
         }
     }
@@ -239,7 +239,7 @@ impl Device {
         }
     }
 
-    async fn passphrase_of_era_t(&mut self) -> Flow<Zeroizing<String>> {
+    async fn passphrase_of_early_t(&mut self) -> Flow<Zeroizing<String>> {
         let is_on_device = match self.storage.passphrase_source {
             PassphraseSource::Device => true,
             PassphraseSource::Host => false,
@@ -268,7 +268,7 @@ impl Device {
         request.state = Some(passphrase_state(self.line, &self.storage, &passphrase, &salt));
         self.send(&request).await;
         // As measured, a `Cancel` counts as the acknowledgement.
-        self.hear_either(id::PASSPHRASE_STATE_ACK, id::CANCEL).await?;
+        self.receive_either(id::PASSPHRASE_STATE_ACK, id::CANCEL).await?;
         check_length(passphrase)
     }
 
@@ -295,10 +295,10 @@ impl Device {
 
     /// Waits for a particular response on a Model T.
     pub(crate) async fn await_answer(&mut self, wanted: u16) -> Flow<Message> {
-        self.hear_either(wanted, wanted).await
+        self.receive_either(wanted, wanted).await
     }
 
-    async fn hear_either(&mut self, one: u16, other: u16) -> Flow<Message> {
+    async fn receive_either(&mut self, one: u16, other: u16) -> Flow<Message> {
         loop {
             if let DeviceInput::Message(message) = self.receive(Mode::Prompt(&[one, other])).await? {
                 return Ok(message);

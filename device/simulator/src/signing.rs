@@ -124,13 +124,13 @@ impl Device {
     /// The chain id to sign, if there is one.
     fn check_legacy(&self, request: &EthereumSignTx) -> Flow<Option<u64>> {
         let wrong_chain = Stop::Failure(code::DATA_ERROR, "Chain Id out of bounds");
-        if self.model.is_later() && request.chain_id.is_none_or(|id| id == 0) {
+        if self.model.has_recent_firmware() && request.chain_id.is_none_or(|id| id == 0) {
             return Err(wrong_chain);
         }
         let chain_id = match (request.chain_id, self.line) {
             (Some(0), Line::One) => return Err(wrong_chain),
             (Some(0), Line::T) => None,
-            (Some(id), _) if !self.model.is_later() && id > u64::from(u32::MAX) => {
+            (Some(id), _) if !self.model.has_recent_firmware() && id > u64::from(u32::MAX) => {
                 return Err(Stop::Failure(code::DATA_ERROR, "end-of-stream"));
             }
             (chain_id, _) => chain_id,

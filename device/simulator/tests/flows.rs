@@ -9,7 +9,7 @@
 
 mod support;
 
-use support::{ERA, Host, account, settings};
+use support::{EARLY_MODELS, Host, account, settings};
 use tenon_device_framing::{Packet, Packets, Wire};
 use tenon_device_simulator::{Approval, Model, PassphraseSource, SimulatorSettings};
 use tenon_device_transport::Link as _;
@@ -64,7 +64,7 @@ async fn default_address(host: &mut Host) -> String {
 
 #[tokio::test]
 async fn reads_packets_like_the_real_model() {
-    for model in ERA {
+    for model in EARLY_MODELS {
         let is_one = model == Model::One;
         let mut host = Host::new(settings(model));
 
@@ -154,7 +154,7 @@ async fn reports_its_features() {
         assert_eq!(features.device_id(), host.simulator.device_id());
         assert_eq!(features.device_id().len(), 24);
         assert_eq!((features.label(), features.initialized), (b"mine".as_slice(), Some(true)));
-        assert_eq!(features.session_id.is_some(), !ERA.contains(&model), "{model}");
+        assert_eq!(features.session_id.is_some(), !EARLY_MODELS.contains(&model), "{model}");
     }
 }
 
@@ -360,7 +360,7 @@ async fn later_models_keep_passphrases_in_sessions() {
 
 #[tokio::test]
 async fn a_person_decides_at_the_device() {
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(SimulatorSettings { approval: Approval::Asked, ..settings(model) });
         let shown = EthereumGetAddress { show_display: Some(true), ..get_address() };
 
@@ -396,7 +396,7 @@ async fn a_person_decides_at_the_device() {
 async fn signing_asks_for_the_measured_number_of_buttons() {
     let transfer = [hex::decode("a9059cbb000000000000000000000000").unwrap(), vec![1; 52]].concat();
     let tokens = EthereumSignTx { data_initial_chunk: Some(transfer), ..sign_tx(68) };
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
         for (request, expected) in [(sign_tx(0), 2), (sign_tx(68), 3), (tokens.clone(), 2)] {
             let (_, buttons) = host.call_with_buttons::<_, EthereumTxRequest>(&request).await;
@@ -549,7 +549,7 @@ async fn verifies_messages_and_fails_twice_as_measured() {
         message: Some(b"hello".to_vec()),
         address: Some(DEFAULT_ADDRESS.into()),
     };
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
         let (verified, buttons) = host.call_with_buttons::<_, Success>(&request).await;
         assert_eq!((verified.message(), buttons), (b"Message verified".as_slice(), vec![1, 1]));
@@ -565,7 +565,7 @@ async fn verifies_messages_and_fails_twice_as_measured() {
 
 #[tokio::test]
 async fn a_device_is_set_up_and_wiped() {
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
         let before = host.simulator.device_id();
         let wiped: Success = host.call(&WipeDevice {}).await;

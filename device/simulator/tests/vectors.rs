@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{ERA, Host, account, settings};
+use support::{EARLY_MODELS, Host, account, settings};
 use tenon_device_framing::Packets;
 use tenon_device_simulator::{Model, SimulatorSettings};
 use tenon_proto::common::{ButtonAck, PassphraseAck, PassphraseRequest};
@@ -55,7 +55,7 @@ async fn derives_the_address_behind_a_passphrase() {
 
 #[tokio::test]
 async fn returns_the_public_keys() {
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
 
         let key: EthereumPublicKey =
@@ -283,7 +283,7 @@ async fn produces_the_signatures() {
             "055caec56643fa391fd57596b2cff26573b8dbf855616e1b95443e50693b6734",
         ),
     ];
-    for model in ERA {
+    for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
         for (number, (request, data, v, r, s)) in cases.iter().enumerate() {
             let (signature, asked) = sign(&mut host, request.clone(), data).await;

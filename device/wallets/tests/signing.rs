@@ -148,7 +148,7 @@ async fn every_model_reproduces_the_measured_signatures() {
             assert_eq!(tenon_chain::recover_sender(&signed).unwrap(), address(FIRST), "{model}, {name}");
         }
         let shown = nodes[&50].simulator.observed();
-        assert!(shown.confirmations >= shown.signatures, "{model}: signed unseen");
+        assert!(shown.confirmations >= shown.signatures, "{model}: signed without confirmation");
     }
 }
 
@@ -223,10 +223,10 @@ fn mail(contents: &str) -> SignTypedData {
 #[tokio::test(flavor = "multi_thread")]
 async fn current_firmware_signs_type_2_and_typed_data_and_old_firmware_is_not_contacted() {
     for model in Model::ALL {
-        let is_later = [Model::OneLater, Model::TLater].contains(&model);
+        let has_recent_firmware = [Model::OneLater, Model::TLater].contains(&model);
         let node = Node::open(50, settings(model)).await;
         let abilities = node.call(DescribeSigner { address: address(FIRST) }).await.unwrap();
-        assert_eq!(abilities.signs_fee_market, is_later, "{model}");
+        assert_eq!(abilities.signs_fee_market, has_recent_firmware, "{model}");
         let before = node.simulator.observed().signatures;
 
         let signed = node.sign(fee_market()).await;
@@ -234,7 +234,7 @@ async fn current_firmware_signs_type_2_and_typed_data_and_old_firmware_is_not_co
         let access_list = CallRequest { gas_price: Some(U256::from(1)), access_list: Some(vec![]), ..measured() };
         assert_eq!(node.sign(access_list).await.err().as_deref(), Some("transaction type not supported"), "{model}");
 
-        if is_later {
+        if has_recent_firmware {
             assert_eq!(signed.unwrap().transaction_type(), TransactionType::DynamicFee);
             assert!(typed.is_ok(), "{model}: {typed:?}");
             // The signature must be for the data that the person saw.
@@ -288,7 +288,7 @@ async fn listing_works_during_a_prompt_and_dropping_a_request_cancels_it() {
                 let pressed = tokio::time::timeout(Duration::from_millis(50), signing).await;
                 assert!(pressed.is_err(), "{model}: {pressed:?}");
             }
-            assert_eq!(node.simulator.observed().signatures, 0, "{model}: signed unseen");
+            assert_eq!(node.simulator.observed().signatures, 0, "{model}: signed without confirmation");
         }
 
         let hello = node.confirming(node.sign_message(b"hello")).await;
@@ -319,7 +319,7 @@ async fn a_device_disconnected_at_any_message_signs_the_next_time() {
         assert_eq!(node.derive("0", true).await, Ok(FIRST.to_owned()));
         assert!(node.sign(request).await.is_ok(), "after {after}");
         let observed = node.simulator.observed();
-        assert!(observed.confirmations >= observed.signatures, "after {after}: signed unseen");
+        assert!(observed.confirmations >= observed.signatures, "after {after}: signed without confirmation");
     }
 }
 

@@ -74,7 +74,8 @@ fn signature_of(parts: &str) -> String {
     URL_SAFE_NO_PAD.encode(hash.finalize().into_bytes())
 }
 
-/// Lines `name: value`: a request that is served, may be read, or may open a WebSocket is on a list.
+/// Header lines `name: value`. A served host is an IP address or on the list, an origin that may read answers is on its
+/// list, and the answers to preflights and upgrades are well-formed.
 pub(crate) fn headers(input: &[u8]) {
     let lines = input.split(|byte| *byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;

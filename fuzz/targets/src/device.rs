@@ -234,7 +234,7 @@ pub(crate) fn bodies() -> Vec<Vec<u8>> {
     numbers.flat_map(|id| forms.map(|form| [id.to_be_bytes().as_slice(), form].concat())).collect()
 }
 
-/// Parsed typed data has a value for every member, and no more values than characters.
+/// Parsed typed data has a value for every member, and at most two values per byte of its text, plus two.
 pub(crate) fn typed_data_text(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(data) = read_typed_data(text, B256::ZERO, Some(B256::ZERO)) else { return };

@@ -10,7 +10,7 @@ pub(crate) fn proofs(input: &[u8]) {
     if tenon_native_execution::fuzzing::native_proof(is_ring, proof) {
         let mut cut = proof.to_vec();
         cut.pop();
-        assert!(!tenon_native_execution::fuzzing::native_proof(is_ring, &cut), "half a proof proves nothing");
+        assert!(!tenon_native_execution::fuzzing::native_proof(is_ring, &cut), "a truncated proof is refused");
     }
 }
 

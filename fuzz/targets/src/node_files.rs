@@ -67,13 +67,13 @@ pub(crate) fn manifest(input: &[u8]) {
     }
 }
 
-/// The head of a library: a complete file stays so when it grows, and half of it is incomplete if its tables end after
-/// the middle.
+/// The head of a library: a complete file stays complete if bytes are appended, and its tables of segments and sections
+/// begin inside it.
 pub(crate) fn library(input: &[u8]) {
     match tenon_host::fuzzing::library(input) {
         Ok(()) => {
             let longer = [input, &[0; 64]].concat();
-            assert_eq!(tenon_host::fuzzing::library(&longer), Ok(()), "what was whole stays so");
+            assert_eq!(tenon_host::fuzzing::library(&longer), Ok(()), "a complete file stays complete if it grows");
             let number =
                 |at: usize| input.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
             // Offsets of the tables of segments and of sections.

@@ -30,7 +30,7 @@ pub(crate) fn layers(input: &[u8]) {
         _ => from_file(input),
     };
     match resolved {
-        Ok(resolved) => comes_back(&resolved),
+        Ok(resolved) => check_round_trip(&resolved),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
@@ -52,7 +52,7 @@ fn from_file(input: &[u8]) -> Result<Resolved, tenon_config::SettingsError> {
 }
 
 /// Chosen values written to a file parse to the same values.
-fn comes_back(resolved: &Resolved) {
+fn check_round_trip(resolved: &Resolved) {
     let mut file = String::new();
     let mut chosen = Vec::new();
     for row in ROWS.iter().filter(|row| resolved.is_chosen(row.key)) {

@@ -48,8 +48,8 @@ fn again<T: PartialEq + std::fmt::Debug>(
 ) {
     if let Some(value) = decode(record) {
         let written = encode(&value);
-        assert!(written.len() <= record.len(), "nothing is written longer than it was");
-        assert_eq!(decode(&written), Some(value), "what is written is understood");
+        assert!(written.len() <= record.len(), "the encoding is not longer than the record");
+        assert_eq!(decode(&written), Some(value), "the encoding decodes to the same value");
     }
 }
 
@@ -66,14 +66,14 @@ fn body(record: &[u8]) {
     }
 }
 
-/// The record of a side block. It contains neither the positions of its logs nor what
-/// it superseded.
+/// The record of a side block round-trips, except for the positions of its logs and `Changes::superseded`, which it
+/// does not contain.
 fn side_block_record(record: &[u8]) {
     let Some(side) = side_block::decode(record) else { return };
     let summaries = records::encode_receipts(&side.receipts);
     let written = side_block::encode(&summaries, &stored_logs(&side.receipts), &side.changes);
     let kept = SideBlock { changes: Changes { superseded: Vec::new(), ..side.changes }, ..side };
-    assert_eq!(side_block::decode(&written), Some(kept), "what is written is understood");
+    assert_eq!(side_block::decode(&written), Some(kept), "the encoding decodes to the same value");
 }
 
 /// Receipts whose summaries have few enough logs to generate them here.

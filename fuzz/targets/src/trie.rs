@@ -15,13 +15,13 @@ use tenon_chain::trie::{from_hex_prefix, prove_key, to_hex_prefix, update_plain_
 pub(crate) fn nodes(input: &[u8]) {
     let Some((mode, rest)) = input.split_first() else { return };
     if mode % 2 == 0 {
-        rubbish(rest);
+        read_invalid_nodes(rest);
     } else if let Some((path, is_leaf)) = from_hex_prefix(rest) {
         assert_eq!(to_hex_prefix(&path, is_leaf), rest, "a path has one packed form");
     }
 }
 
-/// Serves each node once, for any hash: a database with wrong contents, but finite.
+/// Returns its nodes one after the other, whatever hash is requested: a corrupt database that ends.
 struct WrongDatabase(Mutex<Vec<Bytes>>);
 
 impl WrongDatabase {
@@ -45,7 +45,7 @@ impl TrieReader for WrongDatabase {
 }
 
 /// No bytes from a database make the trie code panic.
-fn rubbish(input: &[u8]) {
+fn read_invalid_nodes(input: &[u8]) {
     let root = B256::repeat_byte(7);
     let (address, slot) = (Address::repeat_byte(1), B256::repeat_byte(2));
     let _ = tenon_chain::prove(&WrongDatabase::read(input), root, address, &[slot]);
@@ -66,7 +66,7 @@ fn rubbish(input: &[u8]) {
     let _ = tenon_chain::update_state_trie(&WrongDatabase::read(input), root, &mut changed, &|_| Ok(Some(account)));
 }
 
-/// Nodes by position.
+/// Nodes by path and hash.
 #[derive(Default)]
 struct Memory(HashMap<(Vec<u8>, B256), Bytes>);
 
@@ -80,7 +80,7 @@ impl Memory {
     /// Keeps exactly the nodes that the new root needs.
     fn apply(&mut self, update: TrieUpdate) {
         for (position, hash) in update.superseded {
-            assert!(self.0.remove(&(position.path, hash)).is_some(), "a superseded node was there");
+            assert!(self.0.remove(&(position.path, hash)).is_some(), "a superseded node is missing");
         }
         for write in update.writes {
             self.0.insert((write.position.path, write.hash), write.rlp);
@@ -110,7 +110,7 @@ pub(crate) fn changes(input: &[u8]) {
         for key in changed.keys().take(1).chain(content.keys().next_back()).chain([&vec![0x77; 6]]) {
             let (found, proof) = prove_key(&memory, root, key).expect("every node is there");
             assert_eq!(found.as_ref(), content.get(key));
-            convinces(root, key, found.as_ref(), &proof);
+            assert_proof_verifies(root, key, found.as_ref(), &proof);
         }
     }
     let mut reached = 0;
@@ -122,8 +122,8 @@ pub(crate) fn changes(input: &[u8]) {
     assert_eq!(reached, memory.0.len(), "nothing is kept that the root does not reach");
 }
 
-/// Keys with few different bytes share long prefixes; values are such that nodes are embedded in their parents, close
-/// to the limit, or separate.
+/// Makes keys with long common prefixes, and values for which nodes are embedded in their parents, close to that limit,
+/// or separate.
 fn change([place, length, byte]: [u8; 3]) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut key = vec![0x11; 6];
     key[usize::from(place >> 5) % 6] = place & 0x1f;
@@ -131,8 +131,8 @@ fn change([place, length, byte]: [u8; 3]) -> (Vec<u8>, Option<Vec<u8>>) {
     (key, (length > 0).then(|| vec![byte; length]))
 }
 
-/// Another implementation accepts the proof; it knows no root shorter than its hash.
-fn convinces(root: B256, key: &[u8], value: Option<&Vec<u8>>, proof: &[Bytes]) {
+/// Another implementation verifies the proof, unless the root node is shorter than 32 bytes, which it does not support.
+fn assert_proof_verifies(root: B256, key: &[u8], value: Option<&Vec<u8>>, proof: &[Bytes]) {
     if proof.first().is_none_or(|node| node.len() >= 32) {
         let verified = alloy_trie::proof::verify_proof(root, Nibbles::unpack(key), value.cloned(), proof);
         verified.expect("the proof convinces");

@@ -1,6 +1,6 @@
 //! Chain files that are truncated, have flipped bits or false lengths: the reader names the block and its offset, and
-//! takes at most forty times the file's length of memory. `TENON_DAMAGED_FILES` is the number of variants (default and
-//! full run 10,000), `TENON_SEED` repeats a run.
+//! uses at most 1 MiB plus forty times the file's length of memory. `TENON_DAMAGED_FILES` is the number of variants
+//! (default and full run 10,000), `TENON_SEED` repeats a run.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 

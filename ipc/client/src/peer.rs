@@ -12,7 +12,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Refuses a socket that another user may have put in the place of the node's. Must be called before anything is sent.
 ///
 /// # Errors
-/// [`SocketError::Impostor`], and [`SocketError::Connect`] if the system doesn't tell the user.
+/// [`SocketError::Impostor`], and [`SocketError::Connect`] if the system does not report the process's user.
 pub(crate) fn check(stream: &Stream, path: &Path) -> Result<(), SocketError> {
     let failed = |source| SocketError::Connect { path: path.to_owned(), source };
     let user = stream.peer_creds().map_err(failed)?.euid();
@@ -23,9 +23,9 @@ pub(crate) fn check(stream: &Stream, path: &Path) -> Result<(), SocketError> {
     Err(SocketError::Impostor { path: path.to_owned(), user })
 }
 
-/// Returns whether user `own` may send secrets to a process of `user` that listens at `path`. If it is neither that user
-/// nor root, only the two may be able to create a socket there: they alone may change the folder and those above it, after
-/// links were followed.
+/// Returns whether user `own` may send secrets to a process of `user` that listens at `path`. That user itself and root
+/// are trusted. Any other user is trusted only if no third user can create a socket there: all folders of the real path
+/// must belong to `user` or root, and only their owners may change them.
 fn is_trusted(user: u32, own: u32, path: &Path) -> bool {
     let is_closed = |folder: &Path| {
         fs::metadata(folder)

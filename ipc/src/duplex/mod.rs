@@ -80,7 +80,7 @@ impl DuplexLimits {
 
 /// Result of decoding received bytes.
 pub(crate) enum Incoming {
-    /// One message; its spans are relative to `text`.
+    /// The bytes of one message, and its parsed form. Spans are positions in these bytes.
     Message(Bytes, RawMessage),
     /// A reply of the transport itself.
     Control(Bytes),
@@ -162,9 +162,9 @@ enum End {
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Serves the connection to its end. A future from `gone` returns when the other side no longer wants answers. It
-    /// is used only while nothing is read, because reading would show the same, and is created for each use, because
-    /// it checks immediately only at its start.
+    /// Serves the connection to its end. `gone` makes a future that completes when the other side no longer wants
+    /// answers. It is awaited only while nothing is read, because a read reports the end itself. Every wait needs a new
+    /// future: only the first poll checks at once, later checks follow at intervals.
     pub(crate) async fn run<R, W, G>(mut self, mut reader: R, writer: W, gone: impl Fn() -> G) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
@@ -393,8 +393,8 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let _ = tokio::time::timeout(LINGER, reading).await;
 }
 
-/// Starts a call; returns when the next one may start. While it waits, it releases the connection's turn, which the
-/// connection's own batches may need.
+/// Waits until the connection may start another call, then starts it. While it waits, it releases the connection's
+/// turn, which the connection's own batches may need.
 async fn start_call<S: RpcService>(
     shared: &Arc<Shared<S>>,
     text: MessageText,
@@ -452,7 +452,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
     let mut turn = shared.dispatcher.turn_of(shared.origin);
     while let Some(payload) = turn.work(opened.notifications.next()).await {
         let length = payload.as_ref().map_or(0, |json| json.as_ref().len());
-        if !shared.exposure.still_shows(&opened.namespace) {
+        if !shared.exposure.may_continue(&opened.namespace) {
             let notice = format!("subscription closed: namespace {} is not available any more", opened.namespace);
             let notice = Reply::notification(&opened.namespace, &opened.id, Err::<S::Json, _>(Failure::server(notice)));
             let _ = shared.outgoing.push_notification(notice);

@@ -218,7 +218,7 @@ impl Outgoing {
         self.held.store(queue.memory.held(), Ordering::Relaxed);
     }
 
-    /// Maximum queued bytes at which another call may begin.
+    /// Another call may begin while fewer bytes than this are queued.
     fn bound(&self) -> usize {
         self.max.min(self.held.load(Ordering::Relaxed).saturating_add(1))
     }
@@ -273,7 +273,7 @@ impl Outgoing {
         context: &mut Context<'_>,
         pieces: &mut VecDeque<Bytes>,
     ) -> Poll<Result<(), Overflow>> {
-        // Registered since a check in this same poll: a push after that wakes the task again.
+        // Set by an earlier call in this same poll, which registered the task. A push since then wakes the task again.
         if self.is_writer_asleep.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
@@ -281,7 +281,7 @@ impl Outgoing {
         if queue.has_overflowed {
             return Poll::Ready(Err(Overflow));
         }
-        // Registers also when something is taken, which is usually everything: the next check then needs no lock.
+        // Registers the task even if pieces are taken: usually that is all of them, and the next call needs no lock.
         self.watch(&mut queue, context);
         if queue.pieces.is_empty() {
             return Poll::Pending;
@@ -308,7 +308,7 @@ impl Outgoing {
         if held > UNRESERVED_BYTES && (left == 0 || held > left.saturating_add(UNRESERVED_BYTES + MEMORY_STEP)) {
             self.release();
         }
-        // Either the reader waits for room, or the end for emptiness; never both at a time.
+        // At most one task waits: `read_all` for room or, at the end of the connection, `run` for an empty queue.
         if self.is_awaited.load(Ordering::SeqCst) {
             self.is_awaited.store(false, Ordering::SeqCst);
             self.drained.notify_one();

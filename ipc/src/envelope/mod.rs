@@ -133,7 +133,7 @@ enum Request<'a> {
 /// Outcome of a call.
 enum Outcome<S: RpcService> {
     Json(S::Json),
-    /// `true`: unsubscribed.
+    /// Unsubscribed; the result is `true`.
     Done,
     /// Boxed because it is rare and would enlarge every outcome.
     Opened(Box<Opened<S>>),
@@ -202,7 +202,8 @@ impl<S: RpcService> Dispatcher<S> {
         Some(text)
     }
 
-    /// The answer to a whole body. If it takes secrets, it is wiped after use: in `buffers` if it shares one of these.
+    /// The answer to a whole body. A body with secrets is wiped after use; if it shares the memory of a read buffer,
+    /// `buffers` wipes it later.
     pub(crate) async fn answer_body(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
         let length = body.bytes.len();
         let mut answering = pin!(self.answer_unread(body, buffers, caller));
@@ -233,8 +234,7 @@ impl<S: RpcService> Dispatcher<S> {
         self.caller_within(exposure, context.from_origin(origin))
     }
 
-    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every
-    /// message.
+    /// The caller of a message over a connection with this exposure. Adds the computing time of a message to `context`.
     pub(crate) fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
         Caller::new(
             exposure,
@@ -266,8 +266,8 @@ impl<S: RpcService> Dispatcher<S> {
 
     /// Answers a parsed message. With `subscriptions` the transport can send notifications.
     ///
-    /// Rare outcomes, with their futures, are boxed here and below: the future of an ordinary call is moved into place
-    /// by its caller, and every byte of it costs.
+    /// The futures of rare cases are boxed here and below, so that the future of an ordinary call stays small: its
+    /// caller moves it.
     pub(crate) async fn answer(
         &self,
         text: MessageText,
@@ -362,7 +362,8 @@ impl<S: RpcService> Dispatcher<S> {
         self.answer(text, &message, caller, subscriptions).await
     }
 
-    /// A call that ends at its caller's deadline. `kept` is the number of further bytes that its caller keeps for it.
+    /// Runs a call until its caller's deadline. `kept` bytes, which its caller holds for it, are added to its
+    /// reservation.
     async fn call_in_time(
         &self,
         call: &mut RawCall<'_>,

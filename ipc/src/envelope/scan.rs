@@ -199,8 +199,9 @@ enum Member {
 }
 
 impl Member {
-    /// The member whose name and colon a text begins with, and their length, if written as nearly all clients write
-    /// them. This saves a scan a quarter of its instructions.
+    /// Recognises a member's name and colon at the beginning of a text, if there is no white space and no escape
+    /// between the quotation marks and the colon, as from nearly all clients. Returns the member and their length. This
+    /// saves a scan a quarter of its instructions.
     fn begins(text: &[u8]) -> Option<(Self, usize)> {
         // Each name is compared at its own constant length, which needs no function call.
         match text.get(1)? {

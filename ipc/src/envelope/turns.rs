@@ -77,7 +77,7 @@ impl TaskTurns {
     }
 }
 
-/// A working task.
+/// A task's turn: the place that it holds, and the work of its current slice.
 #[derive(Debug)]
 pub(crate) struct TaskTurn {
     turns: TaskTurns,
@@ -124,7 +124,7 @@ impl TaskTurn {
         self.take().await;
     }
 
-    /// Releases the place, because the task waits next. The next slice begins with the next work.
+    /// Releases the place before the task waits. A new slice begins when it works again.
     pub(crate) fn rest(&mut self) {
         (self.held, self.began, self.entries, self.checked) = (None, None, 1, 0);
     }
@@ -140,7 +140,8 @@ impl TaskTurn {
     }
 
     /// Runs work that one event may start for thousands of tasks at once: polls it only with a place, and releases the
-    /// place whenever the work waits. The place is kept when the work is done; [`TaskTurn::is_over`] follows.
+    /// place whenever the work waits. Keeps the place when the work is done; the caller then calls
+    /// [`TaskTurn::is_over`].
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dear_entries_are_looked_at_one_by_one_and_cheap_ones_eight_at_a_time() {
+    async fn the_clock_is_read_after_each_expensive_entry_and_every_eighth_cheap_one() {
         let mut dear = TaskTurns::default().begin(ClientId::from_number(1)).await;
         dear.began = Instant::now().checked_sub(SLICE * 3 / 4);
         assert!(!dear.is_over(0));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// The two stages of a front-end's end. Its connections observe both.
+/// The two stop signals of a front-end, which its connections observe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ends {
     /// No new requests are accepted; accepted ones are still answered.

@@ -64,7 +64,7 @@ pub struct HttpLimits {
     pub body_bytes: usize,
     /// Time from a request's head to its answer; on expiry the client gets 503 and the call is cancelled. The head
     /// itself, from its first byte, has the same time limit, after which the connection ends. Default 29 s, one second
-    /// less than the reference's write time-out, as there.
+    /// less than the reference's write time-out, as in the reference.
     pub request_timeout: Duration,
     /// Maximum idle time of a connection. Default 120 s.
     pub idle_timeout: Duration,
@@ -160,7 +160,7 @@ enum Verdict {
 }
 
 impl<S> Port<S> {
-    /// The ends of its services.
+    /// The stop signals of its services.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &Ends> {
         let http = self.http.as_ref().map(|side| &side.ends);
         http.into_iter().chain(self.websocket.as_ref().map(|side| &side.ends))

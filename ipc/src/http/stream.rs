@@ -19,8 +19,8 @@ use tokio::{
 use super::conversation::Conversation;
 use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
-/// Head and body of an answer up to this size are joined before they are written: the system accepts one small piece
-/// for less than the copy and the list of two cost.
+/// Answers up to this size are copied into one buffer and written at once: the copy costs less than a write of several
+/// slices.
 const JOIN_UP_TO: usize = 512;
 
 /// Time limits for a connection's client.
@@ -99,7 +99,7 @@ impl TimedStream {
 
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_answering() {
-            // The request has its own time limit, whose end polls this again.
+            // The request has its own time limit. hyper polls this stream again after the answer.
             return Poll::Pending;
         }
         if std::mem::take(&mut self.has_moved) {

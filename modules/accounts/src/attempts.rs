@@ -1,5 +1,5 @@
-//! The delay after wrong passwords. It grows per account and client, and does not delay another
-//! client's attempts, nor an attempt after a correct password.
+//! Delays attempts after wrong passwords, per account and client. Another client's attempts are not delayed, and a
+//! correct password ends the delay.
 
 use std::{
     collections::HashMap,
@@ -80,7 +80,7 @@ impl WrongPasswords {
 
 impl Attempt {
     /// Records a correct password.
-    pub(crate) fn succeed(mut self) {
+    pub(crate) fn end_delay(mut self) {
         self.0.count = 0;
     }
 
@@ -132,7 +132,7 @@ mod tests {
         let (other_client, _) = waited(&attempts, ACCOUNT, 2).await;
         let (other_account, _) = waited(&attempts, Address::repeat_byte(2), 1).await;
         let (same, attempt) = waited(&attempts, ACCOUNT, 1).await;
-        attempt.succeed();
+        attempt.end_delay();
         let (after, _) = waited(&attempts, ACCOUNT, 1).await;
 
         assert_eq!((other_client, other_account), (Duration::ZERO, Duration::ZERO));

@@ -1,7 +1,6 @@
 //! Derivation of keys from passwords. It is slow by design, so its time, memory and number are bounded.
 
 use std::{
-    io,
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -72,8 +71,7 @@ impl KeyWork {
         let gate = Arc::clone(&self.gate);
         let guarded = move |context: &CallContext| {
             let _taken = gate.take(memory, context)?;
-            at_lowest_priority(job)
-                .map_err(|error| Failure::server(format!("no thread could be started to derive a key: {error}")).into())
+            at_lowest_priority(job).map_err(BusError::from)
         };
         self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
     }
@@ -105,8 +103,8 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Runs a job on a thread of its own: raising a lowered priority again would need privileges.
-fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
+/// Runs a job on a new thread, because a thread needs privileges to raise its lowered priority again.
+fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     thread::scope(|scope| {
         let run = move || {
             // Fails only on systems without thread priorities.
@@ -116,8 +114,10 @@ fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> 
             scrub_stack();
             done
         };
-        let thread = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run)?;
-        thread.join().map_err(|_| io::Error::other("it panicked"))
+        let started = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run);
+        let thread =
+            started.map_err(|error| Failure::server(format!("no thread could be started to derive a key: {error}")))?;
+        thread.join().map_err(|_| Failure::server("the key derivation panicked"))
     })
 }
 
@@ -172,6 +172,6 @@ mod tests {
         let answer = KeyWork::new(0).run(&CallContext::new(), 0, || panic!("on purpose")).await;
 
         let answer: Result<(), AccountsError> = answer;
-        assert_eq!(answer.unwrap_err().to_string(), "no thread could be started to derive a key: it panicked");
+        assert_eq!(answer.unwrap_err().to_string(), "the key derivation panicked");
     }
 }

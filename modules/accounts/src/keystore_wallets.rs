@@ -169,7 +169,7 @@ impl KeystoreWallets {
         self.file_of(address)?;
         let begun = self.unlocked.begin(address);
         let key = self.open(address, password, context).await?;
-        leak_if_ordered(password, &key);
+        leak_secrets_if_requested(password, &key);
         if self.unlocked.unlock(begun, key, time)? {
             self.publish_of_account(WalletChange::Opened, address);
         }
@@ -239,7 +239,7 @@ impl KeystoreWallets {
         });
         match &opened {
             Err(KeyFileError::WrongPassword) => attempt.fail(),
-            _ => attempt.succeed(),
+            _ => attempt.end_delay(),
         }
         opened.map_err(|source| KeyFolderError::File { path, source }.into())
     }
@@ -338,7 +338,7 @@ fn given_key(text: &SecretText) -> Result<Key, AccountsError> {
 /// Keeps copies forever if `TENON_TEST_LEAK_SECRETS` is set, in builds with debug assertions: the test that scans the
 /// process's memory must find them.
 #[cfg(debug_assertions)]
-fn leak_if_ordered(password: &SecretText, key: &Key) {
+fn leak_secrets_if_requested(password: &SecretText, key: &Key) {
     if std::env::var_os("TENON_TEST_LEAK_SECRETS").is_some() {
         Box::leak(password.expose().to_owned().into_boxed_str());
         Box::leak(Box::new(*key.secret()));
@@ -347,7 +347,7 @@ fn leak_if_ordered(password: &SecretText, key: &Key) {
 
 /// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
-const fn leak_if_ordered(_: &SecretText, _: &Key) {}
+const fn leak_secrets_if_requested(_: &SecretText, _: &Key) {}
 
 /// Signs with a key in memory, which is wiped when its last owner drops it.
 pub(crate) struct KeySigner(pub(crate) Arc<Key>);

@@ -492,7 +492,7 @@ async fn wallets_of_another_kind_are_listed_by_scheme_and_may_wait() {
     assert_eq!(bus.call(ListAccounts, &context).await, Ok(vec![of_mnemonic, STRANGER]));
 }
 
-/// A signing service is named before the key files in the alphabet.
+/// The scheme of the signing service sorts before that of the key files.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signing_service_does_not_take_over_the_account_of_a_key_file() {
     let own = Node::new();

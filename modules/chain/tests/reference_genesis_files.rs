@@ -19,7 +19,7 @@ const REFUSED_HERE: [(&str, &str); 5] = [
 ];
 /// Files that this node accepts and the reference does not: it refuses a spelling that occurs in other files, or
 /// crashes on values that its engine needs later.
-const TAKEN_HERE: [&str; 7] = [
+const ACCEPTED_HERE: [&str; 7] = [
     "a coinbase without prefix",
     "extra data of odd length",
     "a slot of odd length",
@@ -53,8 +53,8 @@ fn a_genesis_file_gives_the_same_block_as_the_reference() {
         let is_as_wanted = match (&found, wanted) {
             (Ok(found), Some(wanted)) => found == wanted,
             (Err(error), Some(_)) => REFUSED_HERE.iter().any(|(refused, why)| *refused == name && error.contains(why)),
-            (Ok(_), None) => TAKEN_HERE.contains(&name),
-            (Err(_), None) => !TAKEN_HERE.contains(&name),
+            (Ok(_), None) => ACCEPTED_HERE.contains(&name),
+            (Err(_), None) => !ACCEPTED_HERE.contains(&name),
         };
         if !is_as_wanted {
             problems.push(format!(

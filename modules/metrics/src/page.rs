@@ -172,7 +172,7 @@ mod tests {
         ];
         let mut rest = text.as_str();
         for part in wanted {
-            let place = rest.find(part).unwrap_or_else(|| panic!("{part} comes not, or not in order, in\n{text}"));
+            let place = rest.find(part).unwrap_or_else(|| panic!("{part} is missing or out of order in\n{text}"));
             rest = &rest[place + part.len()..];
         }
         assert!(text.ends_with("# EOF\n"));

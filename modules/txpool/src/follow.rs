@@ -24,8 +24,8 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(300);
 const MIN_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
-    /// Follows the chain's events until the bus is closed. Events count from this call on, not from the first poll. The
-    /// node runs the future as a task and drops it to stop.
+    /// Follows the chain's events until the bus is closed. Subscribes in this call and not at the first poll, so that
+    /// no event is missed. The node runs the future as a task and drops it to stop.
     pub fn follow(&self) -> impl Future<Output = ()> + Send + 'static {
         let pool = self.clone();
         let mut committed = pool.inner.bus.subscribe::<BlockCommitted>();
@@ -57,7 +57,7 @@ impl Pool {
     /// After an error the pool is a block behind; the next event catches up.
     pub(crate) fn note(&self, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
-            tracing::warn!(%error, "the pool is falling behind the chain");
+            tracing::warn!(%error, "the pool could not be updated to the new head; it tries again with the next block");
         }
     }
 

@@ -88,7 +88,7 @@ impl Pool {
         let mut inner =
             Inner { spec, chain, own, bus, options, min_tip, policy, senders, state, journal: None, maintenance };
         if let Some(path) = path {
-            // Most of those that are not accepted again are in blocks by now.
+            // Most transactions of the journal that are refused now are already in blocks.
             let (mut back, mut outdated) = (0_u64, 0_u64);
             let mut take_in = |records: &mut Vec<Vec<u8>>| {
                 inner.recover_senders_ahead(records.iter().map(Vec::as_slice));

@@ -10,7 +10,7 @@ fn list(text: Option<String>) -> Option<Vec<String>> {
 
 fn port(port: Option<Number>) -> Result<Option<u16>, Failure> {
     let Some(Number(port)) = port else { return Ok(None) };
-    let refusal = |_| Failure::invalid_params(format!("{port} is no port: 0 to 65535"));
+    let refusal = |_| Failure::invalid_params(format!("{port} is not a port (0 to 65535)"));
     u16::try_from(port).map(Some).map_err(refusal)
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ExposureOptions {
     seconds: Option<u64>,
 }
 
-/// Omitted options do not change; without any options the settings apply again.
+/// Members that are absent stay unchanged. Without the options argument, the values of the settings apply again.
 pub(crate) async fn set_exposure(
     context: AdminContext,
     front_end: String,
@@ -101,7 +101,7 @@ async fn stop(context: &AdminContext, module: &str) -> Result<bool, Failure> {
     let info = context.call(GetModule { name: module.to_owned() }).await?;
     let was_open = info.state == ModuleState::Enabled;
     if info.state != ModuleState::Disabled {
-        // This call may have come over it: running calls finish after the answer.
+        // This call may use the front-end itself, so the answer does not wait until its running calls have ended.
         let change = ModuleChange::Disable;
         context.call(ChangeModule { name: module.to_owned(), change, waits_for_drain: false }).await?;
     }

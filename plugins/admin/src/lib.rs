@@ -165,7 +165,7 @@ struct ReplaceOptions {
     trust: bool,
 }
 
-/// The operator's terms.
+/// Converts the options `grant` and `trust` to the host's terms; an unknown capability is an error.
 fn terms(grant: Option<Vec<String>>, trust: bool) -> Result<ModuleTerms, Failure> {
     let named = |names: Vec<String>| Capability::from_names(names.iter().map(String::as_str));
     let grant =
@@ -211,7 +211,7 @@ async fn load_module(
         // Without a name the host uses the library's.
         true => (name.unwrap_or_default(), Some(name_or_path)),
         false if name.is_none() => (name_or_path, None),
-        false => return Err(Failure::invalid_params("options.name goes with a path, not with a name")),
+        false => return Err(Failure::invalid_params("options.name is only allowed with a path")),
     };
     let (settings, terms) = (as_text(settings), terms(grant, trust)?);
     let change = ModuleChange::Load { path, settings, is_enabled: enabled.unwrap_or(true), terms };

@@ -60,7 +60,8 @@ fn signers_json(authorised: &Authorised) -> JsonWriter {
     json
 }
 
-/// The interface document has lists, where the reference has a map of signers and no votes.
+/// Signers are a list in the interface document and a map in the reference. Without voting, `votes` is an empty list in
+/// the document and `null` in the reference.
 fn snapshot_json(types: Types, authorised: &Authorised) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(authorised.signers.len() * 120 + 300);
     json.begin_object();
@@ -86,7 +87,7 @@ fn write_signers(json: &mut JsonWriter, types: Types, signers: &[Address]) {
     if types == Types::Document {
         return write_addresses(json, signers);
     }
-    // Names in alphabetical order, as everywhere where the reference has a map.
+    // Sorted, because Go's JSON encoder sorts the keys of a map.
     let mut signers = signers.to_vec();
     signers.sort_unstable();
     json.begin_object();
@@ -107,9 +108,9 @@ fn write_voting(json: &mut JsonWriter, types: Types, number: u64, voting: &Heade
     }
     json.end_object();
     json.key("votes");
-    // In the reference the first block of an epoch omits the list itself.
-    let is_forgotten = number == 0 || voting.opens_epoch && voting.votes.is_empty();
-    if types == Types::Reference && is_forgotten {
+    // The reference writes `null` instead of a list for block 0, and for the first block of an epoch without votes.
+    let is_null = number == 0 || voting.opens_epoch && voting.votes.is_empty();
+    if types == Types::Reference && is_null {
         json.null();
     } else {
         json.begin_list();

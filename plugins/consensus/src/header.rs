@@ -10,7 +10,7 @@ use tenon_sdk::{
     prelude::*,
 };
 
-/// Like Go's base64 in JSON: padded, with any trailing bits.
+/// Base64 as Go's JSON decoder reads it: padding is required, unused bits of the last character may be set.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
@@ -58,7 +58,7 @@ pub(crate) fn nothing_given() -> Failure {
     Failure::invalid_params("invalid argument 0: missing required field 'parentHash' for Header")
 }
 
-/// A number that may have 256 bits in JSON, but never exceeds 64 bits in practice.
+/// A number that the reference reads with up to 256 bits. Values above 64 bits are refused: no header has them.
 struct BigNumber(u64);
 
 impl Param for BigNumber {

@@ -2,9 +2,9 @@
 //! client calls it `XDPoS`.
 //!
 //! It owns callers' notation of blocks and the JSON shapes of the answers; everything else is requested from the node.
-//! Invariants: under its own names the answers have the interface document's types, and where the document leaves one
-//! open, the reference's; under the reference's names (`Consensus_XDPoS_…` in the table) they are the reference's, byte
-//! by byte. On chains of the Ethereum profile none of its methods exists.
+//! Invariants: methods under the namespace's own names answer with the types of the interface document, or with the
+//! reference's where the document specifies none; methods under the reference's names (`Consensus_XDPoS_…` in the
+//! table) answer byte for byte like the reference. On chains of the Ethereum profile none of its methods exists.
 //!
 //! Sources: `docs/spec/rpc-node.md` 2, and the reference's answers about its chains (`tests/recorded`).
 

@@ -57,7 +57,7 @@ fn write_v2(json: &mut JsonWriter, parameters: &ConsensusParameters) {
         Some((_, current)) => write_round(json, current),
         None => json.null(),
     }
-    // Keys are strings in the reference, which sorts them as such.
+    // Sorted as strings, as Go's JSON encoder sorts the keys of a map.
     let mut rounds: Vec<(String, &RoundParameters)> =
         parameters.rounds.iter().map(|(round, entry)| (round.to_string(), entry)).collect();
     rounds.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));

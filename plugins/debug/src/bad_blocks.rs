@@ -16,7 +16,7 @@ pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
         json.begin_object();
         json.key("hash").data(header.hash());
         json.key("header");
-        // In the announced form: the reference has one encoder for both.
+        // In the form that `newHeads` announces, because the reference encodes both with the same function.
         json.raw(&write_header_by_seal(header).into_string());
         json.end_object();
     }

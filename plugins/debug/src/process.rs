@@ -26,7 +26,7 @@ const GO_ONLY_MEMBERS: [&str; 12] = [
     "PauseTotalNs",
 ];
 
-/// `debug_memStats`: Go's member names with the system's figures. Memory without a file counts as allocated.
+/// `debug_memStats`: the system's figures under Go's member names. Anonymous memory counts as allocated.
 pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure> {
     let memory = context.call(GetMemoryStatistics).await?;
     let mut json = JsonWriter::with_capacity(6 << 10);
@@ -103,7 +103,7 @@ pub(crate) async fn set_collector_target(_context: DebugContext, _percent: Integ
     Err(Failure::server("debug_setGCPercent: this node has no garbage collector whose target could be set"))
 }
 
-/// `debug_verbosity`: from 0 (nothing) to 5 (everything), as in the seed; the reference's scale differs.
+/// `debug_verbosity`: from 0 (nothing) to 5 (everything). The reference's scale differs.
 pub(crate) async fn set_verbosity(context: DebugContext, level: Integer) -> Result<(), Failure> {
     let level = u8::try_from(level.0.clamp(0, 5)).unwrap_or(5);
     context.call(SetLogLevel { level }).await

@@ -34,7 +34,7 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     let witness = context.call(GetExecutionWitness { block }).await?;
     let bytes: usize = witness.codes.iter().chain(&witness.nodes).map(|item| 2 * item.len() + 5).sum();
     let length = bytes + witness.headers.len() * 2048 + 64;
-    // For the text and for its source, which has half as many bytes as the text has hex digits.
+    // Covers the JSON text and the witness itself, which has one byte for two hex digits of the text.
     let _memory = context.hold(length.saturating_add(bytes / 2))?;
     let mut json = JsonWriter::with_capacity(length);
     json.begin_object();

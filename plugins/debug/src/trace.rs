@@ -113,11 +113,12 @@ impl Param for CallTraceOptions {
     }
 }
 
-/// Maximum length of a hexadecimal text, with `0x`, that is too short for an RLP list with an item.
-const MAX_EMPTY: usize = 4;
+/// A hexadecimal text of at most this length, `0x` included, holds one byte at most, so no RLP list with an item.
+const MAX_HEX_BELOW_BLOCK: usize = 4;
 
-/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference accepts it. Base64 of a
-/// list never starts with `0x`. Hexadecimal without a list item is not a block, and gets the error of base64.
+/// The RLP of a block: hexadecimal with `0x`, or base64 or a list of bytes, as in the reference. Base64 of an RLP list
+/// never starts with `0x`. A text of at most [`MAX_HEX_BELOW_BLOCK`] characters cannot be the hexadecimal form of a block and is
+/// decoded as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockBytes(Bytes);
 
@@ -136,7 +137,7 @@ impl Param for BlockBytes {
         }
         let text = raw.string().ok_or(ArgumentError::mismatch(raw.kind(), "[]uint8"))?;
         let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
-        if is_hexadecimal && text.len() > MAX_EMPTY {
+        if is_hexadecimal && text.len() > MAX_HEX_BELOW_BLOCK {
             return Bytes::decode(raw).map(Self);
         }
         let illegal = |position| ArgumentError::text(format!("illegal base64 data at input byte {position}"));
@@ -202,7 +203,7 @@ pub(crate) async fn block_from_file(
     file: String,
     options: Option<TraceArgument>,
 ) -> Result<JsonWriter, Failure> {
-    // Reserved during unpacking, because its buffer doubles.
+    // Covers the buffer in which the file is unpacked, which doubles when it grows.
     let reading = context.hold(2 * MAX_BLOCK_FILE as usize)?;
     let block = context.call(ReadRequestFile { name: file, limit: MAX_BLOCK_FILE }).await?;
     drop(reading);
@@ -238,8 +239,8 @@ async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgum
 /// Maximum length of an answer, bytes; below the largest frame that crosses the plugin boundary.
 const MAX_ANSWER: usize = 240 << 20;
 
-/// Writes a trace; returns it with the memory that is counted for it. Between the pieces of a long one the memory for
-/// the next ones is counted, other calls go on, and the host ends the call if its caller has left or its time is over.
+/// Writes a trace, and returns it with its memory reservation. After each piece of a long trace it reserves memory for
+/// the next ones and yields, so that other calls run and the host can end a call that was cancelled or timed out.
 ///
 /// # Errors
 /// The text is too long, or there is no memory for it.
@@ -250,9 +251,9 @@ pub(crate) async fn written(context: &DebugContext, mut text: TraceText) -> Resu
             return Err(Failure::limit(format!("the trace is longer than {MAX_ANSWER} bytes")));
         }
         memory.resize(growth(text.len(), text.capacity()))?;
-        let mut has_given_way = false;
+        let mut has_yielded = false;
         poll_fn(|task| {
-            if std::mem::replace(&mut has_given_way, true) {
+            if std::mem::replace(&mut has_yielded, true) {
                 return Poll::Ready(());
             }
             task.waker().wake_by_ref();
@@ -263,7 +264,8 @@ pub(crate) async fn written(context: &DebugContext, mut text: TraceText) -> Resu
     Ok((text.finish(), memory))
 }
 
-/// Memory of a growing text. Before it is full, includes its next allocation of twice the size.
+/// Memory to reserve for a growing text: its capacity. Beyond three quarters of it, also the next allocation of twice
+/// the size, because both exist while the text is copied.
 const fn growth(length: usize, capacity: usize) -> usize {
     if length > capacity / 4 * 3 { capacity.saturating_mul(3) } else { capacity }
 }

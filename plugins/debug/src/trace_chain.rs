@@ -36,7 +36,7 @@ pub(crate) async fn subscription(
         let (text, is_empty) = truncated_at_failure(reply);
         if !is_empty || number == last {
             let (traces, mut memory) = written(&context, text).await?;
-            // The notification is a copy.
+            // Also counts the notification, which copies the text.
             memory.resize(memory.bytes() + 2 * traces.len())?;
             sink.send_written(&notification(number, header.hash(), traces)).await;
         }

@@ -63,7 +63,7 @@ pub(crate) async fn create_access_list(
     state_overrides: StateOverridesParam,
 ) -> Answer {
     let dialect = crate::dialect(&context).await?;
-    if !dialect.takes_later_overrides && state_overrides.was_given() {
+    if !dialect.accepts_new_override_parameters && state_overrides.was_given() {
         return Err(too_many_arguments(2));
     }
     let block = block_or_latest(&context, block, 1).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn create_access_list(
 }
 
 async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) -> Result<BlockOverrides, Failure> {
-    if given.was_given() && !crate::dialect(context).await?.takes_later_overrides {
+    if given.was_given() && !crate::dialect(context).await?.accepts_new_override_parameters {
         return Err(too_many_arguments(3));
     }
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())

@@ -37,23 +37,25 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
     Ok((changes, seen))
 }
 
-/// The added blocks that were heads. On native chains these exclude blocks that joined together with a longer branch,
-/// below its newest: each block has the same difficulty, so that a branch wins once it is one block longer than the one
-/// that it replaces (`docs/spec/rpc-eth.md` 14.3).
+/// The added blocks to announce as heads. On native chains, only blocks above the height of the replaced branch: all
+/// blocks have the same difficulty, so a branch becomes canonical with the block that makes it one longer
+/// (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) fn heads_among<'a>(
     dialect: &Dialect,
     changes: &'a ChainChanges,
 ) -> impl Iterator<Item = &'a (BlockNumber, B256)> + use<'a> {
-    let replaced = dialect.announces_newest_only.then(|| changes.removed.iter().map(|(number, _)| *number).max());
+    let replaced =
+        dialect.announces_only_above_replaced.then(|| changes.removed.iter().map(|(number, _)| *number).max());
     let replaced = replaced.flatten();
     changes.added.iter().filter(move |(number, _)| replaced.is_none_or(|replaced| *number > replaced))
 }
 
-/// Repeats the logs of the block with which a branch has won: native chains announce them once with the branch and once
-/// with the new head (`docs/spec/rpc-eth.md` 14.3).
-fn repeat_logs_of_winner(dialect: &Dialect, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
+/// On native chains, repeats the logs of the first block above the replaced branch: they are announced with the branch
+/// and again with the new head (`docs/spec/rpc-eth.md` 14.3).
+fn repeat_logs_of_first_head(dialect: &Dialect, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
     let replaced = changes.removed.iter().map(|(number, _)| number.0).max();
-    let Some(winner) = replaced.filter(|_| dialect.announces_newest_only).map(|replaced| BlockNumber(replaced + 1))
+    let Some(winner) =
+        replaced.filter(|_| dialect.announces_only_above_replaced).map(|replaced| BlockNumber(replaced + 1))
     else {
         return;
     };
@@ -93,7 +95,7 @@ pub(crate) async fn log_changes(
             }
         }
     }
-    repeat_logs_of_winner(crate::dialect(context).await?, changes, &mut logs);
+    repeat_logs_of_first_head(crate::dialect(context).await?, changes, &mut logs);
     Ok(logs)
 }
 
@@ -202,11 +204,11 @@ mod tests {
         assert_eq!(heads(&Dialect::ETHEREUM), [4, 5, 6, 7]);
 
         let mut logs = vec![log(4, 0), log(6, 0), log(6, 1), log(7, 0)];
-        repeat_logs_of_winner(&Dialect::NATIVE, &changes, &mut logs);
+        repeat_logs_of_first_head(&Dialect::NATIVE, &changes, &mut logs);
         assert_eq!(logs, [log(4, 0), log(6, 0), log(6, 1), log(6, 0), log(6, 1), log(7, 0)]);
 
         let mut logs = vec![log(4, 0), log(6, 0)];
-        repeat_logs_of_winner(&Dialect::ETHEREUM, &changes, &mut logs);
+        repeat_logs_of_first_head(&Dialect::ETHEREUM, &changes, &mut logs);
         assert_eq!(logs.len(), 2);
     }
 

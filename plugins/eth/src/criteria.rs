@@ -66,8 +66,8 @@ impl Criteria {
             && topics.iter().zip(has).all(|(wanted, topic)| wanted.is_empty() || wanted.binary_search(topic).is_ok())
     }
 
-    /// Refuses criteria that no filter can watch: one block, which does not change, and a range that ends before it
-    /// begins. The interface document allows `blockHash` only for `eth_getLogs`.
+    /// Refuses criteria that a filter cannot use: a single block, whose logs never change, and a range that ends before
+    /// it begins. The interface document allows `blockHash` only for `eth_getLogs`.
     pub(crate) fn check_filter(&self) -> Result<(), Failure> {
         const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
         let is_wrong = match self.scope {
@@ -83,8 +83,8 @@ impl Criteria {
         if is_wrong { Err(Failure::server(BAD_RANGE)) } else { Ok(()) }
     }
 
-    /// Refuses ranges that no subscription can wait for. The reference refuses every range that does not end at
-    /// numbers, `latest` or `pending`; the seed allows `safe` as a start, so all tags are accepted there.
+    /// Refuses ranges that a subscription can never match, with the error of the reference. As in the reference, a
+    /// range must end at a number, `latest` or `pending`.
     pub(crate) fn check_watchable(&self, dialect: &Dialect) -> Result<(), Failure> {
         let Scope::Range { from, to } = self.scope else { return Ok(()) };
         const LATEST: BlockId = BlockId::LATEST;
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ranges_with_a_future_can_be_subscribed_to() {
+    fn only_ranges_that_can_match_new_blocks_can_be_subscribed_to() {
         let cases = [
             ("{}", true),
             (r#"{"fromBlock":"0x1","toBlock":"0x2"}"#, true),

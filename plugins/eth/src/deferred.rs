@@ -2,9 +2,9 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// A value that is decoded when the method reads it. The method itself finds those errors of an earlier parameter that
-/// exist on one profile only, and must report them first. On a profile that does not have the parameter, its value is
-/// ignored.
+/// A parameter whose decoding error is reported only when the method reads the value. Some errors of earlier parameters
+/// exist on one profile only, so the method finds them itself and must report them first. A method can also refuse the
+/// parameter without reading its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deferred<T> {
     value: Result<T, ArgumentError>,

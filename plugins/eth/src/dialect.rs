@@ -29,8 +29,8 @@ pub(crate) struct Dialect {
 
     /// Whether a call without sender comes from the node's first account, if there is one.
     pub(crate) calls_from_first_account: bool,
-    /// Whether estimates and calls take overrides of the block, and access lists those of accounts.
-    pub(crate) takes_later_overrides: bool,
+    /// Whether `eth_call` and `eth_estimateGas` accept block overrides, and `eth_createAccessList` state overrides.
+    pub(crate) accepts_new_override_parameters: bool,
     /// Whether `eth_createAccessList` checks its block first and completes the call like a transaction.
     pub(crate) completes_access_list_call: bool,
     /// Whether a fee history has members for blobs.
@@ -38,7 +38,7 @@ pub(crate) struct Dialect {
     /// Whether raw transactions of types above 2 are refused as unknown.
     pub(crate) refuses_later_types: bool,
 
-    /// Whether a search for logs takes a block hash of zeroes for none.
+    /// Whether a zero `blockHash` in a search for logs counts as absent.
     pub(crate) zero_hash_is_none: bool,
     /// Code of errors about ranges of logs.
     pub(crate) range_error_code: FailureCode,
@@ -50,11 +50,12 @@ pub(crate) struct Dialect {
     pub(crate) finalized_name: &'static str,
     /// Whether a subscription to logs may begin or end at the pending block.
     pub(crate) has_pending_logs: bool,
-    /// Whether a branch that wins is announced by its newest block only: its logs are sent twice, with the branch and
-    /// with the head, and removed logs from the oldest on (`docs/spec/rpc-eth.md` 14.3).
-    pub(crate) announces_newest_only: bool,
+    /// Whether a reorganisation announces as heads only blocks above the height of the replaced branch, sends the logs
+    /// of the first such block twice, and sends removed logs oldest first (`docs/spec/rpc-eth.md` 14.3).
+    pub(crate) announces_only_above_replaced: bool,
 
-    /// Whether a sync status counts states that were fetched from peers. Always zero: every block is executed.
+    /// Whether a sync status has counters of states fetched from peers. They are always zero, because every block is
+    /// executed.
     pub(crate) counts_pulled_states: bool,
     /// Whether the subscription to the sync status has the member names and plain numbers of the reference's struct.
     pub(crate) announces_sync_as_struct: bool,
@@ -76,9 +77,9 @@ pub(crate) enum ScheduleForm {
 /// The answer to a range of logs that ends before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReversedRange {
-    /// An error if both ends are numbers. Checked before the head is read, as in go-ethereum.
+    /// An error if both ends are numbers, checked before the range is compared with the head, as in go-ethereum.
     Refused,
-    /// Empty, if it ends on the chain.
+    /// An empty list if the range ends at or below the head; otherwise the error [`Dialect::beyond_head`].
     Empty,
 }
 
@@ -95,7 +96,7 @@ impl Dialect {
         reads_storage_keys_leniently: false,
         missing_account_has_zero_hashes: true,
         calls_from_first_account: false,
-        takes_later_overrides: true,
+        accepts_new_override_parameters: true,
         completes_access_list_call: false,
         has_blob_fees: true,
         refuses_later_types: false,
@@ -105,7 +106,7 @@ impl Dialect {
         beyond_head: "block range extends beyond current head block",
         finalized_name: "finalized",
         has_pending_logs: false,
-        announces_newest_only: false,
+        announces_only_above_replaced: false,
         counts_pulled_states: false,
         announces_sync_as_struct: false,
         default_etherbase: None,
@@ -125,7 +126,7 @@ impl Dialect {
         // The old reference that still served the method returned the hashes of empty data.
         missing_account_has_zero_hashes: false,
         calls_from_first_account: true,
-        takes_later_overrides: false,
+        accepts_new_override_parameters: false,
         completes_access_list_call: true,
         has_blob_fees: false,
         refuses_later_types: true,
@@ -135,7 +136,7 @@ impl Dialect {
         beyond_head: "header for number not found",
         finalized_name: "committed",
         has_pending_logs: true,
-        announces_newest_only: true,
+        announces_only_above_replaced: true,
         counts_pulled_states: true,
         announces_sync_as_struct: true,
         // The default of the reference's flag.

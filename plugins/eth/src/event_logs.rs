@@ -15,7 +15,7 @@ use crate::{criteria::Criteria, dialect::Dialect};
 /// A log is indexed by its address and up to four topics.
 const KEYS: usize = 5;
 /// Up to this many logs are compared one by one: sorting them costs more.
-const SCANNED: usize = 64;
+const MAX_UNINDEXED_LOGS: usize = 64;
 /// Maximum number of candidate positions of a search. A filter with more candidates checks every log of the event,
 /// without a list.
 const MAX_CANDIDATES: usize = 512;
@@ -113,7 +113,7 @@ impl EventLogs {
         true
     }
 
-    /// Positions sorted by one key, which not every log has: address, then topics.
+    /// Positions of the logs that have this key, sorted by its value. Key 0 is the address, keys 1 to 4 are the topics.
     fn order(&self, key: usize) -> &[u32] {
         let Some(order) = self.orders.get(key) else { return &[] };
         order.get_or_init(|| {
@@ -128,7 +128,7 @@ impl EventLogs {
         self.logs.get(position as usize).and_then(|log| key_of(log, key))
     }
 
-    /// The range of logs with this value of a key in its order.
+    /// The part of [`Self::order`] whose logs have this value of the key.
     fn with_value(&self, key: usize, value: &[u8]) -> Range<usize> {
         let order = self.order(key);
         let from = order.partition_point(|position| self.key_at(*position, key) < Some(value));
@@ -136,10 +136,10 @@ impl EventLogs {
         from..to
     }
 
-    /// Positions of the few logs that may match, ascending; `None` if the filter gives no index, or too many logs may
-    /// match.
+    /// Positions of the logs that may match, ascending. `None` if every log must be checked: the event is small, the
+    /// filter names no address and no topic, or too many logs may match.
     fn candidates(&self, filter: &LogFilter) -> Option<Vec<u32>> {
-        if self.logs.len() <= SCANNED {
+        if self.logs.len() <= MAX_UNINDEXED_LOGS {
             return None;
         }
         let addresses = filter.addresses.iter().map(|address| address.as_slice()).collect::<Vec<_>>();
@@ -173,7 +173,7 @@ fn key_of(log: &LocatedLog, key: usize) -> Option<&[u8]> {
 /// Go-ethereum announces removed logs from the newest block on; native chains in ascending order
 /// (`docs/spec/rpc-eth.md` 14.3).
 fn sort_removed(dialect: &Dialect, logs: &mut [LocatedLog]) {
-    if dialect.announces_newest_only {
+    if dialect.announces_only_above_replaced {
         let removed = logs.iter().take_while(|log| log.removed).count();
         if let Some(removed) = logs.get_mut(..removed) {
             removed.sort_by_key(|log| (log.block_number, log.log_index));

@@ -49,14 +49,14 @@ pub enum Read {
     Taken,
     /// A storage key: decoded strictly (`None` if refused), and as the reference does.
     Key(Option<B256>, B256),
-    /// The number of a filter, as written.
+    /// The id of a filter, formatted as in an answer.
     Filter(String),
     /// It was refused with this error.
     Refused(String),
 }
 
-/// Reads JSON text as criteria of logs (0), a count of blocks (1), percentiles (2) or settings (3), or plain text as a
-/// storage key (4) or the name of a filter (5).
+/// Decodes JSON text as criteria of logs (0), a count of blocks (1), percentiles (2) or settings (3), or plain text as
+/// a storage key (4) or a filter id (5). `kind` counts modulo 6.
 pub fn read_argument(kind: u8, text: &str) -> Read {
     let raw = RawArgument::new(text);
     let refused = |error: String| Read::Refused(error);

@@ -1,8 +1,8 @@
 //! Finds the error with which Go's RLP decoder refuses a transaction. The node's own decoder refuses the same bytes
 //! with other texts (`docs/spec/rpc-eth.md` 12).
 //!
-//! It reads the bytes like a Go stream and keeps nothing: field by field, with the sizes of the open lists, because the
-//! order of the stream's checks decides which of several defects is reported.
+//! It checks the bytes in the order of Go's stream decoder, field by field, and tracks the bytes left in the open
+//! lists, because the order of the checks decides which of several defects is reported. It keeps no decoded value.
 
 use crate::dialect::Dialect;
 
@@ -84,9 +84,9 @@ struct Refusal {
     message: &'static str,
     /// The Go type to decode into; `None` where the decoder names none.
     of: Option<&'static str>,
-    /// The position below the transaction's fields, innermost last.
+    /// The transaction's field with the defect. The fields below locate the defect inside it.
     field: Option<&'static str>,
-    /// The index in the access list, then the position inside that element.
+    /// Index of the element in the access list; then the member of that element.
     element: Option<usize>,
     member: Option<&'static str>,
     key: Option<usize>,

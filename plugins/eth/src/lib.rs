@@ -3,9 +3,9 @@
 //! It owns callers' notation (parameters, defaults, ranges), the polling filters, and the default values of
 //! transactions. [`tenon_sdk::shapes`] owns the JSON forms of chain data.
 //!
-//! Invariants: an answer about one block comes from one message, so that its parts belong together; between calls
-//! only idle filters are removed (a filter is a position, `registry`); where families of chains differ, the chain's
-//! `Dialect` decides. It knows no storage, no transport and no key.
+//! Invariants: an answer about one block comes from one message, so that its parts belong together; between calls the
+//! plugin only removes idle filters, because a filter stores just a position in the chain or the pool (`registry`);
+//! where families of chains differ, the chain's `Dialect` decides. It knows no storage, no transport and no key.
 //!
 //! Sources: `docs/spec/rpc-eth.md` 4 to 18, on the Ethereum profile `docs/spec/conformance.md` 2 and 3.2.
 
@@ -23,7 +23,7 @@ mod event_logs;
 mod fees;
 mod filters;
 mod go_rlp;
-// Not behind a feature: a loaded library has no hash in its name, so builds with other features would overwrite it.
+// Not behind a cargo feature: the library's file name has no hash, so a build with other features would overwrite it.
 #[doc(hidden)]
 pub mod fuzzing;
 mod log_feed;
@@ -127,8 +127,9 @@ async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
 /// The block argument of a state query.
 type StateBlock = Deferred<Option<BlockParam>>;
 
-/// The block of a state query. It may be omitted on the Ethereum profile. The reference requires it as argument number
-/// `position`, but accepts `null`, which names no block.
+/// The block of a state query. On the Ethereum profile it may be omitted and means the latest one. The reference
+/// requires it: it reports argument number `position` as missing, and for `null` that neither a block nor a hash is
+/// specified.
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();
     if let Some(block) = block.at(position)? {

@@ -106,16 +106,16 @@ impl LogFeed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts the next event if there is one. The task must already be registered among the waiting listeners.
+    /// Accepts the next event if one is ready. The calling task must already be registered among the waiting listeners.
     ///
-    /// If another task is accepting an event, that task wakes all listeners once it has one; with `is_awaited` also if
-    /// there was none. Tasks that only wait for events do not set it, because they would wake each other endlessly.
+    /// If another task is accepting, it wakes all listeners once it has an event. With `is_awaited` it wakes them even
+    /// if there was none. Tasks that only wait for events pass `false`: otherwise they would wake each other endlessly.
     fn take_over(&self, is_awaited: bool) -> AcceptOutcome {
         let mut state = self.state();
         let Some(events) = state.events.take() else {
             let has_ended = state.end.is_some();
             state.is_awaited |= is_awaited && !has_ended;
-            return if has_ended { AcceptOutcome::Nothing } else { AcceptOutcome::ByAnother };
+            return if has_ended { AcceptOutcome::Nothing } else { AcceptOutcome::Busy };
         };
         drop(state);
         let mut taking = EventsGuard { feed: self, events: Some(events) };
@@ -155,7 +155,7 @@ enum AcceptOutcome {
     /// None is ready.
     Nothing,
     /// Another task is accepting, and wakes this one when it is done.
-    ByAnother,
+    Busy,
 }
 
 /// Returns the events on drop, also after a panic.
@@ -194,7 +194,8 @@ impl State {
         }
     }
 
-    /// The event with this number, or the number of dropped events before the oldest; and the number of the next event.
+    /// The event with this number, or how many events were dropped since; and the number of the next one to read.
+    /// `None` if the event has not arrived yet.
     fn take(&mut self, number: u64) -> Option<(LogDelivery, u64)> {
         if number < self.first {
             return Some((Delivery::Missed(self.first - number), self.first));
@@ -207,7 +208,7 @@ impl State {
         Some((delivery, number + 1))
     }
 
-    /// Releases the events from this number on; they are kept for other listeners.
+    /// Counts the events from this number on as read by one listener. They are kept for the others.
     fn leave(&mut self, number: u64) {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         for kept in self.unread.iter_mut().skip(at) {
@@ -300,7 +301,7 @@ impl LogListener {
             self.feed.listeners.wait(self.number, task);
             match self.feed.take_over(true) {
                 AcceptOutcome::One => {}
-                AcceptOutcome::ByAnother => return Poll::Pending,
+                AcceptOutcome::Busy => return Poll::Pending,
                 AcceptOutcome::Nothing => break,
             }
         }
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!(second.items(), []);
         assert!(!feed.state().is_awaited, "the other task need not wake any listener before an event");
         assert!(
-            feed.take_over(true) == AcceptOutcome::ByAnother && feed.state().is_awaited,
+            feed.take_over(true) == AcceptOutcome::Busy && feed.state().is_awaited,
             "a task that must be woken sets the flag"
         );
 

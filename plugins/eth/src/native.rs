@@ -19,7 +19,8 @@ pub(crate) async fn require_native(context: &EthContext, method: &str) -> Result
     Err(Failure { code: FailureCode::METHOD_NOT_FOUND, ..Failure::server(text) })
 }
 
-/// An account in one object. The reference returns `not found` for an account without code, which is a defect.
+/// An account in one object, also for accounts without code. The reference answers `not found` for these, which is a
+/// defect.
 pub(crate) async fn get_account_info(context: EthContext, address: Address, block: StateBlock) -> Answer {
     require_native(&context, "eth_getAccountInfo").await?;
     let block = block_or_default(&context, block, 1).await?;

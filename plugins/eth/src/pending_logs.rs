@@ -55,7 +55,7 @@ pub(crate) async fn find(context: &EthContext, filter: &LogFilter) -> Result<Vec
 /// The matching logs of transactions in a block after `base`; `None` if the simulation refuses one of them.
 ///
 /// # Errors
-/// A limit of the node ends it: the answer would lack logs without saying so.
+/// A limit of the node was exceeded. Reported, because the answer would silently lack logs.
 async fn simulate(
     context: &EthContext,
     filter: &LogFilter,

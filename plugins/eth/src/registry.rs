@@ -94,10 +94,10 @@ struct Installed {
     memory: Option<HeldMemory>,
 }
 
-/// The owner of a new filter.
+/// The client that installs a filter, with the memory reserved for it.
 #[derive(Debug, Default)]
 pub(crate) struct Installer {
-    /// Its number.
+    /// The client's number.
     pub(crate) client: u64,
     /// Its [`Watched::filter_bytes`]; `None` if it is not counted.
     pub(crate) memory: Option<HeldMemory>,

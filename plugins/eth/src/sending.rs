@@ -20,7 +20,7 @@ const NOT_IN_TIME: FailureCode = FailureCode(4);
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
     let dialect = crate::dialect(&context).await?;
     let hash = submit(&context, dialect, raw).await?;
-    Ok(sealed(&context, hash).await)
+    Ok(wait_until_sealed(&context, hash).await)
 }
 
 /// Submits a transaction to the pool. Bytes that cannot be decoded get the error text of Go's decoder.
@@ -32,15 +32,15 @@ async fn submit(context: &EthContext, dialect: &Dialect, raw: Bytes) -> Result<B
 /// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds by default, and at most a
 /// minute.
 pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, timeout: Option<Millis>) -> Answer {
-    const USUAL: Duration = Duration::from_secs(20);
+    const DEFAULT_WAIT: Duration = Duration::from_secs(20);
     const MAX: Duration = Duration::from_mins(1);
     /// One look-up of a receipt takes some microseconds.
     const POLL: Duration = Duration::from_millis(20);
     let wait = timeout.map(|Millis(millis)| Duration::from_millis(millis)).filter(|wait| !wait.is_zero());
-    let wait = wait.unwrap_or(USUAL).min(MAX);
+    let wait = wait.unwrap_or(DEFAULT_WAIT).min(MAX);
     let end = context.host().now().saturating_add(wait);
     let dialect = crate::dialect(&context).await?;
-    let hash = sealed(&context, submit(&context, dialect, raw).await?).await;
+    let hash = wait_until_sealed(&context, submit(&context, dialect, raw).await?).await;
     loop {
         if let Some(located) = context.call(GetReceipt { hash }).await? {
             return Ok(receipt_json(dialect.profile, &located));
@@ -102,7 +102,7 @@ pub(crate) async fn send_transaction(context: EthContext, arguments: CallArgumen
     // The node chooses the nonce, for all plugins that send.
     let request = fill(&context, arguments).await?;
     let hash = context.call(SendTransaction { request, password: None }).await?;
-    Ok(sealed(&context, hash).await)
+    Ok(wait_until_sealed(&context, hash).await)
 }
 
 pub(crate) async fn sign(context: EthContext, address: Address, message: Bytes) -> Result<Bytes, Failure> {
@@ -151,10 +151,11 @@ pub(crate) async fn resend(
         request.gas = Some(gas_limit.0);
     }
     let hash = context.call(SendTransaction { request, password: None }).await?;
-    Ok(sealed(&context, hash).await)
+    Ok(wait_until_sealed(&context, hash).await)
 }
 
-/// A price for a transaction with caps raises both: the reference changes neither and so can never replace it.
+/// Sets the gas price, or both caps of a transaction that has caps. The reference leaves caps unchanged, so it can
+/// never replace such a transaction.
 fn replace_price(request: &mut CallRequest, price: U256) {
     if request.max_fee_per_gas.is_none() {
         request.gas_price = Some(price);
@@ -214,7 +215,9 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
 }
 
 fn too_large(bytes: usize) -> Failure {
-    Failure::limit(format!("the answer takes up to {bytes} bytes of memory, which do not fit; ask for one transaction"))
+    Failure::limit(format!(
+        "the answer needs up to {bytes} bytes of memory, more than is available; request one transaction"
+    ))
 }
 
 /// A complete transaction except for its nonce, which the node chooses when it is sent.
@@ -231,9 +234,9 @@ pub(crate) async fn require_account(context: &EthContext, address: Option<Addres
     }
 }
 
-/// The hash of a pooled transaction, returned once it is in a block if blocks are made on demand. Clients look for the
-/// receipt right after the answer and then wait for another block, which on such a chain may never come.
-async fn sealed(context: &EthContext, hash: B256) -> B256 {
+/// Returns the transaction's hash. Where blocks are made on demand, waits until the transaction is in a block: clients
+/// look for the receipt right after the answer, and otherwise wait for another block, which may never come.
+async fn wait_until_sealed(context: &EthContext, hash: B256) -> B256 {
     // If the wait fails, the transaction is still in the pool, and the sender must get its hash.
     let _ = context.call(AwaitSealing { hash }).await;
     hash

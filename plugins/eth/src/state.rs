@@ -148,7 +148,7 @@ pub(crate) async fn get_proof(
     };
     let keys = keys.iter().map(|key| StorageKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
     let dialect = crate::dialect(&context).await?;
-    // The seed makes the block optional on both profiles.
+    // The block is optional on both profiles.
     let block = block_or_latest(&context, block, 2).await?;
     let slots = keys.iter().map(|key| key.slot).collect();
     let proof = context.call(GetProof { address, slots, block }).await?;

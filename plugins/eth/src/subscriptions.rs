@@ -26,7 +26,7 @@ use crate::{
     transactions::transaction_json,
 };
 
-/// The blocks that catching up has announced: their events may still be pending.
+/// Blocks announced while catching up. Their events may still arrive and must not be announced again.
 #[derive(Default)]
 struct CaughtUp {
     /// Hash, and whether the block left the chain.
@@ -44,7 +44,8 @@ impl CaughtUp {
         blocks.iter().copied().filter(|(hash, removed)| self.has_announced(*hash, *removed)).collect()
     }
 
-    /// Whether the block has already been announced. The first block that has not been announced ends the overlap.
+    /// Whether the block was announced while catching up. Forgets all of them at the first block that was not, because
+    /// later events are new.
     fn has_announced(&mut self, hash: B256, removed: bool) -> bool {
         if self.blocks.is_empty() {
             return false;
@@ -189,7 +190,8 @@ async fn pause() {
     .await;
 }
 
-/// The newest block of the chain after a block's logs have been announced: the block itself, or its parent if it left.
+/// The block from which to continue after a block's logs were announced: the block itself, or its parent if the block
+/// left the chain.
 async fn block_after(context: &EthContext, hash: B256, removed: bool) -> Result<B256, Failure> {
     if !removed {
         return Ok(hash);

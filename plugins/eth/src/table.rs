@@ -203,8 +203,8 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         )
 }
 
-/// Sending methods are not slow methods, though they may estimate gas, which is a job of its own: they wait for a block
-/// where blocks are made on demand, and would occupy the place of a running call during that time.
+/// Sending methods are not slow methods. Where blocks are made on demand they wait for a block, and would occupy one of
+/// the limited places of slow methods meanwhile. The gas estimate that they may need is a request of its own.
 fn with_sending(table: Table<Eth>) -> Table<Eth> {
     table
         .method(

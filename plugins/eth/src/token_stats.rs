@@ -8,7 +8,7 @@ use crate::{Answer, EthContext, native::require_native};
 const RECORD: Address = Address::with_last_byte(0x9a);
 /// Slot of the epoch of the record's first entry.
 const FIRST_EPOCH: B256 = B256::with_last_byte(1);
-/// First bytes of the slots of an epoch.
+/// First byte of the slot of each figure of an epoch.
 const MINTED: u8 = 1;
 const BURNED: u8 = 2;
 const REWARD_BLOCK: u8 = 3;
@@ -63,7 +63,7 @@ pub(crate) async fn get_token_stats(context: EthContext, epoch: EpochParam) -> A
     Ok(json)
 }
 
-/// The slot of a figure of an epoch.
+/// The slot that stores a figure ([`MINTED`], [`BURNED`] or [`REWARD_BLOCK`]) of an epoch.
 fn epoch_slot(figure: u8, epoch: u64) -> B256 {
     let mut slot = B256::ZERO;
     slot[0] = figure;

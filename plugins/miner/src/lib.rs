@@ -1,8 +1,8 @@
 //! The `miner` namespace (`docs/spec/rpc-node.md` 5): starts, stops and configures block production.
 //!
-//! It owns the notation of the namespace. Invariants: its changes take effect immediately and last until the node
-//! stops; starting and stopping change the module `sealing`, which the operator sees and which keeps its state over a
-//! restart.
+//! It owns the notation of the namespace. Invariants: `miner_start` and `miner_stop` switch the module `sealing`, so
+//! operators see the change and it survives a restart; all other changes take effect immediately and last until the
+//! node stops.
 
 #![deny(unsafe_code)]
 
@@ -45,7 +45,7 @@ async fn start(context: MinerContext, _threads: Option<Number>) -> Result<bool, 
         SealingStart::Running => return Ok(true),
         SealingStart::NoEtherbase => "etherbase missing: etherbase must be explicitly specified",
         SealingStart::NoSigner => "signer missing: unknown account",
-        SealingStart::NotHere => {
+        SealingStart::Unsupported => {
             "this node makes no blocks of this chain: only `tenon dev`, and the one masternode of a native network, make \
              blocks; `tenon import` adds existing ones"
         }

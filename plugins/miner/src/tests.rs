@@ -38,7 +38,7 @@ fn starting_returns_true_or_names_what_is_missing() {
     let missing = "etherbase missing: etherbase must be explicitly specified";
     assert_eq!(start(SealingStart::NoEtherbase, "[]"), Err(missing.to_owned()));
     assert_eq!(start(SealingStart::NoSigner, "[]"), Err("signer missing: unknown account".to_owned()));
-    assert!(start(SealingStart::NotHere, "[]").is_err_and(|told| told.starts_with("this node makes no blocks")));
+    assert!(start(SealingStart::Unsupported, "[]").is_err_and(|told| told.starts_with("this node makes no blocks")));
     assert!(start(SealingStart::Running, r#"["0x4"]"#).is_err());
 }
 

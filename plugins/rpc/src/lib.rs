@@ -39,8 +39,9 @@ impl Rpc {
 
     /// The document for these sources, cached or written now.
     fn document(&self, namespaces: Vec<NamespaceInfo>, client_version: String) -> Result<Arc<Document>, Failure> {
-        let says_it = |known: &&Arc<Document>| known.namespaces == namespaces && known.client_version == client_version;
-        if let Some(known) = self.documents().iter().find(says_it) {
+        let has_same_sources =
+            |known: &&Arc<Document>| known.namespaces == namespaces && known.client_version == client_version;
+        if let Some(known) = self.documents().iter().find(has_same_sources) {
             return Ok(Arc::clone(known));
         }
         let json = to_json(&document::build(&namespaces, &client_version)?)?;
@@ -76,7 +77,7 @@ tenon_sdk::export!(Rpc, table);
 
 async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Failure> {
     let mut namespaces = context.call(ListNamespaceVersions).await?;
-    namespaces.retain(|of| is_told(&context, &of.namespace));
+    namespaces.retain(|of| is_visible(&context, &of.namespace));
     let names = namespaces.into_iter().flat_map(|of| {
         let NamespaceVersion { namespace, version, aliases } = of;
         std::iter::once(namespace).chain(aliases).map(move |name| (name, version.clone()))
@@ -86,14 +87,14 @@ async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Fail
 
 async fn discover(context: Context<Rpc>) -> Result<JsonWriter, Failure> {
     let mut namespaces = context.call(ListNamespaces).await?;
-    namespaces.retain(|of| is_told(&context, &of.namespace));
-    namespaces.iter_mut().for_each(|of| leave_out_refused(&context, of));
+    namespaces.retain(|of| is_visible(&context, &of.namespace));
+    namespaces.iter_mut().for_each(|of| remove_refused(&context, of));
     let client_version = context.call(GetClientVersion).await?;
     Ok(JsonWriter::from_json(context.document(namespaces, client_version)?.text.clone()))
 }
 
 /// Removes methods that the caller's endpoint refuses under any of their names.
-fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
+fn remove_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
     let NamespaceInfo { namespace, aliases, methods, subscriptions, .. } = of;
     let is_refused = |name: &str| {
         let rest = name.strip_prefix(namespace.as_str()).unwrap_or_default();
@@ -106,7 +107,7 @@ fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
 }
 
 /// Whether the caller may see a namespace. Every caller of this method sees `rpc`, whatever the endpoint exposes.
-fn is_told(context: &Context<Rpc>, namespace: &str) -> bool {
+fn is_visible(context: &Context<Rpc>, namespace: &str) -> bool {
     namespace == "rpc" || context.is_exposed(namespace)
 }
 

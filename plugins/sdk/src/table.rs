@@ -165,9 +165,9 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_SLOW, only_reads: true }, parameters, summary, function)
     }
 
-    /// Calls `function` with the parameters of many calls of `method` in a batch, before the first of them runs, so
-    /// that it can do the work they share once. The calls must not depend on it. `name` is the method's name and
-    /// `Ahead`; clients cannot call it.
+    /// Registers a function that runs before the calls of one method in a batch. It gets the parameters of all of them,
+    /// so that work that they share is done once. The calls must not depend on it. `name` is the method's name followed
+    /// by `Ahead`; clients cannot call it.
     #[must_use]
     pub fn ahead<A>(mut self, name: &'static str, function: impl MethodFunction<S, A, 1>) -> Self {
         debug_assert!(name.ends_with(AHEAD_SUFFIX), "{name} does not end with {AHEAD_SUFFIX}");

@@ -123,8 +123,9 @@ fn hold(context: &PoolContext, bytes: usize) -> Result<Option<HeldMemory>, Failu
         return Ok(None);
     }
     let memory = context.hold(bytes).map_err(|_| {
-        let text = format!("the answer takes up to {bytes} bytes of memory, which do not fit; ask for one sender");
-        Failure::limit(text)
+        Failure::limit(format!(
+            "the answer needs up to {bytes} bytes of memory, more than is available; request one sender"
+        ))
     })?;
     Ok(Some(memory))
 }
@@ -349,7 +350,7 @@ mod tests {
             let refused = host.call(&table(), &plugin, method, params).expect_err("more than a megabyte");
 
             assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
-            assert!(refused.message.starts_with("the answer takes up to "), "{}", refused.message);
+            assert!(refused.message.starts_with("the answer needs up to "), "{}", refused.message);
         }
         assert!(host.call(&table(), &plugin, "txpool_inspect", "[]").is_ok());
         assert_eq!(host.held(0), 0);

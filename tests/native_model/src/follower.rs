@@ -59,7 +59,7 @@ impl Follower {
         let node = Node::keeping(genesis, |spec, store| {
             let clock = Arc::new(|| u64::MAX);
             let records = Arc::clone(store) as _;
-            let made = NativeEngine::keeping_with(&spec, Arc::new(ContractCandidates), clock, records);
+            let made = NativeEngine::with_records_and_source(&spec, Arc::new(ContractCandidates), clock, records);
             Arc::clone(engine.get_or_init(|| Arc::new(made.unwrap()))) as _
         });
         Self { node, engine: engine.into_inner().unwrap() }

@@ -10,8 +10,8 @@ use foldhash::fast::RandomState;
 use super::{FairLimits, Share};
 use crate::{ClientId, PluginId};
 
-/// How far a client may be ahead of a waiting one before it must give way. With two threads a client is ahead by that
-/// much after half the time; six clients take turns well within 50 ms.
+/// How much more time than a waiting client a client may have used before it must give way. A client that computes on
+/// two threads uses that much more within half the time. Six clients each get a turn well within 50 ms.
 const QUANTUM: Duration = Duration::from_millis(5);
 
 /// Idle clients whose used time is remembered, besides those that run or wait.

@@ -74,8 +74,8 @@ pub trait Backend: Send + Sync + 'static {
 /// The services of one instance, as passed over the boundary, with the table that points to them.
 ///
 /// Never freed, because a plugin may use its table as long as its library is mapped. The backend is dropped with the
-/// instance, and the next instance of the same library reuses the rest: there are as many of these as instances of a
-/// library ever ran at a time.
+/// instance, and the next instance of the same library reuses the rest. So a library has as many of these as the
+/// maximum number of its instances that existed at the same time.
 pub(super) struct Services {
     /// `None` between two instances: every request is refused then.
     backend: ArcSwapOption<Box<dyn Backend>>,
@@ -258,8 +258,8 @@ impl Backend for BusBackend {
         if let Some(answer) = answer {
             return ExportedFuture::ready(answer.map_err(Failure::from));
         }
-        // A context of its own: a plugin that drops this request must not cancel the others. When the caller leaves,
-        // all of them are dropped with its call.
+        // A nested context: if the plugin drops this request, only this request is cancelled. When the caller leaves,
+        // its call is dropped, and all of these requests with it.
         let context = context.map_or_else(CallContext::new, CallContext::nested);
         let origin = context.origin().by_plugin(self.id);
         let context = context.from_origin(origin);
@@ -284,8 +284,8 @@ impl Backend for BusBackend {
             if length < LARGE_REPLY {
                 return answer;
             }
-            // Held until the plugin has read the reply. The number of long polls bounds the memory of what it makes
-            // from it.
+            // Reserved until the plugin has read the reply. What the plugin makes from it is bounded by the number of
+            // long polls.
             let _memory = budget.client(context.origin().client).reserve(MemoryUse::Calls, length)?;
             context.announce_large_reply();
             tokio::task::yield_now().await;
@@ -323,7 +323,9 @@ impl Backend for BusBackend {
         match (self.check_running(), &self.json_calls) {
             (Err(failure), _) => ExportedFuture::ready(Err(failure)),
             (Ok(()), Some(calls)) => calls.call_method(context, method, params),
-            (Ok(()), None) => ExportedFuture::ready(Err(Failure::server("no other namespaces can be called here"))),
+            (Ok(()), None) => ExportedFuture::ready(Err(Failure::server(
+                "this plugin runs without a router: it cannot call other namespaces",
+            ))),
         }
     }
 
@@ -500,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_instances_of_a_library_share_the_places_that_ran_at_a_time_and_leave_nothing() {
+    fn later_instances_of_a_library_reuse_the_services_of_ended_ones() {
         let (library, alive) = (usize::MAX, Arc::new(()));
         let begin = |number| Services::begin(library, Box::new(Numbered(number, Arc::clone(&alive))));
         let (first, second) = (begin(1), begin(2));

@@ -193,7 +193,7 @@ impl Steps for Pieces {
 }
 
 #[test]
-fn others_get_their_turn_after_every_piece_of_what_is_copied_read_or_compared() {
+fn copying_reading_and_comparing_yield_after_each_piece() {
     let place = Place::new();
     let path = place.write("long.so");
     let mut bytes = library("long.so");

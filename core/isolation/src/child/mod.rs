@@ -101,8 +101,8 @@ fn run() -> Result<(), ChildError> {
             return Ok(());
         }
     };
-    // Remove the permissions that only mapping needs. A library whose initialisers prevented this would still be under
-    // the first filter.
+    // Remove the permissions that only mapping needs. If a library's initialisers prevent this, the first filter still
+    // applies.
     let gap = tenon_sandbox::close_system_calls(Stage::Serving);
     if !take_gaps(gap, &opening, &upstream, &mut warnings) {
         return Ok(());

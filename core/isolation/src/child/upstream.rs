@@ -174,7 +174,7 @@ impl Backend for UpstreamBackend {
             );
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
-        // Without a context the plugin calls on its own account, even while it serves a call.
+        // Without a context the plugin calls on its own behalf, even while it serves a call.
         let call = context.map_or(0, |_| self.watch.current());
         self.request(Kind::JsonCall, |out| {
             out.extend_from_slice(&call.to_le_bytes());
@@ -200,8 +200,11 @@ impl Backend for UpstreamBackend {
 
     fn log(&self, level: u32, message: &str) {
         let left_out = self.upstream.left_out.swap(0, Ordering::Relaxed);
-        if left_out > 0 && !self.upstream.log_line(2, &format!("{left_out} lines were omitted: too many at once")) {
-            self.upstream.left_out.fetch_add(left_out, Ordering::Relaxed);
+        if left_out > 0 {
+            let line = format!("{left_out} log lines were dropped: the process wrote them faster than the node reads");
+            if !self.upstream.log_line(2, &line) {
+                self.upstream.left_out.fetch_add(left_out, Ordering::Relaxed);
+            }
         }
         if !self.upstream.log_line(level, message) {
             self.upstream.left_out.fetch_add(1, Ordering::Relaxed);

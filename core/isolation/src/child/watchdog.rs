@@ -16,7 +16,7 @@ use crate::wire::Kind;
 
 /// Interval of the watchdog's checks.
 const CHECK_PERIOD: Duration = Duration::from_millis(25);
-/// A stretch without processor time (a blocking wait) may last this many times the limit.
+/// Plugin code may keep its thread for this many times the limit, even if it uses no processor time (a blocking wait).
 const WAITING_FACTOR: u32 = 3;
 
 /// Activity of the plugin's thread.
@@ -44,7 +44,7 @@ impl Watch {
     }
 }
 
-/// Starts the watchdog. `limit` is the processor time of one stretch.
+/// Starts the watchdog. `limit` is the processor time that the plugin's code may use before it returns.
 pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration) -> std::io::Result<()> {
     let parent = std::os::unix::process::parent_id();
     let check = move || {

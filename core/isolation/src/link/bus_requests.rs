@@ -15,8 +15,8 @@ use crate::{
 
 /// Maximum number of concurrent bus requests and event subscriptions of a plugin.
 const MAX_BUS_REQUESTS: usize = 1024;
-/// Maximum bytes of a plugin's concurrent bus requests. Every item of a list takes at least one byte, and about thirty
-/// once it is decoded, so this bounds the items too. No message type is recursive, so none nests deeper than its type.
+/// Maximum bytes of a plugin's concurrent bus requests. This also bounds their list items, because an item takes at
+/// least one byte, and about thirty once decoded. It bounds the depth too: no request type is recursive.
 const MAX_BUS_BYTES_IN_FLIGHT: usize = 8 * 1024 * 1024;
 /// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
 /// counts the records before it accepts them.
@@ -53,7 +53,7 @@ impl Link {
         let Some((method, params)) = fields.rest().split_at_checked(method) else {
             return Err(WireError::Malformed(frame.kind));
         };
-        // As in `bus_call`. Without such a call the plugin asks on its own account.
+        // As in `bus_call`. Without such a call the plugin asks on its own behalf.
         let context = self.context_of(call);
         let length = frame.body.len();
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(length) > MAX_BUS_BYTES_IN_FLIGHT;

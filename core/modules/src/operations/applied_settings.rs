@@ -19,8 +19,8 @@ pub struct AppliedPlan {
 impl ModuleRegister {
     /// Applies changes since the settings were last read: new plugins are loaded, removed ones unloaded, enabled and
     /// disabled ones change, and those with other settings or libraries are replaced. An operator's run-time choice
-    /// stays as long as the settings say the same as before. Running calls in the module of the namespace `asked_by`
-    /// are not waited for.
+    /// stays as long as the settings say the same as before. Does not wait for running calls of the module that serves
+    /// the namespace `asked_by`.
     pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
         let task = tokio::spawn(async move {

@@ -217,7 +217,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         },
         extra_data: Bytes::new(),
         duty: masternode.as_ref().map(Masternode::duty),
-        begins_at_once: masternode.is_some(),
+        makes_first_block_at_once: masternode.is_some(),
     };
     let shows_keys = resolved.settings.dev.mnemonic.is_well_known();
     let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec, shows_keys)).unwrap_or_default();

@@ -10,7 +10,7 @@ use tenon_native_consensus::{read_candidates, v1_masternodes};
 use super::genesis::Subject;
 use super::genesis_page::source_of;
 
-/// Bytes of free text and of the seal around the signers in the extra data of a native block 0.
+/// Length of the vanity and the seal, which surround the signers in the extra data of a native block 0.
 const AROUND_SIGNERS: usize = 32 + 65;
 /// Contracts that every native chain calls, by the last byte of their address (`docs/spec/chain.md` 10).
 const SYSTEM_CONTRACTS: [(&str, u8); 3] = [("validator", 0x88), ("block signer", 0x89), ("randomize", 0x90)];
@@ -73,10 +73,11 @@ fn state_root(subject: &Subject) -> Check {
     Check::new("state root", is_passed, format!("{found} of {accounts} accounts, {contracts} of them contracts"))
 }
 
-/// The network whose constants apply, which may surprise operators with a chain id of their own.
+/// The network whose built-in fork heights apply. For an id without heights of its own, they are those of another
+/// network.
 fn constants(subject: &Subject) -> Check {
     let id = subject.genesis.spec.network_id;
-    let of = NativeSettings::constants_of(id);
+    let of = NativeSettings::built_in_network_id(id);
     let name =
         PublicNetwork::by_chain_id(of).map_or_else(|| "private networks".to_owned(), |network| network.to_string());
     let note = if of == id { "" } else { ", because this id has none of its own" };
@@ -96,7 +97,7 @@ fn signers(subject: &Subject) -> Check {
     let extra = &subject.block.extra_data;
     let list = extra.len().checked_sub(AROUND_SIGNERS).filter(|bytes| bytes.is_multiple_of(Address::len_bytes()));
     let Some(list) = list else {
-        let finding = format!("extra data has {} bytes, not 32 + 20 for every signer + 65", extra.len());
+        let finding = format!("extra data has {} bytes; expected 32 + 20 per signer + 65", extra.len());
         return Check::new("signers", false, finding);
     };
     if list == 0 {
@@ -112,10 +113,9 @@ fn signers(subject: &Subject) -> Check {
     candidates.sort_unstable();
     let (is_passed, about) = match (candidates.len(), signers == candidates) {
         (_, true) => (true, "the candidates of the validator contract".to_owned()),
-        (0, _) => (
-            false,
-            "but the validator contract has no candidate; the first epoch after would have no masternode".into(),
-        ),
+        (0, _) => {
+            (false, "but the validator contract has no candidate; the second epoch would have no masternode".into())
+        }
         // The reference accepts it; the second epoch is drawn from the contract.
         (count, false) => (true, format!("other than the {count} candidates of the validator contract")),
     };

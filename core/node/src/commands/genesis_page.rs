@@ -62,7 +62,7 @@ pub(super) fn as_json(subject: &Subject) -> String {
         "name": subject.name,
         "network": PublicNetwork::by_genesis_hash(block.hash()).map(|network| network.to_string()),
         "chainId": spec.chain_id,
-        "constantsOf": spec.native.as_ref().map(|_| NativeSettings::constants_of(spec.network_id)),
+        "constantsOf": spec.native.as_ref().map(|_| NativeSettings::built_in_network_id(spec.network_id)),
         "networkId": spec.network_id,
         "profile": format!("{:?}", spec.profile()).to_lowercase(),
         "hash": block.hash(),

@@ -55,7 +55,7 @@ impl SignTypedHash {
         message_hash: Option<B256>,
     ) -> Result<Self, DeviceError> {
         check_path(&path)?;
-        if !info.is_model_one || !info.is_later() {
+        if !info.is_model_one || !info.has_recent_firmware() {
             return Err(Unsupported::TypedData.into());
         }
         Ok(Self { path, account, domain_separator, message_hash })
@@ -104,7 +104,7 @@ impl SignTypedData {
         data: TypedData,
     ) -> Result<Self, DeviceError> {
         check_path(&path)?;
-        if info.is_model_one || !info.is_later() {
+        if info.is_model_one || !info.has_recent_firmware() {
             return Err(Unsupported::TypedData.into());
         }
         Ok(Self { path, account, data, queries: 0 })

@@ -156,7 +156,7 @@ impl Wallet {
         self.device_id = Some(info.device_id.clone());
         self.status.send_modify(|status| {
             status.identity = Some((info.version, info.label.clone()));
-            status.signs_fee_market = info.is_later();
+            status.signs_fee_market = info.has_recent_firmware();
             status.failure = None;
         });
         Ok(())

@@ -162,8 +162,8 @@ fn is_at(path: &Path, held: &fs::Metadata) -> Result<bool, AuditError> {
     }
 }
 
-/// Creates the folder if it is missing. Checks that only root and the service's user can change it, its own folder, and
-/// its files.
+/// Creates the folder if it is missing. Checks that only root and the service's user can change the folder, its parent
+/// folder and its files.
 fn make_folder(folder: &Path) -> Result<(), AuditError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_say_what_a_set_says(given in proptest::collection::vec((0..3_usize, prop_oneof![0..40_u64, u64::MAX - 3..=u64::MAX]), 0..120)) {
+        fn runs_contain_the_same_numbers_as_a_set(given in proptest::collection::vec((0..3_usize, prop_oneof![0..40_u64, u64::MAX - 3..=u64::MAX]), 0..120)) {
             let rules = ["a", "b", "c"];
             let (mut nonces, mut used) = (Nonces::default(), BTreeSet::new());
             for (rule, nonce) in given {

@@ -15,7 +15,7 @@ use crate::{
     log::FILE_BYTES,
 };
 
-/// Builds before the signatures of lines wrote such entries.
+/// Reason for an unsigned entry beyond the checkpoint. Builds before lines were signed wrote such entries.
 const UNSIGNED: &str = "the entry is beyond the checkpoint and not signed with the log's key; if an earlier build wrote it and \
     was killed, start and stop that build once";
 

@@ -68,7 +68,7 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    /// Whether the rule is about such requests, and only a bound or a guard stops this one.
+    /// Whether the rule applies to such requests, and only a limit or a guard stops this one.
     pub(crate) const fn is_bound(self) -> bool {
         matches!(
             self,

@@ -125,8 +125,8 @@ impl Drop for Place {
     }
 }
 
-/// A counted approval. If it was the last one needed and is dropped without [`Counted::tell`], for example because its
-/// log line can't be written, the request ends.
+/// A counted approval. If it was the last one needed and is dropped without [`Counted::notify_if_approved`], for
+/// example because its log line can't be written, the request ends.
 #[must_use]
 pub(crate) struct Counted {
     answer: Option<oneshot::Sender<Answer>>,
@@ -191,7 +191,7 @@ impl Approvals {
         check(&mut self.waiting(), approver, number, hash).map(drop)
     }
 
-    /// Counts an approval. The waiting request continues on [`Counted::tell`].
+    /// Counts an approval. The waiting request continues with [`Counted::notify_if_approved`].
     pub(crate) fn count(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<Counted, ApproveError> {
         let mut all = self.waiting();
         let waiting = check(&mut all, approver, number, hash)?;

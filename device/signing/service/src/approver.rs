@@ -18,13 +18,13 @@ use crate::{ApproveError, Page, Service, methods};
 
 /// The RPC service of one approver.
 #[derive(Clone)]
-pub struct ApproverSocket {
+pub struct ApproverService {
     service: Service,
     approver: Arc<str>,
     page: Option<Page>,
 }
 
-impl ApproverSocket {
+impl ApproverService {
     /// Creates the service of an approver. With a page it issues logins.
     pub fn new(service: Service, approver: &str, page: Option<Page>) -> Self {
         Self { service, approver: approver.into(), page }
@@ -109,7 +109,7 @@ impl From<ApproveError> for Failure {
     }
 }
 
-impl RpcService for ApproverSocket {
+impl RpcService for ApproverService {
     type Json = Vec<u8>;
     type Notifications = NoNotifications<Vec<u8>>;
 

@@ -33,7 +33,7 @@ mod tls;
 mod turns;
 
 pub use approvals::{Approvals, ApproveError, WaitingRequest};
-pub use approver::ApproverSocket;
+pub use approver::ApproverService;
 pub use client::{ClientSocket, Named};
 pub use connections::max_connections;
 pub use http::{HttpFrontEnd, HttpStartError};

@@ -51,8 +51,8 @@ fn message(bytes: &[u8]) -> Option<&[u8]> {
     splits.find(|(digits, message)| *digits == message.len().to_string().as_bytes()).map(|(_, message)| message)
 }
 
-/// The transaction whose signing form these bytes are. The decoder needs a signature, so a dummy one is added and
-/// removed again.
+/// Decodes bytes that are the signing form of a transaction; `None` for other bytes. The decoder needs a signature, so
+/// a dummy one is added and removed again.
 fn unsigned_transaction(bytes: &[u8]) -> Option<Subject> {
     let signed = match bytes.first()? {
         kind @ 0x01..=0x04 => [vec![*kind], with_signature(&bytes[1..], 0)?].concat(),

@@ -478,7 +478,8 @@ impl Service {
                 Outcome::Allow => {}
                 Outcome::Ask if is_approved && is_same => {}
                 Outcome::Ask => {
-                    return Err(ServiceError::Denied("the policy was replaced meanwhile; ask again".to_owned()));
+                    let reason = "the policy's decision changed in the meantime; send the request again".to_owned();
+                    return Err(ServiceError::Denied(reason));
                 }
                 Outcome::Deny => return Err(ServiceError::Denied(decision.reason)),
             }

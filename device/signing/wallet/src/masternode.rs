@@ -224,8 +224,9 @@ async fn ask(inner: Arc<Inner>, request: Request, digest: B256) {
             match signature.filter(is_own) {
                 Some(signature) => Some(Answer::Signature(bytes_of(&signature))),
                 None => {
-                    let reason = "the signing service signed something else".to_owned();
-                    tracing::error!(masternode = %inner.account, method = request.method(), %reason, "not used");
+                    let reason = "the signing service returned no valid signature of this account".to_owned();
+                    tracing::error!(masternode = %inner.account, method = request.method(), %reason, "the answer of \
+                        the signing service is not used");
                     Some(Answer::Refused(reason))
                 }
             }

@@ -221,7 +221,7 @@ impl ServiceSigner {
         let asking = tokio::time::timeout_at(self.until, self.call(what)).await;
         let signature = asking.map_err(|_| failed("the signing service did not answer in time".to_owned()))??;
         let signature = signature.filter(|signature| signature.signer_of(what.hash()) == Some(self.account));
-        signature.ok_or_else(|| failed("the signing service signed something else".to_owned()))
+        signature.ok_or_else(|| failed("the signing service returned no valid signature of this account".to_owned()))
     }
 
     async fn call(&self, what: Signable<'_>) -> Result<Option<HashSignature>, AccountsError> {

@@ -13,7 +13,7 @@ use tenon_proto::{WireMessage, decode, encode};
 
 pub(crate) const ALL: &str = "all all all all all all all all all all all all";
 
-pub(crate) const ERA: [Model; 2] = [Model::One, Model::T];
+pub(crate) const EARLY_MODELS: [Model; 2] = [Model::One, Model::T];
 
 /// `m/44'/60'/0'/0/index`.
 pub(crate) fn account(index: u32) -> Vec<u32> {

@@ -239,13 +239,13 @@ pub struct NetworkInformation {
 pub struct ConsensusConfig {
     /// Seconds between blocks of engine v1.
     pub period: u64,
-    /// Blocks of an epoch.
+    /// Blocks (v1) or rounds (v2) of an epoch.
     pub epoch: u64,
     /// Reward of an epoch, coins.
     pub reward: u64,
     /// Blocks between rewards.
     pub reward_checkpoint: u64,
-    /// Distance of a gap block from the end of its epoch.
+    /// Distance of the gap block from the next multiple of `epoch`, blocks.
     pub gap: u64,
     /// Wallet of the foundation, in the reference client's spelling.
     #[serde(rename = "foudationWalletAddr")]
@@ -264,7 +264,7 @@ pub struct V2Config {
     /// Epoch at which it takes over.
     #[serde(rename = "SwitchEpoch")]
     pub switch_epoch: u64,
-    /// Block at which it takes over.
+    /// Last block of engine v1; engine v2 makes the next one.
     pub switch_block: u64,
     /// Parameters in force.
     pub config: Option<RoundConfig>,
@@ -282,7 +282,7 @@ pub struct RoundConfig {
     pub switch_round: u64,
     /// Seconds between blocks.
     pub mine_period: u64,
-    /// Timeouts of a round after which a node synchronises.
+    /// Own timeouts after which a node sends its sync info.
     pub timeout_sync_threshold: u64,
     /// Seconds of a round's countdown.
     pub timeout_period: u64,

@@ -28,7 +28,7 @@ pub use native_eth::{AccountInfo, Candidate, CandidateInfo, CandidateStatus, Can
 pub use personal::PersonalClient;
 pub use txpool::{BySender, PoolContent, PoolContentFrom, PoolStatus, PoolSummary, TxpoolClient};
 
-/// Numbers of any size that are written as bare digits, which JSON allows and a `u64` or `f64` cannot hold.
+/// Serialises a `U256` as a JSON number of any size, which a `u64` or `f64` cannot hold.
 mod digits {
     use alloy_primitives::U256;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _, ser::Error as _};
@@ -43,7 +43,7 @@ mod digits {
         U256::from_str_radix(text.get(), 10).map_err(|error| D::Error::custom(format!("{text}: {error}")))
     }
 
-    /// Such numbers, where -1 means that there is none.
+    /// The same for an optional number; -1 means `None`.
     pub(super) mod optional {
         use super::*;
 

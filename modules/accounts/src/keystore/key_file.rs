@@ -65,8 +65,8 @@ enum Cipher {
 }
 
 impl KeyFile {
-    /// Reads version 3, version 1 and presale files. Nothing is decrypted, and no memory is allocated at the file's
-    /// request.
+    /// Reads version 3, version 1 and presale files. Decrypts nothing, and does not allocate the memory that the stated
+    /// cost requires.
     ///
     /// # Errors
     /// [`KeyFileError`] naming the invalid member, or the excessive cost.
@@ -116,7 +116,7 @@ impl KeyFile {
         let key = Key::from_secret(secret).ok_or(KeyFileError::InvalidKey)?;
         match self.address {
             Some(want) if want != key.address() => Err(match &self.protection {
-                // Presale files have no checksum: a wrong password shows by its address.
+                // Presale files have no checksum: a wrong password results in another address.
                 Protection::Presale { .. } => KeyFileError::WrongPassword,
                 Protection::Sealed(_) => KeyFileError::OtherAccount { have: key.address(), want },
             }),

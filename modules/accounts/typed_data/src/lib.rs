@@ -119,7 +119,7 @@ fn is_integer(text: &str) -> bool {
     text.is_empty() || (!digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix)))
 }
 
-/// As [`read`], for the JSON text of the data. A text with too many values is refused before any is kept.
+/// As [`read`], for the JSON text of the data. A text with too many values is refused before it is parsed.
 ///
 /// # Errors
 /// As [`read`].
@@ -150,8 +150,8 @@ fn within_limits(data: Value) -> Result<Value, String> {
     Ok(data)
 }
 
-/// Parses JSON whose text has at most [`MAX_VALUES`] values. A tree of values takes up to a hundred times the memory of its
-/// text.
+/// Parses JSON. Counts the values in the text first, because a tree of values takes up to a hundred times the memory of
+/// its text. [`Counts`] applies the exact limit.
 fn parse(json: &str) -> Result<Value, String> {
     let (mut values, mut is_in_string, mut is_escaped) = (1, false, false);
     for byte in json.bytes() {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::RecoveryError;
 
 /// Builds with debug assertions compute one result in 16 again.
-const IN_TESTS: u32 = 16;
+const DEBUG_CHECK_INTERVAL: u32 = 16;
 
 /// The checks of this process.
-static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { IN_TESTS } else { 0 });
+static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { DEBUG_CHECK_INTERVAL } else { 0 });
 
 /// Results of the checks since the program began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct CheckStatus {
     pub wrong: u64,
 }
 
-/// Lets the C library compute one result in `count` again; 0 turns checking off. Builds with debug assertions start
-/// with 16, others with 0.
+/// Makes the C library compute one result in `count` a second time; 0 turns the checks off. Builds with debug
+/// assertions start with 16, others with 0.
 ///
 /// If the results differ, the C library's result is used, an error is logged, and the process stops using vectors.
 pub fn check_one_in(count: u32) {
@@ -40,7 +40,7 @@ pub(crate) fn has_failed() -> bool {
     CHECKS.wrong.load(Ordering::Relaxed) > 0
 }
 
-/// Returns a vector result, checked if it is selected.
+/// Returns a vector result. If it is selected for a check, the C library computes it again, and its result is returned.
 ///
 /// # Errors
 /// The C library's, if it finds no key.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn every_lane_is_checked() {
-        let checks = Checks::new(IN_TESTS);
+        let checks = Checks::new(DEBUG_CHECK_INTERVAL);
         let mut lanes = [0; 8];
         for number in 0..256_usize {
             checks

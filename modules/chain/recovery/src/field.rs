@@ -330,7 +330,7 @@ impl<L: Lanes> Element<L> {
         inverse.squared(3).times(powers.ones_2).squared(2).times(self)
     }
 
-    /// Powers with exponents of 2, 22 and 223 binary ones, of which both exponents above are composed.
+    /// self^(2^n − 1) for n = 2, 22 and 223. The exponents of the two functions above are composed of these.
     #[inline(always)]
     fn powers(self) -> Powers<L> {
         let ones_2 = self.squared(1).times(self);

@@ -99,8 +99,7 @@ pub fn is_vectorised() -> bool {
     has_instructions() && !check::has_failed()
 }
 
-/// Number of signatures that together cost as much as a single one. Work should be split over threads in multiples of
-/// it.
+/// Number of signatures that a batch recovers in the time of one. Split work over threads in multiples of it.
 pub fn batch_unit() -> usize {
     if is_vectorised() { LANES } else { 1 }
 }

@@ -86,8 +86,8 @@ impl Environment {
         self.check()
     }
 
-    /// Checks that the log exists which the manifest says is needed. The crate would open the database without it, at an
-    /// older head.
+    /// Checks that the log that the manifest requires exists. Without it, the crate would open the database at an older
+    /// head.
     ///
     /// # Errors
     /// The missing log, or an unreadable file.
@@ -102,7 +102,7 @@ impl Environment {
                 .map_err(|source| self.unreadable(&manifest, source))?;
             Ok(number)
         };
-        // A problem was noted.
+        // If reading fails, the problem is already recorded, and `check` returns it.
         if let Ok(Some(number)) = read() {
             let place = self.folder.join(format!("{number:06}.log"));
             let _ = self.length_of(&place);
@@ -140,7 +140,8 @@ impl Environment {
             return Err(self.damaged(place, "it is not a regular file".to_owned()));
         }
         if place.file_name().is_some_and(|name| name == CURRENT) && found.len() > MAX_CURRENT {
-            return Err(self.damaged(place, format!("it has {} bytes, and names one file", found.len())));
+            let what = format!("it has {} bytes, more than the {MAX_CURRENT} that a file name can need", found.len());
+            return Err(self.damaged(place, what));
         }
         Ok(found.len())
     }
@@ -284,8 +285,8 @@ fn is_footer(footer: &[u8], length: usize) -> bool {
     handles
 }
 
-/// The number of the oldest log that is needed from this entry of a manifest on. The fields before it are the name of
-/// the comparator and other numbers.
+/// The number of the oldest log that is still needed, if this entry of a manifest sets it. The fields before it are the
+/// name of the comparator and other numbers.
 fn manifest_log(entry: &[u8]) -> Option<u64> {
     const COMPARATOR: u64 = 1;
     const LOG: u64 = 2;

@@ -44,8 +44,8 @@ pub(crate) fn starts_of_entries(log: impl Read, mut take: impl FnMut(&[u8])) -> 
     })
 }
 
-/// Passes every record and its offset to `see`, until it returns false; `None` for bytes that are no record, which end
-/// their block.
+/// Passes every record and its offset to `see`, until it returns false. Passes `None` for bytes that are not a record,
+/// and skips the rest of their block.
 fn walk(log: impl Read, mut see: impl FnMut(u64, Option<&Record<'_>>) -> bool) -> io::Result<()> {
     let (mut log, mut block, mut start) = (Whole(log), vec![0; BLOCK], 0);
     loop {
@@ -75,7 +75,7 @@ struct Record<'a> {
     is_intact: bool,
 }
 
-/// The record at the start of these bytes; `None` if it does not end in them.
+/// The record at the start of these bytes; `None` if the bytes end before the record.
 fn record(bytes: &[u8]) -> Option<Record<'_>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let [first, second, third, fourth, low, high, kind] = *header;

@@ -143,8 +143,8 @@ impl NativeDevelopment {
         money.max(coins(MIN_STAKE_COINS))
     }
 
-    /// Minimum stake of a candidate. Engine v1 makes every candidate a masternode, and would wait for the turns of one
-    /// whose key this node does not have, so there the minimum is unreachable.
+    /// Minimum stake of a candidate. Unreachable with engine v1, which makes every candidate a masternode: it would
+    /// wait for the turns of one whose key this node does not have.
     fn min_candidate_stake(&self) -> U256 {
         match self.engine {
             DevelopmentEngine::V2 { .. } => coins(MIN_CANDIDATE_COINS),

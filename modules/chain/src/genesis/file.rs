@@ -115,8 +115,9 @@ pub(super) struct ConfigFile {
     pub(super) lending_registration: Option<LenientAddress>,
 }
 
-/// Members of a native chain's `config` whose names look like a rule's and that are read or have no effect by design.
-const NATIVE_RULES: [&str; 42] = [
+/// Known members of a native chain's `config` whose names look like those of rules. They are read, or have no effect by
+/// design.
+const KNOWN_NATIVE_MEMBERS: [&str; 42] = [
     "homesteadBlock",
     "daoForkBlock",
     "eip150Block",
@@ -167,7 +168,7 @@ const NATIVE_RULES: [&str; 42] = [
 pub(super) fn is_unknown_native_rule(member: &str) -> bool {
     let lower = member.to_ascii_lowercase();
     let looks_like_a_rule = ["block", "time", "smc"].iter().any(|end| lower.ends_with(end)) || lower.starts_with("tip");
-    looks_like_a_rule && !NATIVE_RULES.contains(&member)
+    looks_like_a_rule && !KNOWN_NATIVE_MEMBERS.contains(&member)
 }
 
 #[derive(Deserialize)]

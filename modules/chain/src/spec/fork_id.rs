@@ -14,8 +14,8 @@ pub struct ForkId {
 }
 
 impl ForkId {
-    /// The identifier of a chain whose forks are heights alone, at a head with height `number`: the native networks
-    /// (`docs/spec/upgrades.md` 12.2). `heights` may have any order and repeat itself.
+    /// The identifier, at height `number`, of a chain that schedules forks by height only, such as the native networks
+    /// (`docs/spec/upgrades.md` 12.2). `heights` may be unsorted and contain duplicates.
     pub fn of_heights(genesis_hash: B256, heights: &[u64], number: u64) -> Self {
         let mut heights: Vec<u64> = heights.iter().copied().filter(|height| *height > 0).collect();
         heights.sort_unstable();

@@ -22,7 +22,7 @@ pub struct NativeHeights {
     pub tip_randomize: u64,
     /// The later v1 limit of masternodes.
     pub tip_increase_masternodes: u64,
-    /// Full reward again.
+    /// Rewards are no longer halved.
     pub tip_no_halving_reward: u64,
     /// The exchange starts.
     #[serde(rename = "tipXDCX")]
@@ -33,7 +33,7 @@ pub struct NativeHeights {
     /// Petersburg and Istanbul rules; static calls become static.
     #[serde(rename = "tipXDCXCancellationFee")]
     pub tip_xdcx_cancellation_fee: u64,
-    /// Fees are paid to the owner, from the next block on.
+    /// Fees are paid to the owner of the block's author, from the block after this height on.
     #[serde(rename = "tipTRC21Fee")]
     pub tip_trc21_fee: u64,
     /// The denylist applies.
@@ -43,7 +43,7 @@ pub struct NativeHeights {
     /// Exchange precompiles disappear.
     #[serde(rename = "tipXDCXMinerDisable")]
     pub tip_xdcx_miner_disable: u64,
-    /// 0x91 to 0x94 are no longer special.
+    /// Transactions to the addresses 0x91 to 0x94 are ordinary ones again.
     #[serde(rename = "tipXDCXReceiverDisable")]
     pub tip_xdcx_receiver_disable: u64,
     /// Has no effect on blocks, because Berlin's gas rules begin at `eip1559`. The height is used in the order of
@@ -69,16 +69,17 @@ pub struct NativeHeights {
     pub prague: Option<u64>,
     /// Scheduled nowhere, and not implemented: a genesis file with a height is refused (`docs/spec/upgrades.md` 8).
     pub osaka: Option<u64>,
-    /// A block's maker moves the gas limit in steps (`docs/spec/upgrades.md` 6). Not a rule of blocks.
+    /// Makers of blocks move the gas limit in steps (`docs/spec/upgrades.md` 6). Does not affect the validity of
+    /// blocks.
     pub dynamic_gas_limit: Option<u64>,
     /// Fixed rewards by role, and the supply record (`docs/spec/upgrades.md` 3, 4).
     pub tip_upgrade_reward: Option<u64>,
     /// Penalties for too few blocks, and parole (`docs/spec/upgrades.md` 5).
     pub tip_upgrade_penalty: Option<u64>,
-    /// The changes of the later program that have no height of their own: the owner of the author is read before each
-    /// transaction, and storage prevents a creation (`docs/spec/upgrades.md` 9.1, 9.3). Equals `prague` unless a
-    /// network sets another height: from there on, blocks are made by the later program. Earlier blocks follow the
-    /// rules of v2.7.0.
+    /// Changes of the program after v2.7.0 that have no height of their own: the owner of the author is read before
+    /// each transaction, and no contract is created at an address that has storage (`docs/spec/upgrades.md` 9.1, 9.3).
+    /// Blocks from this height on are made by that program; earlier ones follow the rules of v2.7.0. Equals `prague`
+    /// unless a network sets another height.
     pub later_program: Option<u64>,
     /// No effect: the reference has a height and nothing that reads it (`docs/spec/upgrades.md` 8).
     pub tip_epoch_halving: Option<u64>,

@@ -160,7 +160,7 @@ pub struct RoundConfig {
     /// Blocks that a masternode must make in an epoch, from `tip_upgrade_penalty` on.
     #[serde(default)]
     pub minimum_miner_block_per_epoch: u64,
-    /// Epochs that a penalty lasts at least; 0 counts as 1.
+    /// Minimum duration of a penalty, epochs; 0 counts as 1.
     #[serde(default)]
     pub limit_penalty_epoch: u64,
     /// Signing transactions in one epoch that end a penalty.
@@ -334,8 +334,8 @@ pub struct NativeSettings {
     pub skips_second_signer: bool,
     /// Names of the heights that the genesis file set.
     heights_of_file: Vec<&'static str>,
-    /// The network id whose constants apply otherwise.
-    constants_of: u64,
+    /// The network id of the built-in values, which apply to all other heights.
+    built_in_network_id: u64,
 }
 
 impl NativeSettings {
@@ -357,7 +357,7 @@ impl NativeSettings {
             unchecked_checkpoints: network.unchecked_checkpoints.clone(),
             skips_second_signer: network.skips_second_signer,
             heights_of_file,
-            constants_of: network.network_id,
+            built_in_network_id: network.network_id,
         })
     }
 
@@ -365,7 +365,10 @@ impl NativeSettings {
     pub fn sourced_heights(&self) -> impl Iterator<Item = (NamedHeight, HeightSource)> {
         self.heights.named().into_iter().map(|height| {
             let is_of_file = self.heights_of_file.contains(&height.name);
-            (height, if is_of_file { HeightSource::GenesisFile } else { HeightSource::BuiltIn(self.constants_of) })
+            (
+                height,
+                if is_of_file { HeightSource::GenesisFile } else { HeightSource::BuiltIn(self.built_in_network_id) },
+            )
         })
     }
 
@@ -395,7 +398,7 @@ impl NativeSettings {
 
     /// The network whose built-in heights, contracts and lists apply to this id: 51, 551, 5151 and 5551 have their own,
     /// every other id the main network's, 50 (`docs/spec/chain.md` 5.1).
-    pub fn constants_of(network_id: u64) -> u64 {
+    pub fn built_in_network_id(network_id: u64) -> u64 {
         NETWORKS.by_id(network_id).network_id
     }
 
@@ -427,7 +430,7 @@ struct NetworkFile {
     bootnodes: Vec<String>,
 }
 
-/// The `XDPoS` member. Every member of it is a rule's, so that an unknown one is refused.
+/// The `XDPoS` member. All its members are rules, so an unknown member is refused.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EngineFile {
@@ -441,7 +444,7 @@ struct EngineFile {
     reward_checkpoint: u64,
     #[serde(default)]
     gap: u64,
-    /// With `0x` or `xdc` before it.
+    /// With prefix `0x` or `xdc`, or without one.
     #[serde(default)]
     foundation_wallet_addr: LenientAddress,
     /// The reference's spelling up to v2.7.0, still read (`docs/spec/upgrades.md` 2.3).

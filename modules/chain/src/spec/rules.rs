@@ -23,7 +23,7 @@ pub enum Since {
     Block(u64),
     /// The first block whose timestamp is not below this, seconds.
     Time(u64),
-    /// The first block below which the total difficulty is not below this.
+    /// The first block whose parent has at least this total difficulty.
     TotalDifficulty(U256),
     /// The first block of a v2 round that is not below this (`docs/spec/consensus.md` 12.3).
     Round(u64),
@@ -142,7 +142,7 @@ impl RuleChange {
 
 impl fmt::Display for RuleChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
+        let text = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "not set".to_owned(), Rule::to_string);
         write!(
             formatter,
             "{} {} in this chain, {} in the configured rules",

@@ -1,5 +1,5 @@
 //! Applies a sorted batch of changes to a trie. Every node on the paths to the changed keys is read once, regardless of
-//! the number of keys below it, and no other node is read.
+//! the number of keys below it. The only other node read is the last child of a branch that loses its other children.
 
 use std::mem;
 use std::ops::Range;

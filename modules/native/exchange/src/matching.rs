@@ -74,22 +74,22 @@ impl Market<'_, '_> {
         if order.is_new() {
             let side_and_kind = order.side().is_some() && (order.is_limit() || order.is_market());
             if (order.is_limit() && order.price.is_zero()) || order.quantity.is_zero() || !side_and_kind {
-                return Ok(Err("price, quantity, side or type"));
+                return Ok(Err("invalid price, quantity, side or type"));
             }
         } else if !order.is_cancellation() {
-            return Ok(Err("status"));
+            return Ok(Err("invalid status"));
         }
         if !is_signed {
-            return Ok(Err("signature"));
+            return Ok(Err("invalid signature"));
         }
         if !self.ledger.is_relayer(order.exchange)? {
-            return Ok(Err("relayer"));
+            return Ok(Err("relayer not allowed"));
         }
         if order.is_cancellation() {
             return Ok(Ok(()));
         }
         if !self.ledger.lists(order.exchange, order.base, order.quote)? {
-            return Ok(Err("pair"));
+            return Ok(Err("unlisted pair"));
         }
         let fits = |number| word(number).is_some();
         if !fits(order.quantity) || (!order.is_market() && !fits(order.price)) {
@@ -100,7 +100,7 @@ impl Market<'_, '_> {
 
     /// Matches an order; the rest of a limit order waits in its book.
     fn trade(&mut self, order: &mut Order) -> Step<()> {
-        let Some(side) = order.side() else { return Ok(Err("side")) };
+        let Some(side) = order.side() else { return Ok(Err("invalid side")) };
         let book = order.book();
         let mut left = order.quantity;
         while !left.is_zero() {

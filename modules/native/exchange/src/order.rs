@@ -64,9 +64,9 @@ pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
 
 /// The bytes are not an order. The reference skips such list entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoOrder;
+pub(super) struct MalformedOrder;
 
-impl From<alloy_rlp::Error> for NoOrder {
+impl From<alloy_rlp::Error> for MalformedOrder {
     fn from(_: alloy_rlp::Error) -> Self {
         Self
     }
@@ -74,10 +74,10 @@ impl From<alloy_rlp::Error> for NoOrder {
 
 impl Order {
     /// Decodes an order from all of `bytes`.
-    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, NoOrder> {
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, MalformedOrder> {
         let mut input = Prefix::decode_bytes(&mut bytes, true)?;
         if !bytes.is_empty() {
-            return Err(NoOrder);
+            return Err(MalformedOrder);
         }
         let input = &mut input;
         let order = Self {
@@ -98,11 +98,11 @@ impl Order {
             id: {
                 time(input)?;
                 time(input)?;
-                u64::try_from(number(input)?).map_err(|_| NoOrder)?
+                u64::try_from(number(input)?).map_err(|_| MalformedOrder)?
             },
             note: text(input)?,
         };
-        if input.is_empty() { Ok(order) } else { Err(NoOrder) }
+        if input.is_empty() { Ok(order) } else { Err(MalformedOrder) }
     }
 
     /// The encoding in the trie of orders.
@@ -211,38 +211,38 @@ pub(super) fn book_of(base: Address, quote: Address) -> B256 {
     book
 }
 
-fn text(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
+fn text(input: &mut &[u8]) -> Result<Bytes, MalformedOrder> {
     Ok(Bytes::copy_from_slice(Prefix::decode_bytes(input, false)?))
 }
 
 /// A number's bytes without leading zeros.
-fn digits(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
+fn digits(input: &mut &[u8]) -> Result<Bytes, MalformedOrder> {
     let digits = text(input)?;
-    if digits.first() == Some(&0) { Err(NoOrder) } else { Ok(digits) }
+    if digits.first() == Some(&0) { Err(MalformedOrder) } else { Ok(digits) }
 }
 
-fn number(input: &mut &[u8]) -> Result<Wide, NoOrder> {
+fn number(input: &mut &[u8]) -> Result<Wide, MalformedOrder> {
     let digits = digits(input)?;
     Ok(if digits.len() > MAX_NUMBER { Wide::MAX } else { Wide::from_be_slice(&digits) })
 }
 
-fn address(input: &mut &[u8]) -> Result<Address, NoOrder> {
-    Address::try_from(Prefix::decode_bytes(input, false)?).map_err(|_| NoOrder)
+fn address(input: &mut &[u8]) -> Result<Address, MalformedOrder> {
+    Address::try_from(Prefix::decode_bytes(input, false)?).map_err(|_| MalformedOrder)
 }
 
-fn word(input: &mut &[u8]) -> Result<B256, NoOrder> {
-    B256::try_from(Prefix::decode_bytes(input, false)?).map_err(|_| NoOrder)
+fn word(input: &mut &[u8]) -> Result<B256, MalformedOrder> {
+    B256::try_from(Prefix::decode_bytes(input, false)?).map_err(|_| MalformedOrder)
 }
 
-fn signature(input: &mut &[u8]) -> Result<(u8, B256, B256), NoOrder> {
+fn signature(input: &mut &[u8]) -> Result<(u8, B256, B256), MalformedOrder> {
     let mut items = Prefix::decode_bytes(input, true)?;
     let items = &mut items;
-    let v = u8::try_from(number(items)?).map_err(|_| NoOrder)?;
+    let v = u8::try_from(number(items)?).map_err(|_| MalformedOrder)?;
     let signature = (v, word(items)?, word(items)?);
-    if items.is_empty() { Ok(signature) } else { Err(NoOrder) }
+    if items.is_empty() { Ok(signature) } else { Err(MalformedOrder) }
 }
 
 /// A time, which is encoded as an empty list.
-fn time(input: &mut &[u8]) -> Result<(), NoOrder> {
-    if Prefix::decode_bytes(input, true)?.is_empty() { Ok(()) } else { Err(NoOrder) }
+fn time(input: &mut &[u8]) -> Result<(), MalformedOrder> {
+    if Prefix::decode_bytes(input, true)?.is_empty() { Ok(()) } else { Err(MalformedOrder) }
 }

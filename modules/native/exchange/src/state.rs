@@ -340,7 +340,8 @@ impl<'a> TradingState<'a> {
             Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
             Entry::Vacant(entry) => match read_key(nodes, Some(level_owner(book, side)), root, price.as_slice())? {
                 Some(value) => {
-                    let (volume, root) = decode_level(&value).ok_or_else(|| damaged("a price level"))?;
+                    let (volume, root) =
+                        decode_level(&value).ok_or_else(|| damaged("a price level cannot be decoded"))?;
                     Ok(Some(entry.insert(Level { volume, root, ..Level::default() })))
                 }
                 None => Ok(None),
@@ -359,7 +360,7 @@ impl<'a> TradingState<'a> {
             Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
             Entry::Vacant(entry) => match read_key(nodes, Some(book_orders_owner(book)), root, &number_key(id))? {
                 Some(value) => {
-                    let order = Order::decode(&value).map_err(|_| damaged("an order"))?;
+                    let order = Order::decode(&value).map_err(|_| damaged("an order cannot be decoded"))?;
                     Ok(Some(entry.insert((order, false))))
                 }
                 None => Ok(None),
@@ -499,7 +500,9 @@ fn write(
 /// The record stored under this key.
 fn stored_record(nodes: &dyn TrieReader, root: B256, key: B256) -> Result<Option<Record>, ExchangeError> {
     let value = read_key(nodes, Some(owner(&[])), root, key.as_slice())?;
-    value.map(|value| Record::decode(&value).ok_or_else(|| damaged("an order book's record"))).transpose()
+    value
+        .map(|value| Record::decode(&value).ok_or_else(|| damaged("an order book's record cannot be decoded")))
+        .transpose()
 }
 
 /// The first or last key that satisfies `is_wanted`.
@@ -533,7 +536,7 @@ fn amount(nodes: &dyn TrieReader, level: &Level, owner: B256, id: u64) -> Result
         return Ok(*amount);
     }
     match read_key(nodes, Some(owner), filled(level.root), &number_key(id))? {
-        Some(value) => number(&mut value.as_slice()).ok_or_else(|| damaged("an order's amount")),
+        Some(value) => number(&mut value.as_slice()).ok_or_else(|| damaged("an order's amount cannot be decoded")),
         None => Ok(Wide::ZERO),
     }
 }
@@ -573,7 +576,7 @@ fn number_of(key: &B256) -> u64 {
     U256::from_be_bytes(key.0).as_limbs()[0]
 }
 
-/// A root that was never written is zero, for an empty trie.
+/// Replaces a zero root, which means that the trie was never written, by the root of an empty trie.
 fn filled(root: B256) -> B256 {
     if root.is_zero() { EMPTY_ROOT_HASH } else { root }
 }

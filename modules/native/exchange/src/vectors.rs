@@ -100,7 +100,7 @@ fn random_markets_match_the_reference() {
             }
             let update = market.trading.finish().unwrap();
             root = update.root;
-            assert!(nodes.apply(update), "{place}: a superseded node was there");
+            assert!(nodes.apply(update), "{place}: a superseded node is missing");
             for balance in block.balances {
                 let found = memory.balances.get(&balance.address).copied().unwrap_or_default();
                 assert_eq!(found, WholeBalance::from(balance.balance), "{place}: balance of {}", balance.address);

@@ -1,6 +1,6 @@
-//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including its quirk that
-//! a call that looks like a plain transfer returns 21,000 exactly if that is not enough. State overrides apply to every
-//! trial, as the interface document says; in the reference they apply to none.
+//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including a quirk: for a
+//! call that looks like a plain transfer it returns 21,000 without a search if a run with 21,000 gas fails. State
+//! overrides apply to every trial, as the interface document says; in the reference they apply to none.
 
 use revm::{Database, context::result::ExecutionResult};
 use tenon_api::{Failure, messages::EstimateGas};
@@ -18,7 +18,7 @@ enum Trial {
     Enough,
     /// It fails.
     Failed(ExecutionResult),
-    /// The gas does not even cover the message itself.
+    /// The gas does not cover the intrinsic gas.
     Unpaid,
 }
 

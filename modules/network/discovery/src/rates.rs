@@ -1,5 +1,5 @@
-//! Limits on the signatures that datagrams cause: to check one and to sign the answers costs a node far more than a datagram
-//! costs its sender. A list of nodes has up to 17 packets, each with a signature.
+//! Limits on the signatures that datagrams cause. Checking a datagram's signature and signing the answers costs this
+//! node far more than a datagram costs its sender. A list of nodes has up to 17 packets, each with a signature.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,19 +9,20 @@ use crate::addresses::is_lan;
 
 /// Signatures a second for one address, checked and made: about eleven lists of nodes. A node that searches asks each node
 /// once in a search.
-const OF_ADDRESS: u32 = 200;
+const MAX_PER_SECOND_OF_ADDRESS: u32 = 200;
 /// The same in private networks and on the local machine, where many nodes may have one address.
-const OF_LAN_ADDRESS: u32 = 1000;
+const MAX_PER_SECOND_OF_LAN_ADDRESS: u32 = 1000;
 /// Signatures a second for all addresses together.
-const OF_ALL: u32 = 4000;
+const MAX_PER_SECOND_OF_ALL: u32 = 4000;
 /// Signatures a second of answers to requests of this node, which are not counted elsewhere.
-const OF_EXPECTED: u32 = 2000;
+const MAX_PER_SECOND_OF_EXPECTED: u32 = 2000;
 /// After a pause, the signatures of this time are accepted at once.
 const BURST: Duration = Duration::from_secs(2);
 /// Maximum number of addresses that are counted. Further ones are counted together.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Counts signatures against a rate: the time at which those up to now would have been made at exactly this rate.
+/// A rate limit: the time at which the signatures counted so far would be finished if they were made at exactly the
+/// rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate(Duration);
 
@@ -41,18 +42,19 @@ pub(crate) struct DatagramRates {
     all: Rate,
     expected: Rate,
     of_address: HashMap<IpAddr, Rate>,
-    /// Addresses that are not counted for themselves.
+    /// Shared by the addresses beyond [`MAX_ADDRESSES`].
     others: Rate,
 }
 
 impl DatagramRates {
-    /// Whether the signature of a datagram of this address is checked. Expected answers have a rate of their own: forged
-    /// datagrams of the address of an asked node keep out none of them.
+    /// Returns whether to check the signature of a datagram from this address, and counts it if so. Expected answers
+    /// have a limit of their own, so that datagrams with the forged address of an asked node cannot keep out its
+    /// answers.
     pub(crate) fn admit(&mut self, ip: IpAddr, is_expected: bool, now: Duration) -> bool {
         if is_expected {
             let is_admitted = self.expected.admits(now);
             if is_admitted {
-                self.expected.count(1, OF_EXPECTED, now);
+                self.expected.count(1, MAX_PER_SECOND_OF_EXPECTED, now);
             }
             return is_admitted;
         }
@@ -65,17 +67,18 @@ impl DatagramRates {
 
     /// Counts signatures that an address has caused.
     pub(crate) fn count(&mut self, ip: IpAddr, signatures: u32, now: Duration) {
-        self.all.count(signatures, OF_ALL, now);
+        self.all.count(signatures, MAX_PER_SECOND_OF_ALL, now);
         let (rate, per_second) = self.rate(ip, now);
         rate.count(signatures, per_second, now);
     }
 
     fn rate(&mut self, ip: IpAddr, now: Duration) -> (&mut Rate, u32) {
-        let (ip, per_second) = (counted(ip), if is_lan(ip) { OF_LAN_ADDRESS } else { OF_ADDRESS });
+        let (ip, per_second) =
+            (counted(ip), if is_lan(ip) { MAX_PER_SECOND_OF_LAN_ADDRESS } else { MAX_PER_SECOND_OF_ADDRESS });
         if self.of_address.len() >= MAX_ADDRESSES && !self.of_address.contains_key(&ip) {
             self.of_address.retain(|_, rate| rate.0 > now);
             if self.of_address.len() >= MAX_ADDRESSES {
-                return (&mut self.others, OF_LAN_ADDRESS);
+                return (&mut self.others, MAX_PER_SECOND_OF_LAN_ADDRESS);
             }
         }
         (self.of_address.entry(ip).or_default(), per_second)

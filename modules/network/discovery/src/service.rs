@@ -293,8 +293,8 @@ impl Discovery {
         Ok(())
     }
 
-    /// Whether a packet answers a request of this node: others than the asked node hardly know the hash that a Pong or a
-    /// record names.
+    /// Whether a packet answers a request of this node. Only the asked node is likely to know the hash in a Pong or a
+    /// record response.
     fn is_expected(&self, from: SocketAddr, content: &Content) -> bool {
         match content {
             Content::Pong { ping, .. } => self.pings.values().any(|pending| pending.hash == *ping),

@@ -82,7 +82,7 @@ pub(crate) enum Router {
     PortControl {
         gateway: IpAddr,
         own: IpAddr,
-        /// Kept by port, because PCP removes a mapping by its number.
+        /// By port. PCP removes a mapping only with the nonce with which it was made, which is kept here.
         mappings: HashMap<MappedPort, PortMapping>,
     },
 }

@@ -23,8 +23,6 @@ pub enum Fault {
     InvalidBlock,
     /// A large message that arrives too slowly while other peers wait for the memory that it holds.
     Stalled,
-    /// Many votes, timeouts or certificates that do not verify.
-    ForgedConsensus,
 }
 
 impl Fault {
@@ -32,7 +30,7 @@ impl Fault {
     pub const fn points(self) -> f64 {
         match self {
             Self::NoAnswer | Self::EmptyAnswer => 10.0,
-            Self::ForgedConsensus | Self::Stalled => 25.0,
+            Self::Stalled => 25.0,
             Self::Malformed | Self::WrongAnswer => 50.0,
             Self::InvalidBlock => 100.0,
         }

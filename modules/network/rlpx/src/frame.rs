@@ -67,7 +67,7 @@ impl FrameCodec {
     pub(crate) fn encode_compressed(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
         let code = alloy_rlp::encode(code);
         let start = HEADER_BYTES + code.len();
-        // Zeroed by the system where it is not written.
+        // The operating system supplies zeroed memory, so the part that is never written costs nothing.
         let mut frame = vec![0; start + max_compress_len(payload.len()) + 2 * BLOCK];
         frame[HEADER_BYTES..start].copy_from_slice(&code);
         let compressed = compress_into(payload, &mut frame[start..])?;
@@ -91,7 +91,7 @@ impl FrameCodec {
         self.out.cipher.apply_keystream(&mut frame[HEADER_BYTES..]);
         let mac = self.out.mac.body(&frame[HEADER_BYTES..]);
         frame.extend_from_slice(&mac);
-        // Of a payload that compresses well, most is unused.
+        // If the payload compressed well, most of the buffer is unused.
         if frame.capacity() > 2 * frame.len() {
             frame.shrink_to_fit();
         }

@@ -214,7 +214,7 @@ impl Session {
         }
     }
 
-    /// The owner has read nothing for this time, so the peer's silence in it does not count.
+    /// Extends the idle time limit by `pause`, in which the owner read nothing, so that the peer could not be heard.
     pub fn extend_idle_time(&mut self, pause: Duration) {
         if matches!(self.state, State::Open) {
             self.deadline = self.deadline.saturating_add(pause);

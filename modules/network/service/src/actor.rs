@@ -258,7 +258,7 @@ impl NetworkActor {
         if let Some(time) = self.sync.wakes_at(clock.now) {
             wakes_at = wakes_at.min(time);
         }
-        // The acceptance first: a node that is reported as synced must accept transactions.
+        // Before the progress is published: a node that is reported as synced must already accept transactions.
         self.update_acceptance();
         self.publish_progress(clock);
         if let Some(time) = self.log.wakes_at() {
@@ -280,7 +280,7 @@ impl NetworkActor {
 
     fn publish_progress(&mut self, clock: Clock) {
         let progress = self.sync.progress();
-        self.log.update(progress, self.chain.head().number, self.connection_manager.speaking(), clock.now);
+        self.log.update(progress, self.chain.head().number, self.connection_manager.established_count(), clock.now);
         if progress != self.progress {
             self.progress = progress;
             self.parts.published.set_progress(progress);

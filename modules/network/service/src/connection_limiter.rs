@@ -190,8 +190,8 @@ impl ConnectionLimiter {
         self.records.get(&subject).map_or(0, |record| record.pending)
     }
 
-    /// The oldest handshake of the address (IPv6: /48) with the most handshakes. Displaceable only if that one has more than
-    /// the address of the new connection would then have, or if the handshake takes unusually long.
+    /// The oldest handshake of the address (IPv6: /48) with the most handshakes. `None` unless that address has more
+    /// than the address of the new connection would then have, or the handshake is older than [`USUAL_HANDSHAKE`].
     fn displaceable(&self, subjects: Subjects, now: Duration) -> Option<u64> {
         let of = |pending: &Pending| self.pending_of(pending.subjects.widest());
         // `find` returns the oldest, because handshakes are sorted by start.

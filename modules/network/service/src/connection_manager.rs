@@ -217,7 +217,7 @@ impl ConnectionManager {
     }
 
     /// Number of connections that speak `eth`.
-    pub(crate) fn speaking(&self) -> usize {
+    pub(crate) fn established_count(&self) -> usize {
         self.connections.values().filter(|managed| managed.chain.is_some()).count()
     }
 

@@ -49,10 +49,10 @@ pub(crate) enum Step {
     End(Ended),
 }
 
-/// The beginning of processing a message.
+/// The result of [`Conversation::begin`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Begun {
-    /// It leads to these steps, and is not decoded.
+pub(crate) enum BeginOutcome {
+    /// The message is not decoded. Take these steps, if any.
     Done(Vec<Step>),
     /// No honest peer sends it now. It is not decoded.
     Unwanted,
@@ -139,9 +139,9 @@ impl Conversation {
     }
 
     /// Processes a message of the peer up to its decoding, which may take long.
-    pub(crate) fn begin(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Begun {
+    pub(crate) fn begin(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> BeginOutcome {
         match self.session.check(code, payload, acceptance) {
-            Err(fault) => Begun::Done(vec![end(&fault)]),
+            Err(fault) => BeginOutcome::Done(vec![end(&fault)]),
             Ok(Checked::Ignored(
                 Kind::NewBlock
                 | Kind::BlockHeaders
@@ -149,13 +149,13 @@ impl Conversation {
                 | Kind::Receipts
                 | Kind::NodeData
                 | Kind::PooledTransactions,
-            )) => Begun::Unwanted,
-            Ok(Checked::Ignored(_)) => Begun::Done(Vec::new()),
+            )) => BeginOutcome::Unwanted,
+            Ok(Checked::Ignored(_)) => BeginOutcome::Done(Vec::new()),
             Ok(Checked::Established(status)) => {
                 self.total_difficulty = status.total_difficulty;
-                Begun::Done(vec![Step::Established(status)])
+                BeginOutcome::Done(vec![Step::Established(status)])
             }
-            Ok(Checked::Decodable(kind)) => Begun::Decode(kind),
+            Ok(Checked::Decodable(kind)) => BeginOutcome::Decode(kind),
         }
     }
 
@@ -252,9 +252,9 @@ mod tests {
     impl Conversation {
         fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
             match self.begin(code, payload, acceptance) {
-                Begun::Done(steps) => steps,
-                Begun::Unwanted => Vec::new(),
-                Begun::Decode(_) => self.finish(Message::decode(self.version(), code, payload), payload.len()),
+                BeginOutcome::Done(steps) => steps,
+                BeginOutcome::Unwanted => Vec::new(),
+                BeginOutcome::Decode(_) => self.finish(Message::decode(self.version(), code, payload), payload.len()),
             }
         }
     }
@@ -323,7 +323,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_peer_says_leads_to_few_steps_and_nothing_follows_the_end(
+        fn any_message_leads_to_few_steps_and_none_after_the_end(
             messages in proptest::collection::vec((0_u64..240, proptest::collection::vec(any::<u8>(), 0..80), 0_u64..10), 0..40),
             is_established: bool,
         ) {

@@ -58,7 +58,7 @@ fn read(path: &Path, max: usize) -> Option<String> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "not read");
+            tracing::warn!(file = %path.display(), %error, "network file cannot be read; it is ignored");
             return None;
         }
     };
@@ -66,7 +66,7 @@ fn read(path: &Path, max: usize) -> Option<String> {
     match file.take(max as u64).read_to_string(&mut text) {
         Ok(_) => Some(text),
         Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "not read");
+            tracing::warn!(file = %path.display(), %error, "network file cannot be read; it is ignored");
             None
         }
     }
@@ -82,7 +82,7 @@ fn write(path: &Path, text: &str) {
         fs::rename(&next, path)
     };
     if let Err(error) = replace() {
-        tracing::warn!(file = %path.display(), %error, "not written");
+        tracing::warn!(file = %path.display(), %error, "network file cannot be written");
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct SharedAcceptance {
 }
 
 impl SharedAcceptance {
-    /// Of these, all that a node of `awaited` may send now.
+    /// Returns the messages to accept from a node now: the shared settings, and the answers that the node owes.
     pub(crate) fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_blocks: bool) -> AcceptedMessages {
         AcceptedMessages {
             accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),

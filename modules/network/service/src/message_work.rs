@@ -20,8 +20,8 @@ pub(crate) const MAX_SHORT_PAYLOAD: usize = 16 * 1024;
 /// Maximum number of transactions of a message that are offered to the pool without a turn.
 pub(crate) const MAX_SHORT_TRANSACTIONS: usize = 32;
 
-/// Bytes of messages that no honest peer sends, decompressed, which are read from a connection in a second. Decompressing
-/// costs the node more than the peer.
+/// Decompressed bytes per second that are read from a connection that sends messages which no honest peer sends.
+/// Decompressing them costs this node more than the peer.
 const UNWANTED_BYTES_IN_A_SECOND: u32 = 1 << 20;
 
 /// Time for which nothing more is read from a peer after such a message.
@@ -35,7 +35,8 @@ pub(crate) fn unwanted_pause(bytes: usize) -> Duration {
 pub(crate) struct Turns {
     /// For transactions: at most one per two processors, so that requests of other clients are served meanwhile.
     transactions: FairTurns,
-    /// For blocks that were not requested: one at a time, because a foreign body may expand to ten times its size.
+    /// For blocks that were not requested: one at a time, because a body that does not match its header may expand to
+    /// ten times its size.
     new_blocks: FairTurns,
     /// For requested headers and bodies.
     answers: FairTurns,
@@ -68,7 +69,7 @@ impl Turns {
 /// Held until a message is processed: the next one of its peer is read afterwards.
 #[derive(Debug)]
 pub(crate) struct InProgress {
-    /// Its drop lets the connection read on.
+    /// Dropping it lets the connection read the next message.
     _handled: Handled,
     /// The turn of a large message.
     pub(crate) turn: Option<FairTurn>,
@@ -91,7 +92,7 @@ struct Awaited {
     bodies: AtomicUsize,
 }
 
-/// The answers that one node owes, from the view of one of its connections.
+/// The answers that one node owes, shared by its connections. The drop of the last one removes the node from the table.
 #[derive(Debug)]
 pub(crate) struct AwaitedOfNode {
     all: AwaitedAnswers,
@@ -151,13 +152,13 @@ impl Drop for AwaitedOfNode {
     }
 }
 
-/// Maximum number of blocks with a foreign body that are accepted from a connection in [`MISMATCHED_BODY_INTERVAL`]. An honest peer
-/// passes on a block when its header is verified, so a few of them are no fault.
+/// Maximum number of blocks whose body does not match the header that are accepted from a connection in
+/// [`MISMATCHED_BODY_INTERVAL`]. Honest peers relay a block once its header is verified, so a few of them are no fault.
 const MAX_MISMATCHED_BODIES: u32 = 8;
 /// See [`MAX_MISMATCHED_BODIES`].
 const MISMATCHED_BODY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Counts the blocks of a connection whose body is not their own.
+/// Counts the blocks of a connection whose body does not match their header.
 #[derive(Debug)]
 pub(crate) struct MismatchedBodies {
     since: Instant,

@@ -58,7 +58,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-const NETWORK_OFF: &str = "this node has no peer-to-peer network: --p2p (p2p.enabled) turns it on, for native chains";
+const NETWORK_OFF: &str = "the peer-to-peer network is off; --p2p (p2p.enabled) or `tenon module enable network` turns \
+    it on, for native chains";
 
 /// The parts of the node that the network uses.
 #[derive(Clone)]

@@ -42,12 +42,12 @@ pub(crate) fn answer(chain: &dyn EncodedChainReader, request: &PeerRequest) -> (
         PeerRequest::NodeData(hashes) => codes(chain, hashes, &mut items),
     };
     if let Err(error) = gathered {
-        tracing::warn!(%error, "an answer to a peer ends early");
+        tracing::warn!(%error, "database error while answering a peer; the answer is incomplete");
     }
     (kind, items.into_list())
 }
 
-/// Bytes for the header of the list; that of an answer between 64 KiB and 16 MiB has as many.
+/// Bytes reserved for the list's RLP header. The header of an answer between 64 KiB and 16 MiB has this length.
 const HEADER_ROOM: usize = 4;
 
 /// Items of an answer.

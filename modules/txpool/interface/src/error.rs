@@ -9,7 +9,7 @@ use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// The bytes are not a transaction.
-    #[error("{}", decode_words(.0))]
+    #[error("{}", decode_error_text(.0))]
     Decode(DecodeError),
     /// It is already in the pool.
     #[error("already known")]
@@ -209,7 +209,7 @@ fn short_ether(wei: U256) -> String {
 }
 
 /// The text of the reference's decoder, if it has one for the problem.
-fn decode_words(error: &DecodeError) -> String {
+fn decode_error_text(error: &DecodeError) -> String {
     let what = error.what;
     match error.problem {
         DecodeProblem::TypedTooShort => "typed transaction too short".to_owned(),

@@ -14,7 +14,8 @@ pub struct Candidate<'a> {
     pub transaction: &'a Transaction,
     /// Size of its canonical encoding without sidecar, bytes.
     pub size: u64,
-    /// Its blobs, if it has any; the outer `None` if their proofs need no check, because it was in a block already.
+    /// `None` if the proofs need no check, because the transaction was in a block already; otherwise the sidecar, if it
+    /// came with one.
     pub sidecar: Option<Option<&'a BlobSidecar>>,
     /// Where it came from.
     pub source: Source,

@@ -67,15 +67,13 @@ impl Erc20Index {
 
 impl Plugin for Erc20Index {
     fn start(_host: Host, settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
-        let malformed = |error| Failure::server(format!("settings: {error}; wanted are `tokens` and perhaps `from`"));
+        let malformed = |error| Failure::server(format!("settings: {error}; expected `tokens` and optionally `from`"));
         let mut settings: Settings = serde_json::from_str(settings).map_err(malformed)?;
         settings.tokens.sort_unstable();
         settings.tokens.dedup();
         if settings.tokens.is_empty() || settings.tokens.len() > MAX_TOKENS {
             let count = settings.tokens.len();
-            return Err(Failure::server(format!(
-                "settings: tokens has {count} addresses, wanted are 1 to {MAX_TOKENS}"
-            )));
+            return Err(Failure::server(format!("settings: tokens has {count} addresses, expected 1 to {MAX_TOKENS}")));
         }
         Ok(Self { settings, problem: Mutex::default() })
     }

@@ -12,7 +12,7 @@ use crate::{
 /// Maximum number of entries per page.
 const MAX_PAGE: u64 = 1_000;
 /// Default number of entries per page.
-const USUAL_PAGE: u64 = 100;
+const DEFAULT_PAGE: u64 = 100;
 
 type TokenContext = Context<Erc20Index>;
 
@@ -44,7 +44,7 @@ pub(crate) struct Page {
 
 impl Page {
     fn limit(&self) -> u64 {
-        self.limit.unwrap_or(USUAL_PAGE).clamp(1, MAX_PAGE)
+        self.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE)
     }
 }
 

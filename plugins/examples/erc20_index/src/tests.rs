@@ -277,7 +277,7 @@ fn a_full_space_is_reported_and_the_index_continues_once_there_is_room() {
 fn invalid_settings_are_refused() {
     let cases = [
         ("{}", "missing field `tokens`"),
-        ("{\"tokens\":[]}", "tokens has 0 addresses, wanted are 1 to 64"),
+        ("{\"tokens\":[]}", "tokens has 0 addresses, expected 1 to 64"),
         ("{\"tokens\":[],\"form\":1}", "unknown field `form`"),
     ];
     for (settings, words) in cases {

@@ -47,7 +47,9 @@ impl Raw {
     fn poll(&mut self, task: &TaskContext<'_>) -> Polled {
         let Some(poll) = self.future.poll else {
             self.is_finished = true;
-            return Polled::Ready(Err(Failure::server("the plugin boundary gave work that cannot be polled")));
+            return Polled::Ready(Err(Failure::server(
+                "the plugin boundary returned a future without a poll function",
+            )));
         };
         if self.is_finished {
             return Polled::End;

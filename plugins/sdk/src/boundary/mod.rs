@@ -30,9 +30,9 @@ const PLUGIN: u8 = 1;
 /// In a plugin whose host is older and expects a JSON-RPC code.
 const PLUGIN_OF_OLDER_HOST: u8 = 2;
 
-/// Records that this copy is in a plugin. `tells_panics` says whether the host knows the codes of panics.
-pub(crate) fn be_plugin(tells_panics: bool) {
-    SIDE.store(if tells_panics { PLUGIN } else { PLUGIN_OF_OLDER_HOST }, Ordering::Relaxed);
+/// Records that this copy is in a plugin. `host_knows_panic_codes` says whether the host knows the codes of panics.
+pub(crate) fn mark_as_plugin(host_knows_panic_codes: bool) {
+    SIDE.store(if host_knows_panic_codes { PLUGIN } else { PLUGIN_OF_OLDER_HOST }, Ordering::Relaxed);
 }
 
 /// The error for a panic on this side; its code says whose code panicked (`docs/spec/rpc-eth.md` 3.3).

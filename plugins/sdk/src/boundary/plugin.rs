@@ -21,7 +21,9 @@ use tenon_api::{
     schema_hash,
 };
 
-use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, be_plugin, borrow, crashed, reply, slice};
+use super::{
+    ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, borrow, crashed, mark_as_plugin, reply, slice,
+};
 use crate::{
     Context, Exported, Host, LogLevel, Plugin, Table,
     context::{Caller, HostPort, Served},
@@ -113,7 +115,7 @@ struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
     /// Whether the host passes the client of each call (since minor number 2).
-    tells_clients: bool,
+    host_passes_client: bool,
 }
 
 unsafe extern "C" fn start<P: Exported>(
@@ -124,13 +126,13 @@ unsafe extern "C" fn start<P: Exported>(
 ) -> TenonReply {
     // SAFETY: by the ABI, the host's table stays valid and the slices are lent for this call.
     let begin = || unsafe {
-        let tells_clients = !host.is_null() && (*host).abi_minor >= 2;
+        let host_passes_client = !host.is_null() && (*host).abi_minor >= 2;
         let host = HostTable::connect(host)?;
         let settings = std::str::from_utf8(borrow(settings))
             .map_err(|error| Failure::server(format!("the settings are not UTF-8: {error}")))?;
         let plugin = Arc::new(P::start(host.clone(), settings, borrow(handover))?);
         let served = Arc::new(Served { plugin, host });
-        Ok(Box::new(Instance { served, table: P::table(), tells_clients }))
+        Ok(Box::new(Instance { served, table: P::table(), host_passes_client }))
     };
     match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
     {
@@ -193,7 +195,7 @@ unsafe fn open_context<P>(instance: &Instance<P>, context: *const TenonCallConte
     // SAFETY: guaranteed by the caller.
     let namespaces = std::str::from_utf8(unsafe { borrow((*context).namespaces) }).unwrap_or_default();
     // SAFETY: the field is read only if the host's version has it.
-    let client = if instance.tells_clients { unsafe { (*context).client } } else { 0 };
+    let client = if instance.host_passes_client { unsafe { (*context).client } } else { 0 };
     // SAFETY: `context` was lent for this call.
     let (token, nanos) = unsafe { (CallToken((*context).call), (*context).deadline_nanos) };
     let time_left = (nanos != 0).then(|| Duration::from_nanos(nanos));
@@ -241,7 +243,7 @@ impl HostTable {
             return Err(Failure::server("the host's table of functions is older than this plugin"));
         }
         // SAFETY: `abi_minor` follows `size` in every version.
-        be_plugin(unsafe { (*host).abi_minor } >= MIN_ABI_MINOR_FOR_PANICS);
+        mark_as_plugin(unsafe { (*host).abi_minor } >= MIN_ABI_MINOR_FOR_PANICS);
         if PANIC_HOST.swap(host.cast_mut(), Ordering::AcqRel).is_null() {
             std::panic::set_hook(Box::new(report_panic));
         }

@@ -30,13 +30,13 @@ pub struct CallArguments {
     pub input: Option<Bytes>,
     /// Id of the intended chain.
     pub chain_id: Option<U256>,
-    /// Announced accesses.
+    /// Access list (EIP-2930).
     pub access_list: Option<Vec<AccessListItem>>,
     /// Fee cap in wei per blob gas.
     pub max_fee_per_blob_gas: Option<U256>,
     /// Versioned hashes of blobs.
     pub blob_versioned_hashes: Option<Vec<B256>>,
-    /// Delegations to apply first.
+    /// Authorizations of EIP-7702, applied before the call.
     pub authorization_list: Option<Vec<SignedAuthorization>>,
 }
 

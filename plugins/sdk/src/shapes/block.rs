@@ -142,7 +142,7 @@ fn native_bytes(header: &Header) -> usize {
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
-    /// If `Some`, written on native chains: null if it is unknown.
+    /// The member `totalDifficulty` of native chains: `None` omits it, `Some(None)` is `null`.
     total_difficulty: Option<Option<U256>>,
     as_pending: bool,
 }

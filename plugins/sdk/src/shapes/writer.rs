@@ -123,7 +123,7 @@ impl JsonWriter {
         self.buffer.extend_from_slice(b"\"0x");
         let mut text = [0_u8; 64];
         let written = hex::encode_to_slice(value.to_be_bytes::<32>(), &mut text);
-        debug_assert!(written.is_ok(), "the space was made to measure");
+        debug_assert!(written.is_ok(), "the buffer has the exact length");
         self.buffer.extend_from_slice(&text[value.leading_zeros() / 4..]);
         self.buffer.push(b'"');
     }
@@ -133,7 +133,7 @@ impl JsonWriter {
         self.whole_balance(account.whole_balance());
     }
 
-    /// Such a balance by itself.
+    /// A balance that may exceed 256 bits.
     pub(crate) fn whole_balance(&mut self, balance: WholeBalance) {
         match split_balance(balance) {
             (low, 0) => self.quantity_256(low),
@@ -151,7 +151,7 @@ impl JsonWriter {
         let text = &mut self.buffer[start + 1..];
         text[..2].copy_from_slice(b"0x");
         let written = hex::encode_to_slice(bytes, &mut text[2..2 + bytes.len() * 2]);
-        debug_assert!(written.is_ok(), "the space was made to measure");
+        debug_assert!(written.is_ok(), "the buffer has the exact length");
     }
 
     /// Bytes in hexadecimal without prefix.
@@ -161,7 +161,7 @@ impl JsonWriter {
         let start = self.buffer.len();
         self.buffer.resize(start + bytes.len() * 2 + 2, b'"');
         let written = hex::encode_to_slice(bytes, &mut self.buffer[start + 1..start + 1 + bytes.len() * 2]);
-        debug_assert!(written.is_ok(), "the space was made to measure");
+        debug_assert!(written.is_ok(), "the buffer has the exact length");
     }
 
     /// Starts a member whose name is bytes in hexadecimal.
@@ -220,7 +220,7 @@ impl JsonWriter {
         self.buffer.extend_from_slice(&quoted);
     }
 
-    /// A string in which only what JSON requires is escaped, as the results of traces have it.
+    /// A string with only the escapes that JSON requires, as in the results of traces.
     pub(crate) fn text(&mut self, text: &str) {
         self.separate();
         if text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ') {

@@ -101,7 +101,7 @@ impl<P: Exported> Started<P> {
                 }
             }
         }
-        panic!("the plugin's own work wakes itself without end");
+        panic!("the plugin's background work wakes itself endlessly");
     }
 
     /// Errors with which the background work ended, in order.

@@ -80,7 +80,7 @@ async fn fill_all_but_gas<S: Send + Sync + 'static>(
 async fn estimate<S: Send + Sync + 'static>(context: &Context<S>, request: &CallRequest) -> Result<u64, Failure> {
     let request = CallRequest { nonce: None, chain_id: None, ..request.clone() };
     let block_overrides = BlockOverrides::default();
-    // The payload counts as `data` here, in whichever member it was given.
+    // Computed from the merged payload: here it does not matter whether the caller gave it as `data` or as `input`.
     let has_no_data = request.input.is_empty();
     let block = BlockId::LATEST;
     context.call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data }).await

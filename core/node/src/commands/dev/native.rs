@@ -16,8 +16,6 @@ use crate::opened_chain::OpenedChain;
 
 /// Coins paid per epoch.
 const REWARD: u64 = 250;
-/// Minimum rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
-const MIN_EPOCH: u64 = 2;
 
 /// Checks the settings that have another meaning on a native network.
 pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
@@ -28,10 +26,6 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
              native rules hold from the first block; leave the setting out",
             resolved.origin("dev.chain-id")
         )));
-    }
-    if dev.epoch < MIN_EPOCH {
-        let origin = resolved.origin("dev.epoch");
-        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has at least {MIN_EPOCH} rounds")));
     }
     if dev.profile == DevProfile::NativeV1 && resolved.is_chosen("dev.epoch") {
         let origin = resolved.origin("dev.epoch");
@@ -82,13 +76,13 @@ impl Masternode {
     /// stored when the process was killed were never visible, and their rounds are reused. `database.durability` says
     /// what a power failure may undo.
     ///
-    /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so this engine's
-    /// clock refuses none.
+    /// Blocks made in quick succession get timestamps in the future, as on the Ethereum profile. So this engine's clock
+    /// is set to the end of time: it refuses no block as too early.
     pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
         self.check_network(&chain.spec, chain)?;
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         let clock = Arc::new(|| u64::MAX);
-        let engine = NativeEngine::keeping_with(&chain.spec, Arc::new(ContractCandidates), clock, records);
+        let engine = NativeEngine::with_records_and_source(&chain.spec, Arc::new(ContractCandidates), clock, records);
         let engine = engine.map_err(|error| Stop::DataFolder(error.to_string()))?;
         Ok(Arc::new(engine.sealing_with(Arc::clone(&self.signer))))
     }

@@ -141,7 +141,8 @@ fn shown(waiting: &WaitingRequest) -> String {
     }
     for warning in &presentation.marks {
         let warning = serde_json::from_value::<Warning>(Value::from(warning.as_str()));
-        text_of_all += &warning.map_or_else(|_| "  ! look again\n".to_owned(), |warning| format!("  ! {warning}\n"));
+        let unknown = "  ! unknown warning: this program is older than the service; update it\n";
+        text_of_all += &warning.map_or_else(|_| unknown.to_owned(), |warning| format!("  ! {warning}\n"));
     }
     let (hash, rule) = (waiting.hash, text(&waiting.rule));
     text_of_all + &format!("  rule {rule}, hash {hash}, {} s left\n", seconds_left(waiting))

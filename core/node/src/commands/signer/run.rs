@@ -20,7 +20,7 @@ use tenon_device_wallets::DeviceWallets;
 use tenon_ipc::{RpcService, Servers, SocketSettings};
 use tenon_sandbox::{MissingProtection, ServiceRights, confine};
 use tenon_signing_service::{
-    ApproverSocket, ClientSocket, HttpFrontEnd, Named, Page, Program, ProgramHelper, Service, ServiceError, Settings,
+    ApproverService, ClientSocket, HttpFrontEnd, Named, Page, Program, ProgramHelper, Service, ServiceError, Settings,
     max_connections,
 };
 use tenon_supervisor::Supervisor;
@@ -180,7 +180,7 @@ fn transports(settings: &Settings) -> Result<Vec<Arc<dyn Transport>>, Stop> {
 /// All listeners, open.
 struct Listeners {
     clients: Vec<Servers<Named>>,
-    approvers: Vec<Servers<ApproverSocket>>,
+    approvers: Vec<Servers<ApproverService>>,
     http: Option<HttpFrontEnd>,
     page: Option<(Page, TcpListener)>,
 }
@@ -241,7 +241,7 @@ async fn open(settings: &Settings, service: &Service) -> Result<Listeners, Stop>
     }
     for (name, approver) in &settings.approvers {
         let page = page.as_ref().map(|(page, _)| page.clone());
-        let answering = ApproverSocket::new(service.clone(), name, page);
+        let answering = ApproverService::new(service.clone(), name, page);
         approvers.push(open_socket(settings, &approver.socket, answering, &budget)?);
     }
     let http = HttpFrontEnd::open(settings, service.clone()).await.map_err(|error| Stop::Usage(error.to_string()))?;

@@ -86,5 +86,5 @@ fn open(socket: &Path, url: &str) -> Result<(), Stop> {
         }
         secret = Passwords::Terminal { otherwise: "run this command in a terminal" }.next(question)?;
     }
-    Err(Stop::Failure("the device asked for too many answers".to_owned()))
+    Err(Stop::Failure(format!("gave up: the device asked for input {MAX_QUESTIONS} times")))
 }

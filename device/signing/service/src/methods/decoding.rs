@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for Whole {
                 let digits =
                     text.strip_prefix("0x").filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
                 let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-                number.map(Whole).ok_or_else(|| E::custom("not a quantity of 64 bits"))
+                number.map(Whole).ok_or_else(|| E::custom("not a 64-bit quantity such as \"0x10\""))
             }
         }
         deserializer.deserialize_any(Visitor)

@@ -54,8 +54,9 @@ fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
     Ok(Ask { account, subject, typed_data: Some((hashes, text)) })
 }
 
-/// Extracts the parts that rules check and people read. Only hashed members count: the domain and every structure may
-/// contain more members than they declare, and a domain that is itself signed has no message.
+/// Extracts what rules check and people read: only members that are hashed. The domain and every structure may contain
+/// members that are not declared; these are left out. If the domain itself is the signed structure, there is no
+/// message.
 fn typed_message(data: &Value) -> TypedMessage {
     let primary_type = data["primaryType"].as_str().unwrap_or_default().to_owned();
     let types = &data["types"];
@@ -74,8 +75,8 @@ fn members_of<'a>(types: &'a Value, structure: &str) -> impl Iterator<Item = (&'
     declared.filter_map(|member| Some((member["name"].as_str()?, member["type"].as_str()?))).take(MAX_MEMBERS)
 }
 
-/// A value of a type, without the members that its structures do not declare. The depth is bounded: JSON nests no deeper
-/// than its parser allows.
+/// A value of a type, without the members that its structures do not declare. The recursion is bounded, because the
+/// JSON parser limits the nesting.
 fn hashed_part(types: &Value, kind: &str, value: &Value) -> Value {
     let base = kind.split('[').next().unwrap_or_default();
     match value {

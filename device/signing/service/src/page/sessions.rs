@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn many_logins_take_a_bounded_place() {
+    fn the_number_of_sessions_is_bounded() {
         let sessions = Sessions::default();
         let codes: Vec<_> = (0..100).map(|_| sessions.new_code("alice")).collect();
 

@@ -1,4 +1,4 @@
-//! Constructed signatures for which one sum of the ladder has equal or opposite points, at each of its steps.
+//! Constructed signatures that make the ladder add equal or opposite points, at each of its steps in turn.
 //!
 //! With u1 and u2 chosen and R = k × G, every sum of the ladder, and every summand, is (a + b × k) × G with numbers
 //! given by the digits. The k for which they are equal, or opposite, is the solution of a linear equation modulo n.
@@ -17,7 +17,7 @@ use crate::{
     split::{Half, split},
 };
 
-/// A number of G and a number of R, modulo n.
+/// The point `generator` × G + `point` × R.
 #[derive(Clone, Debug)]
 struct Sum {
     generator: BigInt,

@@ -1,6 +1,6 @@
 //! Options like the reference's (`docs/spec/rpc-node.md` 4.2): members are spelt in any letter case. Their types are
-//! checked at once; a tracer that cannot be used is reported for each transaction, because the reference reports "not
-//! found" before it.
+//! checked at once. An unusable tracer is reported only for each transaction, because the reference first reports "not
+//! found" for a missing block or transaction.
 
 use serde::{
     Deserialize, Deserializer,
@@ -42,7 +42,7 @@ struct OptionsObject<'a> {
 
 pub(super) fn options(json: &str) -> Result<TraceOptions, Failure> {
     let OptionsObject { tracer, tracer_config, timeout, steps } = object(json)?;
-    // A time limit holds only with a named tracer.
+    // `timeout` has an effect only together with `tracer`.
     let Some(name) = tracer else { return Ok(TraceOptions { tracer: Tracer::StructLogger(steps), timeout: None }) };
     let timeout = timeout.as_deref().map(parse_go_duration).transpose();
     let options = timeout.and_then(|timeout| {
@@ -53,7 +53,7 @@ pub(super) fn options(json: &str) -> Result<TraceOptions, Failure> {
     Ok(options.unwrap_or_else(|reason| TraceOptions { tracer: Tracer::Unusable { reason }, timeout: None }))
 }
 
-/// Keys ignore case, and unknown ones are skipped without being kept. Of equal ones, the last counts.
+/// Reads the members. Names match in any letter case, unknown members are skipped, and of duplicates the last counts.
 fn object(json: &str) -> Result<OptionsObject<'_>, Failure> {
     let mut options = OptionsObject::default();
     if serde_json::from_str::<Option<AnyObject>>(json).map_err(|error| invalid(&error))?.is_none() {

@@ -59,7 +59,7 @@ impl AccountsText {
     }
 }
 
-/// The reference has the nonce before the code, and always the storage.
+/// The reference writes the nonce before the code, and `storage` even if it is empty.
 fn write_account(json: &mut JsonWriter, dialect: TracerDialect, account: &TracedAccount) {
     json.data_key(account.address).begin_object();
     if let Some(balance) = account.balance {

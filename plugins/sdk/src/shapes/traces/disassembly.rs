@@ -1,5 +1,5 @@
-//! `evmdisTracer`: instructions with what they left on the stack; a call contains those of its frame. Numbers and bytes
-//! have the form of the reference's script engine.
+//! `evmdisTracer`: the executed instructions with their results on the stack. The instructions of a call's frame are
+//! nested in the call. Numbers and bytes have the form of the reference's script engine.
 
 use tenon_api::{
     Bytes, U256,
@@ -37,7 +37,7 @@ impl DisassemblyText {
             let Some(operation) = operations.get(*next) else {
                 json.end_list();
                 self.open.pop();
-                // The operation whose call this was.
+                // The call operation that contains the finished list.
                 let caller =
                     self.open.last().and_then(|(frame, next)| self.frames.get(*frame)?.operations.get(next - 1));
                 match caller {
@@ -62,7 +62,8 @@ impl DisassemblyText {
     }
 }
 
-/// The members before those of a call. The reference's script knows newer call instructions by their names.
+/// Writes the members before those of a call. As in the reference's script, the calls `DELEGATECALL` and `STATICCALL`
+/// are given by name, all other instructions by opcode.
 fn begin_operation(json: &mut JsonWriter, operation: &DisassembledOperation) {
     json.begin_object();
     match operation.opcode {

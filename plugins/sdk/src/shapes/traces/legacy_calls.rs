@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_have_what_the_tracer_learned() {
+    fn calls_contain_the_recorded_members() {
         let outermost = LegacyCallFrame {
             kind: Some(FrameKind::Call),
             to: Some(Address::ZERO),

@@ -35,7 +35,7 @@ use tree::TreeText;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Capacity for the result of a short trace, bytes.
-const USUAL_BYTES: usize = 1024;
+const INITIAL_TEXT_BYTES: usize = 1024;
 
 /// The JSON text of a trace while it is written.
 ///
@@ -71,12 +71,12 @@ impl TraceText {
                 let result = ResultText::new(result, dialect);
                 let json = match result {
                     ResultText::Whole(_) => JsonWriter::default(),
-                    _ => JsonWriter::with_capacity(USUAL_BYTES),
+                    _ => JsonWriter::with_capacity(INITIAL_TEXT_BYTES),
                 };
                 Self { json, dialect, state: State::Single(result) }
             }
             TraceResults::Block(traces) => {
-                let mut json = JsonWriter::with_capacity(USUAL_BYTES);
+                let mut json = JsonWriter::with_capacity(INITIAL_TEXT_BYTES);
                 json.begin_list();
                 let block = BlockText { current: None, rest: traces.into_iter(), untraced: 0 };
                 Self { json, dialect, state: State::Block(block) }

@@ -87,7 +87,8 @@ impl<F: TreeFrame> TreeText<F> {
         false
     }
 
-    /// Writes what follows the logs of a call, up to its next ones.
+    /// Continues a call after one of its lists of logs: ends the call, opens its list of inner calls, or, if it has
+    /// none, returns it for its second list of logs.
     fn after_logs(&mut self, json: &mut JsonWriter, Current { frame, place, .. }: Current<F>) -> Option<Current<F>> {
         match place {
             LogsPlace::AfterCalls => frame.end(json, &self.form),
@@ -121,7 +122,7 @@ impl<F: TreeFrame> Current<F> {
         if self.written == 0 {
             json.key("logs").begin_list();
         }
-        // One log at least, so that the list is begun once.
+        // Writes at least one log per call, so that `written` is 0 only before the list is begun.
         for log in &logs[self.written..] {
             write_log(json, log);
             self.written += 1;
