@@ -147,7 +147,8 @@ impl<M: Send + 'static> Mailbox<M> {
         self.put(message)?.map_err(|_| ActorError::MailboxFull { actor: self.name })
     }
 
-    /// Puts a message into the mailbox; waits while it is full. For messages that must not be lost.
+    /// Puts a message into the mailbox; waits while it is full. For messages that must not be lost. Messages that wait may
+    /// overtake one another.
     ///
     /// # Errors
     /// [`ActorError`]: the actor has failed for good or was stopped.

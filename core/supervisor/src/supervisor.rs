@@ -208,7 +208,8 @@ mod tests {
         Add(u32),
         Ask(oneshot::Sender<u32>),
         Panic,
-        Wait(std::sync::mpsc::Receiver<()>),
+        /// Reports its begin, and waits.
+        Wait(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>),
     }
 
     struct Counter {
@@ -224,7 +225,10 @@ mod tests {
                 Order::Add(number) => self.sum += number,
                 Order::Ask(answer) => answer.send(self.sum).unwrap(),
                 Order::Panic => panic!("on purpose"),
-                Order::Wait(release) => release.recv().unwrap(),
+                Order::Wait(begun, release) => {
+                    begun.send(()).unwrap();
+                    release.recv().unwrap();
+                }
             }
         }
 
@@ -238,6 +242,14 @@ mod tests {
         let shared = Arc::clone(&stopped);
         let make = move || Ok(Counter { sum: 0, stopped: Arc::clone(&shared) });
         (supervisor.spawn("counter", options, make).unwrap(), stopped)
+    }
+
+    /// Makes the actor wait until the returned sender sends.
+    async fn blocked(mailbox: &Mailbox<Order>) -> std::sync::mpsc::Sender<()> {
+        let ((begun, has_begun), (release, wait)) = (oneshot::channel(), std::sync::mpsc::channel());
+        mailbox.try_send(Order::Wait(begun, wait)).unwrap();
+        has_begun.await.unwrap();
+        release
     }
 
     async fn ask(mailbox: &Mailbox<Order>) -> u32 {
@@ -351,9 +363,7 @@ mod tests {
         let supervisor = Supervisor::new().unwrap();
         let options = ActorOptions { mailbox_capacity: 2, ..Default::default() };
         let (mailbox, _) = counter(&supervisor, options);
-        let (release, wait) = std::sync::mpsc::channel();
-        assert_eq!(ask(&mailbox).await, 0);
-        mailbox.try_send(Order::Wait(wait)).unwrap();
+        let release = blocked(&mailbox).await;
 
         let refused = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take(10).find_map(Result::err);
 
@@ -367,9 +377,7 @@ mod tests {
         let supervisor = Supervisor::new().unwrap();
         let options = ActorOptions { mailbox_capacity: 2, ..Default::default() };
         let (mailbox, _) = counter(&supervisor, options);
-        let (release, wait) = std::sync::mpsc::channel();
-        assert_eq!(ask(&mailbox).await, 0);
-        mailbox.try_send(Order::Wait(wait)).unwrap();
+        let release = blocked(&mailbox).await;
         let filled = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take_while(Result::is_ok).count();
 
         let mut sending = Box::pin(mailbox.send(Order::Add(100)));

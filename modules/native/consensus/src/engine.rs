@@ -20,7 +20,7 @@ use super::{
     candidates::{ContractCandidates, MasternodeSource},
     extra::SEAL_BYTES,
     messages::BlockInfo,
-    records::{RecordedCandidates, voting_state, write_voting_state},
+    records::{RecordedCandidates, voting_signer, voting_state, write_voting_signer, write_voting_state},
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
     signing::SigningIndex,
@@ -264,6 +264,23 @@ impl NativeEngine {
             self.protect(committed);
         }
         Ok(())
+    }
+
+    /// The masternode that has signed last on this node. `None` if none has, or if its key was seen to be used by another
+    /// node.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn voting_signer(&self) -> Result<Option<Address>, StoreError> {
+        self.records.as_ref().map_or(Ok(None), |records| voting_signer(&**records))
+    }
+
+    /// Records which masternode signs on this node. Call it before the masternode's first signature.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing must then be signed.
+    pub fn write_voting_signer(&self, signer: Option<Address>) -> Result<(), StoreError> {
+        self.records.as_ref().map_or(Ok(()), |records| write_voting_signer(&**records, signer))
     }
 
     /// Seals blocks with this account. One account is a quorum only if it is the only masternode, as on a development

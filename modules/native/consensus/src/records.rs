@@ -18,6 +18,9 @@ use super::{
 const MAX_RECORDED_GAP_BLOCKS: u64 = 32;
 /// Name of the record of the voting state.
 const VOTING: &str = "voting";
+/// Name of the record of the masternode that has signed last. A record of its own, because older releases refuse a voting state
+/// with an additional value.
+const VOTING_SIGNER: &str = "voting-signer";
 
 /// Candidates, recorded once they are known, in a ring indexed by epoch. A record contains the hash of its gap block,
 /// so that the record of another branch is never used.
@@ -84,8 +87,6 @@ struct VotingRecord {
     committed: Vec<BlockInfo>,
     /// Since the second version of the record; it ends before this in the first.
     highest_proposed_round: Option<u64>,
-    /// Since the third version.
-    signer: Option<Address>,
 }
 
 /// The last record; the default, of a node that never voted, if there is none.
@@ -103,7 +104,6 @@ pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, S
         highest_voted_round: record.highest_voted_round,
         committed: record.committed.into_iter().next(),
         highest_proposed_round: record.highest_proposed_round.unwrap_or_default(),
-        signer: record.signer,
     })
 }
 
@@ -118,9 +118,23 @@ pub(super) fn write_voting_state(records: &dyn EngineRecords, state: &VotingStat
         highest_voted_round: state.highest_voted_round,
         committed: state.committed.into_iter().collect(),
         highest_proposed_round: Some(state.highest_proposed_round),
-        signer: state.signer,
     };
     records.put(VOTING, &alloy_rlp::encode(record))
+}
+
+/// The masternode that has signed last on this node; `None` if none has, or if its key is used elsewhere too.
+pub(super) fn voting_signer(records: &dyn EngineRecords) -> Result<Option<Address>, StoreError> {
+    let record = records.record(VOTING_SIGNER)?.unwrap_or_default();
+    if record.is_empty() {
+        return Ok(None);
+    }
+    let damaged = |_| StoreError::Corrupt { what: "the masternode of this node's voting record".to_owned() };
+    Address::try_from(record.as_slice()).map(Some).map_err(damaged)
+}
+
+/// Replaces the masternode that has signed last.
+pub(super) fn write_voting_signer(records: &dyn EngineRecords, signer: Option<Address>) -> Result<(), StoreError> {
+    records.put(VOTING_SIGNER, signer.as_ref().map_or(&[], |signer| signer.as_slice()))
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
-use tenon_api::{Block, BlockSigner, CannotSign, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
+use tenon_api::{Block, CannotSign, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
 use tenon_bus::{Bus, Delivery};
 use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
 use tenon_native_consensus::{SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
@@ -21,6 +22,7 @@ use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
 mod making;
+mod signing;
 
 /// Number of remembered messages of each kind, so that each message is processed once.
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
@@ -47,12 +49,12 @@ pub(crate) enum Input {
     TryPropose,
     /// Clean the pools.
     Hygiene,
-    /// A key without a record has listened for long enough.
-    Arm,
+    /// A key without a record has listened for long enough, unless it had to begin again: the number of its attempt.
+    Arm(u64),
     /// A pending signature has arrived, or the signer answers again.
     SignerReady,
-    /// Whether the node is far behind.
-    Syncing(bool),
+    /// The node has fallen far behind, or is no longer.
+    SyncingChanged,
     /// Requests the contents of the pools.
     Show(oneshot::Sender<VotingPool>),
 }
@@ -76,12 +78,21 @@ pub(crate) struct VotingActor {
     /// `None` while the head is a block of engine v1, or if the replica could not be started.
     replica: Option<Replica>,
     signing: Signing,
+    /// Whether the node is far behind, as last seen in `syncing`.
     is_syncing: bool,
+    syncing: Arc<AtomicBool>,
+    is_listening: bool,
+    /// Number of times that the node has begun to listen. Ends of earlier attempts are ignored.
+    listening_attempt: u64,
+    /// The masternode whose votes the record has.
+    record_signer: Option<Address>,
     /// The voting state as stored on disk.
     kept: VotingState,
     /// The voting state at the start. A message of a later round with this node's signature was either signed by this
     /// run or by another node with the same key.
     at_start: VotingState,
+    /// The masternode whose votes `at_start` has.
+    signer_at_start: Option<Address>,
     early: EarlyMessages,
     proposer: Proposer,
     /// Messages of peers that were processed, by kind.
@@ -114,14 +125,25 @@ struct Unsigned {
 }
 
 impl VotingActor {
-    pub(crate) fn new(ports: VotingPorts, timing: Box<dyn Timing>, counts: Arc<VotingCounts>) -> Self {
+    /// `syncing` says whether the node is far behind; [`Input::SyncingChanged`] follows a change.
+    pub(crate) fn new(
+        ports: VotingPorts,
+        timing: Box<dyn Timing>,
+        counts: Arc<VotingCounts>,
+        syncing: Arc<AtomicBool>,
+    ) -> Self {
         let signing = if ports.key.is_some() { Signing::Listening } else { Signing::NoKey };
         Self {
             ports,
             timing,
             replica: None,
             signing,
-            is_syncing: false,
+            is_syncing: syncing.load(Ordering::SeqCst),
+            syncing,
+            is_listening: false,
+            listening_attempt: 0,
+            record_signer: None,
+            signer_at_start: None,
             kept: VotingState::default(),
             at_start: VotingState::default(),
             early: EarlyMessages::default(),
@@ -146,19 +168,15 @@ impl VotingActor {
         Arc::clone(&self.ports.chain)
     }
 
-    /// The key; `None` if this node does not sign now.
-    fn key(&self) -> Option<Arc<dyn BlockSigner>> {
-        let may_sign = self.signing == Signing::Active && !self.is_syncing;
-        self.ports.key.clone().filter(|_| may_sign)
-    }
-
     /// Starts the replica at the head, if the head is a block of engine v2 and the replica is not running.
     fn begin(&mut self) {
         if self.replica.is_some() {
             return;
         }
-        let remembered = match self.ports.engine.voting_state() {
-            Ok(remembered) => remembered,
+        let records =
+            self.ports.engine.voting_state().and_then(|state| Ok((state, self.ports.engine.voting_signer()?)));
+        let (remembered, signer) = match records {
+            Ok(records) => records,
             Err(error) => {
                 tracing::error!(%error, "the voting record of this node cannot be read; this node will not sign until \
                     it is restarted");
@@ -169,58 +187,21 @@ impl VotingActor {
         let (chain, engine) = (self.chain(), Arc::clone(self.ports.engine.v2()));
         let head = chain.head();
         (self.kept, self.at_start) = (remembered.clone(), remembered.clone());
-        if self.signing == Signing::Listening {
-            self.listen(&remembered, engine.consensus().at_round(remembered.round).timeout_period);
-        }
+        (self.record_signer, self.signer_at_start) = (signer, signer);
+        self.use_key();
         match Replica::start(engine, self.key(), remembered, &head.header, &*chain) {
             Ok((replica, actions)) => {
                 self.replica = Some(replica);
                 self.later(HYGIENE_INTERVAL, Input::Hygiene);
                 self.perform(actions, false);
             }
+            // No node signs messages of engine v2 yet.
             Err(V2Error::V1Block) => {}
-            Err(error) => tracing::warn!(%error, head = head.header.number, "voting cannot start at this head"),
-        }
-    }
-
-    /// Arms the key at once if it has signed on this node before. Otherwise another node may still use the key, so this
-    /// node listens first.
-    fn listen(&mut self, remembered: &VotingState, period: u64) {
-        let Some(key) = &self.ports.key else { return };
-        if remembered.is_record_of(key.address()) {
-            self.signing = Signing::Active;
-            tracing::info!(masternode = %key.address(), round = remembered.round, "voting with this masternode's key \
-                is enabled");
-            return;
-        }
-        let seconds = period.saturating_mul(LISTENING_PERIODS);
-        tracing::info!(masternode = %key.address(), seconds, "no voting record for this key: signing starts after a \
-            waiting time, in case another node uses the key");
-        self.later(Duration::from_secs(seconds), Input::Arm);
-    }
-
-    fn arm(&mut self) {
-        if self.signing == Signing::Listening {
-            self.signing = Signing::Active;
-            if let Some(key) = &self.ports.key {
-                tracing::info!(masternode = %key.address(), "voting with this masternode's key is enabled");
+            Err(error) => {
+                tracing::warn!(%error, head = head.header.number, "voting cannot start at this head");
+                // Without a replica nothing is heard: listens from the next attempt on.
+                self.stop_listening();
             }
-            self.set_replica_key();
-        }
-    }
-
-    fn set_replica_key(&mut self) {
-        let key = self.key();
-        if let Some(replica) = &mut self.replica {
-            replica.set_key(key);
-        }
-    }
-
-    fn stop_signing(&mut self, reason: &str) {
-        if self.signing != Signing::Stopped {
-            self.signing = Signing::Stopped;
-            tracing::error!(reason, "SIGNING STOPPED: this node signs nothing until it is restarted");
-            self.set_replica_key();
         }
     }
 
@@ -240,14 +221,16 @@ impl VotingActor {
 
     /// Executes the replica's actions. `signs` is true if they may include a timeout of this node.
     fn perform(&mut self, actions: Vec<Action>, signs: bool) {
-        let Some(state) = self.state() else { return };
-        let has_voted = state.highest_voted_round > self.kept.highest_voted_round;
+        let Some(highest_voted_round) = self.state().map(|state| state.highest_voted_round) else { return };
+        let has_voted = highest_voted_round > self.kept.highest_voted_round;
+        let has_timed_out = signs && actions.iter().any(|action| matches!(action, Action::SendTimeout(_)));
+        if (has_voted || has_timed_out) && !self.store_signer() {
+            return;
+        }
         // Cloned only if it has to be written: it contains certificates, and most messages do not change it.
-        if has_voted || signs {
-            let state = state.clone();
-            if !self.store_state(state) {
-                return;
-            }
+        let is_stored = !(has_voted || signs) || self.state().cloned().is_some_and(|state| self.store_state(state));
+        if !is_stored {
+            return;
         }
         if has_voted && let Some(executed_at) = self.executed_at {
             self.counts.count_vote_after(executed_at.elapsed());
@@ -264,24 +247,6 @@ impl VotingActor {
                 Action::RoundBegan(round) => self.begin_round(round),
                 Action::Committed(block) => self.ports.engine.protect(block),
                 Action::Report(proof) => tracing::debug!(?proof, "a masternode has voted for two blocks of a round"),
-            }
-        }
-    }
-
-    /// Writes the voting state to disk. Returns false if that fails; then no message signed in this state may be sent.
-    fn store_state(&mut self, state: VotingState) -> bool {
-        let Some(key) = &self.ports.key else { return true };
-        // A key that still waits has no record: after a restart it waits again.
-        let signer = if self.signing == Signing::Active { Some(key.address()) } else { self.kept.signer };
-        let state = VotingState { signer, ..state };
-        match self.ports.engine.write_voting_state(&state) {
-            Ok(()) => {
-                self.kept = state;
-                true
-            }
-            Err(error) => {
-                self.stop_signing(&format!("the voting record cannot be written: {error}"));
-                false
             }
         }
     }
@@ -444,22 +409,6 @@ impl VotingActor {
         }
     }
 
-    /// Returns whether a message that this run did not sign has this node's signature, which means that another node
-    /// signs with the same key.
-    fn is_signed_by_other_node(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
-        let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
-        let before = self.at_start.highest_voted_round.max(self.at_start.round);
-        // Anyone can make a signature with a high S out of one that this node has sent, so such a signature proves
-        // nothing, and no node counts it.
-        let is_own = |signer: Address| signer == key.address();
-        if round <= before || !self.ports.engine.v2().signer(digest, signature).is_ok_and(is_own) {
-            return false;
-        }
-        let address = key.address();
-        self.stop_signing(&format!("round {round} was signed with the key of {address} by another node"));
-        true
-    }
-
     /// Processes an executed block: its certificate counts, and this node may vote for it.
     fn on_block(&mut self, header: &SealedHeader) {
         self.begin();
@@ -544,6 +493,7 @@ impl Actor for VotingActor {
     }
 
     fn handle(&mut self, input: Input) {
+        self.update_syncing();
         match input {
             Input::Begin => self.begin(),
             Input::Message(message, guard) => {
@@ -573,14 +523,9 @@ impl Actor for VotingActor {
                 // If the epoch of the head is unknown, no masternodes can be listed.
                 let _ = answer.send(shown.and_then(Result::ok).unwrap_or_default());
             }
-            Input::Arm => self.arm(),
+            Input::Arm(attempt) => self.arm(attempt),
             Input::SignerReady => self.on_signer_ready(),
-            Input::Syncing(is_syncing) => {
-                if self.is_syncing != is_syncing {
-                    self.is_syncing = is_syncing;
-                    self.set_replica_key();
-                }
-            }
+            Input::SyncingChanged => {}
         }
         self.propose();
     }

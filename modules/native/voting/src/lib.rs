@@ -22,6 +22,7 @@ mod proposer;
 mod simulation;
 mod timing;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -78,6 +79,8 @@ pub struct VotingPorts {
 pub struct Voting {
     mailbox: Arc<OnceLock<Mailbox<Input>>>,
     counts: Arc<VotingCounts>,
+    /// Whether the node is far behind. The actor reads it with each message, so that no change is lost.
+    syncing: Arc<AtomicBool>,
 }
 
 impl Voting {
@@ -87,10 +90,10 @@ impl Voting {
     /// [`Failure`] if the actor cannot be started, or was started before.
     pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
-        let (bus, key) = (ports.bus.clone(), ports.key.clone());
+        let (bus, key, syncing) = (ports.bus.clone(), ports.key.clone(), Arc::clone(&self.syncing));
         let make = move || {
             let timing = SystemTiming { runtime: runtime.clone(), mailbox: Arc::clone(&mailbox) };
-            Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts)))
+            Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts), Arc::clone(&syncing)))
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make).map_err(|error| Failure::server(error.to_string()))?;
@@ -142,6 +145,7 @@ impl RoundMessages for Voting {
     }
 
     fn set_syncing(&self, is_syncing: bool) {
-        self.send(Input::Syncing(is_syncing));
+        self.syncing.store(is_syncing, Ordering::SeqCst);
+        self.send(Input::SyncingChanged);
     }
 }

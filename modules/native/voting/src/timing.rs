@@ -39,7 +39,7 @@ impl Timing for SystemTiming {
         let Some(mailbox) = self.mailbox.get().cloned() else { return };
         self.runtime.spawn(async move {
             tokio::time::sleep(wait).await;
-            // Fails only when the actor has ended. A countdown that was lost would end the voting of this node.
+            // Fails only when the actor has ended. A lost countdown would cost the rest of its round.
             drop(mailbox.send(input).await);
         });
     }

@@ -200,7 +200,6 @@ fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
         highest_voted_round: 109,
         committed: Some(committed),
         highest_proposed_round: 108,
-        signer: Some(Address::repeat_byte(1)),
     };
 
     engine.write_voting_state(&state).unwrap();
@@ -213,16 +212,20 @@ fn the_voting_state_survives_a_restart_and_protects_the_committed_block() {
 }
 
 #[test]
-fn a_voting_state_is_the_record_of_one_masternode() {
-    let (own, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
-    let state = VotingState { highest_voted_round: 9, signer: Some(own), ..VotingState::default() };
-    assert!(state.is_record_of(own) && !state.is_record_of(other));
-    let has_only_proposed = VotingState { highest_voted_round: 0, highest_proposed_round: 9, ..state.clone() };
-    assert!(has_only_proposed.is_record_of(own));
-    let has_signed_nothing = VotingState { highest_voted_round: 0, ..state.clone() };
-    assert!(!has_signed_nothing.is_record_of(own));
-    // Of a version that did not record the signer.
-    assert!(!VotingState { signer: None, ..state }.is_record_of(own));
+fn the_masternode_that_has_signed_last_survives_a_restart() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    let signer = Address::repeat_byte(1);
+    let engine = started(&chain, &records);
+    assert_eq!(engine.voting_signer(), Ok(None));
+
+    engine.write_voting_signer(Some(signer)).unwrap();
+    assert_eq!(started(&chain, &records).voting_signer(), Ok(Some(signer)));
+    engine.write_voting_signer(None).unwrap();
+    assert_eq!(started(&chain, &records).voting_signer(), Ok(None));
+
+    records.put(VOTING_SIGNER, &[1; 19]).unwrap();
+    assert!(matches!(engine.voting_signer(), Err(StoreError::Corrupt { .. })));
 }
 
 /// The first version of the record ends before the proposed round.

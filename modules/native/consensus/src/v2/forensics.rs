@@ -27,7 +27,7 @@ pub enum ForensicsError {
     TooDeep(B256),
 }
 
-/// A proof of misbehaviour: two certificates or two votes, of which `smaller` has the lower round.
+/// A proof of misbehaviour: two certificates or two votes, of which `smaller` does not have the higher round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForensicProof {
     /// Two certificates on diverging branches.
@@ -193,8 +193,8 @@ fn are_on_one_branch(
 }
 
 /// The two certificates that best prove the conflict of two chains: two of the same round, if both chains have one.
-/// Otherwise the last one of the chain that starts in the lower round, and the first one of the other chain whose round
-/// is not lower.
+/// Otherwise the last one of the chain that starts in the lower round, and the earliest certificate of the other chain, or of
+/// the blocks before it, whose round is not lower than that; its first one if all are lower.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,

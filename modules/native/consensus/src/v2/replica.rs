@@ -55,16 +55,6 @@ pub struct VotingState {
     pub committed: Option<BlockInfo>,
     /// The last round in which this node proposed a block.
     pub highest_proposed_round: u64,
-    /// The masternode whose key signs on this node. Votes and proposals of other keys may be in the record too: it is kept
-    /// if the operator changes the key, and a snapshot contains it.
-    pub signer: Option<Address>,
-}
-
-impl VotingState {
-    /// Whether this masternode has signed votes or blocks on this node.
-    pub fn is_record_of(&self, masternode: Address) -> bool {
-        self.signer == Some(masternode) && (self.highest_voted_round > 0 || self.highest_proposed_round > 0)
-    }
 }
 
 /// The state machine of one voting node.

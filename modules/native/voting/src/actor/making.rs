@@ -29,7 +29,7 @@ impl VotingActor {
                 if let Some(replica) = &mut self.replica {
                     replica.note_proposal(round);
                 }
-                if !self.store_state(noted) {
+                if !self.store_signer() || !self.store_state(noted) {
                     return;
                 }
                 match proposer::build(&self.ports, &parent, *draft) {

@@ -18,6 +18,7 @@
 mod byzantine;
 mod early_messages;
 mod event_schedule;
+mod key_changes;
 mod links;
 mod node;
 mod observer;

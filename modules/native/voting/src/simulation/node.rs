@@ -62,6 +62,8 @@ pub(super) struct Running {
     /// Outcome of the current import so far; `None` if there is none.
     pub(super) importing: Option<Result<(), FailedBlock>>,
     pub(super) is_syncing: bool,
+    /// The same, as the actor reads it.
+    pub(super) syncing: Arc<AtomicBool>,
     /// The time of the scheduled wake-up.
     pub(super) wakes_at: Option<u64>,
     /// The last head that was sent to the actor.
@@ -97,7 +99,8 @@ impl Node {
         let outbox = Outbox::default();
         let (ports, blocks) = self.ports(network, &outbox);
         let timing = Box::new(VirtualTiming(self.clock.clone(), outbox.clone()));
-        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default());
+        let syncing = Arc::<AtomicBool>::default();
+        let mut actor = VotingActor::new(ports, timing, Arc::<VotingCounts>::default(), Arc::clone(&syncing));
         tenon_supervisor::Actor::handle(&mut actor, Input::Begin);
         self.running = Some(Running {
             actor,
@@ -107,6 +110,7 @@ impl Node {
             outbox,
             importing: None,
             is_syncing: false,
+            syncing,
             wakes_at: None,
             reported_head: self.chain.head().header.hash(),
         });

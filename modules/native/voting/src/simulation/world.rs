@@ -479,7 +479,8 @@ impl World {
         let is_syncing = running.sync.is_behind();
         let has_changed = std::mem::replace(&mut running.is_syncing, is_syncing) != is_syncing;
         if has_changed {
-            running.handle(Input::Syncing(is_syncing));
+            running.syncing.store(is_syncing, Ordering::SeqCst);
+            running.handle(Input::SyncingChanged);
         }
         if std::mem::replace(&mut running.reported_head, head.hash()) != head.hash() {
             self.at(self.now + 1, who, Event::ToItself(Box::new(Input::NewHead(head))));
