@@ -50,9 +50,11 @@ pub(crate) const MIN_PROGRESS_BYTES: usize = 192 << 10;
 pub(crate) const LARGE_BYTES: usize = 4 << 10;
 /// Maximum number of large messages that are decompressed and not processed yet.
 const MAX_LARGE_MESSAGES: usize = 2;
-/// Time that a large message adds to its address for each decompressed byte. The duration of its turn is not used,
+/// Time that a message with a turn adds to its address, besides [`COST_PER_BYTE`]. The duration of its turn is not used,
 /// because the message may wait for other work in it.
-const LARGE_MESSAGE_COST: Duration = Duration::from_nanos(100);
+const COST_PER_TURN: Duration = Duration::from_micros(100);
+/// The same for each decompressed byte.
+const COST_PER_BYTE: Duration = Duration::from_nanos(100);
 
 /// The budget of a node. Clones share it.
 #[derive(Clone, Debug)]
@@ -460,7 +462,7 @@ impl ReceiveAccount {
     /// Counts a message until it is dropped. Large ones are limited by their turns instead of the pool.
     pub(crate) fn payload(&self, bytes: Vec<u8>, mut turn: Option<FairTurn>) -> Payload {
         if let Some(turn) = &mut turn {
-            turn.set_cost(LARGE_MESSAGE_COST * u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+            turn.set_cost(COST_PER_TURN + COST_PER_BYTE * u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         }
         let charge = Charge { account: Arc::clone(&self.0), bytes: bytes.len(), turn };
         match charge.turn {

@@ -18,7 +18,7 @@ use tenon_network_sync::CheckedBody;
 use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_body, version};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -284,7 +284,7 @@ struct ConnectionTask<'a> {
 impl ConnectionTask<'_> {
     /// Runs until this side ends the connection. If the connection ends by itself, the future waits to be dropped.
     async fn run(&mut self) -> EndReason {
-        let (bulk, bandwidth) = (self.bulk.clone(), self.bandwidth.clone());
+        let (urgent, bulk, bandwidth) = (self.urgent.clone(), self.bulk.clone(), self.bandwidth.clone());
         loop {
             let since = self.next_bulk.as_ref().map_or_else(Instant::now, |(_, since)| *since);
             let bulk_turn = async {
@@ -295,8 +295,11 @@ impl ConnectionTask<'_> {
             let steps = tokio::select! {
                 biased;
                 reason = self.receivers.disconnects.recv() => return self.disconnect(reason).await,
-                Some(message) = self.receivers.urgent.recv() => {
-                    self.send_shared(message).await;
+                // Its place first: a peer that does not read must not keep the turn of the message that it has sent.
+                Some((place, message)) = next_urgent(&urgent, &mut self.receivers.urgent) => {
+                    if let Some(command) = self.command_of(&message) {
+                        place.send(command);
+                    }
                     Vec::new()
                 }
                 () = sleep_to(self.started, wakes_at) => self.tick(),
@@ -523,12 +526,6 @@ impl ConnectionTask<'_> {
         Some(Command::Send { protocol: *protocol, code, payload: message.payload.to_vec(), written: None })
     }
 
-    async fn send_shared(&self, message: Outgoing) {
-        if let Some(command) = self.command_of(&message) {
-            self.command(command).await;
-        }
-    }
-
     async fn send(&self, code: u64, payload: Vec<u8>, written: Option<oneshot::Sender<()>>) {
         let Some((protocol, conversation)) = &self.conversation else { return };
         if let Some(kind) = conversation.kind(code) {
@@ -573,16 +570,11 @@ impl ConnectionTask<'_> {
         let mut work = std::pin::pin!(work);
         let urgent = self.urgent.clone();
         loop {
-            // Reserves the place first, so that no message is taken from the queue while the peer does not read.
-            let next = async {
-                let place = urgent.reserve().await.ok()?;
-                Some((place, self.receivers.urgent.recv().await?))
-            };
             tokio::select! {
                 biased;
                 reason = self.receivers.disconnects.recv() => return Err(self.disconnect(reason).await),
                 done = &mut work => return Ok(done),
-                Some((place, message)) = next => {
+                Some((place, message)) = next_urgent(&urgent, &mut self.receivers.urgent) => {
                     if let Some(command) = self.command_of(&message) {
                         place.send(command);
                     }
@@ -590,6 +582,16 @@ impl ConnectionTask<'_> {
             }
         }
     }
+}
+
+/// The next urgent message, and a place for it in the queue of the connection. Reserves the place first, so that no message
+/// is taken from the queue while the peer does not read.
+async fn next_urgent<'a>(
+    urgent: &'a Sender<Command>,
+    messages: &mut Receiver<Outgoing>,
+) -> Option<(Permit<'a, Command>, Outgoing)> {
+    let place = urgent.reserve().await.ok()?;
+    Some((place, messages.recv().await?))
 }
 
 /// Computes the roots that bind bodies to their headers.

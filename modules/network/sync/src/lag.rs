@@ -1,5 +1,5 @@
-//! Decides whether this node is far behind its network. The claims of peers alone must not decide it, because a false
-//! claim would stop this node's votes. Verified blocks and the age of the local head decide it.
+//! Decides whether this node is far behind its network, by verified blocks and the age of the local head. The claims of peers
+//! alone decide it only for [`MAX_UNPROVEN`], because a false claim stops this node's votes.
 
 use std::time::Duration;
 

@@ -124,16 +124,20 @@ pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
 /// # Errors
 /// [`WireError`] for a payload that is not the list of a block and its total difficulty, or has too many transactions.
 pub fn has_own_body(payload: &[u8]) -> Result<bool, WireError> {
-    let mut parts = read::list(&mut read::list(&mut &*payload)?)?;
+    let mut list = read::list(&mut &*payload)?;
+    let mut parts = read::list(&mut list)?;
+    read::saturating(&mut list)?;
+    read::end(list)?;
     let header = decode_header(&mut parts)?;
     let mut content = read::list(&mut parts)?;
     let ommers = parts;
     read::list(&mut parts)?;
     read::end(parts)?;
+    let count = read::count(content, max_transactions(payload.len()))?;
     if keccak256(ommers) != header.ommers_hash {
         return Ok(false);
     }
-    let mut transactions = Vec::with_capacity(read::count(content, max_transactions(payload.len()))?);
+    let mut transactions = Vec::with_capacity(count);
     while !content.is_empty() {
         transactions.push(read::canonical(&mut content)?.1);
     }
