@@ -224,13 +224,14 @@ fn no_folder(path: &Path, error: &std::io::Error) -> OpenError {
 
 /// Converts the engine's error on opening a folder.
 fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
-    let is_damage = error.kind() == ErrorKind::Corruption;
+    let kind = error.kind();
     let reason = error.into_string();
+    let is_damage = kind == ErrorKind::Corruption || kind == ErrorKind::IOError && reason.contains("No such file");
     let path = path.to_path_buf();
     // The engine has no error code for this; the text has been the same since its first release.
     if reason.contains("lock file") || reason.contains("lock hold") {
         OpenError::Locked { path }
-    } else if is_damage || reason.contains("No such file") {
+    } else if is_damage {
         OpenError::Damaged { path, reason: without_folders(&reason) }
     } else {
         OpenError::Engine { path, reason }

@@ -68,8 +68,8 @@ pub enum TableListProblem {
     /// No file names the list, although there are tables.
     #[error("CURRENT, which names its list of tables, is missing")]
     Unnamed {
-        /// The newest list in the folder.
-        newest: Option<String>,
+        /// The list that it must have named; `None` if that is not certain.
+        list: Option<String>,
     },
     /// The newest log is missing, and with it the last blocks.
     #[error("{file}, its newest log, is missing")]
@@ -85,8 +85,10 @@ impl TableListProblem {
         let folder = folder.display();
         let restore = "restore a copy of the folder, or import the chain into a new one";
         match self {
-            Self::Unnamed { newest: None } => restore.into(),
-            Self::Unnamed { newest: Some(newest) } => format!("run `echo {newest} > '{folder}/CURRENT'`, or {restore}"),
+            Self::Unnamed { list: None } => restore.into(),
+            Self::Unnamed { list: Some(list) } => {
+                format!("copy the folder and run `echo {list} > '{folder}/CURRENT'`, or {restore}")
+            }
             _ => format!(
                 "{restore}. To continue with the remaining data: copy the folder, remove {folder}/TABLES, start, and run \
                  `tenon db verify`; files that are not in the list of tables are then deleted"
@@ -108,7 +110,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), OpenError> {
         Ok(current) => String::from_utf8_lossy(&current).trim_end().to_owned(),
         // Without it RocksDB would create a new database over the existing tables.
         Err(error) if error.kind() == io::ErrorKind::NotFound && (known.is_some() || has_tables(folder)) => {
-            return refused(TableListProblem::Unnamed { newest: newest_list(folder) });
+            return refused(TableListProblem::Unnamed { list: certain_list(folder, known) });
         }
         Err(_) => return Ok(()),
     };
@@ -276,11 +278,16 @@ impl State {
     }
 }
 
-/// The name of the list with the highest number.
-fn newest_list(folder: &Path) -> Option<String> {
+/// The list of a folder without `CURRENT`, if it is certain: the newest one is whole by the record or, without a record, it is
+/// the only one. With a list that is not whole, the engine would delete tables.
+fn certain_list(folder: &Path, known: Option<Known>) -> Option<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.into_iter().map(|file| file.file_name().to_string_lossy().into_owned());
-    names.filter_map(|name| Some((list_number(&name)?, name))).max().map(|(_, name)| name)
+    let mut lists: Vec<_> = names.filter_map(|name| Some((list_number(&name)?, name))).collect();
+    lists.sort();
+    let (is_only, (_, newest)) = (lists.len() == 1, lists.pop()?);
+    let is_certain = known.map_or(is_only, |known| known.file == newest && problem_of(folder, known).is_none());
+    is_certain.then_some(newest)
 }
 
 /// Length of a file; 0 if missing.

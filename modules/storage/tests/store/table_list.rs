@@ -144,10 +144,13 @@ fn an_older_list_or_none_is_refused() {
     fs::copy(older.path().join("CURRENT"), folder.path().join("CURRENT")).unwrap();
     assert_eq!(problem(folder.path()), TableListProblem::Older { found: name(&old), known: name(&new) });
     fs::remove_file(folder.path().join("CURRENT")).unwrap();
-    let unnamed = TableListProblem::Unnamed { newest: Some(name(&new)) };
+    let unnamed = TableListProblem::Unnamed { list: Some(name(&new)) };
     assert_eq!(problem(folder.path()), unnamed);
     // Also without a record: the engine would create a new database over the old tables.
     fs::remove_file(folder.path().join("TABLES")).unwrap();
+    // Either list may be the right one.
+    assert_eq!(problem(folder.path()), TableListProblem::Unnamed { list: None });
+    fs::remove_file(folder.path().join(name(&old))).unwrap();
     assert_eq!(problem(folder.path()), unnamed);
     let refusal = Store::open(folder.path(), options(Mode::Archive)).unwrap_err().to_string();
     let command = format!("echo {} > '{}/CURRENT'", name(&new), folder.path().display());
