@@ -76,6 +76,7 @@ lint: setup ## run clippy with warnings as errors, and the checks of unsafe code
 	scripts/check-family.py
 	scripts/check-json.py
 	tests/mutants/run.py --check
+	@$(CARGO) tree --locked --manifest-path fuzz/Cargo.toml >/dev/null || { echo "fuzz/Cargo.lock is out of date: run scripts/fuzz.sh lock"; exit 1; }
 
 format: ## format the code
 	$(CARGO) fmt --all

@@ -77,6 +77,9 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         if let Some(refused) = &self.budget.refused {
             return Some(Outcome::Failed(refused.clone()));
         }
+        if self.budget.left == 0 {
+            return Some(Outcome::Failed(failures::batch_response_too_large(self.budget.max)));
+        }
         self.is_late.then(|| self.budget.charge(Outcome::Failed(failures::timed_out())))
     }
 }

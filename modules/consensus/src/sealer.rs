@@ -293,15 +293,16 @@ impl SealerWaker {
     async fn wake_on_transactions(mut self) {
         // Transactions from the journal may have been pending since before the subscription.
         self.trigger.request_round();
-        let failures = self.trigger.clone();
+        // False when the actor has failed for good: nothing is then repeated.
+        let (failures, mut has_sealer) = (self.trigger.clone(), true);
         loop {
             tokio::select! {
                 delivery = self.pending.next() => {
                     let Some(Delivery::Event(_) | Delivery::Missed(_)) = delivery else { return };
                 }
-                () = failures.failed_for(RETRY_INTERVAL) => {}
+                () = failures.failed_for(RETRY_INTERVAL), if has_sealer => {}
             }
-            self.trigger.request_round();
+            has_sealer = self.trigger.request_round();
         }
     }
 

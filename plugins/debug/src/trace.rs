@@ -116,7 +116,7 @@ impl Param for CallTraceOptions {
 /// A hexadecimal text of at most this length, `0x` included, holds one byte at most, so no RLP list with an item.
 const MAX_HEX_BELOW_BLOCK: usize = 4;
 
-/// The RLP of a block: hexadecimal with `0x`, or base64 or a list of bytes, as in the reference. Base64 of an RLP list
+/// The RLP of a block: hexadecimal with `0x`, or base64 or a list of bytes, as in the reference. Base64 of a block
 /// never starts with `0x`. A text of at most [`MAX_HEX_BELOW_BLOCK`] characters cannot be the hexadecimal form of a block and is
 /// decoded as base64.
 #[derive(Clone, Debug, PartialEq, Eq)]

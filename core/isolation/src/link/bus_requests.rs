@@ -16,7 +16,7 @@ use crate::{
 /// Maximum number of concurrent bus requests and event subscriptions of a plugin.
 const MAX_BUS_REQUESTS: usize = 1024;
 /// Maximum bytes of a plugin's concurrent bus requests. This also bounds their list items, because an item takes at
-/// least one byte, and about thirty once decoded. It bounds the depth too: no request type is recursive.
+/// least one byte. It bounds the depth too: no request type is recursive.
 const MAX_BUS_BYTES_IN_FLIGHT: usize = 8 * 1024 * 1024;
 /// Maximum bytes of the concurrent requests when another one commits records. It may be higher, because the storage
 /// counts the records before it accepts them.

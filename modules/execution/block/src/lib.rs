@@ -4,8 +4,8 @@
 //! ([`Transition`]) and the comparison with a reference's results ([`Explanation`]). The importer (`tenon-execution`) and
 //! the simulation use it.
 //!
-//! Invariants: all results of execution are compared with the block's header before its changes are returned. The crate
-//! knows no database, no consensus engine and no family of chains: it asks the `ChainFamily` that it receives.
+//! Invariants: the methods `Executor::execute*` compare all results with the block's header before they return its changes.
+//! Whoever makes a block uses the steps themselves. The crate knows no database, no consensus engine and no family of chains: it asks the `ChainFamily` that it receives.
 
 #![forbid(unsafe_code)]
 

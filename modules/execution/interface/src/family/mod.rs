@@ -1,7 +1,7 @@
 //! The decisions of a chain family about execution: the rules of a block, the steps that open and close it, the
 //! treatment of each transaction, and the payer and receiver of its fees.
 //!
-//! The steps of a block (`modules/execution/src/block/execution.rs`) are the same for every family. They ask the
+//! The steps of a block (`modules/execution/block/src/execution.rs`) are the same for every family. They ask the
 //! [`ChainFamily`], which is chosen once for a chain, and the [`FamilyBlock`] that it opens for each block. Both are
 //! trait objects: a block costs one allocation and a transaction a few indirect calls, which is little compared to the
 //! microseconds of execution. Transactions without [`Fees`] of their own run in the EVM directly.
