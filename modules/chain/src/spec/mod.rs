@@ -2,6 +2,7 @@
 
 mod blobs;
 mod difficulty;
+mod family;
 mod fees;
 mod fork;
 mod fork_id;
@@ -11,7 +12,7 @@ mod native;
 mod rules;
 
 use alloy_primitives::{Address, U256};
-use tenon_api::{Header, TransactionType, messages::Profile};
+use tenon_api::{Header, messages::Profile};
 
 pub use blobs::{BLOB_GAS_PER_BLOB, BlobParameters, MIN_BLOB_BASE_FEE, blob_gas_used, fake_exponential};
 pub use difficulty::MINIMUM_DIFFICULTY;
@@ -153,14 +154,14 @@ impl ChainSpec {
     }
 
     /// The family of rules and header forms.
-    pub const fn profile(&self) -> Profile {
-        if self.native.is_some() { Profile::Native } else { Profile::Ethereum }
+    pub fn profile(&self) -> Profile {
+        self.family().profile()
     }
 
     /// The newest active fork in the block of this header. A difficulty of zero marks a merged block.
     pub fn fork_of(&self, header: &Header) -> Fork {
         let fork = self.fork_at(header.number, header.timestamp);
-        if self.native.is_some() {
+        if !self.family().merges_by_difficulty() {
             return fork;
         }
         let merges = self.activation(Fork::Paris).is_some();
@@ -188,36 +189,18 @@ impl ChainSpec {
 
     /// Returns whether the block of this height has a base fee.
     pub fn has_base_fee(&self, number: u64) -> bool {
-        match &self.native {
-            Some(native) => number >= native.heights.eip1559,
-            None => self.is_london(number),
-        }
+        self.family().has_base_fee(self, number)
     }
 
     /// The signature rules and transaction types of a block of this height and time.
     pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
         let fork = self.fork_at(number, timestamp);
-        let highest_type = match &self.native {
-            Some(native) => native.heights.highest_transaction_type(number),
-            None => highest_ethereum_type(fork),
-        };
         SignerRules {
             chain_id: self.chain_id,
             high_s: if fork >= Fork::Homestead { HighS::Refused } else { HighS::Allowed },
             replay_protection: self.eip155_block.is_some_and(|block| number >= block),
-            highest_type,
-            allows_blobs: self.native.is_none(),
+            highest_type: self.family().highest_transaction_type(number, fork),
+            allows_blobs: self.family().allows_blobs(),
         }
-    }
-}
-
-/// The newest transaction type of an Ethereum fork.
-fn highest_ethereum_type(fork: Fork) -> TransactionType {
-    match fork {
-        fork if fork >= Fork::Prague => TransactionType::SetCode,
-        fork if fork >= Fork::Cancun => TransactionType::Blob,
-        fork if fork >= Fork::London => TransactionType::DynamicFee,
-        fork if fork >= Fork::Berlin => TransactionType::AccessList,
-        _ => TransactionType::Legacy,
     }
 }

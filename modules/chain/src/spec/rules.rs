@@ -208,9 +208,7 @@ impl ChainSpec {
             let value = format!("{} to {} blobs, fraction {}", blobs.target, blobs.max, blobs.update_fraction);
             list.add(&format!("blobSchedule.{fork}"), self.activation(*fork).map(since), value);
         }
-        if let Some(native) = &self.native {
-            list.add_native(native);
-        }
+        self.family().add_rules(&mut list);
         Rules { list: LIST, rules: list.0 }
     }
 }
@@ -246,7 +244,7 @@ fn value_of(config: &RoundConfig) -> String {
     value
 }
 
-struct List(Vec<Rule>);
+pub(super) struct List(Vec<Rule>);
 
 impl List {
     /// Adds a rule unless it never applies.
@@ -257,7 +255,7 @@ impl List {
     }
 
     /// `docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12.
-    fn add_native(&mut self, native: &NativeSettings) {
+    pub(super) fn add_native(&mut self, native: &NativeSettings) {
         let always = Some(Since::Block(1));
         for NamedHeight { name, height } in native.heights.named() {
             self.add(&format!("native {name}"), height.map(Since::Block), "");
