@@ -64,6 +64,8 @@ pub(crate) enum Input {
 enum Signing {
     /// It has no key.
     NoKey,
+    /// It has a key, and its records are not read yet.
+    Unchecked,
     /// The key has no record here: another node may still sign with it.
     Listening,
     /// It signs.
@@ -81,7 +83,6 @@ pub(crate) struct VotingActor {
     /// Whether the node is far behind, as last seen in `syncing`.
     is_syncing: bool,
     syncing: Arc<AtomicBool>,
-    is_listening: bool,
     /// Number of times that the node has begun to listen. Ends of earlier attempts are ignored.
     listening_attempt: u64,
     /// The masternode whose votes the record has.
@@ -132,7 +133,7 @@ impl VotingActor {
         counts: Arc<VotingCounts>,
         syncing: Arc<AtomicBool>,
     ) -> Self {
-        let signing = if ports.key.is_some() { Signing::Listening } else { Signing::NoKey };
+        let signing = if ports.key.is_some() { Signing::Unchecked } else { Signing::NoKey };
         Self {
             ports,
             timing,
@@ -140,7 +141,6 @@ impl VotingActor {
             signing,
             is_syncing: syncing.load(Ordering::SeqCst),
             syncing,
-            is_listening: false,
             listening_attempt: 0,
             record_signer: None,
             signer_at_start: None,
@@ -199,8 +199,7 @@ impl VotingActor {
             Err(V2Error::V1Block) => {}
             Err(error) => {
                 tracing::warn!(%error, head = head.header.number, "voting cannot start at this head");
-                // Without a replica nothing is heard: listens from the next attempt on.
-                self.stop_listening();
+                self.interrupt_listening();
             }
         }
     }

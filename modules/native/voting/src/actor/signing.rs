@@ -20,12 +20,12 @@ impl VotingActor {
     /// Uses the key at once if it has signed last on this node. Otherwise another node may still use the key, so this node
     /// listens first.
     pub(super) fn use_key(&mut self) {
-        let Some(key) = self.ports.key.clone().filter(|_| self.signing == Signing::Listening) else { return };
+        let Some(key) = self.ports.key.clone().filter(|_| self.signing == Signing::Unchecked) else { return };
         if self.record_signer == Some(key.address()) {
             self.signing = Signing::Active;
             tracing::info!(masternode = %key.address(), round = self.kept.round, "voting with this masternode's key is \
                 enabled");
-        } else if !self.is_listening {
+        } else {
             tracing::info!(masternode = %key.address(), seconds = self.listening_time().as_secs(), "no voting record for \
                 this key: signing starts after a waiting time, in case another node uses the key");
             self.listen();
@@ -38,17 +38,20 @@ impl VotingActor {
     }
 
     /// Begins to listen. While the node is far behind it ignores messages, so it begins again afterwards.
-    pub(super) fn listen(&mut self) {
-        self.is_listening = true;
+    fn listen(&mut self) {
+        self.signing = Signing::Listening;
         self.listening_attempt += 1;
         if !self.is_syncing {
             self.later(self.listening_time(), Input::Arm(self.listening_attempt));
         }
     }
 
-    pub(super) const fn stop_listening(&mut self) {
-        self.is_listening = false;
-        self.listening_attempt += 1;
+    /// No replica could be started, so nothing is heard: listens again with the next attempt.
+    pub(super) fn interrupt_listening(&mut self) {
+        if self.signing == Signing::Listening {
+            self.signing = Signing::Unchecked;
+            self.listening_attempt += 1;
+        }
     }
 
     pub(super) fn update_syncing(&mut self) {
@@ -57,14 +60,13 @@ impl VotingActor {
             return;
         }
         self.set_replica_key();
-        if self.is_listening {
+        if self.signing == Signing::Listening {
             self.listen();
         }
     }
 
     pub(super) fn arm(&mut self, attempt: u64) {
         if self.signing == Signing::Listening && attempt == self.listening_attempt {
-            self.stop_listening();
             self.signing = Signing::Active;
             if let Some(key) = &self.ports.key {
                 tracing::info!(masternode = %key.address(), "voting with this masternode's key is enabled");
