@@ -19,8 +19,7 @@ import stat
 
 TABLES, DELETED_TABLES, LOGS, OTHERS = "tables", "deleted tables", "logs", "other files"
 DELETED = " (deleted)"
-# Allowance for tables that the database does not report: those that a few concurrent compactions are writing or have
-# just written, and replaced ones that are not removed yet.
+# The database does not report all open tables: compactions are writing some, and replaced ones are not removed yet.
 TABLE_ALLOWANCE = 16
 # How long a deleted table may stay open, seconds: the longest request may last a minute, and keeps what it reads.
 HELD_SECONDS = 120

@@ -22,9 +22,9 @@ from figures import tell
 from tenon_node import BINARY, Node, folder
 
 CRASHED = (-32000, "method handler crashed")
-ONE_ERROR = "one error each, nobody else's"
+ONE_ERROR = "one error each, and none for other clients"
 PLUGIN = "misbehaving/src/lib.rs"
-SOMEBODY = "0x" + "11" * 20
+RECIPIENT = "0x" + "11" * 20
 
 
 class Orders:
@@ -96,10 +96,10 @@ def panics_in_log(node, what):
     return sum("panicked" in line and what in line for line in lines)
 
 
-CALL = {"to": SOMEBODY, "data": "0x"}
+CALL = {"to": RECIPIENT, "data": "0x"}
 # The handler that panics, a request for it, and the module at which the panic is counted.
 HANDLERS = {
-    "a read": ("read GetAccount", "eth_getBalance", (SOMEBODY, "latest"), "storage"),
+    "a read": ("read GetAccount", "eth_getBalance", (RECIPIENT, "latest"), "storage"),
     "work on a pool": ("pool Trace", "debug_traceCall", (CALL, "latest", {}), "execution"),
     "a task": ("task SubmitTransaction", "eth_sendRawTransaction", None, "pool"),
 }
@@ -109,7 +109,7 @@ def parameters(node, method, params):
     """The parameters of a request; for a transaction, one that the node signs."""
     if params is not None:
         return params
-    transfer = {"from": node.call("eth_accounts")[0], "to": SOMEBODY, "value": "0x1", "gas": "0x5208"}
+    transfer = {"from": node.call("eth_accounts")[0], "to": RECIPIENT, "value": "0x1", "gas": "0x5208"}
     transfer |= {"gasPrice": "0x77359400", "nonce": node.call("eth_getTransactionCount", transfer["from"], "latest")}
     return (node.call("eth_signTransaction", transfer)["raw"],)
 
@@ -136,7 +136,7 @@ def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
 
 def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
     for account in node.call("eth_accounts")[:2]:
-        wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": SOMEBODY, "gas": "0x5208"}))
+        wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": RECIPIENT, "gas": "0x5208"}))
     begun = panics_in_log(node, 'actor="chain"')
     with watch.other_clients(node) as figures:
         with node.orders.of("actor chain"):
@@ -156,7 +156,7 @@ def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
 
 
 def test_a_panic_in_the_sealer_loses_no_transaction(node):
-    transfer = {"from": node.call("eth_accounts")[1], "to": SOMEBODY, "value": "0x1", "gas": "0x5208"}
+    transfer = {"from": node.call("eth_accounts")[1], "to": RECIPIENT, "value": "0x1", "gas": "0x5208"}
     begun = panics_in_log(node, 'actor="sealer"')
     with node.orders.of("actor sealer"):
         sent = node.call("eth_sendTransaction", transfer)
@@ -190,13 +190,13 @@ def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
     with wire.WebSocket(node) as connection, watch.other_clients(node) as figures:
         heads = wire.ask(connection, wire.request("eth_subscribe", "newHeads"))["result"]
         broken = wire.ask(connection, wire.request("bad_subscribe", "panic"))["result"]
-        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
+        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": RECIPIENT, "gas": "0x5208"})
         told = {}
         while not told.keys() >= {heads, broken}:
             message = json.loads(connection.receive())["params"]
             told.setdefault(message["subscription"], []).append(message)
         # The panicked subscription sends nothing more, and the other one continues.
-        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
+        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": RECIPIENT, "gas": "0x5208"})
         while len(told[heads]) < 2:
             message = json.loads(connection.receive())["params"]
             told[message["subscription"]].append(message)
@@ -226,7 +226,7 @@ def asked_for_panics(node):
     """The answers of reads that panic: more than there are threads to serve requests."""
     count = 2 * os.cpu_count() + 1
     with node.orders.of("read GetAccount"):
-        found = [asked(node, wire.Http, "eth_getBalance", SOMEBODY, "latest") for _ in range(count)]
+        found = [asked(node, wire.Http, "eth_getBalance", RECIPIENT, "latest") for _ in range(count)]
     if (0, "") in found:
         pytest.skip("this program takes no orders: it is built for a release")
     return found
@@ -238,7 +238,7 @@ def test_panics_with_an_unwritable_log_are_one_error_each_and_block_no_other_cli
         found = asked_for_panics(node)
         assert found == [CRASHED] * len(found)
         for transport in wire.TRANSPORTS:
-            assert asked(node, transport, "eth_getBalance", SOMEBODY, "latest") == (0, "")
+            assert asked(node, transport, "eth_getBalance", RECIPIENT, "latest") == (0, "")
     tell("panic", f"reads, the log on a {kind.__name__.replace('_', ' ')}", len(found), f"{len(found)} errors {found[0]}, all served "
                   "afterwards, ended with 0", ONE_ERROR)
 

@@ -71,8 +71,8 @@ def test_a_node_announces_the_address_that_its_router_names_and_removes_its_port
 def test_a_node_starts_without_a_router_and_refuses_what_is_no_mechanism(tmp_path):
     genesis = unpacked(chains.genesis_file("local"), tmp_path / "genesis.json")
     flags = ["--genesis", genesis, "--p2p", "--p2p.addr", "0.0.0.0", "--port", "0", *NAMESPACES]
-    nobody = f"127.66.{os.getpid() % 250}.2"
-    with Node("run", *flags, "--nat", f"natpmp:{nobody}", datadir=tmp_path / "data") as node:
+    unused = f"127.66.{os.getpid() % 250}.2"
+    with Node("run", *flags, "--nat", f"natpmp:{unused}", datadir=tmp_path / "data") as node:
         assert node.call("admin_nodeInfo")["ip"] == "0.0.0.0"
         assert node.stop() == 0
     for nat, reason in [("magic", "unknown mechanism"), ("extip:", "missing IP address"), ("natpmp:x", "invalid IP address")]:

@@ -9,7 +9,7 @@ import chains
 from tenon_node import DATA, Node, RpcError, folder, unpacked
 
 TAGS = ("latest", "earliest", "pending", "finalized")
-NOBODY = "0x" + "00" * 20
+UNUSED_ADDRESS = "0x" + "00" * 20
 CONTRACT = "0x" + "0c" * 20
 NAMESPACES = "eth,net,web3,debug,txpool,admin,Consensus,XDPoS"
 
@@ -20,17 +20,17 @@ WITH_BLOCK = {
     "eth_createAccessList": ([{"to": CONTRACT, "gas": "0x5208"}], [], "both"),
     "eth_estimateGas": ([{"to": CONTRACT}], [], "both"),
     "eth_feeHistory": (["0x1"], [[]], "both"),
-    "eth_getBalance": ([NOBODY], [], "both"),
+    "eth_getBalance": ([UNUSED_ADDRESS], [], "both"),
     "eth_getBlockByNumber": ([], [False], "both"),
     "eth_getBlockReceipts": ([], [], "both"),
     "eth_getBlockTransactionCountByNumber": ([], [], "both"),
-    "eth_getCode": ([NOBODY], [], "both"),
-    "eth_getOwnerByCoinbase": ([NOBODY], [], "native"),
-    "eth_getProof": ([NOBODY, []], [], "both"),
-    "eth_getStorageAt": ([NOBODY, "0x0"], [], "both"),
+    "eth_getCode": ([UNUSED_ADDRESS], [], "both"),
+    "eth_getOwnerByCoinbase": ([UNUSED_ADDRESS], [], "native"),
+    "eth_getProof": ([UNUSED_ADDRESS, []], [], "both"),
+    "eth_getStorageAt": ([UNUSED_ADDRESS, "0x0"], [], "both"),
     "eth_getRawTransactionByBlockNumberAndIndex": ([], ["0x0"], "both"),
     "eth_getTransactionByBlockNumberAndIndex": ([], ["0x0"], "both"),
-    "eth_getTransactionCount": ([NOBODY], [], "both"),
+    "eth_getTransactionCount": ([UNUSED_ADDRESS], [], "both"),
     "eth_getUncleByBlockNumberAndIndex": ([], ["0x0"], "both"),
     "eth_getUncleCountByBlockNumber": ([], [], "both"),
     "debug_dumpBlock": ([], [], "both"),

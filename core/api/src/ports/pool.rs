@@ -6,8 +6,8 @@ use crate::{RecoveredTransaction, StoreError};
 
 /// The pool as the network sees it. Every method may take milliseconds and belongs on a thread that may block.
 pub trait PeerTransactions: Send + Sync {
-    /// Offers transactions of peers, each in its canonical bytes, to the pool. Those that it refuses are dropped: a
-    /// peer's pool may follow other rules.
+    /// Offers transactions of peers to the pool, each in its canonical encoding. Refused transactions are dropped without
+    /// blame, because the pool of a peer may have other rules.
     fn offer(&self, raw: &[Bytes]);
     /// The transactions that are ready for the next block.
     fn pending(&self) -> Vec<RecoveredTransaction>;

@@ -41,7 +41,7 @@ pub trait RoundMessages: Send + Sync {
 pub trait RoundNetwork: Send + Sync {
     /// Sends a message to every peer that does not have it.
     fn broadcast(&self, message: RoundMessage);
-    /// Sends a message to every peer, including those that were sent it before, which may not have processed it.
+    /// Sends a message to every peer again: a peer may have received it and not processed it.
     fn repeat(&self, message: RoundMessage);
     /// Sends a block that this node made to every peer.
     fn announce(&self, block: Arc<Block>, total_difficulty: U256);

@@ -5,7 +5,8 @@
 //! the simulation use it.
 //!
 //! Invariants: the methods `Executor::execute*` compare all results with the block's header before they return its changes.
-//! Whoever makes a block uses the steps themselves. The crate knows no database, no consensus engine and no family of chains: it asks the `ChainFamily` that it receives.
+//! The producer of a new block uses the single steps, because it has no results to compare with. The crate knows no
+//! database, no consensus engine and no family of chains: it asks the `ChainFamily` that it receives.
 
 #![forbid(unsafe_code)]
 
