@@ -13,9 +13,9 @@ use alloy_rlp::Encodable;
 use clap::Args;
 use serde_json::{Value, json};
 use tenon_api::{
-    BatchObserver, Block, BlockPort, BlockVerdict, CannotSign, FailedBlock, Failure, Header, NativeSeal,
-    PeerTransactions, PendingTransactions, RecoveredTransaction, RoundBuilder, RoundMessage, RoundMessageKind,
-    RoundMessages, RoundNetwork, SealedHeader, StoreError,
+    BatchObserver, Block, BlockNotMade, BlockPort, BlockVerdict, CannotSign, FailedBlock, Header, NativeSeal,
+    NotSubmitted, PeerTransactions, PendingTransactions, RecoveredTransaction, RoundBuilder, RoundMessage,
+    RoundMessageKind, RoundMessages, RoundNetwork, SealedHeader, StoreError,
 };
 use tenon_bus::Bus;
 use tenon_chain::Genesis;
@@ -92,8 +92,8 @@ impl RoundBuilder for Ports {
         _: Header,
         _: Vec<RecoveredTransaction>,
         _: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, Failure> {
-        Err(Failure::server("no blocks are made"))
+    ) -> Result<Block, BlockNotMade> {
+        Err(BlockNotMade::new(std::io::Error::other("no blocks are made")))
     }
 }
 
@@ -110,7 +110,7 @@ impl PeerTransactions for Ports {
         Vec::new()
     }
 
-    fn submit_own(&self, _: &[u8]) -> Result<(), Failure> {
+    fn submit_own(&self, _: &[u8]) -> Result<(), NotSubmitted> {
         Ok(())
     }
 

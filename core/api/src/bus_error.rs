@@ -1,6 +1,8 @@
 //! Why a call over the bus failed.
 
-use crate::{Failure, Topic, codec::CodecError};
+use std::fmt::Display;
+
+use crate::{ModuleError, SpaceError, StoreError, Topic, codec::CodecError};
 
 /// Why a call over the bus failed. There is one variant for each case that a caller can tell apart; `From<BusError> for
 /// Failure` gives the code and the text that a client receives.
@@ -86,7 +88,45 @@ pub enum BusError {
     Actor(#[from] ActorError),
     /// The module's own error.
     #[error(transparent)]
-    Module(#[from] Failure),
+    Module(#[from] ModuleError),
+}
+
+impl BusError {
+    /// The error of a module, if only its text is of use to the caller.
+    pub fn failed(error: impl Display) -> Self {
+        Self::Module(ModuleError::Failed(error.to_string()))
+    }
+
+    /// The error of a module that has reached a limit of this node.
+    pub fn limit_reached(error: impl Display) -> Self {
+        Self::Module(ModuleError::LimitReached(error.to_string()))
+    }
+
+    /// The error of a module that refuses an argument.
+    pub fn invalid_argument(error: impl Display) -> Self {
+        Self::Module(ModuleError::InvalidArgument(error.to_string()))
+    }
+}
+
+/// The error of a request that reads the chain.
+impl From<StoreError> for BusError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::OutOfMemory { reason } => Self::limit_reached(reason),
+            StoreError::Stopped => Self::limit_reached(error),
+            error => Self::failed(error),
+        }
+    }
+}
+
+/// The error of a request about a module's own records.
+impl From<SpaceError> for BusError {
+    fn from(error: SpaceError) -> Self {
+        match error {
+            SpaceError::Store(error) => error.into(),
+            bound => Self::limit_reached(bound),
+        }
+    }
 }
 
 /// Why an actor did not accept a message. The message is lost.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActorError, BusError,
+    ActorError, BusError, ModuleError, SimulationRule, SpaceError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
@@ -94,7 +94,7 @@ impl Failure {
 impl From<BusError> for Failure {
     fn from(error: BusError) -> Self {
         match error {
-            BusError::Module(failure) => failure,
+            BusError::Module(error) => error.into(),
             BusError::HandlerCrashed => Self::crashed(FailureCode::CALLEE_CRASHED),
             BusError::Busy(_)
             | BusError::TimedOut
@@ -137,14 +137,42 @@ fn malformed(request: &str, error: CodecError) -> Failure {
     }
 }
 
-impl From<crate::StoreError> for Failure {
-    fn from(error: crate::StoreError) -> Self {
+/// The error of a plugin's request about its own records.
+impl From<SpaceError> for Failure {
+    fn from(error: SpaceError) -> Self {
+        BusError::from(error).into()
+    }
+}
+
+/// The code of each kind of error of a module.
+impl From<ModuleError> for Failure {
+    fn from(error: ModuleError) -> Self {
         match error {
-            crate::StoreError::OutOfMemory { reason } => Self::limit(reason),
-            crate::StoreError::Stopped => Self::limit(error.to_string()),
-            error => Self::server(error.to_string()),
+            ModuleError::Failed(message) => Self::server(message),
+            ModuleError::InvalidArgument(message) => Self::invalid_params(message),
+            ModuleError::LimitReached(message) => Self::limit(message),
+            ModuleError::Reverted { message, output } => {
+                Self { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
+            }
+            ModuleError::Simulation { rule, message } => Self { code: code_of_rule(rule), message, data: None },
         }
     }
+}
+
+/// The codes of `eth_simulateV1`, as in go-ethereum.
+const fn code_of_rule(rule: SimulationRule) -> FailureCode {
+    FailureCode(match rule {
+        SimulationRule::NonceTooLow => -38010,
+        SimulationRule::NonceTooHigh => -38011,
+        SimulationRule::BaseFeeTooLow => -38012,
+        SimulationRule::IntrinsicGas => -38013,
+        SimulationRule::InsufficientFunds => -38014,
+        SimulationRule::BlockGasLimit => -38015,
+        SimulationRule::BlockNumber => -38020,
+        SimulationRule::BlockTimestamp => -38021,
+        SimulationRule::InitCodeSize => -38025,
+        SimulationRule::ClientLimit => -38026,
+    })
 }
 
 #[cfg(test)]
@@ -188,12 +216,43 @@ mod tests {
             (ActorError::MailboxFull { actor: "chain" }.into(), -32005, "chain is busy: its mailbox is full"),
             (ActorError::Stopped { actor: "chain" }.into(), -32000, "chain has been stopped"),
             (BusError::HandlerCrashed, -32000, "method handler crashed"),
-            (Failure::invalid_params("no").into(), -32602, "no"),
+            (ModuleError::InvalidArgument("no".to_owned()).into(), -32602, "no"),
         ];
         for (error, code, text) in cases {
             let failure = Failure::from(error.clone()).for_client();
 
             assert_eq!((failure.code.0, failure.message.as_str()), (code, text), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_reverted_call_has_its_output_as_data() {
+        let reverted = ModuleError::Reverted { message: "execution reverted".to_owned(), output: vec![1, 2].into() };
+
+        let failure = Failure::from(BusError::from(reverted));
+
+        assert_eq!((failure.code.0, failure.message.as_str()), (3, "execution reverted"));
+        assert_eq!(failure.data.as_deref(), Some("\"0x0102\""));
+    }
+
+    #[test]
+    fn a_broken_rule_of_a_simulation_has_the_code_of_go_ethereum() {
+        let cases = [
+            (SimulationRule::NonceTooLow, -38010),
+            (SimulationRule::NonceTooHigh, -38011),
+            (SimulationRule::BaseFeeTooLow, -38012),
+            (SimulationRule::IntrinsicGas, -38013),
+            (SimulationRule::InsufficientFunds, -38014),
+            (SimulationRule::BlockGasLimit, -38015),
+            (SimulationRule::BlockNumber, -38020),
+            (SimulationRule::BlockTimestamp, -38021),
+            (SimulationRule::InitCodeSize, -38025),
+            (SimulationRule::ClientLimit, -38026),
+        ];
+        for (rule, code) in cases {
+            let failure = Failure::from(ModuleError::Simulation { rule, message: "why".to_owned() });
+
+            assert_eq!((failure.code.0, failure.message.as_str(), failure.data), (code, "why", None), "{rule:?}");
         }
     }
 

@@ -21,6 +21,7 @@ mod failure;
 mod message;
 pub mod messages;
 mod method_pattern;
+mod module_error;
 mod ports;
 pub mod primitives;
 mod schema;
@@ -34,11 +35,13 @@ pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
+pub use module_error::{ModuleError, SimulationRule};
 pub use ports::{
-    AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict, CannotSign,
-    ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords, FailedBlock,
-    InsertOutcome, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder, RoundMessage,
-    RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignerMessage, StateReader, StoreError, TrieReader,
+    AccountRecord, BatchObserver, BlockNotMade, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict,
+    CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords,
+    FailedBlock, InsertOutcome, NotSubmitted, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause,
+    RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignerMessage,
+    StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

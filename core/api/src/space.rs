@@ -3,7 +3,7 @@
 use alloy_primitives::Bytes;
 
 use crate::{
-    Failure, StoreError,
+    StoreError,
     messages::{CommitOutcome, CommitRecords, RecordPage, ScanRecords, SpaceUsage},
 };
 
@@ -72,15 +72,6 @@ pub enum SpaceError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-impl From<SpaceError> for Failure {
-    fn from(error: SpaceError) -> Self {
-        match error {
-            SpaceError::Store(error) => error.into(),
-            bound => Self::limit(bound.to_string()),
-        }
-    }
 }
 
 /// Named key-value spaces. A space exists from its first record on, and outlives the module that wrote it.

@@ -471,7 +471,7 @@ fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrid
             logs: vec![SimulatedLog { index: 6, log }],
             gas_used: 21_000,
             max_gas_used: 22_000,
-            failure: Some(Failure::server("out of gas")),
+            failure: Some(SimulatedFailure::Halted("out of gas".to_owned())),
         }],
     };
     let request = Simulate { base, blocks: vec![wanted], traces_transfers: true, validates: false };

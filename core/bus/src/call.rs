@@ -14,7 +14,7 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use futures_util::{FutureExt, future::BoxFuture};
-use tenon_api::{BusError, Failure, Request, Topic, codec};
+use tenon_api::{BusError, Request, Topic, codec};
 
 use crate::{CallContext, WorkPool, events::EventTable, injected_panic::panic_if_injected, spans};
 
@@ -253,9 +253,8 @@ impl Bus {
     /// [`RegisterError::AlreadyHandled`].
     pub fn handle_read<R: Request>(
         &self,
-        function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+        function: impl Fn(R, &CallContext) -> Result<R::Reply, BusError> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
-        let function = move |request, context: &CallContext| function(request, context).map_err(BusError::Module);
         self.register(Handler::<R>::Read(Box::new(function)))
     }
 
@@ -267,17 +266,15 @@ impl Bus {
     where
         R: Request,
         F: Fn(R, CallContext) -> Reply + Send + Sync + 'static,
-        Reply: Future<Output = Result<R::Reply, Failure>> + Send + 'static,
+        Reply: Future<Output = Result<R::Reply, BusError>> + Send + 'static,
     {
         let function = Arc::new(function);
         let framing = Arc::clone(&function);
         self.register(Handler::<R>::Async(Waiting {
-            typed: Box::new(move |request, context| {
-                function(request, context).map(|answer| answer.map_err(BusError::Module)).boxed()
-            }),
+            typed: Box::new(move |request, context| function(request, context).boxed()),
             framed: Box::new(move |request, context| {
                 let answer = framing(request, context);
-                answer.map(|answer| answer.map_err(BusError::Module).and_then(encode_reply::<R>)).boxed()
+                answer.map(|answer| answer.and_then(encode_reply::<R>)).boxed()
             }),
         }))
     }
@@ -290,7 +287,7 @@ impl Bus {
     pub fn handle_work<R: Request>(
         &self,
         pool: &WorkPool,
-        function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+        function: impl Fn(R, &CallContext) -> Result<R::Reply, BusError> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
         self.register(Handler::<R>::Async(on_pool(pool, function)))
     }
@@ -304,13 +301,11 @@ impl Bus {
     pub fn handle_attempt<R: Request>(
         &self,
         pool: &WorkPool,
-        attempt: impl Fn(&R, &CallContext) -> Option<Result<R::Reply, Failure>> + Send + Sync + 'static,
-        function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+        attempt: impl Fn(&R, &CallContext) -> Option<Result<R::Reply, BusError>> + Send + Sync + 'static,
+        function: impl Fn(R, &CallContext) -> Result<R::Reply, BusError> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
         let own = pool.clone();
-        let attempt = move |request: &R, context: &CallContext| {
-            own.attempt(context, || Some(attempt(request, context)?.map_err(BusError::Module)))
-        };
+        let attempt = move |request: &R, context: &CallContext| own.attempt(context, || attempt(request, context));
         self.register(Handler::<R>::Attempt(Box::new(attempt), on_pool(pool, function)))
     }
 
@@ -452,7 +447,7 @@ fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<
 /// Runs a request's function as a job on a pool.
 fn on_pool<R: Request>(
     pool: &WorkPool,
-    function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+    function: impl Fn(R, &CallContext) -> Result<R::Reply, BusError> + Send + Sync + 'static,
 ) -> Waiting<R> {
     let function = Arc::new(function);
     Waiting {
@@ -464,7 +459,7 @@ fn on_pool<R: Request>(
 /// A job that ends with `finish`, which converts the reply to the form that the caller needs.
 fn job_on_pool<R: Request, T: Send + 'static>(
     pool: &WorkPool,
-    function: Arc<impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static>,
+    function: Arc<impl Fn(R, &CallContext) -> Result<R::Reply, BusError> + Send + Sync + 'static>,
     finish: fn(R::Reply) -> Result<T, BusError>,
 ) -> AsyncFunction<R, T> {
     let pool = pool.clone();
@@ -476,7 +471,7 @@ fn job_on_pool<R: Request, T: Send + 'static>(
             guarded(R::NAME, || {
                 let _span = spans::span("job", R::NAME);
                 panic_if_injected("pool", R::NAME);
-                function(request, context).map_err(BusError::Module).and_then(finish)
+                function(request, context).and_then(finish)
             })
         };
         async move { pool.run(&context, job).await }.boxed()

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use tenon_api::Failure;
+use tenon_api::{BusError, Failure};
 
 use crate::ClientId;
 
@@ -106,9 +106,16 @@ pub enum OutOfMemory {
     },
 }
 
+impl From<OutOfMemory> for BusError {
+    fn from(error: OutOfMemory) -> Self {
+        Self::limit_reached(error)
+    }
+}
+
+/// For front-ends and the host, which refuse requests of clients and plugins.
 impl From<OutOfMemory> for Failure {
     fn from(error: OutOfMemory) -> Self {
-        Self::limit(error.to_string())
+        BusError::from(error).into()
     }
 }
 

@@ -2,23 +2,38 @@
 //!
 //! The register knows them by name only; each defines its own start and stop.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    fmt::Display,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use futures_util::future::BoxFuture;
 use tenon_api::{
-    Failure, Topic,
+    Topic,
     messages::{ActorDetails, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
 };
 
 use crate::ModuleError;
 
+/// Why a part of the node did not start or stop, in the words of the part.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SwitchError(String);
+
+impl SwitchError {
+    /// An error with this cause.
+    pub fn new(cause: impl Display) -> Self {
+        Self(cause.to_string())
+    }
+}
+
 /// Starts and stops a part of the node.
 pub trait ActorSwitch: Send + Sync + 'static {
     /// Starts it. Called when it is stopped, or has failed.
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>>;
 
     /// Stops it, after it has finished the accepted requests.
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>>;
 
     /// Why it has failed for good, if it has.
     fn failure(&self) -> Option<String> {

@@ -57,7 +57,7 @@ impl ModuleRegister {
                 continue;
             }
             self.set_end(actor.name(), end);
-            switch.start().await.map_err(|failure| ModuleError::Actor { name: actor.name().to_owned(), failure })?;
+            switch.start().await.map_err(|error| ModuleError::Actor { name: actor.name().to_owned(), error })?;
             *actor.switch_state() = SwitchState::Enabled;
         }
         Ok(())
@@ -71,8 +71,8 @@ impl ModuleRegister {
             if std::mem::replace(&mut *actor.switch_state(), SwitchState::Disabled) == SwitchState::Disabled {
                 continue;
             }
-            if let Err(failure) = switch.stop().await {
-                tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");
+            if let Err(error) = switch.stop().await {
+                tracing::warn!(module = actor.name(), %error, "did not stop cleanly");
             }
         }
     }
@@ -108,8 +108,8 @@ impl ModuleRegister {
             // Refuse requests first, so that none waits for a module that stops.
             self.bus.suspend(actor.module.answers, actor.name());
             *actor.switch_state() = SwitchState::Disabled;
-            if let Err(failure) = switch.stop().await {
-                tracing::warn!(module = actor.name(), %failure, "did not stop cleanly");
+            if let Err(error) = switch.stop().await {
+                tracing::warn!(module = actor.name(), %error, "did not stop cleanly");
             }
         }
         let drain_micros = if operation == ModuleOperation::Disable { micros(begun.elapsed()) } else { 0 };
@@ -133,9 +133,9 @@ impl ModuleRegister {
                 self.bus.resume(actor.module.answers);
                 Ok(())
             }
-            Err(failure) => {
-                *actor.switch_state() = SwitchState::Failed(failure.message.clone());
-                Err(ModuleError::Actor { name: actor.name().to_owned(), failure })
+            Err(error) => {
+                *actor.switch_state() = SwitchState::Failed(error.to_string());
+                Err(ModuleError::Actor { name: actor.name().to_owned(), error })
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use tenon_api::{Capability, Failure};
+use tenon_api::{BusError, Capability, Failure};
+
+use crate::actor::SwitchError;
 use tenon_host::HostError;
 use tenon_isolation::IsolationError;
 
@@ -104,12 +106,12 @@ pub enum ModuleError {
         failure: Failure,
     },
     /// A module actor did not start.
-    #[error("module {name} did not start: {failure}")]
+    #[error("module {name} did not start: {error}")]
     Actor {
         /// The module.
         name: String,
         /// Its reason.
-        failure: Failure,
+        error: SwitchError,
     },
     /// All plugins together took too long to start with the node.
     #[error(
@@ -227,8 +229,8 @@ fn missing_grants(missing: &[Capability]) -> String {
     )
 }
 
-impl From<ModuleError> for Failure {
+impl From<ModuleError> for BusError {
     fn from(error: ModuleError) -> Self {
-        Self::server(error.to_string())
+        Self::failed(error)
     }
 }

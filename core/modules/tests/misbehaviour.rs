@@ -18,7 +18,7 @@ use support::{
 };
 use support::{plugin_of, process_of};
 use tenon_api::{
-    Failure, FailureCode, Request,
+    BusError, Failure, FailureCode, Request,
     messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
 };
 use tenon_bus::CallContext;
@@ -147,7 +147,7 @@ async fn panics_and_malformed_answers_are_counted_in_and_out_of_process() {
 async fn a_panic_in_the_node_fails_the_call_but_is_not_counted_for_the_plugin() {
     for isolation in [Isolation::InProcess, Isolation::Process] {
         let test = TestModules::with_options(|options| in_processes(options, |_| {}));
-        let panics = |_: GetClientVersion, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+        let panics = |_: GetClientVersion, _: &CallContext| -> Result<String, BusError> { panic!("on purpose") };
         test.bus.handle_read(panics).unwrap();
         test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
         let (router, before) = (test.modules.router(), test.bus.panics(&[GetClientVersion::TOPIC]));

@@ -12,14 +12,14 @@ use std::sync::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use support::{TestModules, rust_plugin};
 use tenon_api::{
-    Failure, Request, Topic,
+    BusError, Failure, Request, Topic,
     messages::{
         GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleDetails, ModuleInfo, ModuleKind,
         ModuleOperation, ModuleState, ModuleTerms,
     },
 };
 use tenon_bus::{CallContext, Delivery};
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan, SwitchError};
 
 /// Why a module actor cannot be stopped.
 fn fixed_reason(info: &ModuleInfo) -> Option<String> {
@@ -44,10 +44,10 @@ impl Part {
 }
 
 impl ActorSwitch for Part {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             if self.is_broken.load(Ordering::Relaxed) {
-                return Err(Failure::server("no key"));
+                return Err(SwitchError::new("no key"));
             }
             self.steps.lock().unwrap().push("start");
             Ok(())
@@ -55,7 +55,7 @@ impl ActorSwitch for Part {
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.steps.lock().unwrap().push("stop");
             Ok(())
@@ -252,7 +252,7 @@ async fn panics_of_handlers_are_counted_for_their_part() {
     let test = TestModules::new();
     let fixed = ActorModule { answers: &[GetDataFolder::TOPIC], ..fixed("facts") };
     test.modules.add_actor(fixed).unwrap();
-    let panics = |_: GetDataFolder, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+    let panics = |_: GetDataFolder, _: &CallContext| -> Result<String, BusError> { panic!("on purpose") };
     test.bus.handle_read(panics).unwrap();
 
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use tempfile::NamedTempFile;
 use tenon_api::messages::{ExportChain, ImportChain, ReadRequestFile};
-use tenon_api::{BlockNumber, ChainReader, Failure};
+use tenon_api::{BlockNumber, BusError, ChainReader};
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_config::Settings;
 use tenon_execution::ChainHandle;
@@ -116,11 +116,11 @@ impl RequestFolders {
     ///
     /// # Errors
     /// If it is elsewhere, after resolving links and dots. The text does not reveal what exists elsewhere.
-    fn place(&self, name: &str) -> Result<PathBuf, Failure> {
+    fn place(&self, name: &str) -> Result<PathBuf, BusError> {
         let refusal = || {
             let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
             let folders = folders.join(", ");
-            Failure::server(format!(
+            BusError::failed(format!(
                 "{name}: requests can use files in these folders only: {folders} (setting rpc.files); put the file \
                  there"
             ))
@@ -139,15 +139,15 @@ impl RequestFolders {
         }
         match self.own.refusal(&real) {
             None => Ok(real),
-            Some(reason) => Err(Failure::server(format!("{name}: {reason}"))),
+            Some(reason) => Err(BusError::failed(format!("{name}: {reason}"))),
         }
     }
 
     /// A file to write. Creates the first folder if it is missing.
-    fn to_write(&self, name: &str) -> Result<PathBuf, Failure> {
+    fn to_write(&self, name: &str) -> Result<PathBuf, BusError> {
         if let Some(first) = self.folders.first() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(first);
-            made.map_err(|error| Failure::server(format!("{}: {error}", first.display())))?;
+            made.map_err(|error| BusError::failed(format!("{}: {error}", first.display())))?;
         }
         let path = self.place(name)?;
         match fs::metadata(&path) {
@@ -160,11 +160,11 @@ impl RequestFolders {
     ///
     /// # Errors
     /// If the name has any other form, if it belongs to something other than a file, or if the folder is full.
-    pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, Failure> {
+    pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, BusError> {
         let is_bare = Path::new(name).file_name().is_some_and(|file| file == name) && !name.starts_with(['~', '.']);
         let is_plain = name.len() <= MAX_NAME && !name.chars().any(char::is_control);
         if !is_bare || !is_plain {
-            return Err(Failure::server(format!(
+            return Err(BusError::failed(format!(
                 "{}: profiles are written into the first folder of the setting rpc.files: give a name of at most \
                  {MAX_NAME} bytes without a folder",
                 name.chars().take(MAX_NAME).collect::<String>()
@@ -179,18 +179,18 @@ impl RequestFolders {
         }
         let folder = path.parent().unwrap_or(Path::new("."));
         let entries =
-            fs::read_dir(folder).map_err(|error| Failure::server(format!("{}: {error}", folder.display())))?;
+            fs::read_dir(folder).map_err(|error| BusError::failed(format!("{}: {error}", folder.display())))?;
         if entries.take(MAX_FILES).count() == MAX_FILES {
             let text = format!("{}: has {MAX_FILES} files already: remove some", folder.display());
-            return Err(Failure::limit(text));
+            return Err(BusError::limit_reached(text));
         }
         Ok(path)
     }
 
     /// Opens a file to read. Pipes and devices, which could block a thread forever, are refused.
-    fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), Failure> {
+    fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), BusError> {
         let path = self.place(name)?;
-        let named = |error: io::Error| Failure::server(format!("{}: {error}", path.display()));
+        let named = |error: io::Error| BusError::failed(format!("{}: {error}", path.display()));
         if !fs::metadata(&path).map_err(named)?.is_file() {
             return Err(not_a_file(&path));
         }
@@ -201,8 +201,8 @@ impl RequestFolders {
     }
 }
 
-fn not_a_file(path: &Path) -> Failure {
-    Failure::server(format!("{}: not a file", path.display()))
+fn not_a_file(path: &Path) -> BusError {
+    BusError::failed(format!("{}: not a file", path.display()))
 }
 
 /// Answers [`ExportChain`], [`ImportChain`] and [`ReadRequestFile`].
@@ -223,7 +223,7 @@ pub(crate) fn register(
     let readable = folders.clone();
     bus.handle_work(work, move |request: ImportChain, caller: &CallContext| {
         let (path, source) = readable.to_read(&request.path)?;
-        writer.import_blocks(source, &path.display(), caller)
+        Ok(writer.import_blocks(source, &path.display(), caller)?)
     })?;
     bus.handle_work(work, move |request: ExportChain, caller: &CallContext| export(&folders, &*chain, &request, caller))
 }
@@ -238,19 +238,19 @@ fn read_whole(
     folders: &RequestFolders,
     request: &ReadRequestFile,
     caller: &CallContext,
-) -> Result<tenon_api::Bytes, Failure> {
+) -> Result<tenon_api::Bytes, BusError> {
     let (path, mut source) = folders.to_read(&request.name)?;
     let max = request.limit.min(MAX_REQUEST_FILE);
     let mut content = Vec::new();
     loop {
         if caller.should_stop() {
-            return Err(Failure::limit("request timed out"));
+            return Err(BusError::TimedOut);
         }
         let read = source.by_ref().take(READ_CHUNK_BYTES).read_to_end(&mut content);
         let read =
-            read.map_err(|error| Failure::server(format!("could not read file: {}: {error}", path.display())))?;
+            read.map_err(|error| BusError::failed(format!("could not read file: {}: {error}", path.display())))?;
         if content.len() as u64 > max {
-            return Err(Failure::limit(format!("{}: longer than {max} bytes", path.display())));
+            return Err(BusError::limit_reached(format!("{}: longer than {max} bytes", path.display())));
         }
         if read == 0 {
             return Ok(content.into());
@@ -263,12 +263,12 @@ fn export(
     chain: &dyn ChainReader,
     request: &ExportChain,
     caller: &CallContext,
-) -> Result<(), Failure> {
+) -> Result<(), BusError> {
     let head = chain.head().header.number;
     let first = request.first.map_or(0, |first| first.0);
     let last = request.last.map_or(head, |last| last.0);
     if first > last || last > head {
-        return Err(Failure::invalid_params(format!(
+        return Err(BusError::invalid_argument(format!(
             "there are no blocks {first} to {last}; the chain has 0 to {head}"
         )));
     }
@@ -279,14 +279,16 @@ fn export(
             tracing::info!(path = %path.display(), first, last, "blocks exported by request");
             Ok(())
         }
-        Err(Stop::Interrupted(_)) => Err(Failure::limit("request timed out")),
-        Err(error) => Err(Failure::server(error.to_string())),
+        Err(Stop::Interrupted(_)) => Err(BusError::TimedOut),
+        Err(error) => Err(BusError::failed(error)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+
+    use tenon_api::ModuleError;
 
     use super::*;
 
@@ -341,8 +343,8 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folders = folders(parent.path());
 
-        let there = folders.place("/etc/passwd").unwrap_err().message;
-        let missing = folders.place("/etc/no-such-folder/x").unwrap_err().message;
+        let there = folders.place("/etc/passwd").unwrap_err().to_string();
+        let missing = folders.place("/etc/no-such-folder/x").unwrap_err().to_string();
 
         assert!(there.contains("requests can use files in these folders only") && there.contains("first"), "{there}");
         assert_eq!(there.replace("/etc/passwd", ""), missing.replace("/etc/no-such-folder/x", ""));
@@ -363,7 +365,7 @@ mod tests {
         let folders = of_folders(parent.path(), vec![data.join("db"), data, parent.path().to_owned()]);
 
         for name in ["CURRENT", "../modules.json", "../keystore/key"] {
-            let refused = folders.place(name).unwrap_err().message;
+            let refused = folders.place(name).unwrap_err().to_string();
             assert!(refused.contains("to the node") || refused.contains("these folders only"), "{name}: {refused}");
         }
         assert!(folders.place(&parent.path().join("chain.rlp").display().to_string()).is_ok());
@@ -391,7 +393,7 @@ mod tests {
         for number in 0..MAX_FILES {
             fs::write(first.join(format!("file-{number}")), "").unwrap();
         }
-        assert!(folders.for_profile("new").unwrap_err().message.contains("files already"));
+        assert!(folders.for_profile("new").unwrap_err().to_string().contains("files already"));
         assert!(folders.for_profile("old").is_ok(), "nothing is added");
     }
 
@@ -412,11 +414,12 @@ mod tests {
         for name in ["plain", "packed.gz"] {
             assert_eq!(read(name, content.len()).unwrap(), content, "{name}");
             let refused = read(name, content.len() - 1).unwrap_err();
-            assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED, "{name}: {}", refused.message);
+            let is_limit = matches!(&refused, BusError::Module(ModuleError::LimitReached(_)));
+            assert!(is_limit, "{name}: {refused:?}");
         }
         assert!(read("missing", 1).is_err());
         assert!(read("../first/plain", 1 << 30).is_ok(), "a path that stays inside");
-        assert!(read("/etc/passwd", 1 << 30).unwrap_err().message.contains("these folders only"));
+        assert!(read("/etc/passwd", 1 << 30).unwrap_err().to_string().contains("these folders only"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_api::messages::MakeCheckpoint;
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_storage::Store;
@@ -26,9 +26,9 @@ pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: A
     bus.handle_work(work, move |_: MakeCheckpoint, context: &CallContext| {
         let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
         if context.is_cancelled() {
-            return Err(Failure::server("the client that requested the copy is gone"));
+            return Err(BusError::failed("the client that requested the copy is gone"));
         }
-        make(&store, &place).map_err(|error| Failure::server(error.to_string()))?;
+        make(&store, &place).map_err(BusError::failed)?;
         Ok(place.display().to_string())
     })?;
     Ok(())

@@ -5,14 +5,13 @@ use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::Failure;
 use tenon_config::{DeviceSettings, Settings};
 use tenon_device_session::{Hub, Timeouts};
 use tenon_device_transport::hid::NativeHid;
 use tenon_device_transport::webusb::NativeUsb;
 use tenon_device_transport::{HidTransport, Transport, UdpTransport, WebUsbTransport};
 use tenon_device_wallets::DeviceWallets;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
@@ -63,9 +62,9 @@ struct DeviceActor {
 }
 
 impl ActorSwitch for DeviceActor {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
             // After a failure, devices may still be in use.
             self.wallets.stop().await;
             let transports: Vec<Arc<dyn Transport>> = vec![
@@ -80,7 +79,7 @@ impl ActorSwitch for DeviceActor {
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.wallets.stop().await;
             Ok(())

@@ -79,9 +79,9 @@ impl From<tenon_api::StoreError> for Stop {
     }
 }
 
-impl From<tenon_api::Failure> for Stop {
-    fn from(failure: tenon_api::Failure) -> Self {
-        Self::Failure(failure.message)
+impl From<tenon_api::BusError> for Stop {
+    fn from(error: tenon_api::BusError) -> Self {
+        Self::Failure(error.to_string())
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_host::Router;
 use tenon_ipc::Servers;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, ModuleRegister};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, ModuleRegister, SwitchError};
 
 use crate::endpoints::Announcer;
 use crate::exit::Stop;
@@ -114,7 +114,7 @@ impl FrontEnds {
         Ok(())
     }
 
-    async fn open(&self, front_end: FrontEnd) -> Result<(), Failure> {
+    async fn open(&self, front_end: FrontEnd) -> Result<(), BusError> {
         let _applying = self.applying.lock().await;
         let mut settings = {
             let asked = self.take_asked(front_end);
@@ -195,7 +195,7 @@ impl FrontEnds {
     }
 
     /// Applies the current settings to a front-end's server, if it is open. Returns its exposure.
-    async fn apply(&self, front_end: FrontEnd) -> Result<ExposureReport, Failure> {
+    async fn apply(&self, front_end: FrontEnd) -> Result<ExposureReport, BusError> {
         let _applying = self.applying.lock().await;
         let (mut settings, until) = {
             let live = self.live();
@@ -237,7 +237,7 @@ impl FrontEnds {
     }
 
     /// Changes a front-end's exposure, and restores it after the requested time.
-    async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, Failure> {
+    async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, BusError> {
         let front_end = request.front_end;
         tracing::info!(module = module_name(front_end), ?request, "exposure change requested");
         let (number, until) = self.live().change(request)?;
@@ -252,7 +252,7 @@ impl FrontEnds {
     ///
     /// # Errors
     /// If the secret for tokens can't be used. No token is accepted then.
-    pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, Failure> {
+    pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, BusError> {
         let changed = self.live().reload(settings);
         if !changed.is_empty() {
             // Both, even if the first can't accept the new tokens.
@@ -264,21 +264,21 @@ impl FrontEnds {
     }
 
     /// Starts a front-end on request, through the host like every module.
-    async fn start_as_asked(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), Failure> {
+    async fn start_as_asked(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), BusError> {
         let front_end = request.front_end;
         let settings = self.live().asked(&request)?;
         let _asking = self.asking.lock().await;
         self.refuse_if_open(front_end, &settings)?;
-        let host = host.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+        let host = host.upgrade().ok_or_else(|| BusError::failed("the node is shutting down"))?;
         tracing::info!(module = module_name(front_end), ?request, "front-end start requested");
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
         self.take_asked(front_end);
-        outcome.map(drop).map_err(Failure::from)
+        outcome.map(drop).map_err(BusError::from)
     }
 
     /// Errors have the reference's texts.
-    fn refuse_if_open(&self, front_end: FrontEnd, settings: &Settings) -> Result<(), Failure> {
+    fn refuse_if_open(&self, front_end: FrontEnd, settings: &Settings) -> Result<(), BusError> {
         let open = self.servers.endpoints();
         let (name, address, wanted) = match front_end {
             FrontEnd::Http => ("HTTP", open.http, (settings.http.addr, settings.http.port)),
@@ -287,16 +287,16 @@ impl FrontEnds {
         match address {
             None => Ok(()),
             Some(address) if wanted == (address.ip(), address.port()) => {
-                Err(Failure::server(format!("JSON-RPC over {name} is already enabled")))
+                Err(BusError::failed(format!("JSON-RPC over {name} is already enabled")))
             }
             // The reference's WebSocket server is an HTTP server too.
-            Some(address) => Err(Failure::server(format!("HTTP server already running on {address}"))),
+            Some(address) => Err(BusError::failed(format!("HTTP server already running on {address}"))),
         }
     }
 }
 
-fn failure(error: impl std::fmt::Display) -> Failure {
-    Failure::server(error.to_string())
+fn failure(error: impl std::fmt::Display) -> BusError {
+    BusError::failed(error)
 }
 
 fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: ActorControl) -> ActorModule {
@@ -344,11 +344,11 @@ struct FrontEndSwitch {
 }
 
 impl ActorSwitch for FrontEndSwitch {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        self.front_ends.open(self.front_end).boxed()
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
+        async { self.front_ends.open(self.front_end).await.map_err(SwitchError::new) }.boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.front_ends.close(self.front_end).await;
             Ok(())

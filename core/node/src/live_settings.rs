@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, FrontEnd, SetExposure, StartFrontEnd};
 use tenon_config::{HttpSettings, MethodPatterns, OriginList, Settings, WsSettings};
 
@@ -74,7 +74,7 @@ impl LiveSettings {
     ///
     /// # Errors
     /// The problem with the request.
-    pub(crate) fn effective(&self, front_end: FrontEnd) -> Result<Settings, Failure> {
+    pub(crate) fn effective(&self, front_end: FrontEnd) -> Result<Settings, BusError> {
         let overlays = self.of(front_end);
         let mut settings = match &overlays.asked {
             Some(request) => self.asked(request)?,
@@ -97,18 +97,18 @@ impl LiveSettings {
     ///
     /// # Errors
     /// The problem with the request.
-    pub(crate) fn asked(&self, request: &StartFrontEnd) -> Result<Settings, Failure> {
+    pub(crate) fn asked(&self, request: &StartFrontEnd) -> Result<Settings, BusError> {
         let mut settings = self.settings.clone();
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
         if self.is_confined && !host.is_loopback() {
-            return Err(Failure::invalid_params(format!(
+            return Err(BusError::invalid_argument(format!(
                 "other machines can reach host {host}, and a development network signs for everyone who reaches it; \
                  start the node with --dev.expose to allow this"
             )));
         }
         let port = request.port.unwrap_or(ASKED_PORT);
         let origins = trimmed(request.origins.as_ref()).unwrap_or_default();
-        let origins = OriginList::new(origins).map_err(Failure::invalid_params)?;
+        let origins = OriginList::new(origins).map_err(BusError::invalid_argument)?;
         let namespaces = trimmed(request.namespaces.as_ref());
         let hosts = trimmed(request.virtual_hosts.as_ref());
         match request.front_end {
@@ -120,7 +120,7 @@ impl LiveSettings {
                 http.vhosts = hosts.unwrap_or(narrow.vhosts);
             }
             FrontEnd::WebSocket if hosts.is_some() => {
-                return Err(Failure::invalid_params(
+                return Err(BusError::invalid_argument(
                     "WebSocket checks origins, not virtual hosts; omit the virtual hosts",
                 ));
             }
@@ -137,14 +137,14 @@ impl LiveSettings {
     ///
     /// # Errors
     /// The problem with the request; nothing has changed then.
-    pub(crate) fn change(&mut self, request: SetExposure) -> Result<(u64, Option<u64>), Failure> {
+    pub(crate) fn change(&mut self, request: SetExposure) -> Result<(u64, Option<u64>), BusError> {
         let denied = trimmed(request.denied_methods.as_ref());
-        let denied = denied.map(MethodPatterns::new).transpose().map_err(Failure::invalid_params)?;
+        let denied = denied.map(MethodPatterns::new).transpose().map_err(BusError::invalid_argument)?;
         let (namespaces, with_token) =
             (trimmed(request.namespaces.as_ref()), trimmed(request.token_namespaces.as_ref()));
         for names in [&namespaces, &with_token].into_iter().flatten() {
             if names.len() > MAX_NAMES {
-                return Err(Failure::invalid_params(format!("more than {MAX_NAMES} namespaces in one list")));
+                return Err(BusError::invalid_argument(format!("more than {MAX_NAMES} namespaces in one list")));
             }
         }
         let until = request.seconds.map(until).transpose()?;
@@ -232,19 +232,19 @@ fn trimmed(list: Option<&Vec<String>>) -> Option<Vec<String>> {
 }
 
 /// Parses the address of a host. Other names are refused, because their meaning depends on a resolver.
-fn address(host: &str) -> Result<IpAddr, Failure> {
+fn address(host: &str) -> Result<IpAddr, BusError> {
     match host.trim() {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
         text => text
             .parse()
-            .map_err(|_| Failure::invalid_params(format!("host {text:?} is neither an IP address nor localhost"))),
+            .map_err(|_| BusError::invalid_argument(format!("host {text:?} is neither an IP address nor localhost"))),
     }
 }
 
 /// The end of a change with this duration, in seconds since 1970.
-fn until(seconds: u64) -> Result<u64, Failure> {
+fn until(seconds: u64) -> Result<u64, BusError> {
     if !(1..=MAX_SECONDS).contains(&seconds) {
-        return Err(Failure::invalid_params(format!("a temporary change lasts from 1 to {MAX_SECONDS} seconds")));
+        return Err(BusError::invalid_argument(format!("a temporary change lasts from 1 to {MAX_SECONDS} seconds")));
     }
     Ok(now() + seconds)
 }

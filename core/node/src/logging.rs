@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_config::{LogFormat, LogSettings};
 use tracing_subscriber::EnvFilter;
 
@@ -96,7 +96,7 @@ pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), S
 ///
 /// # Errors
 /// If this process has no log.
-pub(crate) fn set_level(level: u8) -> Result<(), Failure> {
+pub(crate) fn set_level(level: u8) -> Result<(), BusError> {
     change(|directives| directives.general = general_directives(level.min(5)))
 }
 
@@ -104,18 +104,19 @@ pub(crate) fn set_level(level: u8) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A name that no module can have, or that this process has no log.
-pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), Failure> {
+pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), BusError> {
     change(|directives| directives.modules = modules)
 }
 
-fn change(change: impl FnOnce(&mut Directives)) -> Result<(), Failure> {
-    let log = LOG.get().ok_or_else(|| Failure::server("this process has no log"))?;
+fn change(change: impl FnOnce(&mut Directives)) -> Result<(), BusError> {
+    let log = LOG.get().ok_or_else(|| BusError::failed("this process has no log"))?;
     let mut directives = log.directives.lock().unwrap_or_else(PoisonError::into_inner);
     let mut changed = directives.clone();
     change(&mut changed);
     let text = changed.text();
-    let filter = EnvFilter::try_new(&text).map_err(|error| Failure::server(format!("log filter {text:?}: {error}")))?;
-    (log.reload)(filter).map_err(|reason| Failure::server(format!("log filter {text:?}: {reason}")))?;
+    let filter =
+        EnvFilter::try_new(&text).map_err(|error| BusError::failed(format!("log filter {text:?}: {error}")))?;
+    (log.reload)(filter).map_err(|reason| BusError::failed(format!("log filter {text:?}: {reason}")))?;
     *directives = changed;
     tracing::info!(filter = text, "log filter changed");
     Ok(())

@@ -17,11 +17,12 @@ use tenon_api::messages::{
     SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{
-    Address, Bytes, Failure, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, Topic,
+    Address, Bytes, NotSubmitted, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError,
+    Topic,
 };
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
 use tenon_txpool::Pool;
 use tenon_txpool_interface::Source;
@@ -197,11 +198,11 @@ impl PeerTransactions for PoolSwitch {
         if self.is_running.load(Ordering::Acquire) { self.pool.content(None).pending } else { Vec::new() }
     }
 
-    fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
+    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted> {
         if !self.is_running.load(Ordering::Acquire) {
-            return Err(Failure::server("the pool is disabled"));
+            return Err(NotSubmitted::Disabled);
         }
-        Ok(self.pool.submit(raw, Source::Duty).map(drop)?)
+        self.pool.submit(raw, Source::Duty).map(drop).map_err(|error| NotSubmitted::Refused(error.into()))
     }
 
     fn next_nonce(&self, account: Address) -> Result<u64, StoreError> {
@@ -212,7 +213,7 @@ impl PeerTransactions for PoolSwitch {
 struct PoolActor(Arc<PoolSwitch>);
 
 impl ActorSwitch for PoolActor {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             // It reads the head again, and so catches up with missed blocks.
             let following = tokio::spawn(self.0.pool.follow());
@@ -223,7 +224,7 @@ impl ActorSwitch for PoolActor {
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.0.is_running.store(false, Ordering::Release);
             let following = lock(&self.0.following).take();
@@ -262,19 +263,19 @@ impl Sealing {
 }
 
 impl ActorSwitch for Sealing {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
             let (options, ports) = (self.options.clone(), self.ports.clone());
-            let waker = spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand)
-                .map_err(|error| Failure::server(error.to_string()))?;
+            let waker =
+                spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand).map_err(SwitchError::new)?;
             *lock(&self.waker) = Some(tokio::spawn(waker.run()));
             Ok(())
         }
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let waker = lock(&self.waker).take();
             if let Some(task) = waker {
@@ -286,7 +287,7 @@ impl ActorSwitch for Sealing {
             if supervisor.stop_one(SEALER, SEALER_GRACE).await {
                 return Ok(());
             }
-            Err(Failure::server("the sealer did not finish its block in time; it will not make another"))
+            Err(SwitchError::new("the sealer did not finish its block in time; it will not make another"))
         }
         .boxed()
     }

@@ -5,11 +5,10 @@ use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::Failure;
 use tenon_api::messages::ModuleFaults;
 use tenon_chain::native_bootnodes;
 use tenon_config::{ByteSize, Settings};
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_network_discovery::Networks;
 use tenon_network_identity::Enode;
 use tenon_network_service::{BandwidthLimits, MIN_BYTES_PER_SECOND, Mechanism, Network, NetworkPorts, NetworkSettings};
@@ -152,24 +151,24 @@ struct Switch {
 }
 
 impl ActorSwitch for Switch {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
             // Removes what is left of a failed network.
             self.network.stop(&supervisor).await;
             let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
-            started.map_err(|error| Failure::server(error.to_string()))
+            started.map_err(SwitchError::new)
         }
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
             if self.network.stop(&supervisor).await {
                 return Ok(());
             }
-            Err(Failure::server("the network did not stop in time; its connections were closed"))
+            Err(SwitchError::new("the network did not stop in time; its connections were closed"))
         }
         .boxed()
     }

@@ -8,7 +8,7 @@ use std::{fs, io, path::Path};
 use procfs_core::{FromRead as _, ProcError, process::Stat};
 use rustix::process::{Resource, getrlimit};
 use tenon_api::{
-    Failure,
+    BusError,
     messages::{GetMemoryStatistics, ListThreads, MemoryStatistics, SetLogLevel, SetLogModules, ThreadInfo},
 };
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
@@ -32,8 +32,8 @@ pub(crate) fn register(bus: &Bus, pool: &WorkPool) -> Result<(), RegisterError> 
     bus.handle_read(|request: SetLogModules, _: &CallContext| logging::set_modules(request.modules))
 }
 
-fn unreadable(error: io::Error) -> Failure {
-    Failure::server(format!("the system does not show {PROCESS}: {error}"))
+fn unreadable(error: io::Error) -> BusError {
+    BusError::failed(format!("the system does not show {PROCESS}: {error}"))
 }
 
 /// Resource use of the process besides memory.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, ModuleFailure, ReloadSettings, SettingsReport};
 use tenon_bus::{Bus, RegisterError};
 use tenon_config::{Settings, Value, all_settings};
@@ -70,7 +70,7 @@ impl Reloader {
     ///
     /// # Errors
     /// If they can't be used; nothing has changed then.
-    pub(crate) async fn reload(&self, asked_by: Option<&str>) -> Result<SettingsReport, Failure> {
+    pub(crate) async fn reload(&self, asked_by: Option<&str>) -> Result<SettingsReport, BusError> {
         let read = Arc::clone(&self.source.read);
         let reading = tokio::task::spawn_blocking(move || -> Result<_, Stop> {
             let settings = read()?;
@@ -78,9 +78,9 @@ impl Reloader {
             let vouched = plugin_folder::vouched(&settings)?;
             Ok((settings, plans, vouched))
         });
-        let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
+        let outcome = reading.await.map_err(|_| BusError::failed("the settings could not be read"))?;
         let (settings, plans, vouched) =
-            outcome.map_err(|error| Failure::server(format!("no change was applied: {error}")))?;
+            outcome.map_err(|error| BusError::failed(format!("no change was applied: {error}")))?;
         // First, so that no new plugin is exposed where it should no longer be.
         let changed = self.front_ends.reload(&settings).await?;
         self.plugins.vouch_for(vouched);

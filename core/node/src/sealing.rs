@@ -9,7 +9,7 @@ use tenon_api::messages::{
     StartSealing,
 };
 use tenon_api::{
-    Address, B256, BlockSigner, Bytes, CannotSign, ConsensusEngine, EngineRecords, Failure, OwnAccounts as _,
+    Address, B256, BlockSigner, BusError, Bytes, CannotSign, ConsensusEngine, EngineRecords, OwnAccounts as _,
 };
 use tenon_bus::{Bus, CallContext};
 use tenon_consensus::{SealChoices, SealMode, SealerOptions};
@@ -124,7 +124,7 @@ pub(crate) fn register(making: &BlockMaking) -> Result<(), Stop> {
     })?;
     let choices = making.choices.clone();
     making.bus.handle_read(move |request: SetSealing, _: &CallContext| {
-        choices.change(request.change).map_err(|error| Failure::server(error.to_string()))
+        choices.change(request.change).map_err(BusError::failed)
     })?;
     let own = making.clone();
     making.bus.handle(move |_: StartSealing, context| {
@@ -140,7 +140,7 @@ impl BlockMaking {
         Some(self.bus.call(GetModule { name: MODULE.to_owned() }, context).await.ok()?.state)
     }
 
-    async fn start(&self, context: &CallContext) -> Result<SealingStart, Failure> {
+    async fn start(&self, context: &CallContext) -> Result<SealingStart, BusError> {
         match self.module(context).await {
             Some(ModuleState::Enabled) => Ok(SealingStart::Running),
             Some(_) if self.masternode.is_some() && self.masternode != self.own_etherbase() => {

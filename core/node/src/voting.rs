@@ -80,7 +80,7 @@ pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Resul
     let voting = voting.clone();
     bus.handle(move |_: GetVotingPool, _| {
         let voting = voting.clone();
-        async move { voting.waiting().await }
+        async move { Ok(voting.waiting().await?) }
     })?;
     Ok(())
 }

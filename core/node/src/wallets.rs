@@ -10,11 +10,11 @@ use tenon_api::messages::{
     CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
     SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
 };
-use tenon_api::{Failure, Request as _, Topic};
+use tenon_api::{BusError, Request as _, Topic};
 use tenon_bus::{Bus, CallContext};
 use tenon_config::Settings;
 use tenon_device_wallets::DeviceWallets;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_signing_wallet::{Endpoint, ServiceWallet};
 use tokio::task::JoinHandle;
 
@@ -126,7 +126,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
         directory
             .unlock(account, &password?, 0, &CallContext::new())
             .await
-            .map_err(|error| usage(&Failure::from(error)))?;
+            .map_err(|error| usage(&BusError::from(error)))?;
         tracing::info!(%account, "account unlocked until the node ends");
     }
     Ok(())
@@ -159,7 +159,7 @@ impl AccountsActor {
 }
 
 impl ActorSwitch for AccountsActor {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let (directory, service) = (self.directory.clone(), self.service.clone());
             if let Some(service) = &service {
@@ -179,7 +179,7 @@ impl ActorSwitch for AccountsActor {
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             if let Some(task) = self.exchange(None) {
                 task.abort();

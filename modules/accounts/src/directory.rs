@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt as _;
 use lru::LruCache;
 use tenon_api::{
-    Address, B256, Bytes, Failure, OwnAccounts, SecretText, Transaction, U256,
+    Address, B256, Bytes, OwnAccounts, SecretText, Transaction, U256,
     messages::{
         CallRequest, GetPoolNonce, SendTransaction, SignTypedData, SignerAbilities, SubmitTransaction, Wallet,
         WalletAnswer, WalletOperation,
@@ -181,8 +181,12 @@ impl WalletDirectory {
     /// Signs a transaction and submits it to the pool, with the sender's next nonce unless it has one.
     ///
     /// # Errors
-    /// As [`WalletDirectory::sign_transaction`], and the pool's errors.
-    pub async fn send_transaction(&self, request: SendTransaction, context: &CallContext) -> Result<B256, Failure> {
+    /// As [`WalletDirectory::sign_transaction`], and [`AccountsError::Pool`].
+    pub async fn send_transaction(
+        &self,
+        request: SendTransaction,
+        context: &CallContext,
+    ) -> Result<B256, AccountsError> {
         let SendTransaction { mut request, password } = request;
         let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
         // Deriving a key takes a second, during which the sender's other transactions must not wait.
@@ -191,7 +195,8 @@ impl WalletDirectory {
             Some(_) => None,
             None => {
                 let reservation = self.inner.reservations.reserve(sender).await;
-                request.nonce = Some(self.inner.bus.call(GetPoolNonce { address: sender }, context).await?);
+                let nonce = self.inner.bus.call(GetPoolNonce { address: sender }, context).await;
+                request.nonce = Some(nonce.map_err(AccountsError::Pool)?);
                 Some(reservation)
             }
         };
@@ -201,7 +206,7 @@ impl WalletDirectory {
             self.signed_last().put(transaction.hash, sender);
         }
         let raw = tenon_chain::encode_transaction(&transaction).into();
-        Ok(self.inner.bus.call(SubmitTransaction { raw }, context).await?)
+        self.inner.bus.call(SubmitTransaction { raw }, context).await.map_err(AccountsError::Pool)
     }
 
     fn check_fee(&self, transaction: &Transaction) -> Result<(), AccountsError> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tenon_api::{BusError, Failure, U256};
+use tenon_api::{BusError, U256};
 
 use crate::keystore::{KeyFileError, KeyFolderError};
 
@@ -93,6 +93,9 @@ pub enum AccountsError {
     /// The key was not derived: too many derivations wait, or the caller's time is over.
     #[error(transparent)]
     Busy(BusError),
+    /// The pool did not give a nonce, or refused the transaction.
+    #[error(transparent)]
+    Pool(BusError),
     /// A member of the transaction is missing.
     #[error("{0}")]
     Incomplete(&'static str),
@@ -114,15 +117,15 @@ fn ether(wei: U256) -> f64 {
     f64::from(wei) / 1e18
 }
 
-impl From<AccountsError> for Failure {
+impl From<AccountsError> for BusError {
     fn from(error: AccountsError) -> Self {
         match error {
-            AccountsError::Busy(error) => error.into(),
+            AccountsError::Busy(error) | AccountsError::Pool(error) => error,
             // Clients match this text without the file's name.
             AccountsError::Folder(KeyFolderError::File { source: source @ KeyFileError::WrongPassword, .. }) => {
-                Self::server(source.to_string())
+                Self::failed(source)
             }
-            error => Self::server(error.to_string()),
+            error => Self::failed(error),
         }
     }
 }

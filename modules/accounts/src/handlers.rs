@@ -64,7 +64,7 @@ fn register_signing(bus: &Bus, directory: &WalletDirectory) -> Result<(), Regist
     let wallets = directory.clone();
     bus.handle(move |request: SendTransaction, context| {
         let wallets = wallets.clone();
-        async move { wallets.send_transaction(request, &context).await }
+        async move { Ok(wallets.send_transaction(request, &context).await?) }
     })
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::{BusError, Failure};
+use tenon_api::BusError;
 use tenon_bus::{CallContext, WorkPool};
 
 use crate::{AccountsError, key::scrub_stack};
@@ -71,7 +71,7 @@ impl KeyWork {
         let gate = Arc::clone(&self.gate);
         let guarded = move |context: &CallContext| {
             let _taken = gate.take(memory, context)?;
-            at_lowest_priority(job).map_err(BusError::from)
+            at_lowest_priority(job).map_err(BusError::failed)
         };
         self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
     }
@@ -103,8 +103,17 @@ impl Drop for Permit<'_> {
     }
 }
 
+/// Why a job has no result.
+#[derive(Debug, thiserror::Error)]
+enum JobError {
+    #[error("no thread could be started to derive a key: {0}")]
+    NoThread(#[from] std::io::Error),
+    #[error("the key derivation panicked")]
+    Panicked,
+}
+
 /// Runs a job on a new thread, because a thread needs privileges to raise its lowered priority again.
-fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, JobError> {
     thread::scope(|scope| {
         let run = move || {
             // Fails only on systems without thread priorities.
@@ -114,10 +123,8 @@ fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, Fail
             scrub_stack();
             done
         };
-        let started = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run);
-        let thread =
-            started.map_err(|error| Failure::server(format!("no thread could be started to derive a key: {error}")))?;
-        thread.join().map_err(|_| Failure::server("the key derivation panicked"))
+        let thread = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run)?;
+        thread.join().map_err(|_| JobError::Panicked)
     })
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use alloy_primitives::{address, hex};
 use futures_util::{FutureExt as _, future::BoxFuture};
-use tenon_api::{Address, B256, Bytes, Failure, OwnAccounts as _, SecretText, U256, messages::*};
+use tenon_api::{Address, B256, BusError, Bytes, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
 use tenon_config::DEVELOPMENT_MNEMONIC;
 
@@ -43,15 +43,15 @@ impl Node {
         Self { folder, bus, directory, account }
     }
 
-    async fn unlock(&self, password: &str, seconds: u64, context: &CallContext) -> Result<(), Failure> {
+    async fn unlock(&self, password: &str, seconds: u64, context: &CallContext) -> Result<(), BusError> {
         let password = SecretText::from(password);
-        Ok(self.bus.call(UnlockAccount { address: self.account, password, seconds }, context).await?)
+        self.bus.call(UnlockAccount { address: self.account, password, seconds }, context).await
     }
 
-    async fn sign(&self, password: Option<&str>, context: &CallContext) -> Result<Bytes, Failure> {
+    async fn sign(&self, password: Option<&str>, context: &CallContext) -> Result<Bytes, BusError> {
         let password = password.map(SecretText::from);
         let message = Bytes::from_static(b"hello world");
-        Ok(self.bus.call(SignMessage { address: self.account, message, password }, context).await?)
+        self.bus.call(SignMessage { address: self.account, message, password }, context).await
     }
 }
 
@@ -85,8 +85,8 @@ fn socket() -> CallContext {
     over(Transport::Socket, false)
 }
 
-fn words<T: std::fmt::Debug>(answer: Result<T, impl Into<Failure>>) -> String {
-    answer.map_err(Into::into).unwrap_err().message
+fn words<T: std::fmt::Debug>(answer: Result<T, impl Into<BusError>>) -> String {
+    answer.map_err(Into::into).unwrap_err().to_string()
 }
 
 fn signer_of(signature: &[u8]) -> Address {
@@ -303,7 +303,7 @@ fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
             tokio::task::yield_now().await;
             let transaction = tenon_chain::decode_transaction(&request.raw).unwrap();
             nonces.lock().unwrap().push(transaction.nonce);
-            Ok::<B256, Failure>(transaction.hash)
+            Ok::<B256, BusError>(transaction.hash)
         }
     })
     .unwrap();

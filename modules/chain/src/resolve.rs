@@ -2,40 +2,71 @@
 
 use std::sync::Arc;
 
-use tenon_api::{BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader};
+use tenon_api::{BlockId, BlockNumber, BlockTag, BusError, ChainReader, SealedHeader, StoreError};
+
+/// Why a block id has no header. The texts are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// The caller wants a canonical block, and the block with this hash is not.
+    #[error("hash is not currently canonical")]
+    NotCanonical,
+    /// Consensus has finalized no block yet.
+    #[error("finalized block not found")]
+    NoFinalizedBlock,
+    /// Consensus has named no safe block yet.
+    #[error("safe block not found")]
+    NoSafeBlock,
+    /// There is no canonical block of this height.
+    #[error("header for number not found")]
+    UnknownNumber,
+    /// There is no block with this hash.
+    #[error("header for hash not found")]
+    UnknownHash,
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<ResolveError> for BusError {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
 
 /// Returns the header of the block that `id` names, or `None` if there is no such block (`docs/spec/rpc-eth.md` 5).
 ///
 /// `Pending` is the head. `Safe` falls back to the last final block, because a final block is safe.
 ///
 /// # Errors
-/// `hash is not currently canonical` if `require_canonical` is set, `finalized block not found` and `safe block not
-/// found` if consensus has named none yet, and errors of the database.
-pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
+/// [`ResolveError`], but not for a missing block.
+pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<SealedHeader>>, ResolveError> {
     match id {
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Ok(Some(chain.head().header.clone())),
         BlockId::Tag(BlockTag::Earliest) => canonical_header(chain, BlockNumber::GENESIS),
         BlockId::Tag(BlockTag::Finalized) => {
-            let number = chain.head().finalized.ok_or_else(|| Failure::server("finalized block not found"))?;
+            let number = chain.head().finalized.ok_or(ResolveError::NoFinalizedBlock)?;
             canonical_header(chain, number)
         }
         BlockId::Tag(BlockTag::Safe) => {
             let head = chain.head();
-            let number = head.safe.or(head.finalized).ok_or_else(|| Failure::server("safe block not found"))?;
+            let number = head.safe.or(head.finalized).ok_or(ResolveError::NoSafeBlock)?;
             canonical_header(chain, number)
         }
         BlockId::Number(number) => canonical_header(chain, number),
         BlockId::Hash { hash, require_canonical } => {
             let Some(header) = chain.header(hash)? else { return Ok(None) };
             if require_canonical && chain.canonical_hash(BlockNumber(header.number))? != Some(hash) {
-                return Err(Failure::server("hash is not currently canonical"));
+                return Err(ResolveError::NotCanonical);
             }
             Ok(Some(header))
         }
     }
 }
 
-fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Option<Arc<SealedHeader>>, Failure> {
+fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Option<Arc<SealedHeader>>, ResolveError> {
     let head = chain.head();
     // This needs no read, and the head is requested far more often than any other block.
     if head.number() == number {
@@ -48,13 +79,13 @@ fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Opti
 /// Like [`resolve_block`], but a missing block is an error with the reference's text.
 ///
 /// # Errors
-/// `header for number not found`, `header for hash not found`, and those of [`resolve_block`].
-pub fn require_block(chain: &dyn ChainReader, id: BlockId) -> Result<Arc<SealedHeader>, Failure> {
+/// [`ResolveError`].
+pub fn require_block(chain: &dyn ChainReader, id: BlockId) -> Result<Arc<SealedHeader>, ResolveError> {
     let missing = match id {
-        BlockId::Hash { .. } => "header for hash not found",
-        BlockId::Tag(_) | BlockId::Number(_) => "header for number not found",
+        BlockId::Hash { .. } => ResolveError::UnknownHash,
+        BlockId::Tag(_) | BlockId::Number(_) => ResolveError::UnknownNumber,
     };
-    resolve_block(chain, id)?.ok_or_else(|| Failure::server(missing))
+    resolve_block(chain, id)?.ok_or(missing)
 }
 
 #[cfg(test)]
@@ -102,7 +133,7 @@ mod tests {
             (hash(B256::ZERO, true), Err("header for hash not found")),
         ];
         for (id, wanted) in cases {
-            let found = require_block(&chain, id).map(|header| header.number).map_err(|failure| failure.message);
+            let found = require_block(&chain, id).map(|header| header.number).map_err(|error| error.to_string());
             assert_eq!(found, wanted.map_err(str::to_owned), "{id:?}");
         }
     }
@@ -113,7 +144,7 @@ mod tests {
         for (tag, wanted) in
             [(BlockTag::Finalized, "finalized block not found"), (BlockTag::Safe, "safe block not found")]
         {
-            assert_eq!(resolve_block(&unfinished, BlockId::Tag(tag)).unwrap_err().message, wanted);
+            assert_eq!(resolve_block(&unfinished, BlockId::Tag(tag)).unwrap_err().to_string(), wanted);
         }
         let only_final = chain(Some(2), None);
         assert_eq!(resolve_block(&only_final, BlockId::Tag(BlockTag::Safe)).unwrap().unwrap().number, 2);

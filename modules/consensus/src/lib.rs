@@ -24,7 +24,7 @@ mod violation;
 pub use dev::DevEngine;
 pub use ethereum::EthereumEngine;
 pub use sealer::{
-    SealChoices, SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, SealingOnDemand,
-    TooLong, spawn_sealer,
+    SealChoices, SealError, SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker,
+    SealingOnDemand, TooLong, spawn_sealer,
 };
 pub use violation::Violation;

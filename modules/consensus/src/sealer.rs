@@ -14,12 +14,13 @@ use std::{
 };
 
 use tenon_api::{
-    Address, B256, BlockProducer, Bytes, ChainReader, Failure, Head, PendingTransactions, RecoveredBlock,
-    RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, U256, messages::TransactionPending,
+    Address, B256, BlockNotMade, BlockProducer, Bytes, ChainReader, Head, PendingTransactions, RecoveredBlock,
+    RecoveredTransaction, SealAttributes, StoreError, Transaction, TransactionPayload, U256,
+    messages::TransactionPending,
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
-use tenon_consensus_interface::SealerDuty;
+use tenon_consensus_interface::{DutyError, SealerDuty};
 use tenon_supervisor::{Actor, ActorOptions, SpawnError, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
@@ -101,6 +102,20 @@ pub struct SealerPorts {
     pub choices: SealChoices,
 }
 
+/// Why the sealer made no block.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A transaction that is due could not be made.
+    #[error(transparent)]
+    Duty(#[from] DutyError),
+    /// The block could not be made.
+    #[error(transparent)]
+    Block(#[from] BlockNotMade),
+}
+
 /// Makes the sealer check whether a block is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealRequest;
@@ -130,8 +145,8 @@ impl Sealer {
     /// the number of blocks made.
     ///
     /// # Errors
-    /// The first failure; blocks made before it remain.
-    pub fn seal(&self) -> Result<usize, Failure> {
+    /// [`SealError`]; blocks made before it remain.
+    pub fn seal(&self) -> Result<usize, SealError> {
         match self.options.mode {
             SealMode::Interval(_) => {
                 let head = self.ports.chain.head();
@@ -141,7 +156,7 @@ impl Sealer {
         }
     }
 
-    fn seal_pending(&self) -> Result<usize, Failure> {
+    fn seal_pending(&self) -> Result<usize, SealError> {
         let mut blocks = 0;
         loop {
             let head = self.ports.chain.head();
@@ -163,7 +178,7 @@ impl Sealer {
 
     /// The pool's proposals that are executable on the head: each has the next nonce of its sender and a sufficient
     /// blob fee cap. The pool learns of a block by an event, so right after a block its answer may be one block old.
-    fn executable(&self, head: &Head) -> Result<Vec<RecoveredTransaction>, Failure> {
+    fn executable(&self, head: &Head) -> Result<Vec<RecoveredTransaction>, SealError> {
         let mut proposals = self.ports.pool.best(self.ports.spec.next_base_fee(&head.header));
         if proposals.is_empty() {
             return Ok(proposals);
@@ -202,7 +217,7 @@ impl Sealer {
         (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1))
     }
 
-    fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
+    fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, SealError> {
         let chosen = self.ports.choices.current();
         // A masternode receives the fees of its own blocks, regardless of the account that the operator set.
         let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.duty.is_none());
@@ -213,7 +228,7 @@ impl Sealer {
             extra_data: chosen.extra_data.unwrap_or_else(|| self.options.extra_data.clone()),
             mix_hash: (self.ports.clock.random)(),
         };
-        self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)
+        Ok(self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)?)
     }
 
     /// Puts the transaction that is due for the head before all others.
@@ -221,7 +236,7 @@ impl Sealer {
         &self,
         head: &Head,
         mut transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Vec<RecoveredTransaction>, Failure> {
+    ) -> Result<Vec<RecoveredTransaction>, SealError> {
         if let Some(duty) = &self.options.duty {
             let state = self.ports.chain.state_at(head.number())?;
             if let Some(own) = duty.transaction(&head.header, &*state)? {

@@ -1,7 +1,7 @@
 //! Errors of importing blocks.
 
 use alloy_primitives::B256;
-use tenon_api::{BlockNumber, ConsensusError, Failure, StoreError};
+use tenon_api::{BlockNumber, BusError, ConsensusError, StoreError};
 use tenon_execution_interface::ExecutionError;
 
 /// Why a block was not imported.
@@ -81,8 +81,8 @@ impl ImportError {
     }
 }
 
-impl From<ImportError> for Failure {
+impl From<ImportError> for BusError {
     fn from(error: ImportError) -> Self {
-        Self::server(error.to_string())
+        Self::failed(error)
     }
 }

@@ -16,6 +16,7 @@ mod register;
 
 pub use error::ImportError;
 pub use import::{
-    ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,
+    ChainActor, ChainHandle, ChainMessage, FileImportError, ImportObserver, ImportSummary, ImportedBlock, Importer,
+    Reply, WriterError,
 };
 pub use register::register;

@@ -13,10 +13,10 @@ pub fn register(bus: &Bus, writer: ChainHandle) -> Result<(), RegisterError> {
     let reader = writer.clone();
     bus.handle(move |_: GetBadBlocks, _| {
         let reader = reader.clone();
-        async move { reader.refused_blocks().await }
+        async move { Ok(reader.refused_blocks().await?) }
     })?;
     bus.handle(move |request: SetHead, _| {
         let writer = writer.clone();
-        async move { writer.set_head(request.number).await }
+        async move { Ok(writer.set_head(request.number).await?) }
     })
 }

@@ -203,6 +203,6 @@ async fn the_actor_produces_inserts_and_moves_the_head() {
     assert_eq!(inserted, InsertOutcome::Head { reorganised: vec![] });
     assert_eq!(produced.header.number, 55);
     assert_eq!(node.chain.head().header.number, 53);
-    assert_eq!(refused.message, "block 99 is not in the database");
+    assert_eq!(refused.to_string(), "block 99 is not in the database");
     supervisor.stop(std::time::Duration::from_secs(5)).await;
 }

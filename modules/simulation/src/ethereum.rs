@@ -8,13 +8,14 @@ use revm::{
     context_interface::block::BlobExcessGasAndPrice,
 };
 use tenon_api::{
-    Failure, Header, SealedHeader,
+    Header, SealedHeader,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
 };
 use tenon_chain::{ChainSpec, Fork};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_simulation_interface::{
-    CallEnd, CallFamily, CallPlace, CallRules, ClientBehaviour, SimulatedBlockFamily, TraceFamily, Trials,
+    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, SimulatedBlockFamily,
+    TraceFamily, Trials,
 };
 
 use crate::call;
@@ -37,7 +38,7 @@ struct EthereumCallRules;
 impl CallRules for EthereumCallRules {}
 
 impl CallFamily for EthereumSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure> {
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError> {
         let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
         Ok((message, Box::new(EthereumCallRules)))
     }
@@ -47,7 +48,7 @@ impl CallFamily for EthereumSimulation {
         overrides: &[(Address, AccountOverride)],
         precompiles: PrecompileSet,
         state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure> {
+    ) -> Result<MovedPrecompiles, CallError> {
         call::apply_account_overrides(overrides, precompiles, state)
     }
 

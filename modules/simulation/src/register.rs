@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    ChainReader, ConsensusEngine,
+    BusError, ChainReader, ConsensusEngine,
     messages::{
         Call, CreateAccessList, EstimateGas, GetExecutionWitness, GetFeeHistory, GetIntermediateRoots,
         GetNextBlockFees, GetStorageRange, Simulate, SuggestGasPrice, SuggestTip, Trace,
@@ -63,20 +63,22 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_attempt(
         pool,
         move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(Ok),
-        move |request, caller| own.create_access_list(&request, caller),
+        move |request, caller| Ok(own.create_access_list(&request, caller)?),
     )?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
+    bus.handle_work(pool, move |request: GetStorageRange, caller| Ok(own.storage_range(&request, caller)?))?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| own.intermediate_roots(&request, caller))?;
+    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| Ok(own.intermediate_roots(&request, caller)?))?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetExecutionWitness, caller| own.execution_witness(&request, caller))?;
+    bus.handle_work(pool, move |request: GetExecutionWitness, caller| Ok(own.execution_witness(&request, caller)?))?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
+    bus.handle_work(pool, move |request: Simulate, caller| Ok(own.simulate(request, caller)?))?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
+        move |request: &Trace, caller| {
+            Some(trying.charged(Ok::<_, BusError>(trying.attempt_trace(request, caller)?), caller))
+        },
         move |request, caller| own.charged(own.trace(&request, caller), caller),
     )
 }
@@ -84,18 +86,18 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
 fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {
     let own = fees.clone();
     let known = fees.clone();
-    bus.handle_attempt(pool, move |_: &SuggestTip, _| known.known_tip().map(Ok), move |_, _| own.suggest_tip())?;
+    bus.handle_attempt(pool, move |_: &SuggestTip, _| known.known_tip().map(Ok), move |_, _| Ok(own.suggest_tip()?))?;
     let (known, own) = (fees.clone(), fees.clone());
     bus.handle_attempt(
         pool,
         move |_: &SuggestGasPrice, _| known.known_gas_price().map(Ok),
-        move |_, _| own.suggest_gas_price(),
+        move |_, _| Ok(own.suggest_gas_price()?),
     )?;
     let (known, own) = (fees.clone(), fees.clone());
     bus.handle_attempt(
         pool,
-        move |request: &GetFeeHistory, _| known.attempt_fee_history(request),
-        move |request, caller| own.fee_history(&request, caller),
+        move |request: &GetFeeHistory, _| Some(known.attempt_fee_history(request)?.map_err(BusError::from)),
+        move |request, caller| Ok(own.fee_history(&request, caller)?),
     )?;
     let own = fees.clone();
     bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))

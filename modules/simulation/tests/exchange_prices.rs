@@ -7,7 +7,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, ChainReader, EMPTY_ROOT_HASH, Failure, Request,
+    BlockId, BusError, ChainReader, EMPTY_ROOT_HASH, Request,
     messages::{
         BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetStorageRange, Trace, TraceOptions,
         TraceTarget,
@@ -49,11 +49,11 @@ impl Node {
         Self { market, bus }
     }
 
-    async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
-        Ok(self.bus.call(request, &CallContext::new()).await?)
+    async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, BusError> {
+        self.bus.call(request, &CallContext::new()).await
     }
 
-    async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, Failure> {
+    async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, BusError> {
         self.ask(call(request, number)).await
     }
 
@@ -206,9 +206,9 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
 
     let head = market.chain.head().header.number;
     let direct = node.call(price_request(LAST_PRICE, told.pair[0], told.pair[1]), head).await.unwrap_err();
-    assert_eq!(direct.message, missing);
+    assert_eq!(direct.to_string(), missing);
     let inner = node.call(through_reader(scenario, EPOCH_PRICE, told.pair), head).await.unwrap_err();
-    assert_eq!(inner.message, missing);
+    assert_eq!(inner.to_string(), missing);
 
     // A block without orders does not read the trading state itself.
     let request = through_reader(scenario, LAST_PRICE, told.pair);

@@ -10,6 +10,7 @@ use tenon_api::{
     BlockId, ChainReader, Failure,
     messages::{
         AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, Simulate, SimulatedBlock, SimulatedCall,
+        SimulatedFailure,
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
@@ -137,8 +138,8 @@ async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
     let log = &traced[0].logs[0].log;
     assert_eq!((log.address, U256::from_be_slice(&log.data)), (COINS, U256::from(3)));
     assert_eq!(log.topics[1..], [RICH.into_word(), POOR.into_word()]);
-    let failure = traced[1].failure.as_ref().unwrap();
-    assert_eq!((failure.code.0, failure.message.as_str()), (3, "execution reverted"));
+    let reverted = SimulatedFailure::Reverted { message: "execution reverted".to_owned(), output: Bytes::new() };
+    assert_eq!(traced[1].failure, Some(reverted));
     assert!(traced[1].returned.is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! The pool's handlers on the bus.
 
 use tenon_api::{
-    Failure,
+    BusError,
     messages::{
         GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
         GetRawPoolTransaction, RecoverSendersAhead, SetMinTip, SubmitTransaction,
@@ -63,10 +63,10 @@ fn source_of(context: &CallContext) -> Source {
 }
 
 /// Most transactions are checked on the caller's task; those with blobs would block it for milliseconds.
-async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<tenon_api::B256, Failure> {
+async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<tenon_api::B256, BusError> {
     if request.raw.first() != Some(&BLOB_TYPE) {
         return Ok(pool.submit(&request.raw, source)?);
     }
     let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, source));
-    Ok(check.await.map_err(|_| Failure::server("the check of a blob transaction failed"))??)
+    Ok(check.await.map_err(|_| BusError::failed("the check of a blob transaction failed"))??)
 }

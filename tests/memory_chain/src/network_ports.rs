@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
     BatchObserver, Block, BlockPort, BlockVerdict, ChainReader as _, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, FailedBlock,
-    Failure, Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError,
+    Header, NativeSeal, NotSubmitted, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError,
 };
 
 use crate::MemoryChain;
@@ -79,7 +79,7 @@ impl PeerTransactions for EmptyPool {
         Vec::new()
     }
 
-    fn submit_own(&self, _raw: &[u8]) -> Result<(), Failure> {
+    fn submit_own(&self, _raw: &[u8]) -> Result<(), NotSubmitted> {
         Ok(())
     }
 

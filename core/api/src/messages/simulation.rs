@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
 use super::{AccountOverride, BlockOverrides, CallRequest, StoredBlock, request};
-use crate::{BlockId, Failure, Log, Withdrawal};
+use crate::{BlockId, Log, Withdrawal};
 
 /// Simulates blocks on top of a block, without keeping them (`eth_simulateV1`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Simulate {
     /// Validates calls like transactions: nonce and base fee.
     pub validates: bool,
 }
-request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, CallEvm);
+request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, schema 2, CallEvm);
 
 /// A block to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,21 @@ pub struct SimulatedCall {
     /// Gas that it used before refunds.
     pub max_gas_used: u64,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<SimulatedFailure>,
+}
+
+/// Why a transaction of a simulated block failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SimulatedFailure {
+    /// It reverted.
+    Reverted {
+        /// Says that it reverted, and why, if the output has a reason.
+        message: String,
+        /// Its output.
+        output: Bytes,
+    },
+    /// The EVM halted with this error.
+    Halted(String),
 }
 
 /// A log of a simulated block.

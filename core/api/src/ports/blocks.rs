@@ -1,6 +1,6 @@
 //! The write path: blocks from other nodes and from the sealer.
 
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
 
 use alloy_primitives::B256;
 
@@ -95,10 +95,22 @@ pub trait BlockProducer: Send + Sync {
     /// caller's thread until the block is canonical.
     ///
     /// # Errors
-    /// [`Failure`](crate::Failure) if no block could be made; nothing was changed.
+    /// [`BlockNotMade`]; nothing was changed.
     fn produce(
         &self,
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, crate::Failure>;
+    ) -> Result<Arc<RecoveredBlock>, BlockNotMade>;
+}
+
+/// Why a block could not be made: the error of the module that makes blocks.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct BlockNotMade(Box<dyn Error + Send + Sync>);
+
+impl BlockNotMade {
+    /// An error with this cause.
+    pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(cause))
+    }
 }

@@ -8,9 +8,9 @@ mod pool;
 mod signing;
 mod voting;
 
-pub use blocks::{BatchObserver, BlockPort, BlockProducer, BlockVerdict, FailedBlock, InsertOutcome};
+pub use blocks::{BatchObserver, BlockNotMade, BlockPort, BlockProducer, BlockVerdict, FailedBlock, InsertOutcome};
 pub use consensus::{AccountRecord, BlockRewards, ConsensusEngine, ConsensusError, RefusalCause, SealAttributes};
 pub use database::{ChainReader, ChainWriter, EncodedChainReader, EngineRecords, StateReader, StoreError, TrieReader};
-pub use pool::{OwnAccounts, PeerTransactions, PendingTransactions};
+pub use pool::{NotSubmitted, OwnAccounts, PeerTransactions, PendingTransactions};
 pub use signing::{BlockSigner, CannotSign, SignerMessage};
 pub use voting::{RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork};

@@ -1,5 +1,7 @@
 //! The transaction pool, as the network and the sealer see it, and what the pool asks of the accounts.
 
+use std::error::Error;
+
 use alloy_primitives::{Address, B256, Bytes};
 
 use crate::{RecoveredTransaction, StoreError};
@@ -14,13 +16,24 @@ pub trait PeerTransactions: Send + Sync {
     /// Adds a transaction of the node itself, in its canonical bytes.
     ///
     /// # Errors
-    /// [`Failure`](crate::Failure) if the pool refuses it or is off.
-    fn submit_own(&self, raw: &[u8]) -> Result<(), crate::Failure>;
+    /// [`NotSubmitted`].
+    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted>;
     /// The next nonce of an account, with its waiting transactions counted.
     ///
     /// # Errors
     /// [`StoreError`].
     fn next_nonce(&self, account: Address) -> Result<u64, StoreError>;
+}
+
+/// Why a transaction of the node itself is not in the pool.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSubmitted {
+    /// The pool is off.
+    #[error("the pool is disabled")]
+    Disabled,
+    /// The pool refuses it.
+    #[error(transparent)]
+    Refused(Box<dyn Error + Send + Sync>),
 }
 
 /// The sealer's view of the pool.

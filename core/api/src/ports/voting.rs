@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Bytes, U256};
 
+use super::BlockNotMade;
 use crate::{Block, CannotSign, Header, RecoveredTransaction, SealedHeader};
 
 /// Kinds of messages with which masternodes agree on blocks (`docs/spec/consensus.md` 5).
@@ -53,12 +54,12 @@ pub trait RoundBuilder: Send + Sync {
     /// Nothing is stored.
     ///
     /// # Errors
-    /// [`Failure`](crate::Failure) if the state after `parent` is not available, or the seal is refused.
+    /// [`BlockNotMade`] if the state after `parent` is not available, or the seal is refused.
     fn build(
         &self,
         parent: &SealedHeader,
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
         seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, crate::Failure>;
+    ) -> Result<Block, BlockNotMade>;
 }

@@ -147,7 +147,7 @@ async fn unknown_topics_and_schemas_are_named() {
     assert_eq!(unhandled, BusError::NoHandler { request: "GetSyncStatus" });
     assert_eq!(unknown, BusError::UnknownTopic { topic: Topic(0x7fff) });
     assert_eq!(newer, BusError::WrongSchema { request: "GetClientVersion", known: 1, sent: 2 });
-    let told = Failure::from(malformed).message;
+    let told = tenon_api::Failure::from(malformed).message;
     assert!(told.starts_with("malformed GetClientVersion request"), "{told}");
     assert!(!told.contains("tenon_api"), "{told}");
 }
@@ -200,7 +200,7 @@ async fn a_call_ends_at_its_deadline_and_cancels_its_work() {
         let tell = tell.clone();
         async move {
             tell.send(context).unwrap();
-            std::future::pending::<Result<Option<SyncStatus>, Failure>>().await
+            std::future::pending::<Result<Option<SyncStatus>, BusError>>().await
         }
     })
     .unwrap();
@@ -217,7 +217,7 @@ async fn dropping_a_call_cancels_its_work() {
     let (tell, told) = std::sync::mpsc::channel();
     bus.handle(move |_: GetSyncStatus, context: CallContext| {
         tell.send(context).unwrap();
-        std::future::pending::<Result<Option<SyncStatus>, Failure>>()
+        std::future::pending::<Result<Option<SyncStatus>, BusError>>()
     })
     .unwrap();
     let context = CallContext::new();

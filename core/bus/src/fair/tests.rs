@@ -135,7 +135,7 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
                 while !context.should_stop() {
                     std::hint::spin_loop();
                 }
-                Err(tenon_api::Failure::server("stopped in the middle").into())
+                Err(tenon_api::BusError::failed("stopped in the middle"))
             };
             pool.run(&context, job).await
         }

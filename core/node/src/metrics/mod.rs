@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::Failure;
 use tenon_config::Settings;
 use tenon_host::Router;
 use tenon_metrics::MetricsServer;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 
 use crate::endpoints::Announcer;
 
@@ -53,11 +52,11 @@ impl Metrics {
 }
 
 impl ActorSwitch for Metrics {
-    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let server = MetricsServer::start(self.address, Arc::clone(&self.source) as _).await.map_err(|error| {
                 let address = self.address;
-                Failure::server(format!(
+                SwitchError::new(format!(
                     "cannot listen on {address}: {error}; choose another metrics.port, or 0 for a free one"
                 ))
             })?;
@@ -70,7 +69,7 @@ impl ActorSwitch for Metrics {
         .boxed()
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.router.time_calls(false);
             self.endpoints.change(|endpoints| endpoints.metrics = None);

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder, Symbol};
-use tenon_api::Failure;
+use tenon_api::BusError;
 
 use super::pprof_file::{Place, ProfileBuilder};
 
@@ -28,9 +28,9 @@ impl CpuRecording {
     ///
     /// # Errors
     /// If the system provides no timer, or something else is already sampling.
-    pub(super) fn start() -> Result<Self, Failure> {
+    pub(super) fn start() -> Result<Self, BusError> {
         let sampler = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&NOT_SAMPLED).build();
-        let sampler = sampler.map_err(|error| Failure::server(format!("CPU profiling: {error}")))?;
+        let sampler = sampler.map_err(|error| BusError::failed(format!("CPU profiling: {error}")))?;
         Ok(Self { sampler, began: SystemTime::now(), since: Instant::now() })
     }
 
@@ -38,9 +38,9 @@ impl CpuRecording {
     ///
     /// # Errors
     /// If the samples cannot be read.
-    pub(super) fn finish(self) -> Result<Vec<u8>, Failure> {
+    pub(super) fn finish(self) -> Result<Vec<u8>, BusError> {
         let report = self.sampler.report().build();
-        let report = report.map_err(|error| Failure::server(format!("CPU profiling: {error}")))?;
+        let report = report.map_err(|error| BusError::failed(format!("CPU profiling: {error}")))?;
         let mut profile = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         profile.taken(self.began, self.since.elapsed(), ("cpu", "nanoseconds"), PERIOD);
         drop(self.sampler);

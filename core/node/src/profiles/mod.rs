@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tempfile::NamedTempFile;
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_api::messages::{ProfileStep, RecordProfile};
 use tenon_bus::waits::{self, WaitKind};
 use tenon_bus::{Bus, CallContext, RegisterError, spans};
@@ -67,11 +67,11 @@ fn take_placed<T>(
     number: Option<u64>,
     folders: &RequestFolders,
     none: &str,
-) -> Result<(Recording<T>, PathBuf), Failure> {
+) -> Result<(Recording<T>, PathBuf), BusError> {
     let is_it = |recording: &&Recording<T>| number.is_none_or(|number| number == recording.number);
-    let found = running.as_ref().filter(is_it).ok_or_else(|| Failure::server(none))?;
+    let found = running.as_ref().filter(is_it).ok_or_else(|| BusError::failed(none))?;
     let path = folders.for_profile(&found.file)?;
-    let recording = running.take().ok_or_else(|| Failure::server(none))?;
+    let recording = running.take().ok_or_else(|| BusError::failed(none))?;
     Ok((recording, path))
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn register(bus: &Bus, folders: RequestFolders) -> Result<(), Registe
 }
 
 impl Profiles {
-    async fn run(self: Arc<Self>, step: ProfileStep) -> Result<(), Failure> {
+    async fn run(self: Arc<Self>, step: ProfileStep) -> Result<(), BusError> {
         match step {
             ProfileStep::StartCpu { file } => {
                 let number = self.start_cpu(file)?;
@@ -127,7 +127,7 @@ impl Profiles {
     }
 
     /// The steps that concern waits.
-    async fn run_waits(&self, step: ProfileStep) -> Result<(), Failure> {
+    async fn run_waits(&self, step: ProfileStep) -> Result<(), BusError> {
         match step {
             ProfileStep::SetBlockingRate { nanoseconds } => waits::set_blocking_rate(nanoseconds),
             ProfileStep::SetLockFraction { fraction } => waits::set_lock_fraction(fraction),
@@ -158,10 +158,10 @@ impl Profiles {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_cpu(&self, file: String) -> Result<u64, Failure> {
+    fn start_cpu(&self, file: String) -> Result<u64, BusError> {
         let mut running = self.lock();
         if running.cpu.is_some() {
-            return Err(Failure::server("CPU profiling already in progress"));
+            return Err(BusError::failed("CPU profiling already in progress"));
         }
         self.folders.for_profile(&file)?;
         let value = CpuRecording::start()?;
@@ -172,20 +172,20 @@ impl Profiles {
     }
 
     /// Ends a recording and writes its file: the one with this number, or any.
-    async fn stop_cpu(&self, number: Option<u64>) -> Result<(), Failure> {
+    async fn stop_cpu(&self, number: Option<u64>) -> Result<(), BusError> {
         let (recording, path) =
             take_placed(&mut self.lock().cpu, number, &self.folders, "CPU profiling not in progress")?;
         in_background(move || write(&path, &recording.value.finish()?)).await
     }
 
-    fn start_spans(&self, file: String) -> Result<u64, Failure> {
+    fn start_spans(&self, file: String) -> Result<u64, BusError> {
         let mut running = self.lock();
         if running.spans.is_some() {
-            return Err(Failure::server("trace already in progress"));
+            return Err(BusError::failed("trace already in progress"));
         }
         self.folders.for_profile(&file)?;
         if !spans::start_recording() {
-            return Err(Failure::server("trace already in progress"));
+            return Err(BusError::failed("trace already in progress"));
         }
         running.newest += 1;
         let number = running.newest;
@@ -194,9 +194,9 @@ impl Profiles {
     }
 
     /// As [`Profiles::stop_cpu`].
-    async fn stop_spans(&self, number: Option<u64>) -> Result<(), Failure> {
+    async fn stop_spans(&self, number: Option<u64>) -> Result<(), BusError> {
         let (_, path) = take_placed(&mut self.lock().spans, number, &self.folders, "trace not in progress")?;
-        let spans = spans::stop_recording().ok_or_else(|| Failure::server("trace not in progress"))?;
+        let spans = spans::stop_recording().ok_or_else(|| BusError::failed("trace not in progress"))?;
         in_background(move || write(&path, &trace_events::encode(&spans)?)).await
     }
 
@@ -223,22 +223,22 @@ impl Profiles {
         });
     }
 
-    async fn write_waits(&self, kind: WaitKind, file: &str) -> Result<(), Failure> {
+    async fn write_waits(&self, kind: WaitKind, file: &str) -> Result<(), BusError> {
         let path = self.folders.for_profile(file)?;
         in_background(move || write(&path, &wait_profile::encode(&waits::totals(kind))?)).await
     }
 
-    async fn write_heap(&self, file: &str) -> Result<(), Failure> {
+    async fn write_heap(&self, file: &str) -> Result<(), BusError> {
         let path = self.folders.for_profile(file)?;
         let Some(profiler) = jemalloc_pprof::PROF_CTL.as_ref() else {
-            return Err(Failure::server(
+            return Err(BusError::failed(
                 "heap profiling is not enabled; start the node with MALLOC_CONF=prof:true in its environment",
             ));
         };
         let mut profiler = Arc::clone(profiler).lock_owned().await;
         in_background(move || {
             let profile = profiler.dump_pprof();
-            write(&path, &profile.map_err(|error| Failure::server(format!("the allocator's profile: {error}")))?)
+            write(&path, &profile.map_err(|error| BusError::failed(format!("the allocator's profile: {error}")))?)
         })
         .await
     }
@@ -284,25 +284,25 @@ impl Drop for SampledWaits<'_> {
     }
 }
 
-fn pause(seconds: u64) -> Result<Duration, Failure> {
+fn pause(seconds: u64) -> Result<Duration, BusError> {
     if seconds > MAX_SECONDS {
-        return Err(Failure::invalid_params(format!("{seconds} seconds: at most {MAX_SECONDS} are allowed")));
+        return Err(BusError::invalid_argument(format!("{seconds} seconds: at most {MAX_SECONDS} are allowed")));
     }
     Ok(Duration::from_secs(seconds))
 }
 
 /// Runs slow work on a blocking thread.
-async fn in_background(work: impl FnOnce() -> Result<(), Failure> + Send + 'static) -> Result<(), Failure> {
+async fn in_background(work: impl FnOnce() -> Result<(), BusError> + Send + 'static) -> Result<(), BusError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Failure::server("the profile could not be made")))
+    done.unwrap_or_else(|_| Err(BusError::failed("the profile could not be made")))
 }
 
 /// Replaces a file atomically. A link at its path is replaced, not followed.
-fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
+fn write(path: &Path, content: &[u8]) -> Result<(), BusError> {
     if content.len() > MAX_PROFILE {
-        return Err(Failure::limit(format!("the profile is longer than {MAX_PROFILE} bytes")));
+        return Err(BusError::limit_reached(format!("the profile is longer than {MAX_PROFILE} bytes")));
     }
-    let named = |error: std::io::Error| Failure::server(format!("{}: {error}", path.display()));
+    let named = |error: std::io::Error| BusError::failed(format!("{}: {error}", path.display()));
     let folder: PathBuf = path.parent().map(Path::to_path_buf).unwrap_or_default();
     fs::create_dir_all(&folder).map_err(named)?;
     let mut file = NamedTempFile::new_in(&folder).map_err(named)?;

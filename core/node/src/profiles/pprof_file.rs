@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flate2::{Compression, write::GzEncoder};
 use prost::Message;
-use tenon_api::Failure;
+use tenon_api::BusError;
 
 /// The messages of `profile.proto`, as far as they are used. Texts are indices into `string_table`.
 #[derive(Clone, PartialEq, Message)]
@@ -175,8 +175,8 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// None in practice: it is compressed in memory.
-    pub(super) fn finish(self) -> Result<Vec<u8>, Failure> {
-        let packing = |error: std::io::Error| Failure::server(format!("packing the profile: {error}"));
+    pub(super) fn finish(self) -> Result<Vec<u8>, BusError> {
+        let packing = |error: std::io::Error| BusError::failed(format!("packing the profile: {error}"));
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
         packer.write_all(&self.profile.encode_to_vec()).map_err(packing)?;
         packer.finish().map_err(packing)

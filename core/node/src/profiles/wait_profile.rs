@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_bus::waits::{WaitPlace, WaitTotal};
 
 use super::pprof_file::{Place, ProfileBuilder};
@@ -11,7 +11,7 @@ use super::pprof_file::{Place, ProfileBuilder};
 ///
 /// # Errors
 /// See [`ProfileBuilder::finish`].
-pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> Result<Vec<u8>, Failure> {
+pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> Result<Vec<u8>, BusError> {
     let mut profile = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
     profile.taken(SystemTime::now(), Duration::ZERO, ("contentions", "count"), 1);
     for (place, total) in waits {

@@ -8,7 +8,7 @@ use alloy_primitives::B256;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tenon_api::{
-    Failure, SecretText,
+    BusError, Failure, SecretText,
     messages::{Wallet, WalletAnswer, WalletOperation, WalletStatus},
 };
 use tenon_bus::CallContext;
@@ -67,13 +67,13 @@ impl ApproverService {
             "wallets_open" => {
                 let (url, secret): (String, SecretText) = arguments(params)?;
                 let operation = WalletOperation::Open { passphrase: secret };
-                self.service.wallets().use_wallet(&url, operation, context).await?;
+                self.service.wallets().use_wallet(&url, operation, context).await.map_err(BusError::from)?;
                 Ok(json!(true))
             }
             "wallets_derive" => {
                 let (url, path): (String, String) = arguments(params)?;
                 let operation = WalletOperation::Derive { path, is_pinned: true };
-                match self.service.wallets().use_wallet(&url, operation, context).await? {
+                match self.service.wallets().use_wallet(&url, operation, context).await.map_err(BusError::from)? {
                     WalletAnswer::Account(account) => json_of(&account.address),
                     WalletAnswer::Done | WalletAnswer::Mnemonic(_) => Ok(json!(true)),
                 }

@@ -19,7 +19,7 @@ mod write;
 mod tests;
 
 use alloy_primitives::{B256, hex};
-use tenon_api::{Failure, StoreError, TrieNodeWrite, TriePosition};
+use tenon_api::{BusError, StoreError, TrieNodeWrite, TriePosition};
 
 pub use nibbles::{from_hex_prefix, to_hex_prefix};
 pub use plain::{prove_key, read_key, update_owned_trie, update_plain_trie};
@@ -70,8 +70,8 @@ pub enum TrieError {
     },
 }
 
-impl From<TrieError> for Failure {
+impl From<TrieError> for BusError {
     fn from(error: TrieError) -> Self {
-        Self::server(error.to_string())
+        Self::failed(error)
     }
 }

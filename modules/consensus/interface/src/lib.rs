@@ -9,9 +9,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
+use std::{error::Error, fmt};
 
-use tenon_api::{Failure, RecoveredTransaction, SealedHeader, StateReader};
+use tenon_api::{RecoveredTransaction, SealedHeader, StateReader};
 
 /// Makes the transactions that a network expects from the maker of a block.
 pub trait SealerDuty: fmt::Debug + Send + Sync {
@@ -19,10 +19,22 @@ pub trait SealerDuty: fmt::Debug + Send + Sync {
     /// in `state`, the state after `head`; therefore no other program may use the key.
     ///
     /// # Errors
-    /// Why a transaction that is due cannot be made.
+    /// [`DutyError`].
     fn transaction(
         &self,
         head: &SealedHeader,
         state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, Failure>;
+    ) -> Result<Option<RecoveredTransaction>, DutyError>;
+}
+
+/// Why a transaction that is due cannot be made: the error of the engine's module.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DutyError(Box<dyn Error + Send + Sync>);
+
+impl DutyError {
+    /// An error with this cause.
+    pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(cause))
+    }
 }

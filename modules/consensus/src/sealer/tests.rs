@@ -56,10 +56,10 @@ impl BlockProducer for Network {
         &self,
         attributes: &SealAttributes,
         mut transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, Failure> {
+    ) -> Result<Arc<RecoveredBlock>, BlockNotMade> {
         if self.failures.load(Ordering::SeqCst) > 0 {
             self.failures.fetch_sub(1, Ordering::SeqCst);
-            return Err(Failure::server("the disk is full"));
+            return Err(BlockNotMade::new(std::io::Error::other("the disk is full")));
         }
         transactions.truncate(self.per_block);
         let header = self.engine.prepare(&self.chain.head().header, attributes, &*self.chain).unwrap();
@@ -125,8 +125,8 @@ fn seals_pending_transactions_in_as_many_blocks_as_needed_and_then_stops() {
     let (network, ports, _made) = network((0..5).map(transaction).collect(), 2);
     let sealer = Sealer::new(options(SealMode::OnTransaction), ports);
 
-    assert_eq!(sealer.seal(), Ok(3));
-    assert_eq!(sealer.seal(), Ok(0));
+    assert_eq!(sealer.seal().unwrap(), 3);
+    assert_eq!(sealer.seal().unwrap(), 0);
 
     let attributes = network.attributes.lock().unwrap();
     assert_eq!(attributes.iter().map(|each| each.timestamp).collect::<Vec<_>>(), [1001, 1002, 1003]);
@@ -158,8 +158,8 @@ fn a_network_that_begins_at_once_makes_block_1_without_transactions() {
     let sealer =
         Sealer::new(SealerOptions { makes_first_block_at_once: true, ..options(SealMode::OnTransaction) }, ports);
 
-    assert_eq!(sealer.seal(), Ok(1));
-    assert_eq!(sealer.seal(), Ok(0));
+    assert_eq!(sealer.seal().unwrap(), 1);
+    assert_eq!(sealer.seal().unwrap(), 0);
 
     assert_eq!(network.chain.head().header.number, 1);
 }
@@ -168,7 +168,7 @@ fn a_network_that_begins_at_once_makes_block_1_without_transactions() {
 fn a_transaction_that_fits_no_block_causes_one_empty_block() {
     let (_network, ports, _made) = network(vec![transaction(0)], 0);
 
-    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(1));
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal().unwrap(), 1);
 }
 
 #[test]
@@ -184,14 +184,14 @@ fn blobs_with_too_low_a_fee_cap_wait_and_block_their_senders_later_transactions(
     let blobs = RecoveredTransaction { transaction: Arc::new(blobs), sender: SENDER };
     let (_network, ports, _made) = network(vec![blobs, transaction(1)], 9);
 
-    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(0));
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal().unwrap(), 0);
 }
 
 #[test]
 fn transactions_behind_a_nonce_gap_are_not_sealed() {
     let (_network, ports, _made) = network(vec![transaction(1)], 9);
 
-    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(0));
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal().unwrap(), 0);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn on_an_interval_empty_blocks_are_made() {
     let (network, ports, _made) = network(Vec::new(), 9);
     let sealer = Sealer::new(options(SealMode::Interval(Duration::from_secs(1))), ports);
 
-    assert_eq!((sealer.seal(), sealer.seal()), (Ok(1), Ok(1)));
+    assert_eq!((sealer.seal().unwrap(), sealer.seal().unwrap()), (1, 1));
 
     assert_eq!(network.chain.head().header.number, 2);
 }

@@ -11,7 +11,7 @@ use revm::{
     },
 };
 use tenon_api::{
-    AccountChange, Block, BlockNumber, BlockRewards, Failure, Header, Log, Receipt, ReceiptOutcome, Transaction,
+    AccountChange, Block, BlockNumber, BlockRewards, Header, Log, Receipt, ReceiptOutcome, Transaction,
     TransactionType, TrieReader,
 };
 use tenon_chain::TrieUpdate;
@@ -318,11 +318,8 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// The database failed, or has no trie for the parent's state.
-    pub fn root_so_far(&mut self) -> Result<B256, Failure> {
-        self.intermediate_root().map_err(|rejection| match rejection {
-            TransactionRejection::Store(error) => error.into(),
-            rejection => Failure::server(rejection.to_string()),
-        })
+    pub fn root_so_far(&mut self) -> Result<B256, TransactionRejection> {
+        self.intermediate_root()
     }
 
     fn outcome(&mut self, has_succeeded: bool) -> Result<ReceiptOutcome, TransactionRejection> {

@@ -1,7 +1,7 @@
 //! Errors of executing blocks.
 
 use alloy_primitives::{Address, B256};
-use tenon_api::{BlockNumber, ConsensusError, Failure, StoreError};
+use tenon_api::{BlockNumber, BusError, ConsensusError, StoreError};
 
 /// Why a block cannot be executed, or does not match its header.
 #[derive(Debug, thiserror::Error)]
@@ -163,8 +163,8 @@ impl ExecutionError {
     }
 }
 
-impl From<ExecutionError> for Failure {
+impl From<ExecutionError> for BusError {
     fn from(error: ExecutionError) -> Self {
-        Self::server(error.to_string())
+        Self::failed(error)
     }
 }

@@ -3,17 +3,18 @@
 use std::sync::{Arc, mpsc};
 
 use tenon_api::{
-    Block, BlockNumber, BlockProducer, Failure, InsertOutcome, RecoveredBlock, RecoveredTransaction, SealAttributes,
-    SealedHeader,
+    ActorError, Block, BlockNotMade, BlockNumber, BlockProducer, BusError, InsertOutcome, RecoveredBlock,
+    RecoveredTransaction, SealAttributes, SealedHeader,
 };
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
 use super::importer::Importer;
+use crate::ImportError;
 
 /// Receives the answer. A closure, because some callers are async and others are threads that may block; if it is
 /// dropped unanswered, the caller learns that the actor failed.
-pub type Reply<T> = Box<dyn FnOnce(Result<T, Failure>) + Send>;
+pub type Reply<T> = Box<dyn FnOnce(Result<T, ImportError>) + Send>;
 
 /// Requests to the chain's writer.
 pub enum ChainMessage {
@@ -64,12 +65,35 @@ impl Actor for ChainActor {
 
     fn handle(&mut self, message: ChainMessage) {
         match message {
-            ChainMessage::Insert { block, reply } => reply(self.importer.insert(*block).map_err(Failure::from)),
+            ChainMessage::Insert { block, reply } => reply(self.importer.insert(*block)),
             ChainMessage::Produce { attributes, transactions, reply } => {
-                reply(self.importer.produce(&attributes, transactions).map_err(Failure::from));
+                reply(self.importer.produce(&attributes, transactions));
             }
             ChainMessage::ListRefused { reply } => reply(Ok(self.importer.refused_blocks())),
-            ChainMessage::SetHead { number, reply } => reply(self.importer.set_head(number).map_err(Failure::from)),
+            ChainMessage::SetHead { number, reply } => reply(self.importer.set_head(number)),
+        }
+    }
+}
+
+/// Why the chain's writer did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum WriterError {
+    /// The importer refused it.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The actor did not accept the message.
+    #[error(transparent)]
+    Actor(#[from] ActorError),
+    /// The actor panicked, or was stopped, before it answered. The chain may have changed all the same.
+    #[error("the chain's writer stopped before it answered; retry")]
+    Stopped,
+}
+
+impl From<WriterError> for BusError {
+    fn from(error: WriterError) -> Self {
+        match error {
+            WriterError::Actor(error) => error.into(),
+            WriterError::Import(_) | WriterError::Stopped => Self::failed(error),
         }
     }
 }
@@ -89,42 +113,42 @@ impl ChainHandle {
     /// Inserts a block and waits for the result.
     ///
     /// # Errors
-    /// Those of [`Importer::insert`], or the mailbox is full, or the actor is gone.
-    pub async fn insert(&self, block: Block) -> Result<InsertOutcome, Failure> {
+    /// [`WriterError`].
+    pub async fn insert(&self, block: Block) -> Result<InsertOutcome, WriterError> {
         self.ask(|reply| ChainMessage::Insert { block: Box::new(block), reply }).await
     }
 
     /// Like [`ChainHandle::insert`], on a thread that may block.
-    pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, Failure> {
+    pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, WriterError> {
         let (reply, answer) = mpsc::sync_channel(1);
         self.mailbox.try_send(ChainMessage::Insert {
             block: Box::new(block),
             reply: Box::new(move |outcome| drop(reply.send(outcome))),
         })?;
-        answer.recv().unwrap_or_else(|_| Err(gone()))
+        Ok(answer.recv().map_err(|_| WriterError::Stopped)??)
     }
 
     /// Moves the head back and waits for completion.
     ///
     /// # Errors
-    /// Those of [`Importer::set_head`], or the mailbox is full, or the actor is gone.
-    pub async fn set_head(&self, number: BlockNumber) -> Result<(), Failure> {
+    /// [`WriterError`].
+    pub async fn set_head(&self, number: BlockNumber) -> Result<(), WriterError> {
         self.ask(|reply| ChainMessage::SetHead { number, reply }).await
     }
 
     /// Headers of the newest blocks refused since the start, oldest first.
     ///
     /// # Errors
-    /// The mailbox is full, or the actor is gone.
-    pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, Failure> {
+    /// [`WriterError`].
+    pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, WriterError> {
         self.ask(|reply| ChainMessage::ListRefused { reply }).await
     }
 
-    async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, Failure> {
+    async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, WriterError> {
         let (reply, answer) = oneshot::channel();
         // The caller may have disconnected; the chain has changed all the same.
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        Ok(answer.await.map_err(|_| WriterError::Stopped)??)
     }
 }
 
@@ -134,17 +158,14 @@ impl BlockProducer for ChainHandle {
         &self,
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, Failure> {
+    ) -> Result<Arc<RecoveredBlock>, BlockNotMade> {
         let (reply, answer) = mpsc::sync_channel(1);
-        self.mailbox.try_send(ChainMessage::Produce {
+        let message = ChainMessage::Produce {
             attributes: Box::new(attributes.clone()),
             transactions,
             reply: Box::new(move |outcome| drop(reply.send(outcome))),
-        })?;
-        answer.recv().unwrap_or_else(|_| Err(gone()))
+        };
+        self.mailbox.try_send(message).map_err(BlockNotMade::new)?;
+        answer.recv().map_err(|_| BlockNotMade::new(WriterError::Stopped))?.map_err(BlockNotMade::new)
     }
-}
-
-fn gone() -> Failure {
-    Failure::server("the chain's writer stopped before it answered; retry")
 }

@@ -2,24 +2,58 @@
 
 use std::{fmt::Display, io::Read};
 
-use tenon_api::Failure;
+use tenon_api::BusError;
 use tenon_bus::CallContext;
 use tenon_chain::BlockStream;
 
-use super::ChainHandle;
+use super::{ChainHandle, WriterError};
+
+/// Why the blocks of a file were not all imported.
+#[derive(Debug, thiserror::Error)]
+pub enum FileImportError {
+    /// The file cannot be read, or its bytes are not blocks.
+    #[error("{name}: {reason}")]
+    Source {
+        /// The file.
+        name: String,
+        /// The reader's error.
+        reason: String,
+    },
+    /// The caller left, or its deadline passed.
+    #[error(transparent)]
+    Cancelled(BusError),
+    /// A block was not imported.
+    #[error(transparent)]
+    Writer(#[from] WriterError),
+}
+
+impl From<FileImportError> for BusError {
+    fn from(error: FileImportError) -> Self {
+        match error {
+            FileImportError::Cancelled(error) => error,
+            FileImportError::Writer(error) => error.into(),
+            FileImportError::Source { .. } => Self::failed(error),
+        }
+    }
+}
 
 impl ChainHandle {
     /// Imports concatenated RLP blocks, each separately as if from a peer. Known blocks are skipped. `source` must be
     /// buffered, `name` appears in errors. Blocks the caller's thread.
     ///
     /// # Errors
-    /// The source cannot be read, has other contents, or a block is refused; the blocks before it stay.
-    pub fn import_blocks(&self, source: impl Read, name: &dyn Display, caller: &CallContext) -> Result<(), Failure> {
-        let named = |what: &dyn Display| Failure::server(format!("{name}: {what}"));
+    /// [`FileImportError`]; the blocks before the refused one stay.
+    pub fn import_blocks(
+        &self,
+        source: impl Read,
+        name: &dyn Display,
+        caller: &CallContext,
+    ) -> Result<(), FileImportError> {
         for block in BlockStream::new(source) {
-            let block = block.map_err(|error| named(&error))?;
+            let block =
+                block.map_err(|error| FileImportError::Source { name: name.to_string(), reason: error.to_string() })?;
             if caller.is_cancelled() {
-                return Err(Failure::limit("request timed out"));
+                return Err(FileImportError::Cancelled(BusError::TimedOut));
             }
             if block.header.number > 0 {
                 self.insert_waiting(block)?;

@@ -11,6 +11,7 @@ mod prepare;
 mod produce;
 mod reorganise;
 
-pub use actor::{ChainActor, ChainHandle, ChainMessage, Reply};
+pub use actor::{ChainActor, ChainHandle, ChainMessage, Reply, WriterError};
+pub use file::FileImportError;
 pub use importer::Importer;
 pub use pipeline::{ImportObserver, ImportSummary, ImportedBlock};

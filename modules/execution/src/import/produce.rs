@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, map::AddressSet};
 use tenon_api::{
-    Block, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Failure, Header, Receipt, RecoveredBlock, RecoveredTransaction,
-    RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Unlimited, Withdrawal,
+    Block, BlockNotMade, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Header, Receipt, RecoveredBlock,
+    RecoveredTransaction, RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Unlimited,
+    Withdrawal,
 };
 use tenon_execution_block::{BlockExecution, StateChanges, assemble};
 use tenon_execution_interface::BlockOrigin;
@@ -37,8 +38,10 @@ impl RoundBuilder for Importer {
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
         seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, Failure> {
-        self.build_on(parent, draft, transactions, seal)
+    ) -> Result<Block, BlockNotMade> {
+        let made = self.build_on(parent, draft, transactions).map_err(BlockNotMade::new)?;
+        let header = seal(made.header).map_err(BlockNotMade::new)?;
+        Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))
     }
 }
 
@@ -114,21 +117,19 @@ impl Importer {
         Ok(self.chain.state_of_branch(block)?.ok_or_else(unknown)?)
     }
 
+    /// Builds a block on any executed block, without storing it.
     fn build_on(
         &self,
         parent: &SealedHeader,
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
-        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, Failure> {
+    ) -> Result<Unsealed, ImportError> {
         let draft = tenon_chain::seal(draft);
         let state = self.executor.state_over(self.state_after_any(parent)?);
         let trie = (self.chain.trie_of(parent, Arc::new(Unlimited))?, parent.state_root);
         let (family, author) = (self.executor.family(), draft.beneficiary);
         let execution = BlockExecution::begin(family, &draft, author, state, trie, BlockOrigin::Header)?;
-        let made = self.fill(execution, parent, draft, transactions)?;
-        let header = seal(made.header).map_err(|error| Failure::server(error.to_string()))?;
-        Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))
+        self.fill(execution, parent, draft, transactions)
     }
 
     /// The header of the new block as known before execution.

@@ -72,5 +72,5 @@ pub use signing::{
     BLOCK_SIGNERS, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
     signing_transactions,
 };
-pub use signing_duty::{DutyError, SigningDuty};
+pub use signing_duty::SigningDuty;
 pub use standalone::HeaderSigners;

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use tenon_api::{
-    Address, BlockSigner, CannotSign, Failure, RecoveredTransaction, SealedHeader, SignerMessage, StateReader,
-    StoreError, Transaction, TransactionPayload, TransactionSignature, U256,
+    Address, BlockSigner, CannotSign, RecoveredTransaction, SealedHeader, SignerMessage, StateReader, Transaction,
+    TransactionPayload, TransactionSignature, U256,
 };
-use tenon_consensus_interface::SealerDuty;
+use tenon_consensus_interface::{DutyError, SealerDuty};
 
 use crate::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, signing::SELECTOR};
 
@@ -26,40 +26,21 @@ impl fmt::Debug for SigningDuty {
     }
 }
 
-/// Why no signing transaction could be made although one is due.
-#[derive(Debug, thiserror::Error)]
-pub enum DutyError {
-    /// The masternode's account cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The masternode cannot sign.
-    #[error(transparent)]
-    Signer(#[from] CannotSign),
-}
-
 impl SigningDuty {
     /// The signing duty of a masternode on a chain.
     pub const fn new(signer: Arc<dyn BlockSigner>, chain_id: u64) -> Self {
         Self { signer, chain_id }
     }
 
-    fn due(&self, head: &SealedHeader, state: &dyn StateReader) -> Result<Option<RecoveredTransaction>, DutyError> {
-        if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
-            return Ok(None);
-        }
-        let nonce = state.account(self.signer.address())?.unwrap_or_default().nonce;
-        Ok(Some(self.sign(head, nonce)?))
-    }
-
     /// The signing transaction for a block, with this nonce of the masternode's account.
     ///
     /// # Errors
-    /// [`DutyError::Signer`].
-    pub fn sign(&self, head: &SealedHeader, nonce: u64) -> Result<RecoveredTransaction, DutyError> {
+    /// [`CannotSign`].
+    pub fn sign(&self, head: &SealedHeader, nonce: u64) -> Result<RecoveredTransaction, CannotSign> {
         let mut input = SELECTOR.to_vec();
         input.extend_from_slice(&U256::from(head.number).to_be_bytes::<32>());
         input.extend_from_slice(head.hash().as_slice());
-        Ok(self.signed(nonce, BLOCK_SIGNERS, input)?)
+        self.signed(nonce, BLOCK_SIGNERS, input)
     }
 
     fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, CannotSign> {
@@ -95,8 +76,13 @@ impl SealerDuty for SigningDuty {
         &self,
         head: &SealedHeader,
         state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, Failure> {
-        self.due(head, state).map_err(|error| Failure::server(error.to_string()))
+    ) -> Result<Option<RecoveredTransaction>, DutyError> {
+        if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
+            return Ok(None);
+        }
+        let account = state.account(self.signer.address()).map_err(DutyError::new)?;
+        let nonce = account.unwrap_or_default().nonce;
+        self.sign(head, nonce).map(Some).map_err(DutyError::new)
     }
 }
 

@@ -3,9 +3,9 @@
 //! overrides apply to every trial, as the interface document says; in the reference they apply to none.
 
 use revm::{Database, context::result::ExecutionResult};
-use tenon_api::{Failure, messages::EstimateGas};
+use tenon_api::{StoreError, messages::EstimateGas};
 use tenon_execution_interface::{BlockState, StateError};
-use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
+use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, Trials};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -24,7 +24,8 @@ enum Trial {
 
 /// Searches the gas that a call needs.
 pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
-    let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, trials.state())?;
+    let looks_like_transfer =
+        estimate.has_no_data && is_without_code(estimate, trials.state()).map_err(CallError::from)?;
     let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
     let ceiling = asked.unwrap_or(trials.block_gas_limit()).min(trials.gas_cap().unwrap_or(u64::MAX));
     if trials.is_attempt() && ceiling > MAX_ATTEMPTED_GAS {
@@ -45,30 +46,32 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -
     if enough < ceiling {
         return Ok(enough);
     }
+    let exceeded = CallError::AllowanceExceeded { allowance: ceiling };
     match try_gas(&mut *trials, ceiling)? {
         Trial::Enough => Ok(ceiling),
         // The failure's text needs a second run, for which an attempt may not have enough time.
         Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
-        Trial::Failed(result) => match trials.output_or_failure(result, ceiling) {
+        Trial::Failed(result) => match trials.output(result, ceiling) {
             // To the reference, only failures other than lack of gas have a text of their own.
-            Err(failure) if failure.message != OUT_OF_GAS => Err(failure.into()),
-            _ => Err(exceeds_allowance(ceiling).into()),
+            Ok(_) => Err(exceeded.into()),
+            Err(CallError::Halted(text)) if text == OUT_OF_GAS => Err(exceeded.into()),
+            Err(error) => Err(error.into()),
         },
-        Trial::Unpaid => Err(exceeds_allowance(ceiling).into()),
+        Trial::Unpaid => Err(exceeded.into()),
     }
 }
 
-fn try_gas(trials: &mut (dyn Trials + '_), gas_limit: u64) -> Result<Trial, Failure> {
+fn try_gas(trials: &mut (dyn Trials + '_), gas_limit: u64) -> Result<Trial, CallError> {
     match trials.run(gas_limit) {
         Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
         Ok(result) => Ok(Trial::Failed(result)),
         Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::Unpaid),
-        Err(failure) => Err(trials.failure(failure, gas_limit)),
+        Err(failure) => Err(trials.error(failure, gas_limit)),
     }
 }
 
-fn is_without_code(estimate: &EstimateGas, state: &mut BlockState) -> Result<bool, Failure> {
+fn is_without_code(estimate: &EstimateGas, state: &mut BlockState) -> Result<bool, StoreError> {
     let Some(receiver) = estimate.request.to else { return Ok(false) };
-    let account = state.basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+    let account = state.basic(receiver).map_err(|StateError(error)| error)?;
     Ok(account.is_none_or(|account| account.is_empty_code_hash()))
 }

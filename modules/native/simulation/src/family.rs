@@ -5,14 +5,15 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv};
 use tenon_api::{
-    ChainReader, ConsensusEngine, Failure, Header, NativeSeal, SealedHeader, StoreError, Transaction,
+    ChainReader, ConsensusEngine, Header, NativeSeal, SealedHeader, StoreError, Transaction,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas, TracerDialect},
 };
 use tenon_chain::{ChainSpec, NativeSettings};
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, address_text, capacity_of, is_skipped_by_traces};
 use tenon_simulation_interface::{
-    CallEnd, CallFamily, CallPlace, CallRules, ClientBehaviour, Payer, SimulatedBlockFamily, TraceFamily, Trials,
+    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, Payer, SimulatedBlockFamily,
+    TraceFamily, Trials,
 };
 
 use crate::{estimate, message, overrides};
@@ -32,7 +33,7 @@ impl NativeSimulation {
 }
 
 impl CallFamily for NativeSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure> {
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError> {
         let (message, call_rules) = message::message(request, self.spec.chain_id, place)?;
         Ok((message, Box::new(call_rules)))
     }
@@ -42,7 +43,7 @@ impl CallFamily for NativeSimulation {
         overrides: &[(Address, AccountOverride)],
         precompiles: PrecompileSet,
         state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure> {
+    ) -> Result<MovedPrecompiles, CallError> {
         overrides::apply(overrides, precompiles, state)
     }
 

@@ -16,15 +16,14 @@ use revm::{
     primitives::{TxKind, eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::{
-    Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance,
-    messages::CallRequest,
+    Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance, messages::CallRequest,
 };
 use tenon_chain::floor_gas;
 use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, could_overflow_u256, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation_interface::{
-    CallPlace, CallRules, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
-    invalid_transaction_text, revert_failure,
+    CallError, CallPlace, CallRules, ListFailure, MemberError, Payer, RunFailure, UNBOUNDED_GAS, access_list_items,
+    bounded_gas, check_prices, invalid_transaction_text,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -197,9 +196,9 @@ impl CallRules for NativeCallRules {
         result.map_err(|failure| RunFailure::from_evm(failure, &evm.context().chain))
     }
 
-    /// Without output the failure has the general code and no data.
-    fn revert_failure(&self, output: &Bytes) -> Failure {
-        if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
+    /// Without output the error has the general code and no data.
+    fn revert_error(&self, output: Bytes) -> CallError {
+        if output.is_empty() { CallError::RevertedWithoutOutput } else { CallError::Reverted { output } }
     }
 
     /// The list with which a native call begins. Sender and receiver are always warm, so they are kept only for their
@@ -231,26 +230,25 @@ impl CallRules for NativeCallRules {
     }
 
     /// The reference's text contains the hash of the corresponding unsigned transaction.
-    fn access_list_failure(&self, failure: RunFailure, place: &ListFailure<'_>) -> Result<Failure, RunFailure> {
-        let text = match failure {
+    fn access_list_error(&self, failure: RunFailure, place: &ListFailure<'_>) -> Result<CallError, RunFailure> {
+        let reason = match failure {
             RunFailure::Refused(text) => text,
             RunFailure::Message(invalid) => invalid_transaction_text(&invalid, place.message, place.block),
             failure => return Err(failure),
         };
-        let hash = unsigned_hash(place);
-        Ok(Failure::server(format!("failed to apply transaction: {hash} err: {text}")))
+        Ok(CallError::InvalidListMessage { hash: unsigned_hash(place), reason })
     }
 }
 
 /// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
 ///
 /// # Errors
-/// Prices of both kinds, with the reference's text.
+/// [`MemberError::BothPrices`].
 pub(super) fn message(
     request: &CallRequest,
     chain_id: u64,
     place: &CallPlace,
-) -> Result<(TxEnv, NativeCallRules), Failure> {
+) -> Result<(TxEnv, NativeCallRules), MemberError> {
     check_prices(request)?;
     let call_rules = NativeCallRules::new(request, place);
     let access_list = access_list(request.access_list.as_deref().unwrap_or_default());

@@ -16,6 +16,7 @@
 mod actor;
 mod counts;
 mod early;
+mod error;
 mod key_file;
 mod proposer;
 #[cfg(test)]
@@ -28,7 +29,7 @@ use std::time::Instant;
 
 use tenon_api::messages::VotingPool;
 use tenon_api::{
-    BlockPort, BlockSigner, ChainReader, Failure, PeerTransactions, PendingTransactions, RoundBuilder, RoundMessage,
+    BlockPort, BlockSigner, ChainReader, PeerTransactions, PendingTransactions, RoundBuilder, RoundMessage,
     RoundMessages, RoundNetwork, SealedHeader,
 };
 use tenon_bus::Bus;
@@ -40,6 +41,7 @@ use tokio::sync::oneshot;
 use crate::actor::{Input, VotingActor};
 use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
+pub use error::{NoAnswer, StartError};
 pub use key_file::{KeyFileError, read_key};
 
 /// The actor's name.
@@ -87,8 +89,8 @@ impl Voting {
     /// Starts the actor. Messages that arrive before that are dropped.
     ///
     /// # Errors
-    /// [`Failure`] if the actor cannot be started, or was started before.
-    pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), Failure> {
+    /// [`StartError`].
+    pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), StartError> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
         let (bus, key, syncing) = (ports.bus.clone(), ports.key.clone(), Arc::clone(&self.syncing));
         let make = move || {
@@ -96,7 +98,7 @@ impl Voting {
             Ok(VotingActor::new(ports.clone(), Box::new(timing), Arc::clone(&counts), Arc::clone(&syncing)))
         };
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
-        let sender = supervisor.spawn(ACTOR, options, make).map_err(|error| Failure::server(error.to_string()))?;
+        let sender = supervisor.spawn(ACTOR, options, make)?;
         if let Some(key) = key {
             let (mailbox, runtime) = (sender.clone(), Handle::current());
             key.on_ready(Arc::new(move || {
@@ -104,7 +106,7 @@ impl Voting {
                 runtime.spawn(async move { mailbox.send(Input::SignerReady).await });
             }));
         }
-        self.mailbox.set(sender.clone()).map_err(|_| Failure::server("the voting is already running"))?;
+        self.mailbox.set(sender.clone()).map_err(|_| StartError::AlreadyRunning)?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender));
         Ok(())
@@ -118,12 +120,12 @@ impl Voting {
     /// The votes and timeouts in the pools; empty if no voting runs.
     ///
     /// # Errors
-    /// [`Failure`] if the actor is too busy or has failed.
-    pub async fn waiting(&self) -> Result<VotingPool, Failure> {
+    /// [`NoAnswer`] if the actor is too busy or has failed.
+    pub async fn waiting(&self) -> Result<VotingPool, NoAnswer> {
         let Some(mailbox) = self.mailbox.get() else { return Ok(VotingPool::default()) };
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Show(answer))?;
-        answered.await.map_err(|_| Failure::server("the voting has failed; try again"))
+        answered.await.map_err(|_| NoAnswer::Lost)
     }
 
     fn send(&self, input: Input) {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes};
-use tenon_api::{Block, BlockSigner, BlockVerdict, Failure, Header, SealAttributes, SealedHeader};
+use tenon_api::{Block, BlockSigner, BlockVerdict, Header, SealAttributes, SealedHeader};
 use tenon_native_consensus::v2::{V2Error, VotingState};
 
 use crate::VotingPorts;
+use crate::error::ProposalError;
 
 /// Decides about this node's proposals. Its past proposals are recorded in the [`VotingState`] on disk.
 ///
@@ -78,26 +79,26 @@ impl Proposer {
 /// Builds a block. The round must already be recorded on disk as proposed.
 ///
 /// # Errors
-/// [`Failure`] if it cannot be built.
-pub(crate) fn build(ports: &VotingPorts, parent: &SealedHeader, draft: Header) -> Result<Block, Failure> {
+/// [`ProposalError::NotBuilt`].
+pub(crate) fn build(ports: &VotingPorts, parent: &SealedHeader, draft: Header) -> Result<Block, ProposalError> {
     let opens_epoch = draft.native_seal.as_ref().is_some_and(|seal| !seal.validators.is_empty());
     let transactions = match opens_epoch {
         // A block that opens an epoch has no transactions (7.2).
         true => Vec::new(),
         false => ports.pending.best(draft.base_fee_per_gas),
     };
-    ports.builder.build(parent, draft, transactions, &|header| Ok(tenon_chain::seal(header)))
+    Ok(ports.builder.build(parent, draft, transactions, &|header| Ok(tenon_chain::seal(header)))?)
 }
 
 /// Stores a block that this node built, with its sealed header.
 ///
 /// # Errors
-/// [`Failure`] if this node itself refuses it.
-pub(crate) fn store(ports: &VotingPorts, header: SealedHeader, block: Block) -> Result<Block, Failure> {
+/// [`ProposalError::Refused`].
+pub(crate) fn store(ports: &VotingPorts, header: SealedHeader, block: Block) -> Result<Block, ProposalError> {
     let Block { transactions, ommers, withdrawals, .. } = block;
     let block = tenon_chain::assemble_block(header, transactions, ommers, withdrawals);
     match ports.blocks.insert(block.clone()) {
         BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch => Ok(block),
-        verdict => Err(Failure::server(format!("this node refuses its own block: {verdict:?}"))),
+        verdict => Err(ProposalError::Refused(verdict)),
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use alloy_primitives::{B256, U256};
 use tenon_api::messages::PeerChange;
 use tenon_api::{
-    Block, BlockPort, BlockVerdict, FailedBlock, Failure, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
+    Block, BlockPort, BlockVerdict, FailedBlock, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
     Transaction,
 };
 use tenon_bus::Bus;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
-use tenon_network_identity::{Endpoint, Enode, NodeId};
+use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
 use tenon_network_peers::{Dial, Fault};
 use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, SyncRequest};
@@ -99,7 +99,7 @@ pub(crate) enum Input {
     /// A router has named the public address of this node.
     External(IpAddr),
     /// A request of the operator about a peer.
-    Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), Failure>> },
+    Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), UnusableNode>> },
     /// The timer has fired.
     Tick,
 }
@@ -534,9 +534,8 @@ impl NetworkActor {
                 }
             }
             Input::Change { enode, change, answer } => {
-                let changed = self.connection_manager.change(&enode, change, clock);
-                let items = changed.map_err(|problem| Failure::server(format!("invalid enode: {problem}")));
-                let _ = answer.send(items);
+                // An error means that the caller has gone.
+                let _ = answer.send(self.connection_manager.change(&enode, change, clock));
             }
             Input::Tick => {
                 if let Some(discovery) = &mut self.discovery {

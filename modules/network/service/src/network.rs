@@ -11,13 +11,13 @@ use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
 use tenon_api::{
-    Block, BlockNumber, BlockPort, EncodedChainReader, Failure, PeerTransactions, RoundMessage, RoundMessages,
-    RoundNetwork, U256,
+    ActorError, Block, BlockNumber, BlockPort, BusError, EncodedChainReader, PeerTransactions, RoundMessage,
+    RoundMessages, RoundNetwork, U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::{Bandwidth, FairTurns, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
-use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
+use tenon_network_identity::{Endpoint, Enode, EnodeError, NodeId, NodeKey, UnusableNode, load_or_create};
 use tenon_network_nat::{MappedPort, NatSettings, PortMapper, Transport};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
 use tenon_network_rlpx::{Offer, SessionSettings};
@@ -57,9 +57,6 @@ const MAX_CHOSEN_PORTS: usize = 16;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-
-const NETWORK_OFF: &str = "the peer-to-peer network is off; --p2p (p2p.enabled) or `tenon module enable network` turns \
-    it on, for native chains";
 
 /// The parts of the node that the network uses.
 #[derive(Clone)]
@@ -109,6 +106,33 @@ impl External {
     }
 }
 
+/// Why a request of the operator about a peer was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum ChangePeerError {
+    #[error(
+        "the peer-to-peer network is off; --p2p (p2p.enabled) or `tenon module enable network` turns it on, for native \
+         chains"
+    )]
+    Off,
+    #[error("invalid enode: {0}")]
+    Enode(#[from] EnodeError),
+    #[error("invalid enode: {0}")]
+    Unusable(#[from] UnusableNode),
+    #[error(transparent)]
+    Actor(#[from] ActorError),
+    #[error("the network has failed; try again")]
+    Failed,
+}
+
+impl From<ChangePeerError> for BusError {
+    fn from(error: ChangePeerError) -> Self {
+        match error {
+            ChangePeerError::Actor(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
 impl Network {
     /// A stopped network: its handlers answer that it is off.
     ///
@@ -129,7 +153,7 @@ impl Network {
         let weak = Arc::downgrade(&network);
         bus.handle(move |request: ChangePeer, _: CallContext| {
             let network = weak.upgrade();
-            async move { network.ok_or_else(|| Failure::server(NETWORK_OFF))?.change(&request.url, request.change).await }
+            async move { Ok(network.ok_or(ChangePeerError::Off)?.change(&request.url, request.change).await?) }
         })?;
         Ok(network)
     }
@@ -146,13 +170,13 @@ impl Network {
         Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
     }
 
-    async fn change(&self, url: &str, change: PeerChange) -> Result<bool, Failure> {
-        let enode: Enode = url.parse().map_err(|problem| Failure::server(format!("invalid enode: {problem}")))?;
+    async fn change(&self, url: &str, change: PeerChange) -> Result<bool, ChangePeerError> {
+        let enode: Enode = url.parse()?;
         let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
-        let mailbox = mailbox.ok_or_else(|| Failure::server(NETWORK_OFF))?;
+        let mailbox = mailbox.ok_or(ChangePeerError::Off)?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
-        answered.await.map_err(|_| Failure::server("the network has failed; try again"))??;
+        answered.await.map_err(|_| ChangePeerError::Failed)??;
         Ok(true)
     }
 

@@ -9,14 +9,14 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 use tenon_api::{
-    ChainReader, ConsensusEngine, Failure, SealedHeader, StoreError, WholeBalance,
+    ChainReader, ConsensusEngine, SealedHeader, StoreError, WholeBalance,
     messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
 };
 use tenon_execution_interface::{
     AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
 };
 
-use crate::{CallEnd, RunFailure, Trials, revert_failure};
+use crate::{CallEnd, CallError, MemberError, RunFailure, Trials};
 
 /// A block on which a call is made.
 pub struct CallPlace {
@@ -47,18 +47,19 @@ pub trait CallFamily {
     ///
     /// # Errors
     /// Contradictory or invalid members, with the texts of the family's clients.
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), Failure>;
+    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError>;
 
     /// Applies state overrides, and returns the addresses of precompiled contracts.
     ///
     /// # Errors
-    /// Contradictory overrides, with the texts of the family's clients.
+    /// Contradictory overrides, with the texts of the family's clients; the database failed, or the caller's memory is
+    /// used up.
     fn override_accounts(
         &self,
         overrides: &[(Address, AccountOverride)],
         precompiles: PrecompileSet,
         state: &mut BlockState,
-    ) -> Result<MovedPrecompiles, Failure>;
+    ) -> Result<MovedPrecompiles, CallError>;
 
     /// Chain data that precompiled contracts read in a call on a block with this (possibly overridden) height.
     fn records(
@@ -131,9 +132,9 @@ pub trait CallRules: Send + Sync {
         Ok(outcome.result)
     }
 
-    /// The failure of a reverted call.
-    fn revert_failure(&self, output: &Bytes) -> Failure {
-        revert_failure(output)
+    /// The error of a reverted call.
+    fn revert_error(&self, output: Bytes) -> CallError {
+        CallError::Reverted { output }
     }
 
     /// The access list with which the search for a complete list begins.
@@ -149,11 +150,11 @@ pub trait CallRules: Send + Sync {
         message.access_list = list;
     }
 
-    /// The failure of a message that could not run during the creation of an access list.
+    /// The error of a message that could not run during the creation of an access list.
     ///
     /// # Errors
-    /// The same failure, if its text is the same as for a call.
-    fn access_list_failure(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<Failure, RunFailure> {
+    /// The given failure, if its text is the same as for a call.
+    fn access_list_error(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<CallError, RunFailure> {
         Err(failure)
     }
 }

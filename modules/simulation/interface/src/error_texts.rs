@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Bytes, U256, hex};
+use alloy_primitives::{U256, hex};
 use revm::{
     context::{
         BlockEnv, TxEnv,
@@ -10,21 +10,18 @@ use revm::{
     },
     primitives::eip3860::MAX_INITCODE_SIZE,
 };
-use tenon_api::{Failure, FailureCode};
 
 /// Selector of `Error(string)`.
 const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
 /// Selector of `Panic(uint256)`.
 const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
 
-/// The failure of a reverted call: code 3, the output as data, and the reason in the message if the output follows
-/// Solidity's convention.
-pub fn revert_failure(output: &Bytes) -> Failure {
-    let message = match revert_reason(output) {
+/// Says that a call reverted, and the reason if the output follows Solidity's convention.
+pub fn revert_text(output: &[u8]) -> String {
+    match revert_reason(output) {
         Some(reason) => format!("execution reverted: {reason}"),
         None => "execution reverted".to_owned(),
-    };
-    Failure { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
+    }
 }
 
 /// The reason in Solidity's `Error(string)` or `Panic(uint256)`.
@@ -151,33 +148,27 @@ pub fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, b
 mod tests {
     use super::*;
 
-    fn solidity_error(text: &str) -> Bytes {
+    fn solidity_error(text: &str) -> Vec<u8> {
         let mut data = ERROR_SELECTOR.to_vec();
         data.extend(U256::from(32).to_be_bytes::<32>());
         data.extend(U256::from(text.len()).to_be_bytes::<32>());
         data.extend(text.as_bytes());
-        data.into()
+        data
     }
 
     #[test]
     fn a_revert_with_a_reason_shows_it() {
-        let failure = revert_failure(&solidity_error("not the owner"));
-
-        assert_eq!(failure.code, FailureCode::REVERTED);
-        assert_eq!(failure.message, "execution reverted: not the owner");
+        assert_eq!(revert_text(&solidity_error("not the owner")), "execution reverted: not the owner");
     }
 
     #[test]
-    fn a_revert_without_data_has_code_3() {
-        let failure = revert_failure(&Bytes::new());
-
-        assert_eq!((failure.code, failure.message.as_str()), (FailureCode::REVERTED, "execution reverted"));
-        assert_eq!(failure.data.as_deref(), Some("\"0x\""));
+    fn a_revert_without_output_has_no_reason() {
+        assert_eq!(revert_text(&[]), "execution reverted");
     }
 
     #[test]
     fn a_reason_with_a_false_length_is_ignored() {
-        let mut data = solidity_error("short").to_vec();
+        let mut data = solidity_error("short");
         data[4 + 32..4 + 64].fill(0xff);
 
         assert_eq!(revert_reason(&data), None);

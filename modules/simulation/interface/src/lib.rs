@@ -1,32 +1,34 @@
 //! The interface that a family of chains implements for calls, simulated blocks, suggested fees and traces.
 //!
-//! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]), the
-//! rules of a call ([`CallRules`]), the runs of an estimate ([`Trials`]), why a run has no result ([`RunFailure`]), and
-//! the members and texts that families have in common. The steps of a call, a simulation or a trace are the same for
-//! every family: `tenon-simulation` has them, and Ethereum's family. `modules/native/simulation` is that of native chains.
-//! A family is chosen once for a chain, like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides
-//! about blocks.
+//! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]),
+//! the rules of a call ([`CallRules`]), the runs of an estimate ([`Trials`]), why a call or a run has no result
+//! ([`CallError`], [`RunFailure`]), and the members and texts that families have in common. The steps of a call, a
+//! simulation or a trace are the same for every family: `tenon-simulation` has them, and Ethereum's family.
+//! `modules/native/simulation` is that of native chains. A family is chosen once for a chain, like the
+//! [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
 //!
 //! Invariants: the crate runs nothing but one message at a time, and writes nothing; it knows no database
 //! and no JSON.
 
 #![forbid(unsafe_code)]
 
+mod call_error;
 mod calls;
 mod client_behaviour;
 mod error_texts;
-mod failures;
 mod members;
+mod run_failure;
 mod traces;
 mod trials;
 
+pub use call_error::{CallEnd, CallError};
 pub use calls::{CallFamily, CallPlace, CallRules, ListFailure, Payer};
 pub use client_behaviour::{ClientBehaviour, SimulatedBlockFamily};
-pub use error_texts::{halt_text, invalid_transaction_text, revert_failure};
-pub use failures::{CallEnd, RunFailure};
-pub use members::{UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
+pub use error_texts::{halt_text, invalid_transaction_text, revert_text};
+pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
+pub use run_failure::RunFailure;
 pub use traces::TraceFamily;
-pub use trials::{MAX_ATTEMPTED_GAS, Trials, exceeds_allowance};
+pub use trials::{MAX_ATTEMPTED_GAS, Trials};
 
 /// The rules for calls, simulations and traces in which families differ, for one chain.
 pub trait SimulationFamily: CallFamily + SimulatedBlockFamily + TraceFamily + Send + Sync {}

@@ -3,10 +3,53 @@
 use alloy_primitives::{Address, U256};
 use revm::context::transaction::{AccessList, AccessListItem as EvmAccessListItem};
 use tenon_api::{
-    AccessListItem, Failure,
+    AccessListItem, StoreError,
     messages::{AccountOverride, CallRequest},
 };
 use tenon_execution_interface::{BlockState, widen};
+
+/// Why a call object or its overrides are refused, in the words of go-ethereum and the reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// Both kinds of prices are given.
+    #[error("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")]
+    BothPrices,
+    /// A price has more bits than the EVM's numbers.
+    #[error("{0}")]
+    Price(&'static str),
+    /// The call is for another chain.
+    #[error("chainId does not match node's (have={given}, want={chain_id})")]
+    WrongChain {
+        /// The call's chain id.
+        given: u64,
+        /// The id of this chain.
+        chain_id: u64,
+    },
+    /// The list of blobs is empty.
+    #[error("need at least 1 blob for a blob transaction")]
+    NoBlobs,
+    /// Blobs or authorizations are given without a receiver.
+    #[error("missing \"to\" in blob or set-code transaction")]
+    NoReceiver,
+    /// A precompiled contract is moved from an address that has none.
+    #[error("account {address} is not a precompile")]
+    NotPrecompile {
+        /// The address.
+        address: Address,
+    },
+    /// A precompiled contract is moved to an account with an override.
+    #[error("account {target} is already overridden")]
+    AlreadyOverridden {
+        /// The account.
+        target: Address,
+    },
+    /// One override replaces the whole storage of an account and single slots of it.
+    #[error("account {address} has both 'state' and 'stateDiff'")]
+    BothStates {
+        /// The account, as the family writes addresses.
+        address: String,
+    },
+}
 
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
 pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
@@ -20,11 +63,11 @@ pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
 /// Refuses a call that gives both kinds of prices.
 ///
 /// # Errors
-/// The contradiction, in the words of go-ethereum and the reference.
-pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
+/// [`MemberError::BothPrices`].
+pub fn check_prices(request: &CallRequest) -> Result<(), MemberError> {
     let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
     if request.gas_price.is_some() && has_fee_caps {
-        return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+        return Err(MemberError::BothPrices);
     }
     Ok(())
 }
@@ -33,7 +76,7 @@ pub fn check_prices(request: &CallRequest) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The database failed, or the caller's memory is used up.
-pub fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+pub fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), StoreError> {
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;
     }

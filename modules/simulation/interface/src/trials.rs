@@ -4,10 +4,10 @@ use revm::{
     context::{TxEnv, result::ExecutionResult},
     primitives::hardfork::SpecId,
 };
-use tenon_api::{Bytes, Failure};
+use tenon_api::Bytes;
 use tenon_execution_interface::BlockState;
 
-use crate::RunFailure;
+use crate::{CallError, RunFailure};
 
 /// Maximum gas limit of an attempted call: memory is paid for with gas, and expanding it is a single instruction.
 pub const MAX_ATTEMPTED_GAS: u64 = 100_000_000;
@@ -40,16 +40,11 @@ pub trait Trials {
     fn run(&mut self, gas_limit: u64) -> Result<ExecutionResult, RunFailure>;
 
     /// Converts the failure of a run for the caller.
-    fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure;
+    fn error(&self, failure: RunFailure, gas_limit: u64) -> CallError;
 
     /// Returns the output of a run with this gas limit.
     ///
     /// # Errors
     /// Why it failed, with the text of `eth_call`.
-    fn output_or_failure(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure>;
-}
-
-/// The error of a call that runs out of gas even with the maximum gas limit.
-pub fn exceeds_allowance(ceiling: u64) -> Failure {
-    Failure::server(format!("gas required exceeds allowance ({ceiling})"))
+    fn output(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, CallError>;
 }

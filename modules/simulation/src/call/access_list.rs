@@ -5,12 +5,12 @@ use std::time::Instant;
 use revm::context::{TxEnv, result::ExecutionResult, transaction::AccessList};
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
-    Failure, SealedHeader,
+    SealedHeader,
     messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt};
-use tenon_simulation_interface::{CallEnd, ListFailure, MAX_ATTEMPTED_GAS, RunFailure, access_list_items};
+use tenon_simulation_interface::{CallEnd, CallError, ListFailure, MAX_ATTEMPTED_GAS, RunFailure, access_list_items};
 
 use super::{CallEnvironment, Calls, Kind, prepare};
 
@@ -23,10 +23,10 @@ impl Calls {
         &self,
         request: &CreateAccessList,
         caller: &CallContext,
-    ) -> Result<AccessListReply, Failure> {
+    ) -> Result<AccessListReply, CallError> {
         let begun = Instant::now();
         let (header, state) = self.base(request.block, caller)?;
-        let reply = self.access_list_over(request, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
+        let reply = self.access_list_over(request, &header, state, self.interrupt(caller))?;
         self.forget_if_short(Kind::AccessList, &request.request, begun);
         Ok(reply)
     }
@@ -43,7 +43,7 @@ impl Calls {
         let overrides = BlockOverrides::default();
         let mut environment =
             prepare(self, header, &mut state, &request.request, &request.state_overrides, &overrides)?;
-        let payer = self.family.access_list_payer(request.request.to, &mut state).map_err(Failure::from)?;
+        let payer = self.family.access_list_payer(request.request.to, &mut state).map_err(CallError::from)?;
         environment.call_rules.pay_by(payer);
         let mut evm = environment.evm(state, interrupt, AccessListInspector::default());
         let mut message = environment.transaction.clone();
@@ -56,7 +56,7 @@ impl Calls {
             evm.inspector = AccessListInspector::new(given.clone());
             let result = environment
                 .inspect(&mut evm, message.clone())
-                .map_err(|failure| self.message_failure(failure, &environment, &request.request, &message))?;
+                .map_err(|failure| self.message_error(failure, &environment, &request.request, &message))?;
             let mut found = evm.inspector.access_list();
             environment.call_rules.complete_access_list(&given, &mut found);
             if is_attempt && !result.is_success() {
@@ -68,21 +68,21 @@ impl Calls {
             }
             environment.call_rules.set_access_list(&mut message, found);
         }
-        Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")).into())
+        Err(CallError::UnsettledList { runs: MAX_ROUNDS }.into())
     }
 
     /// Why a message could not run.
-    fn message_failure(
+    fn message_error(
         &self,
         failure: RunFailure,
         environment: &CallEnvironment,
         request: &CallRequest,
         message: &TxEnv,
-    ) -> Failure {
+    ) -> CallError {
         let (block, chain_id) = (&environment.block, self.executor.spec().chain_id);
         let place = ListFailure { request, message, block, chain_id };
-        let worded = environment.call_rules.access_list_failure(failure, &place);
-        worded.unwrap_or_else(|failure| environment.failure_of(failure, message.gas_limit, self.limits.call_timeout))
+        let worded = environment.call_rules.access_list_error(failure, &place);
+        worded.unwrap_or_else(|failure| environment.error_of(failure, message.gas_limit, self.limits.call_timeout))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Memory of large answers, from the run that produced them until their message is answered.
 
-use tenon_api::{Bytes, Failure, messages::TraceReply};
+use tenon_api::{BusError, Bytes, ModuleError, messages::TraceReply};
 use tenon_bus::{CallContext, MemoryUse};
 
 use super::Calls;
@@ -22,7 +22,7 @@ impl AnswerLength for Bytes {
     }
 }
 
-/// A number: only its failures may be long.
+/// A number: only its errors may be long.
 impl AnswerLength for u64 {
     fn copies(&self) -> usize {
         size_of::<Self>()
@@ -36,18 +36,20 @@ impl AnswerLength for TraceReply {
 }
 
 impl Calls {
-    /// Charges a large answer, or the data of a failure, to the caller's client until its message is answered.
+    /// Charges a large answer, or the output of a reverted call, to the caller's client until its message is answered.
     ///
     /// # Errors
-    /// The client's share of memory is used up.
-    pub(crate) fn charged<T: AnswerLength>(
+    /// The error of the answer, or the client's share of memory is used up.
+    pub(crate) fn charged<T: AnswerLength, E: Into<BusError>>(
         &self,
-        answer: Result<T, Failure>,
+        answer: Result<T, E>,
         caller: &CallContext,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, BusError> {
+        let answer = answer.map_err(E::into);
         let bytes = match &answer {
             Ok(answer) => answer.copies(),
-            Err(failure) => failure.data.as_ref().map_or(0, String::len).saturating_mul(2),
+            Err(BusError::Module(ModuleError::Reverted { output, .. })) => output.copies(),
+            Err(_) => 0,
         };
         if bytes >= UNCOUNTED {
             caller.keep(self.memory.client(caller.origin().client).reserve(MemoryUse::Calls, bytes)?);

@@ -17,7 +17,7 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, Failure, SealedHeader, StateReader, StoreError,
+    Account, BlockId, BlockNumber, SealedHeader, StateReader, StoreError,
     messages::{
         AccessListReply, AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, Trace,
         TraceReply, TraceTarget,
@@ -25,7 +25,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockState, Interrupt};
-use tenon_simulation_interface::CallEnd;
+use tenon_simulation_interface::{CallEnd, CallError};
 
 use super::Calls;
 
@@ -100,16 +100,17 @@ fn is_small(
 
 impl Calls {
     /// `eth_call`, if it ends in time; `None` means that the pool must run it.
-    pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, Failure>> {
+    pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, CallError>> {
         let is_small = is_small(&call.request, &call.state_overrides, &call.block_overrides);
         if !is_small || self.long_calls.knows(Kind::Call, &call.request) || caller.is_cancelled() {
             return None;
         }
         let end = Instant::now().checked_add(self.limits.attempt_time)?;
         let interrupt = Interrupt::attempt(caller, end);
-        match self.base_in_time(call.block, end).and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
+        let base = self.base_in_time(call.block, end).map_err(CallEnd::from);
+        match base.and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
             Ok(output) => Some(Ok(output)),
-            Err(CallEnd::Failed(failure)) => Some(Err(failure)),
+            Err(CallEnd::Failed(error)) => Some(Err(error)),
             Err(CallEnd::GaveUp) => {
                 self.long_calls.remember(Kind::Call, &call.request);
                 None
@@ -124,7 +125,7 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Estimate, request, caller, |end| {
+        self.attempt_kind(Kind::Estimate, request, caller, |end| -> Result<u64, CallEnd> {
             let (header, state) = self.base_in_time(estimate.block, end)?;
             self.estimate_over(estimate, &header, state, Interrupt::attempt(caller, end))
         })
@@ -139,7 +140,7 @@ impl Calls {
         if !is_small(&request.request, &request.state_overrides, &BlockOverrides::default()) {
             return None;
         }
-        self.attempt_kind(Kind::AccessList, &request.request, caller, |end| {
+        self.attempt_kind(Kind::AccessList, &request.request, caller, |end| -> Result<AccessListReply, CallEnd> {
             let (header, state) = self.base_in_time(request.block, end)?;
             self.access_list_over(request, &header, state, Interrupt::attempt(caller, end))
         })
@@ -155,16 +156,16 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Trace, request, caller, |end| Ok(self.trace_in_time(trace, caller, end)?))
+        self.attempt_kind(Kind::Trace, request, caller, |end| self.trace_in_time(trace, caller, end))
     }
 
     /// Runs an attempt, unless a similar one took too long before. After an error the pool runs the call.
-    fn attempt_kind<T>(
+    fn attempt_kind<T, E>(
         &self,
         kind: Kind,
         request: &CallRequest,
         caller: &CallContext,
-        run: impl FnOnce(Instant) -> Result<T, CallEnd>,
+        run: impl FnOnce(Instant) -> Result<T, E>,
     ) -> Option<T> {
         if self.long_calls.knows(kind, request) || caller.is_cancelled() {
             return None;
@@ -185,10 +186,10 @@ impl Calls {
     }
 
     /// `eth_estimateGas`.
-    pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
+    pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, CallError> {
         let begun = Instant::now();
         let (header, state) = self.base(estimate.block, caller)?;
-        let gas = self.estimate_over(estimate, &header, state, self.interrupt(caller)).map_err(Failure::from)?;
+        let gas = self.estimate_over(estimate, &header, state, self.interrupt(caller))?;
         self.forget_if_short(Kind::Estimate, &estimate.request, begun);
         Ok(gas)
     }
@@ -198,15 +199,15 @@ impl Calls {
         &self,
         block: BlockId,
         end: Instant,
-    ) -> Result<(Arc<SealedHeader>, BlockState), CallEnd> {
-        Ok(self.base_through(block, |state| Arc::new(TimeLimitedState { state, end }))?)
+    ) -> Result<(Arc<SealedHeader>, BlockState), CallError> {
+        self.base_through(block, |state| Arc::new(TimeLimitedState { state, end }))
     }
 
     /// `eth_call`: the output of the call.
-    pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
+    pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, CallError> {
         let begun = Instant::now();
         let (header, state) = self.base(call.block, caller)?;
-        let output = self.run(call, &header, state, self.interrupt(caller)).map_err(Failure::from);
+        let output = self.run(call, &header, state, self.interrupt(caller)).map_err(CallError::from);
         self.forget_if_short(Kind::Call, &call.request, begun);
         output
     }

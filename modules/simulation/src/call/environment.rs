@@ -8,7 +8,7 @@ use revm::{
     primitives::{TxKind, hardfork::SpecId},
 };
 use tenon_api::{
-    Failure, Header, SealedHeader, TransactionType,
+    Header, SealedHeader, TransactionType,
     messages::{AccountOverride, BlockOverrides, CallRequest},
 };
 use tenon_bus::CallContext;
@@ -16,7 +16,7 @@ use tenon_execution_interface::{
     BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, access_list, authorizations,
     build_evm, price,
 };
-use tenon_simulation_interface::{CallPlace, CallRules, bounded_gas, check_prices};
+use tenon_simulation_interface::{CallError, CallPlace, CallRules, MemberError, bounded_gas, check_prices};
 
 use super::{Calls, apply_block_overrides};
 
@@ -52,7 +52,8 @@ impl Calls {
 /// Prepares a call on a state, in the context of a block.
 ///
 /// # Errors
-/// Contradictory or invalid members of the call object or the overrides, with go-ethereum's texts.
+/// Contradictory or invalid members of the call object or the overrides; the block's author or rules are unknown; the
+/// database failed, or the client's memory is used up.
 pub(crate) fn prepare(
     calls: &Calls,
     header: &SealedHeader,
@@ -60,8 +61,8 @@ pub(crate) fn prepare(
     request: &CallRequest,
     account_overrides: &[(Address, AccountOverride)],
     block_overrides: &BlockOverrides,
-) -> Result<CallEnvironment, Failure> {
-    let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
+) -> Result<CallEnvironment, CallError> {
+    let author = calls.engine.author(header)?;
     let pretended = header_for_rules(header, block_overrides);
     let (blocks, family) = (calls.executor.family(), &calls.family);
     let mut rules = blocks.rules(&pretended)?;
@@ -113,18 +114,18 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 /// Converts the call for the EVM.
 ///
 /// # Errors
-/// Contradictory or invalid members, with go-ethereum's texts.
+/// [`MemberError`].
 pub(crate) fn message_env(
     request: &CallRequest,
     chain_id: u64,
     spec_id: SpecId,
     gas_cap: u64,
-) -> Result<TxEnv, Failure> {
+) -> Result<TxEnv, MemberError> {
     check_consistency(request, chain_id)?;
     let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
-    let (gas_price, tip) = prices(request, has_base_fee)?;
+    let (gas_price, tip) = prices(request, has_base_fee);
     let tx_type = message_type(request, tip.is_some(), spec_id);
-    let as_price = |wei: U256| price(wei).map_err(Failure::server);
+    let as_price = |wei: U256| price(wei).map_err(MemberError::Price);
     Ok(TxEnv {
         tx_type: tx_type as u8,
         caller: request.from.unwrap_or_default(),
@@ -149,30 +150,29 @@ pub(crate) fn message_env(
 /// Refuses members that contradict one another or the chain.
 ///
 /// # Errors
-/// The contradiction, in go-ethereum's words.
-pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+/// [`MemberError`].
+pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), MemberError> {
     check_prices(request)?;
     if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
-        let text = format!("chainId does not match node's (have={given}, want={chain_id})");
-        return Err(Failure::server(text));
+        return Err(MemberError::WrongChain { given, chain_id });
     }
     if request.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
-        return Err(Failure::server("need at least 1 blob for a blob transaction"));
+        return Err(MemberError::NoBlobs);
     }
     let needs_receiver = request.blob_versioned_hashes.is_some() || request.authorization_list.is_some();
     if needs_receiver && request.to.is_none() {
-        return Err(Failure::server("missing \"to\" in blob or set-code transaction"));
+        return Err(MemberError::NoReceiver);
     }
     Ok(())
 }
 
 /// The price or fee cap, and the tip cap if the call uses EIP-1559 prices.
-fn prices(request: &CallRequest, has_base_fee: bool) -> Result<(U256, Option<U256>), Failure> {
+fn prices(request: &CallRequest, has_base_fee: bool) -> (U256, Option<U256>) {
     if !has_base_fee || request.gas_price.is_some() {
-        return Ok((request.gas_price.unwrap_or_default(), None));
+        return (request.gas_price.unwrap_or_default(), None);
     }
     let fee_cap = request.max_fee_per_gas.unwrap_or_default();
-    Ok((fee_cap, Some(request.max_priority_fee_per_gas.unwrap_or_default())))
+    (fee_cap, Some(request.max_priority_fee_per_gas.unwrap_or_default()))
 }
 
 fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> TransactionType {

@@ -9,9 +9,9 @@ use revm::{
     },
     primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
-use tenon_api::{Bytes, Failure, SealedHeader, messages::EstimateGas};
+use tenon_api::{Bytes, SealedHeader, StoreError, messages::EstimateGas};
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt, StateError};
-use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, RunFailure, Trials, exceeds_allowance};
+use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, RunFailure, Trials};
 
 use super::{CallEnvironment, Calls, prepare};
 
@@ -79,13 +79,13 @@ impl Trials for CallTrials<'_> {
         self.environment.run(&mut self.evm, message)
     }
 
-    fn failure(&self, failure: RunFailure, gas_limit: u64) -> Failure {
-        self.environment.failure_of(failure, gas_limit, self.calls.limits.call_timeout)
+    fn error(&self, failure: RunFailure, gas_limit: u64) -> CallError {
+        self.environment.error_of(failure, gas_limit, self.calls.limits.call_timeout)
     }
 
-    fn output_or_failure(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, Failure> {
+    fn output(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, CallError> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
-        self.environment.output_or_failure(result, message, self.evm)
+        self.environment.output_of(result, message, self.evm)
     }
 }
 
@@ -103,25 +103,25 @@ pub(crate) fn search_gas(estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -
     match search.smallest_gas(ceiling)? {
         Found::Gas(gas) => Ok(gas),
         // The failure's text needs a second run, for which an attempt may not have enough time.
-        Found::Failure(_) if is_attempt => Err(CallEnd::GaveUp),
-        Found::Failure(result) => {
-            search.trials.output_or_failure(result, ceiling)?;
-            Err(exceeds_allowance(ceiling).into())
+        Found::Failed(_) if is_attempt => Err(CallEnd::GaveUp),
+        Found::Failed(result) => {
+            search.trials.output(result, ceiling)?;
+            Err(CallError::AllowanceExceeded { allowance: ceiling }.into())
         }
     }
 }
 
-fn affordable_gas(transaction: &TxEnv, state: &mut BlockState) -> Result<u64, Failure> {
-    let account = state.basic(transaction.caller).map_err(|StateError(error)| Failure::from(error))?;
+fn affordable_gas(transaction: &TxEnv, state: &mut BlockState) -> Result<u64, CallError> {
+    let account = state.basic(transaction.caller).map_err(|StateError(error)| error)?;
     let balance = account.map_or(U256::ZERO, |account| account.balance);
-    let caller = transaction.caller;
+    let sender = transaction.caller;
     let blob_gas = GAS_PER_BLOB.saturating_mul(transaction.blob_hashes.len() as u64);
     let blob_cost = U256::from(blob_gas).saturating_mul(U256::from(transaction.max_fee_per_blob_gas));
     let rest = balance
         .checked_sub(transaction.value)
-        .ok_or_else(|| Failure::server(format!("insufficient funds for transfer: address {caller}")))?
+        .ok_or(CallError::ValueNotCovered { sender })?
         .checked_sub(blob_cost)
-        .ok_or_else(|| Failure::server(format!("insufficient funds for gas * price + value: address {caller}")))?;
+        .ok_or(CallError::BlobsNotCovered { sender })?;
     Ok((rest / U256::from(transaction.gas_price)).saturating_to())
 }
 
@@ -140,7 +140,7 @@ enum Found {
     /// The smallest sufficient gas limit.
     Gas(u64),
     /// The call fails for another reason even with the maximum gas.
-    Failure(ExecutionResult),
+    Failed(ExecutionResult),
 }
 
 /// The search of one call's gas.
@@ -151,7 +151,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Maximum gas limit of the call: the requested one, or the block's; never more than the caps allow and the sender
     /// can pay.
-    fn ceiling(&mut self, asked: Option<u64>) -> Result<u64, Failure> {
+    fn ceiling(&mut self, asked: Option<u64>) -> Result<u64, CallError> {
         let mut ceiling = asked.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(self.trials.block_gas_limit());
         if self.trials.spec_id().is_enabled_in(SpecId::OSAKA) {
             ceiling = ceiling.min(TX_GAS_LIMIT_CAP);
@@ -163,14 +163,14 @@ impl Search<'_> {
         Ok(ceiling.min(self.trials.gas_cap().unwrap_or(u64::MAX)))
     }
 
-    fn smallest_gas(&mut self, ceiling: u64) -> Result<Found, Failure> {
+    fn smallest_gas(&mut self, ceiling: u64) -> Result<Found, CallError> {
         if self.is_plain_transfer()? && matches!(self.try_gas(TRANSFER_GAS), Ok(Trial::Enough(_))) {
             return Ok(Found::Gas(TRANSFER_GAS));
         }
         let result = match self.try_gas(ceiling)? {
             Trial::Enough(result) => result,
-            Trial::TooLittle => return Err(exceeds_allowance(ceiling)),
-            Trial::Failed(result) => return Ok(Found::Failure(result)),
+            Trial::TooLittle => return Err(CallError::AllowanceExceeded { allowance: ceiling }),
+            Trial::Failed(result) => return Ok(Found::Failed(result)),
         };
         let gas = result.gas();
         let mut too_little = gas.tx_gas_used().saturating_sub(1);
@@ -189,7 +189,7 @@ impl Search<'_> {
         Ok(Found::Gas(enough))
     }
 
-    fn narrow(&mut self, gas: u64, too_little: &mut u64, enough: &mut u64) -> Result<(), Failure> {
+    fn narrow(&mut self, gas: u64, too_little: &mut u64, enough: &mut u64) -> Result<(), CallError> {
         match self.try_gas(gas)? {
             Trial::Enough(_) => *enough = gas,
             Trial::TooLittle | Trial::Failed(_) => *too_little = gas,
@@ -197,22 +197,22 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn try_gas(&mut self, gas_limit: u64) -> Result<Trial, Failure> {
+    fn try_gas(&mut self, gas_limit: u64) -> Result<Trial, CallError> {
         match self.trials.run(gas_limit) {
             Ok(result @ ExecutionResult::Success { .. }) => Ok(Trial::Enough(result)),
             Ok(ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. }) => Ok(Trial::TooLittle),
             Ok(result) => Ok(Trial::Failed(result)),
             Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::TooLittle),
-            Err(failure) => Err(self.trials.failure(failure, gas_limit)),
+            Err(failure) => Err(self.trials.error(failure, gas_limit)),
         }
     }
 
-    fn is_plain_transfer(&mut self) -> Result<bool, Failure> {
+    fn is_plain_transfer(&mut self) -> Result<bool, StoreError> {
         let TxKind::Call(receiver) = self.trials.message().kind else { return Ok(false) };
         if !self.trials.message().data.is_empty() {
             return Ok(false);
         }
-        let account = self.trials.state().basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+        let account = self.trials.state().basic(receiver).map_err(|StateError(error)| error)?;
         Ok(account.is_none_or(|account| account.is_empty_code_hash()))
     }
 }

@@ -14,8 +14,7 @@ mod run;
 use std::sync::Arc;
 
 use tenon_api::{
-    BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, TrieReader,
-    messages::Call,
+    BlockId, Bytes, ChainReader, ConsensusEngine, SealedHeader, StateReader, StoreError, TrieReader, messages::Call,
 };
 
 use pausing_state::PausingState;
@@ -23,7 +22,7 @@ use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
 use tenon_execution_block::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
-use tenon_simulation_interface::{CallEnd, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
+use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
 
 use crate::{CallLimits, trace::RecordingMemory};
 
@@ -57,7 +56,7 @@ impl Calls {
         &self,
         block: BlockId,
         caller: &CallContext,
-    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+    ) -> Result<(Arc<SealedHeader>, BlockState), CallError> {
         let (header, mut state) =
             self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))?;
         state.count_in(self.run_memory(caller.origin()));
@@ -69,7 +68,7 @@ impl Calls {
         &self,
         block: BlockId,
         through: impl FnOnce(Arc<dyn StateReader>) -> Arc<dyn StateReader>,
-    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+    ) -> Result<(Arc<SealedHeader>, BlockState), CallError> {
         let header = tenon_chain::require_block(&*self.chain, block)?;
         let state = self.reader_after(&header)?;
         Ok((header, self.executor.state_over(through(state))))
@@ -81,7 +80,7 @@ impl Calls {
     }
 
     /// The state after a block. Memory of a run over it is reserved from the client's share.
-    pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
+    pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, CallError> {
         let mut state = self.executor.state_over(self.reader_for(header, caller)?);
         state.count_in(self.run_memory(caller.origin()));
         Ok(state)
@@ -92,24 +91,26 @@ impl Calls {
         &self,
         header: &SealedHeader,
         caller: &CallContext,
-    ) -> Result<Arc<dyn StateReader>, Failure> {
+    ) -> Result<Arc<dyn StateReader>, CallError> {
         Ok(Arc::new(PausingState { state: self.reader_after(header)?, caller: caller.clone() }))
     }
 
     /// The trie nodes of the state after a block. If they must be computed, the caller's client is charged.
-    pub(crate) fn trie_of(&self, header: &SealedHeader, caller: &CallContext) -> Result<Arc<dyn TrieReader>, Failure> {
-        Ok(self.chain.trie_of(header, Arc::new(CallerAllowance::new(&self.memory, caller)))?)
+    pub(crate) fn trie_of(
+        &self,
+        header: &SealedHeader,
+        caller: &CallContext,
+    ) -> Result<Arc<dyn TrieReader>, StoreError> {
+        self.chain.trie_of(header, Arc::new(CallerAllowance::new(&self.memory, caller)))
     }
 
-    fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
+    fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, CallError> {
         let state = self.chain.state_at(header.number.into());
         // Checked after the state is opened, because an open state detects an unwind of the chain.
         if self.is_canonical(header)? {
             return Ok(state?);
         }
-        let root = alloy_primitives::hex::encode(header.state_root);
-        let missing = || Failure::server(format!("missing trie Node {root} (path )"));
-        self.chain.state_of_branch(header)?.ok_or_else(missing)
+        self.chain.state_of_branch(header)?.ok_or(CallError::MissingState { root: header.state_root })
     }
 
     fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {
@@ -138,9 +139,9 @@ impl Calls {
         match environment.run(&mut evm, message.clone()) {
             // The failure's text needs a second run, for which an attempt may not have enough time.
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
-            Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
+            Ok(result) => Ok(environment.output_of(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
-            Err(failure) => Err(environment.failure_of(failure, gas_limit, self.limits.call_timeout).into()),
+            Err(failure) => Err(environment.error_of(failure, gas_limit, self.limits.call_timeout).into()),
         }
     }
 }

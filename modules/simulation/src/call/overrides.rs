@@ -2,32 +2,29 @@
 
 use alloy_primitives::{Address, U256};
 use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice};
-use tenon_api::{
-    Failure,
-    messages::{AccountOverride, BlockOverrides},
-};
+use tenon_api::messages::{AccountOverride, BlockOverrides};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
-use tenon_simulation_interface::write_override;
+use tenon_simulation_interface::{CallError, MemberError, write_override};
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
 /// # Errors
-/// Contradictory overrides, with go-ethereum's texts.
+/// Contradictory overrides; the database failed, or the caller's memory is used up.
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,
     state: &mut BlockState,
-) -> Result<MovedPrecompiles, Failure> {
+) -> Result<MovedPrecompiles, CallError> {
     let mut moved = MovedPrecompiles::new(precompiles);
     // Decoded, they are larger than the message that they came in.
     state.hold(size_of_val(overrides))?;
     for (address, account) in overrides {
         if let Some(target) = account.move_precompile_to {
             if !moved.is_precompile(*address) {
-                return Err(Failure::server(format!("account {address} is not a precompile")));
+                return Err(MemberError::NotPrecompile { address: *address }.into());
             }
             if overrides.iter().any(|(other, _)| *other == target) {
-                return Err(Failure::server(format!("account {target} is already overridden")));
+                return Err(MemberError::AlreadyOverridden { target }.into());
             }
             moved.relocate(*address, target);
         } else {
@@ -38,14 +35,18 @@ pub(crate) fn apply_account_overrides(
     Ok(moved)
 }
 
-fn apply_account_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+fn apply_account_override(
+    address: Address,
+    account: &AccountOverride,
+    state: &mut BlockState,
+) -> Result<(), CallError> {
     if account.state.is_some() && account.state_diff.is_some() {
-        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+        return Err(MemberError::BothStates { address: address.to_string() }.into());
     }
     if account.state.is_some() {
         state.clear_storage(address)?;
     }
-    write_override(address, account, state)
+    Ok(write_override(address, account, state)?)
 }
 
 /// Applies block overrides.

@@ -12,9 +12,8 @@ use revm::{
     interpreter::interpreter::EthInterpreter,
     primitives::TxKind,
 };
-use tenon_api::{Failure, duration_text};
 use tenon_execution_interface::{AnyEvm, BlockContext, BlockEvm, Stopped};
-use tenon_simulation_interface::{RunFailure, halt_text, invalid_transaction_text};
+use tenon_simulation_interface::{CallError, RunFailure, halt_text, invalid_transaction_text};
 
 use super::{
     CallEnvironment,
@@ -24,20 +23,18 @@ use super::{
 
 impl CallEnvironment {
     /// Converts the failure of a run for the caller of `eth_call`.
-    pub(crate) fn failure_of(&self, failure: RunFailure, gas_limit: u64, timeout: Duration) -> Failure {
+    pub(crate) fn error_of(&self, failure: RunFailure, gas_limit: u64, timeout: Duration) -> CallError {
         match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => {
-                Failure::server(format!("execution aborted (timeout = {})", duration_text(timeout)))
-            }
-            RunFailure::Stopped(Stopped::CallerGone) => Failure::limit("request timed out"),
+            RunFailure::Stopped(Stopped::TimedOut) => CallError::TimedOut { timeout },
+            RunFailure::Stopped(Stopped::CallerGone) => CallError::CallerGone,
             RunFailure::Message(invalid) => {
-                let text = invalid_transaction_text(&invalid, &self.transaction, &self.block);
-                Failure::server(format!("err: {text} (supplied gas {gas_limit})"))
+                let reason = invalid_transaction_text(&invalid, &self.transaction, &self.block);
+                CallError::InvalidMessage { reason, gas_limit }
             }
-            RunFailure::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
+            RunFailure::Refused(reason) => CallError::InvalidMessage { reason, gas_limit },
             RunFailure::OutOfMemory(refused) => refused.into(),
             RunFailure::Store(error) => error.into(),
-            RunFailure::Other(text) => Failure::server(text),
+            RunFailure::Other(text) => CallError::Evm(text),
         }
     }
 
@@ -65,16 +62,11 @@ impl CallEnvironment {
     ///
     /// # Errors
     /// Why it failed, with the text of `eth_call` and `eth_estimateGas`.
-    pub(crate) fn output_or_failure(
-        &self,
-        result: ExecutionResult,
-        message: TxEnv,
-        evm: BlockEvm,
-    ) -> Result<Bytes, Failure> {
+    pub(crate) fn output_of(&self, result: ExecutionResult, message: TxEnv, evm: BlockEvm) -> Result<Bytes, CallError> {
         match result {
             ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-            ExecutionResult::Revert { output, .. } => Err(self.call_rules.revert_failure(&output)),
-            ExecutionResult::Halt { reason, .. } => Err(Failure::server(self.halt_text(&reason, message, evm))),
+            ExecutionResult::Revert { output, .. } => Err(self.call_rules.revert_error(output)),
+            ExecutionResult::Halt { reason, .. } => Err(CallError::Halted(self.halt_text(&reason, message, evm))),
         }
     }
 

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    BlockId, BlockNumber, BlockTag, Failure, SealedHeader,
+    BlockId, BlockNumber, BlockTag, SealedHeader, StoreError,
     messages::{FeeHistory, GetFeeHistory},
 };
 use tenon_bus::CallContext;
 
-use super::{Fees, tips::WeightedTip, unknown};
+use super::{FeeError, Fees, tips::WeightedTip, unknown};
 
 /// Maximum number of percentiles of one request.
-const MAX_PERCENTILES: usize = 100;
+pub(super) const MAX_PERCENTILES: usize = 100;
 /// Maximum number of blocks of a history computed on the caller's own task: each costs a look-up or two.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
 /// Finds the tips of a block by its hash, height and header; `None` if they are not cached.
-type TipsOf<'a> = dyn Fn(B256, u64, &SealedHeader) -> Result<Option<Arc<[WeightedTip]>>, Failure> + 'a;
+type TipsOf<'a> = dyn Fn(B256, u64, &SealedHeader) -> Result<Option<Arc<[WeightedTip]>>, StoreError> + 'a;
 
 impl Fees {
     /// `eth_feeHistory`, if it covers few blocks with cached tips; `None` means that the pool must run it.
-    pub(crate) fn attempt_fee_history(&self, request: &GetFeeHistory) -> Option<Result<FeeHistory, Failure>> {
+    pub(crate) fn attempt_fee_history(&self, request: &GetFeeHistory) -> Option<Result<FeeHistory, FeeError>> {
         if request.block_count > MAX_ATTEMPTED_BLOCKS {
             return None;
         }
@@ -30,12 +30,12 @@ impl Fees {
     }
 
     /// `eth_feeHistory`.
-    pub(crate) fn fee_history(&self, request: &GetFeeHistory, caller: &CallContext) -> Result<FeeHistory, Failure> {
+    pub(crate) fn fee_history(&self, request: &GetFeeHistory, caller: &CallContext) -> Result<FeeHistory, FeeError> {
         let read = |hash: B256, number: u64, header: &SealedHeader| {
             self.weighted_tips(number, hash, header.base_fee_per_gas).map(Some)
         };
         let history = self.history(request, &read, &|| caller.should_stop())?;
-        history.ok_or_else(|| Failure::server("the fees of these blocks could not be read"))
+        history.ok_or(FeeError::UnreadTips)
     }
 
     /// The history with the tips from `tips_of`; `None` if that returns `None` for a block.
@@ -44,7 +44,7 @@ impl Fees {
         request: &GetFeeHistory,
         tips_of: &TipsOf<'_>,
         should_stop: &dyn Fn() -> bool,
-    ) -> Result<Option<FeeHistory>, Failure> {
+    ) -> Result<Option<FeeHistory>, FeeError> {
         let GetFeeHistory { block_count, newest, ref percentiles } = *request;
         check_percentiles(percentiles)?;
         // Without a pending block the head is used.
@@ -65,7 +65,7 @@ impl Fees {
             self.add_block(&mut history, &header);
             if let Some(reward) = &mut history.reward {
                 if should_stop() {
-                    return Err(Failure::limit("request timed out"));
+                    return Err(FeeError::TimedOut);
                 }
                 let Some(tips) = tips_of(header.hash(), header.number, &header)? else { return Ok(None) };
                 reward.push(rewards(&tips, header.gas_used, percentiles));
@@ -84,12 +84,12 @@ impl Fees {
         oldest: u64,
         newest: u64,
         should_stop: &dyn Fn() -> bool,
-    ) -> Result<Vec<Arc<SealedHeader>>, Failure> {
+    ) -> Result<Vec<Arc<SealedHeader>>, FeeError> {
         let mut hash = self.canonical_hash(newest)?;
         let mut headers = Vec::new();
         for number in (oldest..=newest).rev() {
             if should_stop() {
-                return Err(Failure::limit("request timed out"));
+                return Err(FeeError::TimedOut);
             }
             let header = self.chain.header(hash)?.ok_or_else(|| unknown(number))?;
             hash = header.parent_hash;
@@ -100,7 +100,7 @@ impl Fees {
     }
 
     /// All tips of a block, ascending, with the gas up to each.
-    fn weighted_tips(&self, number: u64, hash: B256, base_fee: Option<u64>) -> Result<Arc<[WeightedTip]>, Failure> {
+    fn weighted_tips(&self, number: u64, hash: B256, base_fee: Option<u64>) -> Result<Arc<[WeightedTip]>, StoreError> {
         if let Some(known) = self.tips.weighted(hash) {
             return Ok(known);
         }
@@ -118,12 +118,12 @@ impl Fees {
         Ok(tips)
     }
 
-    fn newest(&self, block: BlockId) -> Result<u64, Failure> {
+    fn newest(&self, block: BlockId) -> Result<u64, FeeError> {
         let head = self.chain.head().header.number;
         if let BlockId::Number(BlockNumber(number)) = block
             && number > head
         {
-            return Err(Failure::server(format!("request beyond head block: requested {number}, head {head}")));
+            return Err(FeeError::BeyondHead { requested: number, head });
         }
         Ok(tenon_chain::require_block(&*self.chain, block)?.number)
     }
@@ -157,18 +157,17 @@ const fn empty() -> FeeHistory {
     }
 }
 
-fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
-    let invalid = |what: String| Err(Failure::server(format!("invalid reward percentile: {what}")));
+fn check_percentiles(percentiles: &[f64]) -> Result<(), FeeError> {
     if percentiles.len() > MAX_PERCENTILES {
-        return invalid(format!("over the query limit {MAX_PERCENTILES}"));
+        return Err(FeeError::TooManyPercentiles);
     }
-    for (index, percentile) in percentiles.iter().enumerate() {
-        if !(0.0..=100.0).contains(percentile) {
-            return invalid(format!("{percentile:.6}"));
+    for (index, &percentile) in percentiles.iter().enumerate() {
+        if !(0.0..=100.0).contains(&percentile) {
+            return Err(FeeError::PercentileOutOfRange { percentile });
         }
         let previous = index.checked_sub(1).and_then(|before| percentiles.get(before));
-        if let Some(previous) = previous.filter(|previous| *previous >= percentile) {
-            return invalid(format!("#{}:{previous:.6} >= #{index}:{percentile:.6}", index - 1));
+        if let Some(&previous) = previous.filter(|previous| **previous >= percentile) {
+            return Err(FeeError::PercentileNotAscending { index, percentile, previous });
         }
     }
     Ok(())
@@ -221,7 +220,7 @@ mod tests {
             (&[0.5; 101], "invalid reward percentile: over the query limit 100"),
         ];
         for (percentiles, expected) in cases {
-            assert_eq!(check_percentiles(percentiles).unwrap_err().message, expected);
+            assert_eq!(check_percentiles(percentiles).unwrap_err().to_string(), expected);
         }
     }
 

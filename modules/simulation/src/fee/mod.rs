@@ -1,5 +1,6 @@
 //! Gas prices: a suggested tip, the fees of past blocks, the prices of the next one.
 
+mod error;
 mod history;
 mod oracle;
 mod tips;
@@ -8,11 +9,12 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
-use tenon_api::{ChainReader, Failure, RecoveredBlock, StoreError, messages::NextBlockFees};
+use tenon_api::{ChainReader, RecoveredBlock, StoreError, messages::NextBlockFees};
 use tenon_chain::ChainSpec;
 use tenon_simulation_interface::SimulationFamily;
 
 use crate::CallLimits;
+use error::FeeError;
 use oracle::Suggestion;
 use tips::TipCache;
 
@@ -51,12 +53,12 @@ impl Fees {
         NextBlockFees { base_fee_per_gas: spec.next_base_fee(&head.header).map(U256::from), blob_base_fee }
     }
 
-    fn canonical_hash(&self, number: u64) -> Result<B256, Failure> {
-        Ok(self.chain.canonical_hash(number.into())?.ok_or_else(|| unknown(number))?)
+    fn canonical_hash(&self, number: u64) -> Result<B256, StoreError> {
+        self.chain.canonical_hash(number.into())?.ok_or_else(|| unknown(number))
     }
 
-    fn block(&self, number: u64, hash: B256) -> Result<Arc<RecoveredBlock>, Failure> {
-        Ok(self.chain.block(hash)?.ok_or_else(|| unknown(number))?)
+    fn block(&self, number: u64, hash: B256) -> Result<Arc<RecoveredBlock>, StoreError> {
+        self.chain.block(hash)?.ok_or_else(|| unknown(number))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
-use tenon_api::{Failure, Head, RecoveredBlock, SealedHeader};
+use tenon_api::{Head, RecoveredBlock, SealedHeader, StoreError};
 
 use super::Fees;
 
@@ -50,17 +50,17 @@ impl Fees {
     }
 
     /// A price that should get a transaction included soon, wei per gas.
-    pub(crate) fn suggest_gas_price(&self) -> Result<U256, Failure> {
+    pub(crate) fn suggest_gas_price(&self) -> Result<U256, StoreError> {
         let head = self.chain.head();
         Ok(with_base_fee(self.suggest_tip_for(&head)?, &head))
     }
 
     /// A tip that should get a transaction included soon, wei per gas.
-    pub(crate) fn suggest_tip(&self) -> Result<U256, Failure> {
+    pub(crate) fn suggest_tip(&self) -> Result<U256, StoreError> {
         self.suggest_tip_for(&self.chain.head())
     }
 
-    fn suggest_tip_for(&self, head: &Head) -> Result<U256, Failure> {
+    fn suggest_tip_for(&self, head: &Head) -> Result<U256, StoreError> {
         let last = *self.suggestion.lock();
         if last.head == head.header.hash() {
             return Ok(last.tip);
@@ -81,7 +81,7 @@ impl Fees {
     }
 
     /// The lowest tips of a block that count.
-    fn lowest_tips(&self, number: u64) -> Result<Arc<[U256]>, Failure> {
+    fn lowest_tips(&self, number: u64) -> Result<Arc<[U256]>, StoreError> {
         let hash = self.canonical_hash(number)?;
         if let Some(known) = self.tips.lowest(hash) {
             return Ok(known);
@@ -92,7 +92,7 @@ impl Fees {
     }
 
     /// Walks back from the head. Blocks with few samples extend the walk, at most to twice its length.
-    fn samples(&self, head: u64, without_samples: U256) -> Result<Vec<U256>, Failure> {
+    fn samples(&self, head: u64, without_samples: U256) -> Result<Vec<U256>, StoreError> {
         let mut samples: Vec<U256> = Vec::new();
         let mut outstanding = BLOCKS;
         let mut number = head;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use tenon_api::{
-    Block, BlockRewards, EMPTY_OMMERS_HASH, Failure, Header, RecoveredBlock, Transaction, Withdrawal,
+    Block, BlockRewards, ConsensusError, EMPTY_OMMERS_HASH, Header, RecoveredBlock, Transaction, Withdrawal,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
 };
 use tenon_execution_block::{BlockExecution, BlockOutcome};
 use tenon_execution_interface::{BlockOrigin, ExecutionError};
+use tenon_simulation_interface::CallError;
 
 use super::{
-    BLOCK_BYTES, Simulation,
+    BLOCK_BYTES, SimulateError, Simulation,
     logs::LogRecorder,
     overrides,
     plan::PlannedBlock,
@@ -32,7 +33,7 @@ pub(super) struct OpenBlock {
 
 impl Simulation<'_> {
     /// Executes the next block, which becomes the parent of the following one.
-    pub(super) fn run(&mut self, planned: PlannedBlock) -> Result<SimulatedBlock, Failure> {
+    pub(super) fn run(&mut self, planned: PlannedBlock) -> Result<SimulatedBlock, SimulateError> {
         self.check_time()?;
         self.count(BLOCK_BYTES)?;
         let header = self.draft(&planned)?;
@@ -56,7 +57,7 @@ impl Simulation<'_> {
     }
 
     /// The header as far as it is known before execution.
-    fn draft(&self, planned: &PlannedBlock) -> Result<Header, Failure> {
+    fn draft(&self, planned: &PlannedBlock) -> Result<Header, SimulateError> {
         let (parent, overrides) = (&self.parent, &planned.wanted.overrides);
         let mut header = Header {
             parent_hash: parent.hash(),
@@ -75,15 +76,12 @@ impl Simulation<'_> {
     }
 
     /// Without validation senders do not pay for gas, so its price is zero.
-    fn base_fee(&self, given: Option<U256>) -> Result<Option<u64>, Failure> {
+    fn base_fee(&self, given: Option<U256>) -> Result<Option<u64>, SimulateError> {
         let Some(next) = self.calls.executor.spec().next_base_fee(&self.parent) else { return Ok(None) };
         match given {
             None if self.rules.validates => Ok(Some(next)),
             None => Ok(Some(0)),
-            Some(wei) => {
-                let too_high = |_| Failure::invalid_params(format!("baseFeePerGas {wei} is above 2^64 - 1"));
-                u64::try_from(wei).map(Some).map_err(too_high)
-            }
+            Some(wei) => u64::try_from(wei).map(Some).map_err(|_| SimulateError::BaseFeeTooLarge { wei }),
         }
     }
 
@@ -93,7 +91,7 @@ impl Simulation<'_> {
         header: Header,
         author: Address,
         state_overrides: Vec<(Address, AccountOverride)>,
-    ) -> Result<OpenBlock, Failure> {
+    ) -> Result<OpenBlock, CallError> {
         let executor = &self.calls.executor;
         let family = executor.family();
         let mut state = executor.state_over(Arc::<SimulatedState>::clone(&self.state));
@@ -132,12 +130,16 @@ impl Simulation<'_> {
     }
 
     /// Ends the block with its last steps, computes its roots and makes it the parent of the next one.
-    fn close(&mut self, block: OpenBlock, withdrawals: Option<Vec<Withdrawal>>) -> Result<SimulatedBlock, Failure> {
+    fn close(
+        &mut self,
+        block: OpenBlock,
+        withdrawals: Option<Vec<Withdrawal>>,
+    ) -> Result<SimulatedBlock, SimulateError> {
         let OpenBlock { mut header, execution, transactions, senders, calls, blobs: _ } = block;
         header.withdrawals_root = withdrawals.as_deref().map(tenon_chain::withdrawals_root);
         let draft = tenon_chain::assemble_block(tenon_chain::seal(header.clone()), Vec::new(), Vec::new(), withdrawals);
-        let rewards = self.rewards(&draft)?;
-        let outcome = execution.finish(&draft, &rewards).map_err(|error| self.closing_failure(error))?;
+        let rewards = self.rewards(&draft).map_err(CallError::from)?;
+        let outcome = execution.finish(&draft, &rewards).map_err(|error| self.closing_error(error))?;
         let results = outcome.results();
         let changes = self.changes(&header, &outcome)?;
         drop(outcome.state);
@@ -162,21 +164,20 @@ impl Simulation<'_> {
     }
 
     /// The rewards of the block.
-    fn rewards(&self, draft: &Block) -> Result<BlockRewards, Failure> {
+    fn rewards(&self, draft: &Block) -> Result<BlockRewards, ConsensusError> {
         if !self.calls.family.client_behaviour().pays_simulated_blocks {
             return Ok(BlockRewards::default());
         }
-        let rewards = self.calls.engine.rewards(draft, &*self.calls.chain);
-        rewards.map_err(|error| Failure::server(error.to_string()))
+        self.calls.engine.rewards(draft, &*self.calls.chain)
     }
 
-    fn closing_failure(&self, error: ExecutionError) -> Failure {
+    fn closing_error(&self, error: ExecutionError) -> CallError {
         // An interrupted system call reports only that it failed, so the reason is determined here.
         self.check_time().err().unwrap_or_else(|| error.into())
     }
 
     /// The changes of the block, with the state root after it.
-    fn changes(&self, header: &Header, outcome: &BlockOutcome) -> Result<BlockChanges, Failure> {
+    fn changes(&self, header: &Header, outcome: &BlockOutcome) -> Result<BlockChanges, CallError> {
         let state = &outcome.state;
         let mut accounts = state.changes();
         let codes = state.new_codes(&accounts)?;
@@ -187,8 +188,7 @@ impl Simulation<'_> {
     }
 
     /// The state, while no block is running on it.
-    fn state_mut(&mut self) -> Result<&mut SimulatedState, Failure> {
-        let shared = || Failure::server("simulation failed: its state is still in use");
-        Arc::get_mut(&mut self.state).ok_or_else(shared)
+    fn state_mut(&mut self) -> Result<&mut SimulatedState, SimulateError> {
+        Arc::get_mut(&mut self.state).ok_or(SimulateError::StateInUse)
     }
 }

@@ -8,7 +8,7 @@
 //! client.
 
 mod block;
-mod failures;
+mod error;
 mod logs;
 mod overrides;
 mod plan;
@@ -19,13 +19,15 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{
-    Failure, SealedHeader,
-    messages::{Simulate, SimulatedBlock, SimulatedCall},
+    SealedHeader,
+    messages::{Simulate, SimulatedBlock, SimulatedCall, SimulatedFailure},
 };
 use tenon_bus::{CallContext, Origin};
 use tenon_execution_interface::Interrupt;
+use tenon_simulation_interface::CallError;
 
 use crate::{call::Calls, trace::TraceShare};
+use error::SimulateError;
 use state::SimulatedState;
 
 /// Size of a block in the answer without its calls, bytes.
@@ -40,8 +42,12 @@ impl Calls {
     ///
     /// # Errors
     /// A block or transaction that breaks a rule, with go-ethereum's texts and codes; limits that were exceeded.
-    pub(crate) fn simulate(&self, request: Simulate, caller: &CallContext) -> Result<Vec<SimulatedBlock>, Failure> {
-        let base = tenon_chain::require_block(&*self.chain, request.base)?;
+    pub(crate) fn simulate(
+        &self,
+        request: Simulate,
+        caller: &CallContext,
+    ) -> Result<Vec<SimulatedBlock>, SimulateError> {
+        let base = tenon_chain::require_block(&*self.chain, request.base).map_err(CallError::from)?;
         let blocks = plan::plan(&base, request.blocks)?;
         let rules = SimulationRules { traces_transfers: request.traces_transfers, validates: request.validates };
         let mut simulation = Simulation::new(self, &base, rules, caller)?;
@@ -88,8 +94,8 @@ impl<'a> Simulation<'a> {
         base: &Arc<SealedHeader>,
         rules: SimulationRules,
         caller: &CallContext,
-    ) -> Result<Self, Failure> {
-        let author = calls.engine.author(base).map_err(|error| Failure::server(error.to_string()))?;
+    ) -> Result<Self, CallError> {
+        let author = calls.engine.author(base)?;
         let state = SimulatedState::new(calls.reader_for(base, caller)?, calls.trie_of(base, caller)?, base.number);
         let gas_cap = calls.limits.call_gas_cap;
         Ok(Self {
@@ -108,33 +114,31 @@ impl<'a> Simulation<'a> {
     }
 
     /// Counts a call towards the size of the answer and its memory.
-    fn count_call(&mut self, input: usize, call: &SimulatedCall) -> Result<(), Failure> {
+    fn count_call(&mut self, input: usize, call: &SimulatedCall) -> Result<(), SimulateError> {
         let data: usize = call.logs.iter().map(|log| log.log.data.len()).sum();
-        let failure = call.failure.as_ref().map_or(0, |failure| failure.message.len() * 2);
+        let failure = match &call.failure {
+            Some(SimulatedFailure::Reverted { message, .. } | SimulatedFailure::Halted(message)) => message.len() * 2,
+            None => 0,
+        };
         let bytes = (input + call.returned.len() + data + failure) as u64;
         self.count(bytes.saturating_mul(2) + CALL_BYTES + LOG_BYTES * call.logs.len() as u64)
     }
 
     /// Counts a part of the answer.
-    fn count(&mut self, bytes: u64) -> Result<(), Failure> {
+    fn count(&mut self, bytes: u64) -> Result<(), SimulateError> {
         self.answer_bytes = self.answer_bytes.saturating_add(bytes);
-        if self.answer_bytes > self.calls.limits.trace_answer_bytes {
-            let max = self.calls.limits.trace_answer_bytes;
-            return Err(failures::limit(format!("the answer is longer than {max} bytes; simulate fewer calls")));
+        let max = self.calls.limits.trace_answer_bytes;
+        if self.answer_bytes > max {
+            return Err(SimulateError::AnswerTooLong { max });
         }
         if self.memory.hold(self.answer_bytes.saturating_add(self.state.weight())) {
             return Ok(());
         }
-        Err(Failure::limit(
-            "out of memory: the node has no memory left for this simulation; simulate fewer calls, or \
-            try again later",
-        ))
+        Err(SimulateError::OutOfMemory)
     }
 
     /// Fails if the time limit has passed or the caller has disconnected.
-    fn check_time(&self) -> Result<(), Failure> {
-        self.interrupt
-            .reason()
-            .map_or(Ok(()), |stopped| Err(failures::stopped(stopped, self.calls.limits.call_timeout)))
+    fn check_time(&self) -> Result<(), CallError> {
+        self.interrupt.reason().map_or(Ok(()), |reason| Err(error::stopped(reason, &self.calls.limits)))
     }
 }

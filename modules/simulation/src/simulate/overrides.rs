@@ -1,18 +1,19 @@
 //! Overrides of accounts in a simulation. Unlike the overrides of a call, they must be included in the state root.
 
 use alloy_primitives::{Address, U256};
-use tenon_api::{Failure, messages::AccountOverride};
+use tenon_api::messages::AccountOverride;
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
+use tenon_simulation_interface::{CallError, MemberError};
 
 /// Applies overrides, ascending by address, and returns the resulting addresses of precompiled contracts.
 ///
 /// # Errors
-/// Contradictory overrides, with go-ethereum's texts.
+/// Contradictory overrides; the database failed, or the caller's memory is used up.
 pub(super) fn apply(
     mut overrides: Vec<(Address, AccountOverride)>,
     precompiles: PrecompileSet,
     state: &mut BlockState,
-) -> Result<MovedPrecompiles, Failure> {
+) -> Result<MovedPrecompiles, CallError> {
     let mut moved = MovedPrecompiles::new(precompiles);
     // If there are several overrides of one account, the last one applies.
     overrides.reverse();
@@ -22,10 +23,10 @@ pub(super) fn apply(
     for (address, account) in overrides {
         match account.move_precompile_to {
             Some(_) if !moved.is_precompile(address) => {
-                return Err(Failure::server(format!("account {address} is not a precompile")));
+                return Err(MemberError::NotPrecompile { address }.into());
             }
             Some(target) if addresses.binary_search(&target).is_ok() => {
-                return Err(Failure::server(format!("account {target} is already overridden")));
+                return Err(MemberError::AlreadyOverridden { target }.into());
             }
             Some(target) => moved.relocate(address, target),
             None => moved.remove(address),
@@ -36,9 +37,9 @@ pub(super) fn apply(
 }
 
 /// Applies an override. An empty override does not create the account.
-fn apply_to_account(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+fn apply_to_account(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), CallError> {
     if account.state.is_some() && account.state_diff.is_some() {
-        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+        return Err(MemberError::BothStates { address: address.to_string() }.into());
     }
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;

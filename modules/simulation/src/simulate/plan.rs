@@ -1,21 +1,21 @@
 //! Plans the simulated blocks: heights and times in order, gaps filled, all numbers bounded.
 
 use tenon_api::{
-    Failure, Header,
+    Header,
     messages::{AccountOverride, BlockToSimulate},
 };
 
-use super::failures::{self, BLOCK_NUMBER_INVALID, BLOCK_TIMESTAMP_INVALID};
+use super::SimulateError;
 
 /// Maximum number of blocks of a simulation, including those that fill gaps; go-ethereum's limit.
 const MAX_BLOCKS: u64 = 256;
 /// Maximum number of calls of a block; go-ethereum's limit.
-const MAX_CALLS_PER_BLOCK: usize = 5_000;
+pub(super) const MAX_CALLS_PER_BLOCK: usize = 5_000;
 /// Maximum number of calls of all blocks; go-ethereum's limit.
-const MAX_CALLS: usize = 10_000;
+pub(super) const MAX_CALLS: usize = 10_000;
 /// Maximum number of overridden accounts and slots and of withdrawals of all blocks: each costs reads and updates of
 /// the state trie, which nothing interrupts.
-const MAX_CHANGES: usize = 50_000;
+pub(super) const MAX_CHANGES: usize = 50_000;
 /// Time between two blocks if the caller gives none, seconds.
 const SECONDS_BETWEEN_BLOCKS: u64 = 12;
 
@@ -30,7 +30,7 @@ pub(super) struct PlannedBlock {
 ///
 /// # Errors
 /// An exceeded limit, or heights and times that do not ascend.
-pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<PlannedBlock>, Failure> {
+pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<PlannedBlock>, SimulateError> {
     check_size(&blocks)?;
     let mut planned: Vec<PlannedBlock> = Vec::with_capacity(blocks.len());
     let (mut number, mut timestamp) = (base.number, base.timestamp);
@@ -44,31 +44,30 @@ pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<Pl
         timestamp = match wanted.overrides.time {
             None => following(timestamp)?,
             Some(time) if time > timestamp => time,
-            Some(time) => return Err(out_of_order("timestamps", time, timestamp)),
+            Some(given) => return Err(SimulateError::TimestampNotAscending { given, previous: timestamp }),
         };
         planned.push(PlannedBlock { number, timestamp, wanted });
     }
     Ok(planned)
 }
 
-fn check_size(blocks: &[BlockToSimulate]) -> Result<(), Failure> {
+fn check_size(blocks: &[BlockToSimulate]) -> Result<(), SimulateError> {
     if blocks.is_empty() {
-        return Err(Failure::invalid_params("empty input"));
+        return Err(SimulateError::NoBlocks);
     }
     if blocks.len() as u64 > MAX_BLOCKS {
-        return Err(failures::limit("too many blocks"));
+        return Err(SimulateError::TooManyBlocks);
     }
     if let Some(calls) = blocks.iter().map(|block| block.calls.len()).find(|calls| *calls > MAX_CALLS_PER_BLOCK) {
-        return Err(failures::limit(format!("too many calls in block: {calls} > {MAX_CALLS_PER_BLOCK}")));
+        return Err(SimulateError::TooManyCallsInBlock { calls });
     }
     let calls: usize = blocks.iter().map(|block| block.calls.len()).sum();
     if calls > MAX_CALLS {
-        return Err(failures::limit(format!("too many calls: {calls} > {MAX_CALLS}")));
+        return Err(SimulateError::TooManyCalls { calls });
     }
     let changes: usize = blocks.iter().map(changes_of).sum();
     if changes > MAX_CHANGES {
-        let text = format!("too many accounts and slots overridden, and withdrawals: {changes} > {MAX_CHANGES}");
-        return Err(failures::limit(text));
+        return Err(SimulateError::TooManyChanges { changes });
     }
     Ok(())
 }
@@ -83,40 +82,33 @@ fn slots_of(account: &AccountOverride) -> usize {
 }
 
 /// The height of a block after one at `previous`.
-fn number_of(wanted: &BlockToSimulate, base: &Header, previous: u64) -> Result<u64, Failure> {
+fn number_of(wanted: &BlockToSimulate, base: &Header, previous: u64) -> Result<u64, SimulateError> {
     let Some(given) = wanted.overrides.number else { return number_within(base, previous.saturating_add(1)) };
-    let number: u64 = given.saturating_to();
-    if number <= previous {
-        return Err(failures::of(
-            BLOCK_NUMBER_INVALID,
-            format!("block numbers must be in order: {number} <= {previous}"),
-        ));
+    let given: u64 = given.saturating_to();
+    if given <= previous {
+        return Err(SimulateError::NumberNotAscending { given, previous });
     }
-    number_within(base, number)
+    number_within(base, given)
 }
 
-fn number_within(base: &Header, number: u64) -> Result<u64, Failure> {
+fn number_within(base: &Header, number: u64) -> Result<u64, SimulateError> {
     if number == u64::MAX || number - base.number > MAX_BLOCKS {
-        return Err(failures::limit("too many blocks"));
+        return Err(SimulateError::TooManyBlocks);
     }
     Ok(number)
 }
 
-fn following(timestamp: u64) -> Result<u64, Failure> {
-    timestamp.checked_add(SECONDS_BETWEEN_BLOCKS).ok_or_else(|| {
-        let text = "block timestamps must be in order: the time after the last one is above 2^64 - 1";
-        failures::of(BLOCK_TIMESTAMP_INVALID, text)
-    })
-}
-
-fn out_of_order(what: &str, given: u64, previous: u64) -> Failure {
-    failures::of(BLOCK_TIMESTAMP_INVALID, format!("block {what} must be in order: {given} <= {previous}"))
+fn following(timestamp: u64) -> Result<u64, SimulateError> {
+    timestamp.checked_add(SECONDS_BETWEEN_BLOCKS).ok_or(SimulateError::TimestampTooLarge)
 }
 
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, B256, U256};
-    use tenon_api::messages::{BlockOverrides, CallRequest};
+    use tenon_api::{
+        BusError, ModuleError, SimulationRule,
+        messages::{BlockOverrides, CallRequest},
+    };
 
     use super::*;
 
@@ -129,9 +121,17 @@ mod tests {
         BlockToSimulate { overrides, ..BlockToSimulate::default() }
     }
 
-    fn places(blocks: Vec<BlockToSimulate>) -> Result<Vec<(u64, u64)>, (i32, String)> {
-        let planned = plan(&base(), blocks).map_err(|failure| (failure.code.0, failure.message))?;
+    fn places(blocks: Vec<BlockToSimulate>) -> Result<Vec<(u64, u64)>, BusError> {
+        let planned = plan(&base(), blocks)?;
         Ok(planned.iter().map(|block| (block.number, block.timestamp)).collect())
+    }
+
+    /// The rule that the blocks break, and the text of the error.
+    fn broken_rule(blocks: Vec<BlockToSimulate>) -> (SimulationRule, String) {
+        match places(blocks) {
+            Err(BusError::Module(ModuleError::Simulation { rule, message })) => (rule, message),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -143,33 +143,34 @@ mod tests {
 
     #[test]
     fn heights_and_times_must_ascend() {
-        let refused = |blocks| places(blocks).unwrap_err();
+        use SimulationRule::{BlockNumber, BlockTimestamp};
+        let number = "block numbers must be in order: 54 <= 54".to_owned();
+        let time = "block timestamps must be in order: 540 <= 540".to_owned();
 
-        assert_eq!(refused(vec![at(Some(54), None)]), (-38020, "block numbers must be in order: 54 <= 54".to_owned()));
-        assert_eq!(refused(vec![at(None, None), at(Some(55), None)]).0, -38020);
-        assert_eq!(
-            refused(vec![at(None, Some(540))]),
-            (-38021, "block timestamps must be in order: 540 <= 540".to_owned())
-        );
-        assert_eq!(refused(vec![at(Some(57), Some(560))]).0, -38021, "the gap before it takes its time");
-        assert_eq!(refused(vec![at(None, Some(u64::MAX)), at(None, None)]).0, -38021);
+        assert_eq!(broken_rule(vec![at(Some(54), None)]), (BlockNumber, number));
+        assert_eq!(broken_rule(vec![at(None, None), at(Some(55), None)]).0, BlockNumber);
+        assert_eq!(broken_rule(vec![at(None, Some(540))]), (BlockTimestamp, time));
+        assert_eq!(broken_rule(vec![at(Some(57), Some(560))]).0, BlockTimestamp, "the gap before it takes its time");
+        assert_eq!(broken_rule(vec![at(None, Some(u64::MAX)), at(None, None)]).0, BlockTimestamp);
     }
 
     #[test]
     fn numbers_of_everything_are_bounded() {
-        let refused = |blocks: Vec<BlockToSimulate>| places(blocks).unwrap_err();
+        let beyond_limit = |blocks, text: &str| {
+            assert_eq!(broken_rule(blocks), (SimulationRule::ClientLimit, text.to_owned()));
+        };
         let with_calls = |calls| BlockToSimulate { calls: vec![CallRequest::default(); calls], ..at(None, None) };
         let slots = vec![(B256::ZERO, B256::ZERO); MAX_CHANGES];
         let account = AccountOverride { state_diff: Some(slots), ..AccountOverride::default() };
         let overridden = BlockToSimulate { state_overrides: vec![(Address::ZERO, account)], ..at(None, None) };
 
-        assert_eq!(refused(vec![]), (-32602, "empty input".to_owned()));
-        assert_eq!(refused(vec![at(None, None); 257]), (-38026, "too many blocks".to_owned()));
-        assert_eq!(refused(vec![at(Some(54 + 257), None)]), (-38026, "too many blocks".to_owned()));
-        assert_eq!(refused(vec![at(Some(u64::MAX), None)]).0, -38026);
-        assert_eq!(refused(vec![with_calls(5_001)]), (-38026, "too many calls in block: 5001 > 5000".to_owned()));
-        assert_eq!(refused(vec![with_calls(4_000); 3]), (-38026, "too many calls: 12000 > 10000".to_owned()));
-        assert_eq!(refused(vec![overridden]).0, -38026);
+        assert_eq!(places(vec![]), Err(BusError::invalid_argument("empty input")));
+        beyond_limit(vec![at(None, None); 257], "too many blocks");
+        beyond_limit(vec![at(Some(54 + 257), None)], "too many blocks");
+        beyond_limit(vec![at(Some(u64::MAX), None)], "too many blocks");
+        beyond_limit(vec![with_calls(5_001)], "too many calls in block: 5001 > 5000");
+        beyond_limit(vec![with_calls(4_000); 3], "too many calls: 12000 > 10000");
+        beyond_limit(vec![overridden], "too many accounts and slots overridden, and withdrawals: 50001 > 50000");
         assert_eq!(places(vec![at(Some(54 + 256), None)]).unwrap().len(), 256);
     }
 }

@@ -10,18 +10,14 @@ use revm::{
     primitives::TxKind,
 };
 use tenon_api::{
-    Bytes, Failure, Header, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
-    messages::{CallRequest, SimulatedCall, SimulatedLog},
+    Bytes, Header, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
+    messages::{CallRequest, SimulatedCall, SimulatedFailure, SimulatedLog},
 };
 use tenon_execution_block::Prepared;
 use tenon_execution_interface::{ExtraPrecompiles, Fees, TransactionRejection, access_list, inspect};
-use tenon_simulation_interface::{halt_text, revert_failure};
+use tenon_simulation_interface::{CallError, halt_text, revert_text};
 
-use super::{
-    Simulation,
-    block::OpenBlock,
-    failures::{self, BLOCK_GAS_LIMIT_REACHED, VM_ERROR},
-};
+use super::{SimulateError, Simulation, block::OpenBlock, error::check_transaction};
 
 use crate::call::{check_consistency, precompile_failure};
 
@@ -49,11 +45,11 @@ impl Simulation<'_> {
         &mut self,
         block: &mut OpenBlock,
         request: CallRequest,
-    ) -> Result<(Transaction, Address, SimulatedCall), Failure> {
+    ) -> Result<(Transaction, Address, SimulatedCall), SimulateError> {
         let chain_id = self.calls.executor.spec().chain_id;
-        check_consistency(&request, chain_id)?;
+        check_consistency(&request, chain_id).map_err(CallError::from)?;
         let sender = request.from.unwrap_or_default();
-        let account_nonce = block.execution.evm_mut().ctx.db_mut().nonce(sender)?;
+        let account_nonce = block.execution.evm_mut().ctx.db_mut().nonce(sender).map_err(CallError::from)?;
         let limit = self.gas_limit(&request, block.execution.gas_left())?;
         let announced = request.access_list.clone().filter(|list| !list.is_empty());
         let nonce = request.nonce.unwrap_or(account_nonce);
@@ -75,11 +71,10 @@ impl Simulation<'_> {
 
     /// The gas limit of a call: the requested gas, or the block's remaining gas; at most what remains for all calls
     /// together.
-    fn gas_limit(&self, request: &CallRequest, block_left: u64) -> Result<GasLimit, Failure> {
-        let asked = request.gas.unwrap_or(block_left);
-        if asked > block_left {
-            let text = format!("block gas limit reached: remaining: {block_left}, required: {asked}");
-            return Err(failures::of(BLOCK_GAS_LIMIT_REACHED, text));
+    fn gas_limit(&self, request: &CallRequest, left: u64) -> Result<GasLimit, SimulateError> {
+        let asked = request.gas.unwrap_or(left);
+        if asked > left {
+            return Err(SimulateError::BlockGasUsedUp { left, asked });
         }
         Ok(GasLimit { gas: asked.min(self.gas_left), is_capped: self.gas_left < asked })
     }
@@ -90,10 +85,10 @@ impl Simulation<'_> {
         sender: Address,
         account_nonce: u64,
         header: &Header,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SimulateError> {
         let nonce = self.rules.validates.then_some(account_nonce);
         let has_price = !self.is_free(transaction);
-        failures::check_transaction(transaction, sender, nonce, has_price.then_some(header))
+        check_transaction(transaction, sender, nonce, has_price.then_some(header))
     }
 
     /// Whether a call with zero gas prices is exempt from paying for gas.
@@ -115,8 +110,8 @@ impl Simulation<'_> {
         block: &mut OpenBlock,
         transaction: &Transaction,
         sender: Address,
-    ) -> Result<Option<Message>, Failure> {
-        let rejected = |rejection| failures::rejected(rejection, transaction.gas_limit);
+    ) -> Result<Option<Message>, SimulateError> {
+        let rejected = |rejection| SimulateError::rejected(rejection, transaction.gas_limit);
         let fees_of_message = self.calls.family.simulated_fees().filter(|_| !self.rules.validates);
         let mut message = if let Some(fees) = fees_of_message {
             let env = self
@@ -150,19 +145,19 @@ impl Simulation<'_> {
         sender: Address,
         message: Message,
         limit: GasLimit,
-    ) -> Result<SimulatedCall, Failure> {
+    ) -> Result<SimulatedCall, SimulateError> {
         let Message { env, fees, blob_gas } = message;
         let evm = block.execution.evm_mut();
         let family = &**self.calls.executor.family();
         let outcome = inspect(family, evm, env.clone(), fees.as_ref()).map_err(|failure| {
-            failures::of_evm(failure, &evm.ctx.chain, &env, &evm.ctx.block, self.calls.limits.call_timeout)
+            SimulateError::of_run(failure, &evm.ctx.chain, &env, &evm.ctx.block, &self.calls.limits)
         })?;
         let logs = evm.inspector.take();
         let extras = evm.precompiles.places().extras();
         let done = simulated_call(&outcome.result, logs, &env, extras, limit.is_capped);
         self.gas_left = self.gas_left.saturating_sub(done.gas_used);
         let kept = block.execution.complete(transaction, sender, fees.as_ref(), blob_gas, outcome);
-        kept.map_err(|rejection| failures::rejected(rejection, transaction.gas_limit))?;
+        kept.map_err(|rejection| SimulateError::rejected(rejection, transaction.gas_limit))?;
         Ok(done)
     }
 }
@@ -172,9 +167,9 @@ fn run_intercepted(
     block: &mut OpenBlock,
     transaction: &Transaction,
     sender: Address,
-) -> Result<SimulatedCall, Failure> {
+) -> Result<SimulatedCall, SimulateError> {
     let done = block.execution.run_transaction(transaction, sender);
-    done.map_err(|rejection| failures::rejected(rejection, transaction.gas_limit))?;
+    done.map_err(|rejection| SimulateError::rejected(rejection, transaction.gas_limit))?;
     // The receipt's log is not emitted by a contract, so the recorder has not seen it.
     let logs = block.execution.receipts().last().map(|receipt| receipt.logs.clone()).unwrap_or_default();
     let recorder = &mut block.execution.evm_mut().inspector;
@@ -191,13 +186,16 @@ fn simulated_call(
 ) -> SimulatedCall {
     let (gas, returned, failure) = match result {
         ExecutionResult::Success { gas, output, .. } => (gas, output.data().clone(), None),
-        ExecutionResult::Revert { gas, output, .. } => (gas, Bytes::new(), Some(revert_failure(output))),
+        ExecutionResult::Revert { gas, output, .. } => {
+            let reverted = SimulatedFailure::Reverted { message: revert_text(output), output: output.clone() };
+            (gas, Bytes::new(), Some(reverted))
+        }
         ExecutionResult::Halt { gas, reason, .. } => {
             let mut text = halt_words(reason, message, extras);
             if is_capped {
                 text.push_str(CAPPED);
             }
-            (gas, Bytes::new(), Some(failures::of(VM_ERROR, text)))
+            (gas, Bytes::new(), Some(SimulatedFailure::Halted(text)))
         }
     };
     let max_gas_used = gas.total_gas_spent().max(gas.floor_gas());

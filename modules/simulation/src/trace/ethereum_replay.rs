@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc, time::Instant};
 use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
-    Block, BlockId, Failure, RecoveredBlock,
+    Block, BlockId, RecoveredBlock,
     messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
 use tenon_execution_block::{BlockExecution, Prepared};
@@ -14,14 +14,11 @@ use tenon_javascript::Dialect;
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text};
 
 use super::{
-    EthereumOptions, TraceInspector,
+    EthereumOptions, TraceError, TraceInspector,
     ethereum_results::trace_result,
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     recording::{TraceShare, growing_bytes},
-    replay::{
-        Replay, TraceDialect, check_size, failure_of_tracer, genesis_is_not_traceable, not_attempted, run_failure,
-        too_large,
-    },
+    replay::{Replay, TraceDialect, check_size, error_of_tracer},
     scripts::ScriptPlace,
     struct_log::struct_log,
 };
@@ -56,13 +53,13 @@ impl TraceDialect for EthereumTracing<'_> {
     }
 
     /// Fails for block 0, which has no parent.
-    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
         let block = self.replay.block(id)?;
-        if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(block) }
+        if block.header.number == 0 { Err(TraceError::Genesis) } else { Ok(block) }
     }
 
-    fn check_raw_block(&self, block: &Block) -> Result<(), Failure> {
-        if block.header.number == 0 { Err(genesis_is_not_traceable()) } else { Ok(()) }
+    fn check_raw_block(&self, block: &Block) -> Result<(), TraceError> {
+        if block.header.number == 0 { Err(TraceError::Genesis) } else { Ok(()) }
     }
 
     /// Also applies the state changes of the transaction.
@@ -71,13 +68,13 @@ impl TraceDialect for EthereumTracing<'_> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<TraceResult, Failure> {
+    ) -> Result<TraceResult, TraceError> {
         let (transaction, sender) = self.replay.member(block, index)?;
-        let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
+        let rejected = |reason: TransactionRejection| TraceError::tracing_failed(reason);
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
             // Only chains of the other dialect have transactions that bypass the EVM.
-            return Err(Failure::server("tracing failed: the transaction is not executed"));
+            return Err(TraceError::tracing_failed("the transaction is not executed"));
         };
         let evm = execution.evm_mut();
         let place = ScriptPlace {
@@ -97,7 +94,7 @@ impl TraceDialect for EthereumTracing<'_> {
         Ok(result)
     }
 
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, TraceError> {
         let mut execution = self.replay.open(block)?;
         let mut traces = Vec::with_capacity(block.transactions.len());
         let mut size = 0;
@@ -108,7 +105,7 @@ impl TraceDialect for EthereumTracing<'_> {
             if result.is_err() {
                 self.replay.execute(&mut execution, block, index)?;
             }
-            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|failure| failure.message) };
+            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|error| error.to_string()) };
             size += trace.size();
             traces.push(trace);
             check_size(size, &self.replay.calls.limits)?;
@@ -117,9 +114,9 @@ impl TraceDialect for EthereumTracing<'_> {
         Ok(traces)
     }
 
-    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, TraceError> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
-            return Err(Failure::server("not a call"));
+            return Err(TraceError::NotCall);
         };
         let Replay { calls, caller, attempt_ends, .. } = &self.replay;
         let (header, mut state) = match (transaction_index, *attempt_ends) {
@@ -133,7 +130,7 @@ impl TraceDialect for EthereumTracing<'_> {
         let environment = prepare(calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = &environment.transaction;
         if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
-            return Err(not_attempted());
+            return Err(TraceError::NotAttempted);
         }
         let place = ScriptPlace { block: header.number, transaction: None, gas_limit: message.gas_limit };
         let mut inspector = TraceInspector::idle(&self.replay.memory);
@@ -161,14 +158,14 @@ impl<'a> EthereumTracing<'a> {
         transaction: TxEnv,
         fees: Option<&Fees>,
         place: Option<TransactionContext>,
-    ) -> Result<(TraceResult, Outcome), Failure> {
+    ) -> Result<(TraceResult, Outcome), TraceError> {
         let outcome = match inspect(&**self.replay.calls.executor.family(), evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
-            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm)),
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(error_of_tracer(evm)),
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
-                return Err(too_large(&self.replay.calls.limits));
+                return Err(TraceError::too_large(&self.replay.calls.limits));
             }
-            Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
+            Err(failure) => return Err(run_error(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
         };
         self.replay.ensure_awaited()?;
         let block = evm.ctx.block.clone();
@@ -181,7 +178,7 @@ impl<'a> EthereumTracing<'a> {
             return Ok((result, outcome));
         }
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
-            return Err(Failure::server("tracing failed: no tracer"));
+            return Err(TraceError::tracing_failed("no tracer"));
         };
         let result = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
@@ -193,7 +190,7 @@ impl<'a> EthereumTracing<'a> {
                 // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
-                let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
+                let mut result = result.map_err(|error| TraceError::Library(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.replay.ensure_awaited()?;
                 let result = trace_result(result)?;
@@ -207,35 +204,25 @@ impl<'a> EthereumTracing<'a> {
     }
 
     /// Checks that the caller is still waiting, that the result is not too large, and that there is memory for it.
-    fn accept(&self, result: &TraceResult) -> Result<(), Failure> {
+    fn accept(&self, result: &TraceResult) -> Result<(), TraceError> {
         self.replay.ensure_awaited()?;
         check_size(result.size(), &self.replay.calls.limits)?;
         self.hold(result.size() as u64)
     }
 
     /// The same for the growing records of a struct log.
-    fn check_limits(&self, length: usize, capacity: usize) -> Result<(), Failure> {
+    fn check_limits(&self, length: usize, capacity: usize) -> Result<(), TraceError> {
         self.replay.ensure_awaited()?;
         check_size(length, &self.replay.calls.limits)?;
         self.hold(growing_bytes(length, capacity))
     }
 
     /// Reserves memory for a result of this size, in addition to those of earlier transactions.
-    fn hold(&self, bytes: u64) -> Result<(), Failure> {
+    fn hold(&self, bytes: u64) -> Result<(), TraceError> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {
             true => Ok(()),
-            false => Err(too_large(&self.replay.calls.limits)),
-        }
-    }
-
-    fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
-        match failure {
-            RunFailure::Message(invalid) => {
-                let text = invalid_transaction_text(&invalid, transaction, &evm.ctx.block);
-                Failure::server(format!("tracing failed: {text}"))
-            }
-            failure => run_failure(failure),
+            false => Err(TraceError::too_large(&self.replay.calls.limits)),
         }
     }
 
@@ -245,7 +232,7 @@ impl<'a> EthereumTracing<'a> {
         inspector: &mut TraceInspector,
         precompiles: &MovedPrecompiles,
         place: ScriptPlace,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TraceError> {
         let Some(source) = self.options.script() else {
             return inspector.begin_ethereum(&self.options, self.replay.calls.limits.trace_steps);
         };
@@ -253,5 +240,15 @@ impl<'a> EthereumTracing<'a> {
         let watch = self.replay.scripts.watch(source, Dialect::Ethereum, precompiles, place, timeout)?;
         *inspector = TraceInspector::reference(watch, &self.replay.memory);
         Ok(())
+    }
+}
+
+/// Why a traced transaction has no outcome.
+fn run_error(failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> TraceError {
+    match failure {
+        RunFailure::Message(invalid) => {
+            TraceError::TracingFailed(invalid_transaction_text(&invalid, transaction, &evm.ctx.block))
+        }
+        failure => failure.into(),
     }
 }

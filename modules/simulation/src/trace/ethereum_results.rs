@@ -11,20 +11,19 @@ use alloy_rpc_types_trace::{
     },
     parity::{Action, CallType, CreationMethod, LocalizedTransactionTrace, TraceOutput},
 };
-use tenon_api::{
-    Failure,
-    messages::{
-        AccessedSlots, CallFrame, ContractSize, FlatAction, FlatCall, FlatOutput, FrameKind, GasByKind, Prestate,
-        SelectorCount, SignedBalance, StateGas, TraceResult, TracedAccount, TracedLog, ValidationFrame,
-    },
+use tenon_api::messages::{
+    AccessedSlots, CallFrame, ContractSize, FlatAction, FlatCall, FlatOutput, FrameKind, GasByKind, Prestate,
+    SelectorCount, SignedBalance, StateGas, TraceResult, TracedAccount, TracedLog, ValidationFrame,
 };
 use tenon_execution_interface::widen;
+
+use super::TraceError;
 
 /// Converts a result of the library.
 ///
 /// # Errors
 /// It contains something that no transaction does, or that messages cannot represent.
-pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, Failure> {
+pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, TraceError> {
     Ok(match trace {
         GethTrace::CallTracer(frame) => TraceResult::Calls(call_frames(frame)?),
         GethTrace::FlatCallTracer(calls) => {
@@ -47,8 +46,8 @@ pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, Failure> {
 }
 
 /// The error of a result that does not match the library's documentation.
-fn unexpected(what: &str) -> Failure {
-    Failure::server(format!("tracing failed: unexpected {what}"))
+fn unexpected(what: &str) -> TraceError {
+    TraceError::TracingFailed(format!("unexpected {what}"))
 }
 
 /// The place of a result among those of several tracers.
@@ -64,7 +63,7 @@ const fn order(result: &TraceResult) -> u8 {
 }
 
 /// The tree of calls, as a list.
-fn call_frames(outermost: LibraryFrame) -> Result<Vec<CallFrame>, Failure> {
+fn call_frames(outermost: LibraryFrame) -> Result<Vec<CallFrame>, TraceError> {
     let mut frames = Vec::new();
     // Calls that still have to be listed; the next one is last.
     let mut left = vec![(0, outermost)];
@@ -76,7 +75,7 @@ fn call_frames(outermost: LibraryFrame) -> Result<Vec<CallFrame>, Failure> {
     Ok(frames)
 }
 
-fn call_frame(depth: u32, frame: LibraryFrame) -> Result<CallFrame, Failure> {
+fn call_frame(depth: u32, frame: LibraryFrame) -> Result<CallFrame, TraceError> {
     let number = |number: Option<U256>| number.unwrap_or_default().saturating_to::<u64>();
     let gas_by_kind = frame.execution_gas_used.map(|execution| GasByKind {
         execution: execution.saturating_to(),
@@ -111,7 +110,7 @@ fn traced_log(log: CallLogFrame) -> TracedLog {
     }
 }
 
-fn flat_call(call: LocalizedTransactionTrace) -> Result<FlatCall, Failure> {
+fn flat_call(call: LocalizedTransactionTrace) -> Result<FlatCall, TraceError> {
     let LocalizedTransactionTrace { trace, block_hash, block_number, transaction_hash, transaction_position } = call;
     let action = match trace.action {
         Action::Call(call) => FlatAction::Call {
@@ -167,7 +166,7 @@ fn flat_call(call: LocalizedTransactionTrace) -> Result<FlatCall, Failure> {
 }
 
 /// Splits the library's texts, which contain a selector and the length of its data.
-fn selector_counts(counts: &FourByteFrame) -> Result<Vec<SelectorCount>, Failure> {
+fn selector_counts(counts: &FourByteFrame) -> Result<Vec<SelectorCount>, TraceError> {
     let counted = |(name, count): (&String, &u64)| {
         let (selector, length) = name.split_once('-')?;
         Some(SelectorCount {
@@ -321,7 +320,7 @@ mod tests {
             (GethTrace::default(), "result"),
         ];
         for (trace, expected) in cases {
-            let refused = trace_result(trace).unwrap_err().message;
+            let refused = trace_result(trace).unwrap_err().to_string();
             assert_eq!(refused, format!("tracing failed: unexpected {expected}"));
         }
     }

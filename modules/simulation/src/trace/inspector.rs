@@ -13,11 +13,10 @@ use revm::{
     },
 };
 use revm_inspectors::tracing::DebugInspector;
-use tenon_api::Failure;
 use tenon_execution_interface::{BlockContext, StateError};
 
 use super::{
-    EthereumOptions,
+    EthereumOptions, TraceError,
     frame_failures::FrameFailures,
     recording::{Recording, StepOptions, TraceMemory},
     reference::Watch,
@@ -80,7 +79,7 @@ impl EthereumTracer {
 
 impl TraceInspector {
     /// Traces the next transaction with go-ethereum's tracer.
-    pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, max_steps: u64) -> Result<(), Failure> {
+    pub(super) fn begin_ethereum(&mut self, options: &EthereumOptions, max_steps: u64) -> Result<(), TraceError> {
         let inner = options.inspector()?;
         let (of_steps, max_steps) = match inner {
             DebugInspector::Default(..) => (Some(StepOptions::of_struct_log(&options.geth.config)), max_steps),

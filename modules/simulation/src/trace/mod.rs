@@ -4,6 +4,7 @@
 //! (`reference_replay`, `reference`). Both replay blocks in one way (`replay`) and run under one inspector that limits what
 //! they record.
 
+mod error;
 mod ethereum_replay;
 mod ethereum_results;
 mod frame_failures;
@@ -23,5 +24,6 @@ mod witness;
 pub(crate) use recording::{RecordingMemory, TraceShare};
 pub(crate) use reference::StepSnapshot;
 
+use error::TraceError;
 use inspector::TraceInspector;
 use options::EthereumOptions;

@@ -7,15 +7,12 @@ use alloy_rpc_types_trace::geth::{
     GethDebugTracingOptions, GethDefaultTracingOptions, PreStateConfig, erc7562::Erc7562Config, mux::MuxConfig,
 };
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
-use tenon_api::{
-    Failure,
-    messages::{
-        CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
-        Tracer,
-    },
+use tenon_api::messages::{
+    CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
+    Tracer,
 };
 
-use super::scripts::ScriptSource;
+use super::{TraceError, scripts::ScriptSource};
 use crate::CallLimits;
 
 /// Validated options.
@@ -33,8 +30,8 @@ impl EthereumOptions {
     /// Converts and checks the options.
     ///
     /// # Errors
-    /// Code `-32000` for an unknown tracer.
-    pub(crate) fn new(options: &TraceOptions, limits: &CallLimits) -> Result<Self, Failure> {
+    /// There is no such tracer, or not with these options.
+    pub(crate) fn new(options: &TraceOptions, limits: &CallLimits) -> Result<Self, TraceError> {
         let timeout = timeout_of(options, limits);
         let script = match &options.tracer {
             Tracer::Script { source, config } => Some((source.clone(), config.clone())),
@@ -58,10 +55,10 @@ impl EthereumOptions {
     }
 
     /// A new inspector for these options. Scripts have none.
-    pub(super) fn inspector(&self) -> Result<DebugInspector, Failure> {
+    pub(super) fn inspector(&self) -> Result<DebugInspector, TraceError> {
         DebugInspector::new(self.geth.clone()).map_err(|error| match error {
-            DebugInspectorError::InvalidTracerConfig => Failure::server("invalid tracerConfig"),
-            error => Failure::server(error.to_string()),
+            DebugInspectorError::InvalidTracerConfig => TraceError::InvalidTracerConfig,
+            error => TraceError::Library(error.to_string()),
         })
     }
 }
@@ -72,7 +69,7 @@ pub(super) fn timeout_of(options: &TraceOptions, limits: &CallLimits) -> Duratio
 }
 
 /// Converts a tracer's options for the library, which does not know scripts.
-fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> {
+fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, TraceError> {
     use GethDebugBuiltInTracerType as BuiltIn;
     Ok(match tracer {
         Tracer::StructLogger(options) => {
@@ -91,19 +88,14 @@ fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, Failure> 
         Tracer::Noop => GethDebugTracingOptions::new_tracer(BuiltIn::NoopTracer),
         Tracer::StateGas => GethDebugTracingOptions::new_tracer(BuiltIn::StateGasTracer),
         Tracer::Script { .. } => GethDebugTracingOptions::default(),
-        Tracer::Unusable { reason } => return Err(Failure::server(reason.as_str())),
+        Tracer::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
         Tracer::CallsLegacy
         | Tracer::SelectorsLegacy
         | Tracer::Contracts { .. }
         | Tracer::Disassembly
         | Tracer::InstructionCount
-        | Tracer::Sequences(_) => return Err(no_such_tracer()),
+        | Tracer::Sequences(_) => return Err(TraceError::NoSuchTracer),
     })
-}
-
-/// The error for a tracer that the chain's family does not have.
-pub(super) fn no_such_tracer() -> Failure {
-    Failure::server("the chain has no such tracer")
 }
 
 fn struct_log_options(options: &StructLogOptions) -> GethDefaultTracingOptions {
@@ -155,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn options(tracer: Tracer) -> Result<EthereumOptions, Failure> {
+    fn options(tracer: Tracer) -> Result<EthereumOptions, TraceError> {
         EthereumOptions::new(&TraceOptions { tracer, timeout: None }, &CallLimits::default())
     }
 
@@ -181,17 +173,17 @@ mod tests {
         ];
         for tracer in all {
             let made = options(tracer.clone()).map(|options| options.script().is_none());
-            assert_eq!(made, Ok(true), "{tracer:?}");
+            assert!(matches!(made, Ok(true)), "{tracer:?}: {made:?}");
         }
     }
 
     #[test]
     fn tracers_of_the_other_family_and_unusable_ones_are_refused() {
         let refused = options(Tracer::Sequences(SequenceLength::One)).unwrap_err();
-        assert_eq!(refused.message, "the chain has no such tracer");
+        assert_eq!(refused.to_string(), "the chain has no such tracer");
 
         let refused = options(Tracer::Unusable { reason: "because".to_owned() }).unwrap_err();
-        assert_eq!(refused.message, "because");
+        assert_eq!(refused.to_string(), "because");
     }
 
     #[test]

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use tenon_api::{BlockId, Failure, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
+use tenon_api::{BlockId, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt, TransactionRejection};
 
-use super::replay::{
-    block_not_found, execute_transaction_of_block, genesis_is_not_traceable, member, request_timed_out,
+use super::{
+    TraceError,
+    replay::{execute_transaction_of_block, member},
 };
 
 use crate::call::Calls;
@@ -25,19 +26,19 @@ impl Calls {
         &self,
         request: &GetIntermediateRoots,
         caller: &CallContext,
-    ) -> Result<Vec<B256>, Failure> {
+    ) -> Result<Vec<B256>, TraceError> {
         let (block, parent) = self.block_and_parent(BlockId::hash(request.block))?;
         let state = self.state_after(&parent, caller)?;
         let mut execution = self.open_again(&block, &parent, state, self.trie_of(&parent, caller)?, caller)?;
         let mut roots = Vec::with_capacity(block.transactions.len());
         for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
             if caller.should_stop() {
-                return Err(request_timed_out());
+                return Err(TraceError::CallerGone);
             }
             match execution.run_transaction(transaction, *sender) {
                 Ok(()) => {}
                 Err(TransactionRejection::Store(error)) => return Err(error.into()),
-                Err(_) if caller.is_cancelled() => return Err(request_timed_out()),
+                Err(_) if caller.is_cancelled() => return Err(TraceError::CallerGone),
                 Err(_) => break,
             }
             roots.push(execution.root_so_far()?);
@@ -46,16 +47,15 @@ impl Calls {
     }
 
     /// A block that has a parent, and its parent.
-    pub(super) fn block_and_parent(&self, id: BlockId) -> Result<(Arc<RecoveredBlock>, Arc<SealedHeader>), Failure> {
-        let not_found = || block_not_found(id);
+    pub(super) fn block_and_parent(&self, id: BlockId) -> Result<(Arc<RecoveredBlock>, Arc<SealedHeader>), TraceError> {
+        let not_found = || TraceError::unknown_block(id);
         let header = tenon_chain::resolve_block(&*self.chain, id)?.ok_or_else(not_found)?;
         if header.number == 0 {
-            return Err(genesis_is_not_traceable());
+            return Err(TraceError::Genesis);
         }
         let block = self.chain.block(header.hash())?.ok_or_else(not_found)?;
         let parent = self.chain.header(header.parent_hash)?;
-        let missing = || Failure::server(format!("parent {} not found", header.parent_hash));
-        Ok((block, parent.ok_or_else(missing)?))
+        Ok((block, parent.ok_or_else(|| TraceError::unknown_parent(header.parent_hash))?))
     }
 
     /// A block before its first transaction, after the same opening steps as when it was imported.
@@ -66,9 +66,9 @@ impl Calls {
         state: BlockState,
         nodes: Arc<dyn TrieReader>,
         caller: &CallContext,
-    ) -> Result<BlockExecution, Failure> {
+    ) -> Result<BlockExecution, TraceError> {
         let engine = &*self.engine;
-        let author = engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let author = engine.author(&block.header)?;
         let origin = BlockOrigin::Whole { chain: &*self.chain, engine, block, parent };
         let (family, interrupt) = (self.executor.family(), Interrupt::when(caller, None));
         let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
@@ -83,10 +83,10 @@ impl Calls {
         execution: &mut BlockExecution,
         block: &RecoveredBlock,
         caller: &CallContext,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TraceError> {
         for index in 0..block.transactions.len() {
             if caller.should_stop() {
-                return Err(request_timed_out());
+                return Err(TraceError::CallerGone);
             }
             let Some((transaction, sender)) = member(block, index) else { break };
             let hash = transaction.hash;

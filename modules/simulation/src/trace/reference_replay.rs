@@ -11,7 +11,7 @@ use revm::context::{
     result::{EVMError, InvalidTransaction},
 };
 use tenon_api::{
-    Block, BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
+    Block, BlockId, RecoveredBlock, SealedHeader, Transaction,
     messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
 };
 use tenon_execution_block::BlockExecution;
@@ -23,14 +23,12 @@ use tenon_javascript::Dialect;
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text};
 
 use super::{
-    TraceInspector,
+    TraceError, TraceInspector,
     inspector::{TOO_LARGE_MARK, TRACER_FAILED_MARK},
     options::timeout_of,
     recording::TraceShare,
     reference::{Watch, watch_of},
-    replay::{
-        Replay, TraceDialect, block_not_found, check_size, failure_of_tracer, not_attempted, run_failure, too_large,
-    },
+    replay::{Replay, TraceDialect, check_size, error_of_tracer},
     scripts::{ScriptPlace, ScriptSource},
 };
 
@@ -45,7 +43,7 @@ pub(super) struct ReferenceTracing<'a> {
 /// Result of a message under a tracer.
 struct Traced {
     /// The tracer's answer.
-    answer: Result<TraceResult, Failure>,
+    answer: Result<TraceResult, TraceError>,
     /// The message's effects.
     outcome: Outcome,
     /// Whether a contract requested a price of the historic exchange, which a run without a tracer would get.
@@ -57,21 +55,21 @@ enum NoOutcome {
     /// It is not valid, with the reference's text.
     Refused(String),
     /// It was not run, or was stopped early.
-    Other(Failure),
+    Other(TraceError),
 }
 
 impl NoOutcome {
-    fn into_failure(self) -> Failure {
+    fn into_error(self) -> TraceError {
         match self {
-            Self::Refused(text) => Failure::server(format!("tracing failed: {text}")),
-            Self::Other(failure) => failure,
+            Self::Refused(text) => TraceError::TracingFailed(text),
+            Self::Other(error) => error,
         }
     }
 }
 
-impl From<Failure> for NoOutcome {
-    fn from(failure: Failure) -> Self {
-        Self::Other(failure)
+impl From<TraceError> for NoOutcome {
+    fn from(error: TraceError) -> Self {
+        Self::Other(error)
     }
 }
 
@@ -89,15 +87,14 @@ impl TraceDialect for ReferenceTracing<'_> {
     }
 
     /// Only the header is checked, as in the reference.
-    fn check_raw_block(&self, block: &Block) -> Result<(), Failure> {
+    fn check_raw_block(&self, block: &Block) -> Result<(), TraceError> {
         let Replay { calls, .. } = &self.replay;
         if calls.chain.header(block.header.hash())?.is_some() {
             return Ok(());
         }
         let parent = calls.chain.header(block.header.parent_hash)?;
-        let parent = parent.ok_or_else(|| Failure::server("unknown ancestor"))?;
-        let verified = calls.engine.verify_header(&block.header, &parent, &*calls.chain);
-        verified.map_err(|error| Failure::server(error.to_string()))
+        let parent = parent.ok_or(TraceError::UnknownAncestor)?;
+        Ok(calls.engine.verify_header(&block.header, &parent, &*calls.chain)?)
     }
 
     fn trace_transaction(
@@ -105,36 +102,36 @@ impl TraceDialect for ReferenceTracing<'_> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<TraceResult, Failure> {
+    ) -> Result<TraceResult, TraceError> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
         let watch = self.tracer_of_transaction(execution, block, index, &env)?;
-        self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_failure)?.answer
+        self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_error)?.answer
     }
 
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure> {
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, TraceError> {
         let mut execution = self.replay.open(block)?;
         let mut traces = Vec::with_capacity(block.transactions.len());
         let (mut size, mut memory) = (0, TraceShare::new(&self.replay.memory));
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.replay.ensure_awaited()?;
             let result =
-                self.trace_transaction_of_block(&mut execution, block, index)?.map_err(|failure| failure.message);
+                self.trace_transaction_of_block(&mut execution, block, index)?.map_err(|error| error.to_string());
             let trace = TransactionTrace { hash: transaction.hash, result };
             size += trace.size();
             traces.push(trace);
             check_size(size, &self.replay.calls.limits)?;
             if !memory.hold(size as u64) {
-                return Err(too_large(&self.replay.calls.limits));
+                return Err(TraceError::too_large(&self.replay.calls.limits));
             }
         }
         Ok(traces)
     }
 
-    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure> {
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, TraceError> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
-            return Err(Failure::server("not a call"));
+            return Err(TraceError::NotCall);
         };
         let Replay { calls, caller, attempt_ends, .. } = &self.replay;
         let (header, mut state) = match (transaction_index, *attempt_ends) {
@@ -153,7 +150,7 @@ impl TraceDialect for ReferenceTracing<'_> {
         let mut environment = prepare(calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let message = environment.transaction.clone();
         if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
-            return Err(not_attempted());
+            return Err(TraceError::NotAttempted);
         }
         let balance = state.whole_balance(message.caller)?;
         // The reference checks the tracer's options before the message.
@@ -161,17 +158,15 @@ impl TraceDialect for ReferenceTracing<'_> {
         let watch = self.watch(&environment.precompiles, place)?;
         environment.call_rules.pay_by(Payer::Account(balance));
         environment.call_rules.check(&message).map_err(|failure| match failure {
-            RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
             RunFailure::Message(invalid) => {
-                let text = self.refusal_text(&invalid, &message, &environment.block);
-                NoOutcome::Refused(text).into_failure()
+                TraceError::TracingFailed(self.refusal_text(&invalid, &message, &environment.block))
             }
-            failure => run_failure(failure),
+            failure => failure.into(),
         })?;
         let idle = TraceInspector::idle(&self.replay.memory);
         let mut evm = environment.evm(state, self.replay.interrupt(None), idle);
         let fees = Fees { own: environment.call_rules.own_prices(), ..Fees::BURNED };
-        self.trace(&mut evm, message, &fees, watch).map_err(NoOutcome::into_failure)?.answer
+        self.trace(&mut evm, message, &fees, watch).map_err(NoOutcome::into_error)?.answer
     }
 }
 
@@ -183,25 +178,24 @@ impl<'a> ReferenceTracing<'a> {
     /// Traces a transaction of a block, and applies its effects for the later ones.
     ///
     /// # Errors
-    /// Why no later transaction can be traced either. The inner failure concerns this transaction only.
+    /// Why no later transaction can be traced either. The inner error concerns this transaction only.
     fn trace_transaction_of_block(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<Result<TraceResult, Failure>, Failure> {
+    ) -> Result<Result<TraceResult, TraceError>, TraceError> {
         let (transaction, sender) = self.replay.member(block, index)?;
         let is_skipped = self.replay.calls.family.is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
             Ok(prepared) => prepared,
             Err(rejection) if is_skipped => return Ok(Err(tracing_failed(rejection))),
-            Err(TransactionRejection::Store(error)) => return Err(error.into()),
-            Err(rejection) => return Err(Failure::server(rejection.to_string())),
+            Err(rejection) => return Err(rejection.into()),
         };
         let fees = for_trace(fees, transaction);
         let traced = match self.tracer_of_transaction(execution, block, index, &env) {
             Ok(watch) => self.trace(execution.evm_mut(), env.clone(), &fees, watch),
-            Err(failure) => Err(failure.into()),
+            Err(error) => Err(error.into()),
         };
         let (answer, outcome) = match traced {
             // Later transactions follow a run whose contracts got prices.
@@ -209,10 +203,10 @@ impl<'a> ReferenceTracing<'a> {
                 (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
             }
             Ok(traced) => (traced.answer, traced.outcome),
-            Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(NoOutcome::Refused(text).into_failure())),
-            Err(NoOutcome::Refused(text)) => return Err(Failure::server(text)),
-            Err(NoOutcome::Other(failure)) if is_skipped => return Ok(Err(failure)),
-            Err(NoOutcome::Other(failure)) => (Err(failure), self.run_message(execution.evm_mut(), env, &fees)?),
+            Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(TraceError::TracingFailed(text))),
+            Err(NoOutcome::Refused(text)) => return Err(TraceError::InvalidMessage(text)),
+            Err(NoOutcome::Other(error)) if is_skipped => return Ok(Err(error)),
+            Err(NoOutcome::Other(error)) => (Err(error), self.run_message(execution.evm_mut(), env, &fees)?),
         };
         if !is_skipped {
             execution.apply_message(outcome).map_err(|StateError(error)| error)?;
@@ -220,9 +214,9 @@ impl<'a> ReferenceTracing<'a> {
         Ok(answer)
     }
 
-    fn header_of_call(&self, id: BlockId) -> Result<Arc<SealedHeader>, Failure> {
+    fn header_of_call(&self, id: BlockId) -> Result<Arc<SealedHeader>, TraceError> {
         let found = tenon_chain::resolve_block(&*self.replay.calls.chain, id)?;
-        found.ok_or_else(|| block_not_found(id))
+        found.ok_or_else(|| TraceError::unknown_block(id))
     }
 
     /// The tracer of a transaction of a block.
@@ -232,14 +226,14 @@ impl<'a> ReferenceTracing<'a> {
         block: &RecoveredBlock,
         index: usize,
         message: &TxEnv,
-    ) -> Result<Watch, Failure> {
+    ) -> Result<Watch, TraceError> {
         let transaction = block.transactions.get(index).map(|member| (block.hash(), index as u64, member.hash));
         let place = ScriptPlace { block: block.header.number, transaction, gas_limit: message.gas_limit };
         self.watch(execution.evm_mut().precompiles.places(), place)
     }
 
     /// A new tracer.
-    fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, Failure> {
+    fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, TraceError> {
         let timeout = timeout_of(self.options, &self.replay.calls.limits);
         let scripts =
             |source: ScriptSource<'_>| self.replay.scripts.watch(source, Dialect::Native, precompiles, place, timeout);
@@ -247,14 +241,19 @@ impl<'a> ReferenceTracing<'a> {
     }
 
     /// Runs a message without a tracer.
-    fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
+    fn run_message(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        message: TxEnv,
+        fees: &Fees,
+    ) -> Result<Outcome, TraceError> {
         evm.inspector = TraceInspector::idle(&self.replay.memory);
         evm.ctx.chain = Interrupt::when(self.replay.caller, None);
         transact(&**self.replay.calls.executor.family(), evm, message.clone(), Some(fees)).map_err(|failure| match self
             .no_outcome(failure, evm, &message)
         {
-            NoOutcome::Refused(text) => Failure::server(text),
-            NoOutcome::Other(failure) => failure,
+            NoOutcome::Refused(text) => TraceError::InvalidMessage(text),
+            NoOutcome::Other(error) => error,
         })
     }
 
@@ -276,7 +275,7 @@ impl<'a> ReferenceTracing<'a> {
         evm.precompiles.set_records(prices);
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(failure_of_tracer(evm).into()),
+            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(error_of_tracer(evm).into()),
             Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
         };
         let intrinsic = intrinsic_gas(&message, evm.ctx.cfg.spec);
@@ -294,17 +293,19 @@ impl<'a> ReferenceTracing<'a> {
 
     fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {
         match failure {
-            EVMError::Custom(text) if text == TOO_LARGE_MARK => NoOutcome::Other(too_large(&self.replay.calls.limits)),
+            EVMError::Custom(text) if text == TOO_LARGE_MARK => {
+                NoOutcome::Other(TraceError::too_large(&self.replay.calls.limits))
+            }
             EVMError::Transaction(invalid) => NoOutcome::Refused(self.refusal_text(&invalid, message, &evm.ctx.block)),
-            failure => NoOutcome::Other(run_failure(RunFailure::from_evm(failure, &evm.ctx.chain))),
+            failure => NoOutcome::Other(RunFailure::from_evm(failure, &evm.ctx.chain).into()),
         }
     }
 }
 
-fn tracing_failed(rejection: TransactionRejection) -> Failure {
+fn tracing_failed(rejection: TransactionRejection) -> TraceError {
     match rejection {
         TransactionRejection::Store(error) => error.into(),
-        rejection => Failure::server(format!("tracing failed: {rejection}")),
+        rejection => TraceError::tracing_failed(rejection),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Instant};
 use alloy_primitives::{Address, B256};
 use revm::context::TxEnv;
 use tenon_api::{
-    BlockId, Failure, RecoveredBlock, Transaction,
+    BlockId, RecoveredBlock, Transaction,
     messages::{
         Trace, TraceOptions, TraceReply, TraceResult, TraceResults, TraceTarget, TracerDialect, TransactionTrace,
     },
@@ -17,13 +17,11 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{
-    BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, Stopped, TransactionRejection,
-    effective_price,
+    BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, TransactionRejection, effective_price,
 };
-use tenon_simulation_interface::RunFailure;
 
 use super::{
-    EthereumOptions, TraceInspector,
+    EthereumOptions, TraceError, TraceInspector,
     ethereum_replay::EthereumTracing,
     inspector::ActiveTracer,
     recording::TraceMemory,
@@ -67,12 +65,12 @@ pub(super) trait TraceDialect {
     fn records_calls_only(&self) -> bool;
 
     /// A block that may be traced.
-    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
         self.replay().block(id)
     }
 
     /// Checks a block that the caller supplied.
-    fn check_raw_block(&self, block: &tenon_api::Block) -> Result<(), Failure>;
+    fn check_raw_block(&self, block: &tenon_api::Block) -> Result<(), TraceError>;
 
     /// Traces one transaction of a block whose earlier transactions were executed.
     fn trace_transaction(
@@ -80,13 +78,13 @@ pub(super) trait TraceDialect {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<TraceResult, Failure>;
+    ) -> Result<TraceResult, TraceError>;
 
     /// Traces a whole block.
-    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, Failure>;
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, TraceError>;
 
     /// Traces a call.
-    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, Failure>;
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, TraceError>;
 }
 
 /// The tracers of a chain's dialect, for one request.
@@ -95,7 +93,7 @@ fn dialect_of<'a>(
     options: &'a TraceOptions,
     caller: &'a CallContext,
     attempt_ends: Option<Instant>,
-) -> Result<Box<dyn TraceDialect + 'a>, Failure> {
+) -> Result<Box<dyn TraceDialect + 'a>, TraceError> {
     let replay = |texts| Replay::new(calls, caller, attempt_ends, texts);
     let dialect: Box<dyn TraceDialect + 'a> = match calls.family.tracer_dialect() {
         TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayTexts::REFERENCE), options)),
@@ -105,14 +103,14 @@ fn dialect_of<'a>(
         }
     };
     if attempt_ends.is_some() && !dialect.records_calls_only() {
-        return Err(not_attempted());
+        return Err(TraceError::NotAttempted);
     }
     Ok(dialect)
 }
 
 impl Calls {
     /// `debug_trace*`.
-    pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
+    pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, TraceError> {
         let begun = Instant::now();
         let dialect = dialect_of(self, &trace.options, caller, None)?;
         // A larger stack on the same thread: a new thread would cost more than a short trace.
@@ -129,7 +127,7 @@ impl Calls {
         trace: &Trace,
         caller: &CallContext,
         end: Instant,
-    ) -> Result<TraceReply, Failure> {
+    ) -> Result<TraceReply, TraceError> {
         let dialect = dialect_of(self, &trace.options, caller, Some(end))?;
         run(&*dialect, &trace.target)
     }
@@ -140,13 +138,13 @@ impl Calls {
         block: &RecoveredBlock,
         index: u64,
         caller: &CallContext,
-    ) -> Result<BlockState, Failure> {
+    ) -> Result<BlockState, TraceError> {
         dialect_of(self, &TraceOptions::default(), caller, None)?.replay().state_before(block, index)
     }
 }
 
 /// Executes the trace request.
-fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, Failure> {
+fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, TraceError> {
     let results = match target {
         TraceTarget::Transaction(hash) => {
             let (block, index) = transaction(dialect, *hash)?;
@@ -161,22 +159,23 @@ fn run(dialect: &dyn TraceDialect, target: &TraceTarget) -> Result<TraceReply, F
 }
 
 /// A transaction's block, and its index there.
-fn transaction(dialect: &dyn TraceDialect, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), Failure> {
+fn transaction(dialect: &dyn TraceDialect, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), TraceError> {
     let Replay { calls, texts, .. } = dialect.replay();
-    let unknown = || (texts.unknown_transaction)(hash);
+    let unknown = || TraceError::NotFound((texts.unknown_transaction)(hash));
+    let unknown_block = |block| TraceError::NotFound((texts.unknown_block_of_transaction)(block));
     let (block_hash, index) = calls.chain.transaction_location(hash)?.ok_or_else(unknown)?;
-    let block = calls.chain.block(block_hash)?.ok_or_else(|| (texts.unknown_block_of_transaction)(block_hash))?;
+    let block = calls.chain.block(block_hash)?.ok_or_else(|| unknown_block(block_hash))?;
     Ok((block, usize::try_from(index).map_err(|_| unknown())?))
 }
 
 /// A block that the caller supplied. Trailing bytes are ignored, as in the reference.
-fn raw_block(dialect: &dyn TraceDialect, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
+fn raw_block(dialect: &dyn TraceDialect, bytes: &[u8]) -> Result<RecoveredBlock, TraceError> {
     let Replay { calls, texts, .. } = dialect.replay();
     let block = tenon_chain::decode_block(&mut &*bytes)
-        .map_err(|error| Failure::server(format!("could not decode block: {}", (texts.undecodable)(bytes, &error))))?;
+        .map_err(|error| TraceError::UndecodableBlock((texts.undecodable)(bytes, &error)))?;
     dialect.check_raw_block(&block)?;
     let rules = calls.executor.spec().signer_rules(block.header.number, block.header.timestamp);
-    tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
+    Ok(tenon_chain::recover_senders_under(block, &rules)?)
 }
 
 impl<'a> Replay<'a> {
@@ -191,8 +190,8 @@ impl<'a> Replay<'a> {
         Self { calls, caller, memory, scripts, attempt_ends, texts }
     }
 
-    pub(super) fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
-        let not_found = || (self.texts.unknown_block)(id);
+    pub(super) fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
+        let not_found = || TraceError::NotFound((self.texts.unknown_block)(id));
         let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
         self.calls.chain.block(header.hash())?.ok_or_else(not_found)
     }
@@ -201,12 +200,13 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// The parent, its state or the block's author is unknown.
-    pub(super) fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
+    pub(super) fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, TraceError> {
         let Self { calls, caller, .. } = self;
         let parent = block.header.parent_hash;
-        let parent = calls.chain.header(parent)?.ok_or_else(|| (self.texts.unknown_parent)(parent))?;
+        let unknown = || TraceError::NotFound((self.texts.unknown_parent)(parent));
+        let parent = calls.chain.header(parent)?.ok_or_else(unknown)?;
         let state = calls.state_after(&parent, caller)?;
-        let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let author = calls.engine.author(&block.header)?;
         let (family, no_deadline) = (calls.executor.family(), Interrupt::when(caller, None));
         let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
         let idle = TraceInspector::idle(&self.memory);
@@ -220,7 +220,7 @@ impl<'a> Replay<'a> {
         &self,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<BlockExecution<TraceInspector>, Failure> {
+    ) -> Result<BlockExecution<TraceInspector>, TraceError> {
         let mut execution = self.open(block)?;
         for earlier in 0..index {
             self.execute(&mut execution, block, earlier)?;
@@ -229,9 +229,9 @@ impl<'a> Replay<'a> {
     }
 
     /// The state before a transaction of a block; at its number of transactions, the state after the last one.
-    pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<BlockState, Failure> {
+    pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<BlockState, TraceError> {
         let position = usize::try_from(index).ok().filter(|index| *index <= block.transactions.len());
-        let position = position.ok_or_else(|| (self.texts.index_out_of_range)(index, block.hash()))?;
+        let position = position.ok_or_else(|| self.index_out_of_range(index, block))?;
         Ok(self.before(block, position)?.into_state().map_err(|StateError(error)| error)?)
     }
 
@@ -240,8 +240,12 @@ impl<'a> Replay<'a> {
         &self,
         block: &'b RecoveredBlock,
         index: usize,
-    ) -> Result<(&'b Transaction, Address), Failure> {
-        member(block, index).ok_or_else(|| (self.texts.index_out_of_range)(index as u64, block.hash()))
+    ) -> Result<(&'b Transaction, Address), TraceError> {
+        member(block, index).ok_or_else(|| self.index_out_of_range(index as u64, block))
+    }
+
+    fn index_out_of_range(&self, index: u64, block: &RecoveredBlock) -> TraceError {
+        TraceError::NotFound((self.texts.index_out_of_range)(index, block.hash()))
     }
 
     /// Executes a transaction as its block does.
@@ -250,7 +254,7 @@ impl<'a> Replay<'a> {
         execution: &mut BlockExecution<TraceInspector>,
         block: &RecoveredBlock,
         index: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TraceError> {
         let (transaction, sender) = self.member(block, index)?;
         let name = || (self.texts.transaction_name)(transaction.hash);
         execute_transaction_of_block(execution, transaction, sender, name, self.caller)
@@ -265,8 +269,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that the caller is still waiting.
-    pub(super) fn ensure_awaited(&self) -> Result<(), Failure> {
-        if self.caller.should_stop() { Err(request_timed_out()) } else { Ok(()) }
+    pub(super) fn ensure_awaited(&self) -> Result<(), TraceError> {
+        if self.caller.should_stop() { Err(TraceError::CallerGone) } else { Ok(()) }
     }
 
     /// The answer of a tracer of the reference, or of a script, after its run. Releases the recording's memory.
@@ -276,7 +280,7 @@ impl<'a> Replay<'a> {
         (message, fees): (&TxEnv, Option<&Fees>),
         outcome: &Outcome,
         intrinsic_gas: u64,
-    ) -> Result<TraceResult, Failure> {
+    ) -> Result<TraceResult, TraceError> {
         let gas = RunGas {
             gas_used: outcome.result.tx_gas_used(),
             intrinsic_gas,
@@ -284,12 +288,12 @@ impl<'a> Replay<'a> {
         };
         let mut inspector = std::mem::replace(&mut evm.inspector, TraceInspector::idle(&self.memory));
         let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
-            return Err(Failure::server("tracing failed: no tracer"));
+            return Err(TraceError::tracing_failed("no tracer"));
         };
         let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
         answer.map_err(|failure| match failure {
-            TracerFailure::Worded(text) => Failure::server(text),
-            TracerFailure::Refused(failure) => failure,
+            TracerFailure::Worded(text) => TraceError::NoAnswer(text),
+            TracerFailure::Script(error) => error.into(),
             TracerFailure::State(StateError(error)) => error.into(),
         })
     }
@@ -302,17 +306,12 @@ pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transacti
 }
 
 /// Why the tracer ended its run.
-pub(super) fn failure_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> Failure {
-    let failure = match &mut evm.inspector.tracer {
-        ActiveTracer::Reference(watch) => watch.take_failure(),
+pub(super) fn error_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> TraceError {
+    let error = match &mut evm.inspector.tracer {
+        ActiveTracer::Reference(watch) => watch.take_error(),
         _ => None,
     };
-    failure.unwrap_or_else(|| Failure::server("tracing failed: the tracer failed"))
-}
-
-/// The error of a trace that cannot be attempted. It is never reported.
-pub(super) fn not_attempted() -> Failure {
-    Failure::limit("the trace is not attempted")
+    error.map_or_else(|| TraceError::tracing_failed("the tracer failed"), TraceError::from)
 }
 
 /// Executes a transaction like its block does. `name` names it in errors.
@@ -325,56 +324,17 @@ pub(super) fn execute_transaction_of_block<I>(
     sender: Address,
     name: impl FnOnce() -> String,
     caller: &CallContext,
-) -> Result<(), Failure> {
+) -> Result<(), TraceError> {
     execution.evm_mut().ctx.chain = Interrupt::when(caller, None);
     execution.run_transaction(transaction, sender).map_err(|reason| match reason {
         TransactionRejection::Store(error) => error.into(),
-        _ if caller.is_cancelled() => request_timed_out(),
-        reason => Failure::server(format!("{} failed: {reason}", name())),
-    })
-}
-
-/// Why a traced message has no outcome.
-pub(super) fn run_failure(failure: RunFailure) -> Failure {
-    match failure {
-        RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
-        RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
-        RunFailure::OutOfMemory(refused) => refused.into(),
-        RunFailure::Store(error) => error.into(),
-        RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
-        RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),
-    }
-}
-
-pub(super) fn block_not_found(id: BlockId) -> Failure {
-    Failure::server(match id {
-        BlockId::Hash { hash, .. } => format!("block {hash} not found"),
-        BlockId::Number(number) => format!("block #{number} not found"),
-        BlockId::Tag(_) => "block not found".to_owned(),
+        _ if caller.is_cancelled() => TraceError::CallerGone,
+        reason => TraceError::Transaction { name: name(), reason },
     })
 }
 
 /// Checks the size of the results of a request.
-pub(super) fn check_size(length: usize, limits: &CallLimits) -> Result<(), Failure> {
+pub(super) fn check_size(length: usize, limits: &CallLimits) -> Result<(), TraceError> {
     let max = limits.trace_answer_bytes;
-    if length as u64 > max {
-        return Err(Failure::limit(format!("the trace records more than {max} bytes")));
-    }
-    Ok(())
-}
-
-pub(super) fn too_large(limits: &CallLimits) -> Failure {
-    let steps = limits.trace_steps;
-    Failure::limit(format!(
-        "the trace records more than {steps} steps or more memory than is left for traces; \
-         set \"limit\", disable what is not needed, or use callTracer"
-    ))
-}
-
-pub(super) fn genesis_is_not_traceable() -> Failure {
-    Failure::server("genesis is not traceable")
-}
-
-pub(super) fn request_timed_out() -> Failure {
-    Failure::limit("request timed out")
+    if length as u64 > max { Err(TraceError::TooLong { max }) } else { Ok(()) }
 }

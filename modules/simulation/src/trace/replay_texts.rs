@@ -3,19 +3,19 @@
 use std::fmt::Display;
 
 use alloy_primitives::B256;
-use tenon_api::{BlockId, Failure};
+use tenon_api::BlockId;
 
-use super::replay::block_not_found;
+use super::error::unknown_block_text;
 
-/// The errors of one dialect.
+/// The error texts of one dialect.
 pub(super) struct ReplayTexts {
-    pub(super) unknown_transaction: fn(B256) -> Failure,
+    pub(super) unknown_transaction: fn(B256) -> String,
     /// The block of a known transaction is missing.
-    pub(super) unknown_block_of_transaction: fn(B256) -> Failure,
-    pub(super) unknown_block: fn(BlockId) -> Failure,
-    pub(super) unknown_parent: fn(B256) -> Failure,
+    pub(super) unknown_block_of_transaction: fn(B256) -> String,
+    pub(super) unknown_block: fn(BlockId) -> String,
+    pub(super) unknown_parent: fn(B256) -> String,
     /// The block with this hash has no transaction of this index.
-    pub(super) index_out_of_range: fn(u64, B256) -> Failure,
+    pub(super) index_out_of_range: fn(u64, B256) -> String,
     /// How a transaction is named in the error of its execution.
     pub(super) transaction_name: fn(B256) -> String,
     /// Why bytes are not a block; receives the decoder's own error.
@@ -25,29 +25,25 @@ pub(super) struct ReplayTexts {
 impl ReplayTexts {
     /// The texts of go-ethereum.
     pub(super) const ETHEREUM: Self = Self {
-        unknown_transaction: |_| Failure::server("transaction not found"),
-        unknown_block_of_transaction: |hash| block_not_found(BlockId::hash(hash)),
-        unknown_block: block_not_found,
-        unknown_parent: |hash| Failure::server(format!("parent {hash} not found")),
-        index_out_of_range: |index, block| {
-            Failure::server(format!("transaction index {index} out of range for block {block}"))
-        },
+        unknown_transaction: |_| "transaction not found".to_owned(),
+        unknown_block_of_transaction: |hash| unknown_block_text(BlockId::hash(hash)),
+        unknown_block: unknown_block_text,
+        unknown_parent: |hash| format!("parent {hash} not found"),
+        index_out_of_range: |index, block| format!("transaction index {index} out of range for block {block}"),
         transaction_name: |hash| format!("transaction {hash}"),
         undecodable: |_, error| error.to_string(),
     };
 
     /// The texts of the reference, whose hashes have no prefix.
     pub(super) const REFERENCE: Self = Self {
-        unknown_transaction: |hash| Failure::server(format!("transaction {hash:x} not found")),
-        unknown_block_of_transaction: |hash| Failure::server(format!("block {hash:x} not found")),
+        unknown_transaction: |hash| format!("transaction {hash:x} not found"),
+        unknown_block_of_transaction: |hash| format!("block {hash:x} not found"),
         unknown_block: |id| match id {
-            BlockId::Hash { hash, .. } => Failure::server(format!("block #{hash:x} not found")),
-            id => block_not_found(id),
+            BlockId::Hash { hash, .. } => format!("block #{hash:x} not found"),
+            id => unknown_block_text(id),
         },
-        unknown_parent: |hash| Failure::server(format!("parent {hash:x} not found")),
-        index_out_of_range: |index, block| {
-            Failure::server(format!("tx index {index} out of range for block {block:x}"))
-        },
+        unknown_parent: |hash| format!("parent {hash:x} not found"),
+        index_out_of_range: |index, block| format!("tx index {index} out of range for block {block:x}"),
         transaction_name: |hash| format!("tx {hash:x}"),
         undecodable: decoder_error_text,
     };

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
-use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_execution_interface::MovedPrecompiles;
 use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
@@ -12,7 +11,6 @@ use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Sta
 use super::{
     recording::TraceMemory,
     reference::{ScriptRun, Watch},
-    replay::request_timed_out,
 };
 
 /// Runs the scripts of one request.
@@ -60,7 +58,7 @@ impl<'a> Scripts<'a> {
         precompiles: &MovedPrecompiles,
         place: ScriptPlace,
         timeout: Duration,
-    ) -> Result<Watch, Failure> {
+    ) -> Result<Watch, ScriptError> {
         self.reserve_process()?;
         let mut addresses: Vec<Address> = precompiles.addresses().collect();
         addresses.sort_unstable();
@@ -72,30 +70,21 @@ impl<'a> Scripts<'a> {
         let now = Instant::now();
         let deadline = now.checked_add(timeout).unwrap_or(now);
         let waiting = Waiting { deadline, should_stop };
-        let script = Script::start(self.host, &self.slot, start, waiting).map_err(script_failure)?;
+        let script = Script::start(self.host, &self.slot, start, waiting)?;
         let run = ScriptRun { dialect, place, since: now };
         Ok(Watch::of_script(script, run, precompiles))
     }
 
     /// Reserves the maximum memory of the process, only from its client's share: one client's script must not use up
     /// the memory that the traces of others share.
-    fn reserve_process(&self) -> Result<(), Failure> {
+    fn reserve_process(&self) -> Result<(), ScriptError> {
         let mut process = self.process.lock();
         if process.is_none() {
             let bytes = self.host.memory_of_one();
             let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-            let refused = |_: OutOfMemory| script_failure(ScriptError::NoMemory { bytes });
+            let refused = |_: OutOfMemory| ScriptError::NoMemory { bytes };
             *process = Some(self.memory.reserve(MemoryUse::Traces, size).map_err(refused)?);
         }
         Ok(())
-    }
-}
-
-/// The error for the caller.
-pub(super) fn script_failure(error: ScriptError) -> Failure {
-    match error {
-        ScriptError::CallerGone => request_timed_out(),
-        ScriptError::TooMany { .. } | ScriptError::NoMemory { .. } => Failure::limit(error.to_string()),
-        error => Failure::server(error.to_string()),
     }
 }

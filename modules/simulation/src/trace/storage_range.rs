@@ -1,21 +1,21 @@
 //! Slots of a contract before a transaction of a block (`debug_storageRangeAt`; `docs/spec/rpc-node.md` 4.3).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use tenon_api::{
-    Failure, RecoveredBlock,
+    RecoveredBlock, SealedHeader,
     messages::{GetStorageRange, StorageRange, StorageRangeSlot},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::BlockState;
 
-use super::replay::request_timed_out;
+use super::TraceError;
 
 use crate::call::Calls;
 
 /// Contracts with more slots are not listed: every key must be hashed, because no index is ordered by hash.
-const MAX_SLOTS: usize = 2_000_000;
+pub(super) const MAX_SLOTS: usize = 2_000_000;
 
 /// Checks for cancellation once per this many slots.
 const CHECK_PERIOD: usize = 1024;
@@ -26,26 +26,24 @@ impl Calls {
         &self,
         request: &GetStorageRange,
         caller: &CallContext,
-    ) -> Result<StorageRange, Failure> {
+    ) -> Result<StorageRange, TraceError> {
         let hash = request.block;
-        let missing = || Failure::server(format!("block {hash:x} not found"));
+        let missing = || TraceError::NotFound(format!("block {hash:x} not found"));
         let block = self.chain.block(hash)?.ok_or_else(missing)?;
         let mut state = self.state_inside(&block, request.transaction_index, caller)?;
         if !state.exists(request.contract)? {
-            return Err(Failure::server(format!("account {:x} doesn't exist", request.contract)));
+            return Err(TraceError::NotFound(format!("account {:x} doesn't exist", request.contract)));
         }
         let keys = self.keys(request.contract, &block, &mut state, caller)?;
         Ok(range(keys, request))
     }
 
     /// The state before a transaction of the block.
-    fn state_inside(&self, block: &RecoveredBlock, index: i64, caller: &CallContext) -> Result<BlockState, Failure> {
+    fn state_inside(&self, block: &RecoveredBlock, index: i64, caller: &CallContext) -> Result<BlockState, TraceError> {
         let found = u64::try_from(index).ok().filter(|index| *index < block.transactions.len() as u64);
         let Some(found) = found else {
-            self.chain
-                .header(block.header.parent_hash)?
-                .ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
-            return Err(Failure::server(format!("tx index {index} out of range for block {:x}", block.hash())));
+            self.parent_of(block)?;
+            return Err(TraceError::NotFound(format!("tx index {index} out of range for block {:x}", block.hash())));
         };
         self.state_before(block, found, caller)
     }
@@ -57,27 +55,20 @@ impl Calls {
         block: &RecoveredBlock,
         state: &mut BlockState,
         caller: &CallContext,
-    ) -> Result<BTreeMap<B256, (U256, U256)>, Failure> {
-        let parent = self.chain.header(block.header.parent_hash)?;
-        let parent =
-            parent.ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
+    ) -> Result<BTreeMap<B256, (U256, U256)>, TraceError> {
+        let parent = self.parent_of(block)?;
         // Returns the specific error if the parent's state is gone.
         self.state_after(&parent, caller)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
-            let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or_else(|| {
-                Failure::limit(format!(
-                    "account {contract:x} has more than {MAX_SLOTS} slots, which are too many to \
-                    sort"
-                ))
-            })?;
+            let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or(TraceError::TooManySlots { contract })?;
             let changed = self.chain.slots_of_branch(&parent, contract)?;
             slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));
         }
         let mut keys = BTreeMap::new();
         for (count, slot) in slots.into_iter().enumerate() {
             if count % CHECK_PERIOD == 0 && caller.should_stop() {
-                return Err(request_timed_out());
+                return Err(TraceError::CallerGone);
             }
             let value = state.read_slot(contract, slot)?;
             if !value.is_zero() {
@@ -85,6 +76,12 @@ impl Calls {
             }
         }
         Ok(keys)
+    }
+
+    fn parent_of(&self, block: &RecoveredBlock) -> Result<Arc<SealedHeader>, TraceError> {
+        let hash = block.header.parent_hash;
+        let unknown = || TraceError::NotFound(format!("parent {hash:x} not found"));
+        self.chain.header(hash)?.ok_or_else(unknown)
     }
 }
 

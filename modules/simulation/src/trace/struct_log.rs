@@ -10,10 +10,9 @@ use revm::{
     context::result::ExecutionResult,
 };
 use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep};
-use tenon_api::{
-    Failure,
-    messages::{StepRecorder, StructLog},
-};
+use tenon_api::messages::{StepRecorder, StructLog};
+
+use super::TraceError;
 
 /// Steps between two checks whether to continue: less than a millisecond's work.
 const STEPS_PER_CHECK: usize = 1024;
@@ -29,8 +28,8 @@ pub(super) fn struct_log(
     nodes: &[CallTraceNode],
     options: &GethDefaultTracingOptions,
     result: &ExecutionResult,
-    check_limits: impl Fn(usize, usize) -> Result<(), Failure>,
-) -> Result<StructLog, Failure> {
+    check_limits: impl Fn(usize, usize) -> Result<(), TraceError>,
+) -> Result<StructLog, TraceError> {
     let (mut recorder, mut slots) = (StepRecorder::default(), Slots::new());
     let mut opcodes = [false; 256];
     for (index, (node, step)) in Steps::of(nodes).enumerate() {

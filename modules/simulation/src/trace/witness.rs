@@ -12,14 +12,13 @@ use std::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use tenon_api::{
-    Account, BlockNumber, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Failure, RecoveredBlock, SealedHeader, StateReader,
-    StoreError, TrieReader,
+    Account, BlockNumber, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, RecoveredBlock, SealedHeader, StateReader, StoreError,
+    TrieReader,
     messages::{ExecutionWitness, GetExecutionWitness},
 };
 use tenon_bus::CallContext;
-use tenon_chain::TrieError;
 
-use super::{TraceShare, replay::request_timed_out};
+use super::{TraceError, TraceShare};
 use crate::call::Calls;
 
 /// Maximum memory of a kept item in addition to its bytes.
@@ -141,12 +140,12 @@ impl Calls {
         &self,
         request: &GetExecutionWitness,
         caller: &CallContext,
-    ) -> Result<ExecutionWitness, Failure> {
+    ) -> Result<ExecutionWitness, TraceError> {
         let (block, parent) = self.block_and_parent(request.block)?;
         let reads = Arc::new(self.no_reads_yet(caller));
         let witness = self.read_witness(&block, &parent, &reads, caller);
         match reads.inner.lock().refused.take() {
-            Some(reason) => Err(Failure::limit(reason)),
+            Some(reason) => Err(StoreError::OutOfMemory { reason }.into()),
             None => witness,
         }
     }
@@ -157,7 +156,7 @@ impl Calls {
         parent: &Arc<SealedHeader>,
         reads: &Arc<Reads>,
         caller: &CallContext,
-    ) -> Result<ExecutionWitness, Failure> {
+    ) -> Result<ExecutionWitness, TraceError> {
         let nodes: Arc<dyn TrieReader> =
             Arc::new(WatchedNodes { nodes: self.trie_of(parent, caller)?, reads: Arc::clone(reads) });
         let state = WatchedState { state: self.reader_for(parent, caller)?, reads: Arc::clone(reads) };
@@ -165,12 +164,12 @@ impl Calls {
         state.count_in(self.run_memory(caller.origin()));
         let mut execution = self.open_again(block, parent, state, Arc::clone(&nodes), caller)?;
         self.run_again(&mut execution, block, caller)?;
-        let rewards = self.engine.rewards(block, &*self.chain).map_err(|error| Failure::server(error.to_string()))?;
+        let rewards = self.engine.rewards(block, &*self.chain)?;
         let outcome = execution.finish(block, &rewards)?;
         prove_reads(reads, &*nodes, parent.state_root, caller)?;
         let mut changes = outcome.state.changes();
         let previous = |address| outcome.state.account_before(address);
-        tenon_chain::update_state_trie(&*nodes, parent.state_root, &mut changes, &previous).map_err(trie_failure)?;
+        tenon_chain::update_state_trie(&*nodes, parent.state_root, &mut changes, &previous)?;
         let reads = reads.inner.lock();
         Ok(ExecutionWitness {
             headers: self.headers_down_to(parent, reads.lowest_hash)?,
@@ -200,12 +199,12 @@ impl Calls {
         &self,
         parent: &Arc<SealedHeader>,
         lowest: Option<u64>,
-    ) -> Result<Vec<Arc<SealedHeader>>, Failure> {
+    ) -> Result<Vec<Arc<SealedHeader>>, TraceError> {
         let mut headers = vec![Arc::clone(parent)];
         let mut oldest = Arc::clone(parent);
         while lowest.is_some_and(|lowest| lowest < oldest.number) {
-            let missing = || Failure::server(format!("parent {} not found", oldest.parent_hash));
-            let header = self.chain.header(oldest.parent_hash)?.ok_or_else(missing)?;
+            let unknown = || TraceError::unknown_parent(oldest.parent_hash);
+            let header = self.chain.header(oldest.parent_hash)?.ok_or_else(unknown)?;
             headers.push(Arc::clone(&header));
             oldest = header;
         }
@@ -214,33 +213,26 @@ impl Calls {
 }
 
 /// Reads the proof of everything that the execution read.
-fn prove_reads(reads: &Reads, nodes: &dyn TrieReader, root: B256, caller: &CallContext) -> Result<(), Failure> {
+fn prove_reads(reads: &Reads, nodes: &dyn TrieReader, root: B256, caller: &CallContext) -> Result<(), TraceError> {
     // Taken out of the lock, because reading nodes locks it again.
     let accounts = std::mem::take(&mut reads.inner.lock().accounts);
     for (address, slots) in accounts {
         if caller.should_stop() {
-            return Err(request_timed_out());
+            return Err(TraceError::CallerGone);
         }
-        let account = tenon_chain::read_account(nodes, root, address).map_err(trie_failure)?;
+        let account = tenon_chain::read_account(nodes, root, address)?;
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
         if storage_root == EMPTY_ROOT_HASH {
             continue;
         }
         for slot in slots {
             if caller.should_stop() {
-                return Err(request_timed_out());
+                return Err(TraceError::CallerGone);
             }
-            tenon_chain::read_slot(nodes, storage_root, address, slot).map_err(trie_failure)?;
+            tenon_chain::read_slot(nodes, storage_root, address, slot)?;
         }
     }
     Ok(())
-}
-
-fn trie_failure(error: TrieError) -> Failure {
-    match error {
-        TrieError::Store(error) => error.into(),
-        error => Failure::server(error.to_string()),
-    }
 }
 
 /// Ascending by content, as in go-ethereum.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    BlockId, BlockNumber, ChainReader, Failure, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
-    StoreError,
+    BlockId, BlockNumber, ChainReader, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader, StoreError,
     messages::{
         Availability, BlockOutline, BlockReceipts, GetBlockReceipts, GetReceipt, LocatedReceipt, LocatedTransaction,
         StoredBlock, StoredHeader, TransactionProof,
@@ -13,7 +12,7 @@ use tenon_api::{
 };
 use tenon_chain::{ListTrie, TrieError, resolve_block};
 
-use super::{Answers, again_after_reorganisation};
+use super::{Answers, again_after_reorganisation, error::AnswerError};
 use crate::options::Mode;
 
 /// Gas of a block, or limit of a transaction, up to which its receipts are read on the caller's task: they have at most
@@ -35,13 +34,13 @@ impl Answers {
         Availability { head, oldest_state: BlockNumber(self.store.oldest_state()), state_window }
     }
 
-    pub(super) fn header(&self, block: BlockId) -> Result<Option<StoredHeader>, Failure> {
+    pub(super) fn header(&self, block: BlockId) -> Result<Option<StoredHeader>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         let (total_difficulty, is_canonical) = self.standing(&header)?;
         Ok(Some(StoredHeader { header, total_difficulty, is_canonical }))
     }
 
-    pub(super) fn block(&self, block: BlockId) -> Result<Option<StoredBlock>, Failure> {
+    pub(super) fn block(&self, block: BlockId) -> Result<Option<StoredBlock>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         let Some(block) = self.store.block(header.hash())? else { return Ok(None) };
         let (total_difficulty, is_canonical) = self.standing(&header)?;
@@ -59,7 +58,7 @@ impl Answers {
         Ok((total_difficulty, canonical == Some(header.hash())))
     }
 
-    pub(super) fn block_receipts(&self, block: BlockId) -> Result<Option<BlockReceipts>, Failure> {
+    pub(super) fn block_receipts(&self, block: BlockId) -> Result<Option<BlockReceipts>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         let Some(block) = self.store.block(header.hash())? else { return Ok(None) };
         let Some(receipts) = self.receipts_of(header.hash())? else { return Ok(None) };
@@ -71,7 +70,7 @@ impl Answers {
     pub(super) fn attempt_block_receipts(
         &self,
         request: &GetBlockReceipts,
-    ) -> Option<Result<Option<BlockReceipts>, Failure>> {
+    ) -> Option<Result<Option<BlockReceipts>, AnswerError>> {
         self.has_short_receipts(request.block).then(|| self.block_receipts(request.block))
     }
 
@@ -84,12 +83,12 @@ impl Answers {
     }
 
     /// Receipts of an executed block of any branch.
-    pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
+    pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, AnswerError> {
         // The receipts move when the block leaves the chain, so the read may have missed them in both places.
         again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
     }
 
-    pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, Failure> {
+    pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, AnswerError> {
         Ok(self.locate(hash)?)
     }
 
@@ -115,17 +114,17 @@ impl Answers {
         &self,
         block: BlockId,
         index: u64,
-    ) -> Result<Option<LocatedTransaction>, Failure> {
+    ) -> Result<Option<LocatedTransaction>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         Ok(self.transaction_of(&header, index)?)
     }
 
-    pub(super) fn count_transactions(&self, block: BlockId) -> Result<Option<u64>, Failure> {
+    pub(super) fn count_transactions(&self, block: BlockId) -> Result<Option<u64>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         Ok(self.store.shared.transaction_count(header.number, header.hash())?)
     }
 
-    pub(super) fn outline(&self, block: BlockId) -> Result<Option<BlockOutline>, Failure> {
+    pub(super) fn outline(&self, block: BlockId) -> Result<Option<BlockOutline>, AnswerError> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         let Some(outline) = self.store.shared.outline(header.number, header.hash())? else { return Ok(None) };
         let (total_difficulty, is_canonical) = self.standing(&header)?;
@@ -155,7 +154,7 @@ impl Answers {
     }
 
     /// Answers on the caller's task unless reading the receipt may take long; `None` leaves the request to the pool.
-    pub(super) fn attempt_receipt(&self, request: &GetReceipt) -> Option<Result<Option<LocatedReceipt>, Failure>> {
+    pub(super) fn attempt_receipt(&self, request: &GetReceipt) -> Option<Result<Option<LocatedReceipt>, AnswerError>> {
         match self.store.transaction_location(request.hash) {
             Ok(Some((block, index))) if !self.has_short_receipt(block, index) => None,
             _ => Some(self.receipt(request.hash)),
@@ -175,13 +174,13 @@ impl Answers {
             .unwrap_or_else(|| self.has_short_receipts(BlockId::Hash { hash: block, require_canonical: false }))
     }
 
-    pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
+    pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, AnswerError> {
         // A reorganisation between the two look-ups can move a transaction that is on both branches. `together` then
         // reads again.
         self.store.shared.generations.together(|| self.receipt_once(hash))
     }
 
-    fn receipt_once(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
+    fn receipt_once(&self, hash: B256) -> Result<Option<LocatedReceipt>, AnswerError> {
         let Some((block, transaction)) = self.locate_with_block(hash)? else { return Ok(None) };
         let found = again_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
         let Some((receipt, first_log_index)) = found else { return Ok(None) };
@@ -190,7 +189,7 @@ impl Answers {
     }
 
     /// Proves a transaction and its receipt against the roots of their block; `None` if it is not on the chain.
-    pub(super) fn transaction_proof(&self, hash: B256) -> Result<Option<TransactionProof>, Failure> {
+    pub(super) fn transaction_proof(&self, hash: B256) -> Result<Option<TransactionProof>, AnswerError> {
         let Some((block, located)) = self.locate_with_block(hash)? else { return Ok(None) };
         let Some(receipts) = self.store.receipts(block.hash())? else { return Ok(None) };
         let position = usize::try_from(located.index).unwrap_or(usize::MAX);

@@ -2,19 +2,22 @@
 
 use alloy_primitives::B256;
 use tenon_api::{
-    BlockNumber, ChainReader, Failure,
+    BlockNumber, ChainReader,
     messages::{ChainChanges, GetChainChanges},
 };
 
-use super::{Answers, ReadError, again_after_reorganisation};
+use super::{
+    Answers, again_after_reorganisation,
+    error::{AnswerError, LimitExceeded},
+};
 
 impl Answers {
-    pub(super) fn changes(&self, request: &GetChainChanges) -> Result<ChainChanges, Failure> {
+    pub(super) fn changes(&self, request: &GetChainChanges) -> Result<ChainChanges, AnswerError> {
         let generations = &self.store.shared.generations;
         again_after_reorganisation(|| generations.together(|| self.changes_once(request)))
     }
 
-    fn changes_once(&self, request: &GetChainChanges) -> Result<ChainChanges, ReadError> {
+    fn changes_once(&self, request: &GetChainChanges) -> Result<ChainChanges, AnswerError> {
         let shared = &self.store.shared;
         let head = self.store.head().number().0;
         let token = shared.generations.observe(head)?;
@@ -30,16 +33,15 @@ impl Answers {
     }
 
     /// Non-canonical blocks from `hash` downwards, and the height of the first canonical one.
-    fn back_to_the_chain(&self, mut hash: B256) -> Result<(Vec<(BlockNumber, B256)>, u64), ReadError> {
+    fn back_to_the_chain(&self, mut hash: B256) -> Result<(Vec<(BlockNumber, B256)>, u64), AnswerError> {
         let mut removed = Vec::new();
         loop {
-            let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
+            let header = self.store.header(hash)?.ok_or(AnswerError::UnknownBlock)?;
             if self.store.canonical_hash(BlockNumber(header.number))? == Some(hash) {
                 return Ok((removed, header.number));
             }
             if removed.len() as u64 >= self.limits.chain_changes {
-                let max = self.limits.chain_changes;
-                return Err(Failure::limit(format!("block is more than {max} blocks off the canonical chain")).into());
+                return Err(LimitExceeded::BranchLength { max: self.limits.chain_changes }.into());
             }
             removed.push((BlockNumber(header.number), hash));
             hash = header.parent_hash;

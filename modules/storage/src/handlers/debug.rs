@@ -5,20 +5,20 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
-    ChainReader, Failure, StateReader, StoreError,
+    ChainReader, StateReader, StoreError,
     messages::{
         AccountDump, AccountRange, DumpAccounts, DumpedAccount, GetAccountRange, GetModifiedAccounts, GetPreimage,
     },
 };
 use tenon_bus::CallContext;
 
-use super::{Answers, ReadError, again_after_reorganisation};
+use super::{
+    Answers, again_after_reorganisation,
+    error::{AnswerError, LimitExceeded},
+};
 use crate::{
     format::columns::Column,
-    read::{
-        listing::{self, ListingError},
-        shared::corrupt,
-    },
+    read::{listing, shared::corrupt},
 };
 
 /// Accounts read from the database together when they are ordered by hash.
@@ -26,15 +26,6 @@ const ADDRESSES_PER_READ: usize = 1024;
 
 /// Levels of a column's files.
 const LEVELS: usize = 7;
-
-impl From<ListingError> for ReadError {
-    fn from(error: ListingError) -> Self {
-        match error {
-            ListingError::Store(error) => error.into(),
-            ListingError::Cancelled => Failure::limit("request timed out").into(),
-        }
-    }
-}
 
 /// Parts of a dumped account that are wanted.
 #[derive(Clone, Copy)]
@@ -44,11 +35,11 @@ struct Parts {
 }
 
 impl Answers {
-    pub(super) fn dump(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, Failure> {
+    pub(super) fn dump(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, AnswerError> {
         again_after_reorganisation(|| self.dump_once(request, context))
     }
 
-    fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, ReadError> {
+    fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, AnswerError> {
         // Accounts are listed by their latest records, which follow the canonical chain, so branches cannot be listed.
         let (header, state) = self.canonical_state_of(request.block)?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
@@ -58,7 +49,7 @@ impl Answers {
             let addresses = listing::addresses(&self.store.shared, from, limit)?;
             for address in &addresses {
                 if context.should_stop() {
-                    return Err(ListingError::Cancelled.into());
+                    return Err(StoreError::Stopped.into());
                 }
                 if taken >= limit {
                     dump.next = Some(*address);
@@ -77,7 +68,7 @@ impl Answers {
         }
     }
 
-    fn dumped(&self, address: Address, state: &dyn StateReader) -> Result<Option<DumpedAccount>, ReadError> {
+    fn dumped(&self, address: Address, state: &dyn StateReader) -> Result<Option<DumpedAccount>, AnswerError> {
         self.dumped_parts(address, state, Parts { with_code: true, with_storage: true })
     }
 
@@ -86,7 +77,7 @@ impl Answers {
         address: Address,
         state: &dyn StateReader,
         parts: Parts,
-    ) -> Result<Option<DumpedAccount>, ReadError> {
+    ) -> Result<Option<DumpedAccount>, AnswerError> {
         let Some(account) = state.account(address)? else { return Ok(None) };
         let slots = if parts.with_storage { self.slots_with_values(address, state)? } else { Vec::new() };
         let code = if parts.with_code { state.code(account.code_hash)? } else { Some(Bytes::new()) };
@@ -95,11 +86,10 @@ impl Answers {
     }
 
     /// The nonzero slots of an account.
-    fn slots_with_values(&self, address: Address, state: &dyn StateReader) -> Result<Vec<(B256, U256)>, ReadError> {
+    fn slots_with_values(&self, address: Address, state: &dyn StateReader) -> Result<Vec<(B256, U256)>, AnswerError> {
         let max = self.limits.dump_records;
-        let slots = listing::slots(&self.store.shared, address, max)?.ok_or_else(|| {
-            Failure::limit(format!("account {address:x} has more than {max} slots: its state is too large to dump"))
-        })?;
+        let slots =
+            listing::slots(&self.store.shared, address, max)?.ok_or(LimitExceeded::DumpedSlots { max, address })?;
         let values = slots.into_iter().map(|slot| Ok((slot, state.storage(address, slot)?)));
         let slots = values.filter(|slot| !matches!(slot, Ok((_, value)) if value.is_zero()));
         Ok(slots.collect::<Result<Vec<_>, StoreError>>()?)
@@ -109,7 +99,7 @@ impl Answers {
         &self,
         request: &GetAccountRange,
         context: &CallContext,
-    ) -> Result<AccountRange, Failure> {
+    ) -> Result<AccountRange, AnswerError> {
         again_after_reorganisation(|| {
             let (header, state) = self.canonical_state_of(request.block)?;
             let max = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
@@ -123,7 +113,7 @@ impl Answers {
                     break;
                 }
                 if context.should_stop() {
-                    return Err(ListingError::Cancelled.into());
+                    return Err(StoreError::Stopped.into());
                 }
                 let parts = Parts { with_code: request.with_code, with_storage: request.with_storage };
                 if let Some(account) = self.dumped_parts(address, &*state, parts)? {
@@ -143,19 +133,18 @@ impl Answers {
         start: &[u8],
         count: usize,
         context: &CallContext,
-    ) -> Result<BTreeMap<B256, Address>, ReadError> {
+    ) -> Result<BTreeMap<B256, Address>, AnswerError> {
         let mut first = BTreeMap::new();
         let (mut from, mut hashed) = (Some(Address::ZERO), 0);
         while let Some(begin) = from {
             if context.should_stop() {
-                return Err(ListingError::Cancelled.into());
+                return Err(StoreError::Stopped.into());
             }
             let addresses = listing::addresses(&self.store.shared, begin, ADDRESSES_PER_READ)?;
             hashed += addresses.len();
             let max = self.limits.preimage_keys;
             if hashed > max {
-                let text = format!("the database has more than {max} accounts, which are too many to sort by hash");
-                return Err(Failure::limit(text).into());
+                return Err(LimitExceeded::SortedAccounts { max }.into());
             }
             for address in &addresses {
                 let hash = keccak256(address);
@@ -177,19 +166,18 @@ impl Answers {
         &self,
         request: &GetModifiedAccounts,
         context: &CallContext,
-    ) -> Result<Vec<Address>, Failure> {
+    ) -> Result<Vec<Address>, AnswerError> {
         again_after_reorganisation(|| {
             let (older, newer) = (self.store.state_at(request.from)?, self.store.state_at(request.to)?);
             let span = request.to.0.saturating_sub(request.from.0);
             if span > self.limits.chain_changes {
-                let max = self.limits.chain_changes;
-                return Err(Failure::limit(format!("the blocks are more than {max} apart")).into());
+                return Err(LimitExceeded::ComparedBlocks { max: self.limits.chain_changes }.into());
             }
             let blocks = (request.from.0.saturating_add(1), request.to.0);
             let max = self.limits.dump_records;
             let is_cancelled = || context.should_stop();
             let changed = listing::changed_accounts(&self.store.shared, blocks, max, &is_cancelled)?
-                .ok_or_else(|| Failure::limit(format!("the blocks changed more than {max} accounts")))?;
+                .ok_or(LimitExceeded::ChangedAccounts { max })?;
             let mut modified = Vec::new();
             for address in changed {
                 let after = newer.account(address)?;
@@ -202,15 +190,14 @@ impl Answers {
         })
     }
 
-    pub(super) fn preimage(&self, request: &GetPreimage, context: &CallContext) -> Result<Option<Bytes>, Failure> {
+    pub(super) fn preimage(&self, request: &GetPreimage, context: &CallContext) -> Result<Option<Bytes>, AnswerError> {
         let is_cancelled = || context.should_stop();
         let max = self.limits.preimage_keys;
-        listing::preimage(&self.store.shared, request.hash, max, &is_cancelled)
-            .map_err(|error| Failure::from(ReadError::from(error)))
+        Ok(listing::preimage(&self.store.shared, request.hash, max, &is_cancelled)?)
     }
 
     /// The engine's statistics, under the names of the reference's engine (`docs/spec/rpc-node.md` 4.3).
-    pub(super) fn property(&self, name: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn property(&self, name: &str) -> Result<Option<String>, AnswerError> {
         let database = &self.store.shared.database;
         let sum = |property: &str| -> Result<u64, StoreError> {
             Column::ALL.into_iter().map(|column| database.property(column, property)).sum()
@@ -271,10 +258,10 @@ impl Answers {
         Ok(text)
     }
 
-    pub(super) fn compact(&self, context: &CallContext) -> Result<(), Failure> {
+    pub(super) fn compact(&self, context: &CallContext) -> Result<(), AnswerError> {
         for column in Column::ALL {
             if context.is_cancelled() {
-                return Err(Failure::limit("request timed out"));
+                return Err(StoreError::Stopped.into());
             }
             self.store.shared.database.compact(column)?;
         }

@@ -1,16 +1,16 @@
 //! Current and coming forks (EIP-7910).
 
 use tenon_api::{
-    BlockNumber, ChainReader, Failure, StoreError,
+    BlockNumber, ChainReader, StoreError,
     messages::{ContractLevel, ForkRules, ForkSchedule},
 };
 use tenon_chain::{Activation, Fork};
 
-use super::Answers;
+use super::{Answers, error::AnswerError};
 
 impl Answers {
     /// The forks that are activated by time. Chains that have one are past all forks activated by height.
-    pub(super) fn fork_schedule(&self) -> Result<ForkSchedule, Failure> {
+    pub(super) fn fork_schedule(&self) -> Result<ForkSchedule, AnswerError> {
         let head = self.store.head();
         let hash = self.store.canonical_hash(BlockNumber::GENESIS)?;
         let genesis = hash.map(|hash| self.store.header(hash)).transpose()?.flatten();

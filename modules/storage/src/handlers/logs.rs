@@ -11,12 +11,15 @@ use std::{
 
 use alloy_primitives::B256;
 use tenon_api::{
-    BlockNumber, ChainReader, Failure, LocatedLog, LogFilter,
+    BlockNumber, ChainReader, LocatedLog, LogFilter, StoreError,
     messages::{GetLogs, LogRange},
 };
 use tenon_bus::CallContext;
 
-use super::{Answers, again_after_reorganisation};
+use super::{
+    Answers, again_after_reorganisation,
+    error::{AnswerError, LimitExceeded},
+};
 use crate::{read::log_search::LogSearch, store::Store};
 
 /// Maximum number of blocks answered from memory.
@@ -37,7 +40,7 @@ const ATTEMPT_LOGS: usize = 16;
 impl Answers {
     /// The answer, if it takes no longer than waking a pool thread. Also `None` on an error, which the pool will
     /// report.
-    pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, Failure>> {
+    pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, AnswerError>> {
         if let Some(logs) = self.cached_logs(request, ATTEMPT_CACHED_LOGS) {
             return Some(Ok(logs));
         }
@@ -55,7 +58,7 @@ impl Answers {
         (steps.get() <= ATTEMPT_STEPS && logs.len() <= ATTEMPT_LOGS.min(self.limits.log_results)).then_some(Ok(logs))
     }
 
-    pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
+    pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, AnswerError> {
         if self.keep_if_requested_again(request).is_ok()
             && let Some(logs) = self.cached_logs(request, CACHED_LOGS)
         {
@@ -64,16 +67,21 @@ impl Answers {
         let limit = self.limits.log_results;
         let logs = self.search(request, limit, &|| context.should_stop())?;
         if context.is_cancelled() {
-            return Err(Failure::limit("request timed out"));
+            return Err(StoreError::Stopped.into());
         }
         if logs.len() > limit {
-            return Err(too_many(limit, &request.range, &logs));
+            return Err(too_many(limit, &request.range, &logs).into());
         }
         Ok(logs)
     }
 
     /// Searches until `limit` is exceeded, or `is_over` returns true, which is called at every step.
-    fn search(&self, request: &GetLogs, limit: usize, is_over: &dyn Fn() -> bool) -> Result<Vec<LocatedLog>, Failure> {
+    fn search(
+        &self,
+        request: &GetLogs,
+        limit: usize,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, AnswerError> {
         self.store.shared.generations.together(|| self.search_once(request, limit, is_over))
     }
 
@@ -82,7 +90,7 @@ impl Answers {
         request: &GetLogs,
         limit: usize,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, Failure> {
+    ) -> Result<Vec<LocatedLog>, AnswerError> {
         let (from, to) = match request.range {
             LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
             LogRange::Block(hash) => match self.canonical_height(hash)? {
@@ -93,7 +101,7 @@ impl Answers {
         };
         let max = self.limits.log_blocks;
         if to.saturating_sub(from) >= max {
-            return Err(Failure::limit(format!("log query spans more than {max} blocks; narrow the range")));
+            return Err(LimitExceeded::LogBlocks { max }.into());
         }
         let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: is_over };
         let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
@@ -127,7 +135,7 @@ impl Answers {
     }
 
     /// Loads a block into memory when its logs are requested for the second time.
-    fn keep_if_requested_again(&self, request: &GetLogs) -> Result<(), Failure> {
+    fn keep_if_requested_again(&self, request: &GetLogs) -> Result<(), AnswerError> {
         let LogRange::Numbers { from, to } = request.range else { return Ok(()) };
         if from != to || !self.requested_blocks.is_asked_again(from.0) {
             return Ok(());
@@ -142,18 +150,18 @@ impl Answers {
     }
 
     /// Logs of a block outside the canonical chain; none if the block was never executed.
-    fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
+    fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, AnswerError> {
         let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
             return Ok(Vec::new());
         };
         let logs: Vec<LocatedLog> = LocatedLog::of_block(&block, &receipts, filter).collect();
         let (limit, range) = (self.limits.log_results, LogRange::Block(hash));
-        if logs.len() > limit { Err(too_many(limit, &range, &logs)) } else { Ok(logs) }
+        if logs.len() > limit { Err(too_many(limit, &range, &logs).into()) } else { Ok(logs) }
     }
 
     /// Height of a block on the canonical chain; `None` for a block of another branch.
-    fn canonical_height(&self, hash: B256) -> Result<Option<u64>, Failure> {
-        let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
+    fn canonical_height(&self, hash: B256) -> Result<Option<u64>, AnswerError> {
+        let header = self.store.header(hash)?.ok_or(AnswerError::UnknownBlock)?;
         let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
         Ok((canonical == Some(hash)).then_some(header.number))
     }
@@ -197,15 +205,15 @@ impl Found<'_> {
     }
 }
 
-/// The error for too many results, with the range that a query can cover.
-fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
-    let advice = match (range, logs.last()) {
+/// The error for more than `max` logs, with the blocks that one answer can cover: those before the last log.
+fn too_many(max: usize, range: &LogRange, logs: &[LocatedLog]) -> LimitExceeded {
+    let fitting = match (range, logs.last()) {
         (LogRange::Numbers { from, .. }, Some(last)) if last.block_number > *from => {
-            format!("request blocks {from} to {} first", last.block_number.0 - 1)
+            Some((*from, BlockNumber(last.block_number.0 - 1)))
         }
-        _ => "request fewer addresses or topics".into(),
+        _ => None,
     };
-    Failure::limit(format!("query returned more than {limit} results; {advice}"))
+    LimitExceeded::Logs { max, fitting }
 }
 
 /// The last requested height for each remainder modulo 64. A block is loaded into memory at its second request only: an

@@ -4,6 +4,7 @@
 mod chain;
 mod changes;
 mod debug;
+mod error;
 mod forks;
 mod logs;
 mod raw;
@@ -12,7 +13,7 @@ mod state;
 use std::sync::Arc;
 
 use tenon_api::{
-    Failure, Request, StoreError,
+    BusError, Request, StoreError,
     messages::{
         ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange, GetAvailability,
         GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
@@ -24,6 +25,7 @@ use tenon_bus::{Bus, CallContext, MemoryBudget, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
 use crate::store::Store;
+use error::AnswerError;
 use logs::RequestedBlocks;
 
 /// Limits on the cost of one request.
@@ -88,10 +90,10 @@ struct Answers {
 fn read<R: Request>(
     bus: &Bus,
     answers: &Arc<Answers>,
-    answer: fn(&Answers, R) -> Result<R::Reply, Failure>,
+    answer: fn(&Answers, R) -> Result<R::Reply, AnswerError>,
 ) -> Result<(), RegisterError> {
     let answers = Arc::clone(answers);
-    bus.handle_read::<R>(move |request, _| answer(&answers, request))
+    bus.handle_read::<R>(move |request, _| Ok(answer(&answers, request)?))
 }
 
 /// A request that scans, and runs on the pool.
@@ -99,14 +101,14 @@ fn work<R: Request>(
     bus: &Bus,
     pool: &WorkPool,
     answers: &Arc<Answers>,
-    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, Failure>,
+    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, AnswerError>,
 ) -> Result<(), RegisterError> {
     let answers = Arc::clone(answers);
-    bus.handle_work::<R>(pool, move |request, context| answer(&answers, request, context))
+    bus.handle_work::<R>(pool, move |request, context| Ok(answer(&answers, request, context)?))
 }
 
 /// The answer of an attempt; `None` if the request must run on the pool.
-type Attempted<R> = Option<Result<<R as Request>::Reply, Failure>>;
+type Attempted<R> = Option<Result<<R as Request>::Reply, AnswerError>>;
 
 /// A request that is usually short, and else runs on the pool.
 fn attempt<R: Request>(
@@ -114,13 +116,13 @@ fn attempt<R: Request>(
     pool: &WorkPool,
     answers: &Arc<Answers>,
     attempt: fn(&Answers, &R) -> Attempted<R>,
-    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, Failure>,
+    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, AnswerError>,
 ) -> Result<(), RegisterError> {
     let (trying, own) = (Arc::clone(answers), Arc::clone(answers));
     bus.handle_attempt::<R>(
         pool,
-        move |request, _| attempt(&trying, request),
-        move |request, context| answer(&own, request, context),
+        move |request, _| Some(attempt(&trying, request)?.map_err(BusError::from)),
+        move |request, context| Ok(answer(&own, request, context)?),
     )
 }
 
@@ -181,39 +183,12 @@ pub fn register(
 const ATTEMPTS: usize = 4;
 
 /// Repeats a read whose block was removed from the chain while it ran.
-fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, Failure> {
+fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, AnswerError>) -> Result<T, AnswerError> {
     for _ in 1..ATTEMPTS {
         match read() {
-            Err(ReadError::Store(StoreError::Reorganised { .. })) => {}
-            other => return other.map_err(Failure::from),
+            Err(AnswerError::Store(StoreError::Reorganised { .. })) => {}
+            outcome => return outcome,
         }
     }
-    read().map_err(Failure::from)
-}
-
-/// Errors of a read: from the database, or already converted for the caller.
-enum ReadError {
-    Store(StoreError),
-    Failure(Failure),
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<Failure> for ReadError {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<ReadError> for Failure {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Store(error) => error.into(),
-            ReadError::Failure(failure) => failure,
-        }
-    }
+    read()
 }

@@ -1,22 +1,22 @@
 //! Consensus encodings.
 
 use alloy_primitives::Bytes;
-use tenon_api::{Failure, messages::GetRaw};
+use tenon_api::messages::GetRaw;
 use tenon_chain::resolve_block;
 
-use super::Answers;
+use super::{Answers, error::AnswerError};
 
 impl Answers {
     /// Answers on the caller's task, except for the receipts of a block with much gas; `None` leaves the request to the
     /// pool.
-    pub(super) fn attempt_raw(&self, request: &GetRaw) -> Option<Result<Option<Vec<Bytes>>, Failure>> {
+    pub(super) fn attempt_raw(&self, request: &GetRaw) -> Option<Result<Option<Vec<Bytes>>, AnswerError>> {
         match *request {
             GetRaw::Receipts(block) if !self.has_short_receipts(block) => None,
             _ => Some(self.raw(request)),
         }
     }
 
-    pub(super) fn raw(&self, request: &GetRaw) -> Result<Option<Vec<Bytes>>, Failure> {
+    pub(super) fn raw(&self, request: &GetRaw) -> Result<Option<Vec<Bytes>>, AnswerError> {
         let one = |bytes: Vec<u8>| Some(vec![Bytes::from(bytes)]);
         match *request {
             GetRaw::Header(block) => {

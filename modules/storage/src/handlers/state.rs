@@ -4,49 +4,49 @@ use std::sync::Arc;
 
 use alloy_primitives::{Bytes, U256};
 use tenon_api::{
-    Account, AccountProof, BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader, StateReader, StoreError,
+    Account, AccountProof, BlockId, BlockNumber, BlockTag, ChainReader, SealedHeader, StateReader, StoreError,
     messages::{GetAccount, GetCode, GetProof, GetStorage},
 };
 use tenon_bus::{CallContext, CallerAllowance};
 use tenon_chain::{TrieError, require_block};
 
-use super::{Answers, ReadError, again_after_reorganisation};
+use super::{
+    Answers, again_after_reorganisation,
+    error::{AnswerError, LimitExceeded},
+};
 use crate::read::shared::corrupt;
 
 /// How often a proof is restarted because the head moved on meanwhile.
 const PROOF_ATTEMPTS: usize = 3;
 
 impl Answers {
-    pub(super) fn account(&self, request: &GetAccount) -> Result<Account, Failure> {
+    pub(super) fn account(&self, request: &GetAccount) -> Result<Account, AnswerError> {
         let account = self.in_state(request.block, |state| state.account(request.address))?;
         Ok(account.unwrap_or_default())
     }
 
-    pub(super) fn code(&self, request: &GetCode) -> Result<Bytes, Failure> {
+    pub(super) fn code(&self, request: &GetCode) -> Result<Bytes, AnswerError> {
         self.in_state(request.block, |state| {
             let Some(account) = state.account(request.address)? else { return Ok(Bytes::new()) };
             state.code(account.code_hash)?.ok_or_else(|| corrupt(format!("code {}", account.code_hash)))
         })
     }
 
-    pub(super) fn storage(&self, request: &GetStorage) -> Result<U256, Failure> {
+    pub(super) fn storage(&self, request: &GetStorage) -> Result<U256, AnswerError> {
         self.in_state(request.block, |state| state.storage(request.address, request.slot))
     }
 
-    pub(super) fn proof(&self, request: &GetProof, context: &CallContext) -> Result<AccountProof, Failure> {
-        let (wanted, max) = (request.slots.len(), self.limits.proof_slots);
-        if wanted > max {
-            return Err(Failure::limit(format!("too many storage keys requested (max {max}, got {wanted})")));
+    pub(super) fn proof(&self, request: &GetProof, context: &CallContext) -> Result<AccountProof, AnswerError> {
+        let (requested, max) = (request.slots.len(), self.limits.proof_slots);
+        if requested > max {
+            return Err(LimitExceeded::ProofSlots { max, requested }.into());
         }
         again_after_reorganisation(|| {
             let (header, state) = self.state_of(request.block)?;
             let proof = self.prove(&header, request, context);
             // Returns the specific error if the state was pruned or unwound during the walk of the trie.
             state.account(request.address).map_err(|error| worded(error, &header))?;
-            proof.map_err(|error| match error {
-                TrieError::Store(error) => error.into(),
-                error => Failure::server(error.to_string()).into(),
-            })
+            Ok(proof?)
         })
     }
 
@@ -75,7 +75,7 @@ impl Answers {
         &self,
         block: BlockId,
         read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, AnswerError> {
         again_after_reorganisation(|| {
             // A state is found by its height; the header is needed only for error texts.
             let value = match block {
@@ -91,7 +91,7 @@ impl Answers {
         })
     }
 
-    fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+    fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), AnswerError> {
         let (header, canonical) = self.state_at(block)?;
         if self.is_of_another_branch(block, &header)? {
             let state = self.store.state_of_branch(&header)?.ok_or_else(|| missing_state(&header))?;
@@ -104,10 +104,10 @@ impl Answers {
     pub(super) fn canonical_state_of(
         &self,
         block: BlockId,
-    ) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+    ) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), AnswerError> {
         let (header, canonical) = self.state_at(block)?;
         if self.is_of_another_branch(block, &header)? {
-            return Err(missing_state(&header).into());
+            return Err(missing_state(&header));
         }
         Ok((header, canonical?))
     }
@@ -118,7 +118,7 @@ impl Answers {
     fn state_at(
         &self,
         block: BlockId,
-    ) -> Result<(Arc<SealedHeader>, Result<Arc<dyn StateReader>, ReadError>), ReadError> {
+    ) -> Result<(Arc<SealedHeader>, Result<Arc<dyn StateReader>, AnswerError>), AnswerError> {
         let header = require_block(&*self.store, block)?;
         let state = self.store.state_at(BlockNumber(header.number)).map_err(|error| worded(error, &header));
         Ok((header, state))
@@ -135,19 +135,18 @@ impl Answers {
     }
 }
 
-/// Converts the error of an unavailable state into the text that clients of the reference match (`docs/spec/rpc-eth.md`
-/// 5.2).
-fn worded(error: StoreError, header: &SealedHeader) -> ReadError {
+/// Gives the error of an unavailable state the text that clients of the reference match (`docs/spec/rpc-eth.md` 5.2).
+fn worded(error: StoreError, header: &SealedHeader) -> AnswerError {
     match error {
-        StoreError::Pruned { .. } => missing_state(header).into(),
+        StoreError::Pruned { .. } => missing_state(header),
         // The head moved below the block between the look-ups of the block and of its state.
         StoreError::UnknownBlock { .. } => {
-            ReadError::Store(StoreError::Reorganised { number: BlockNumber(header.number) })
+            AnswerError::Store(StoreError::Reorganised { number: BlockNumber(header.number) })
         }
         other => other.into(),
     }
 }
 
-fn missing_state(header: &SealedHeader) -> Failure {
-    Failure::server(format!("missing trie Node {} (path )", alloy_primitives::hex::encode(header.state_root)))
+fn missing_state(header: &SealedHeader) -> AnswerError {
+    AnswerError::StateUnavailable { state_root: header.state_root }
 }

@@ -11,21 +11,6 @@ use crate::format::{columns::Column, keys, records};
 /// Checks for cancellation once per this many records.
 const CHECK_PERIOD: usize = 1024;
 
-/// Why a scan ended without result.
-#[derive(Debug)]
-pub(crate) enum ListingError {
-    /// The database failed.
-    Store(StoreError),
-    /// The caller has disconnected.
-    Cancelled,
-}
-
-impl From<StoreError> for ListingError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
 /// Addresses that have or had an account, ascending from `from`; at most `max`.
 pub(crate) fn addresses(shared: &Shared, from: Address, max: usize) -> Result<Vec<Address>, StoreError> {
     let mut found = Vec::new();
@@ -62,11 +47,11 @@ pub(crate) fn changed_accounts(
     (from, to): (u64, u64),
     max: usize,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Option<BTreeSet<Address>>, ListingError> {
+) -> Result<Option<BTreeSet<Address>>, StoreError> {
     let mut changed = BTreeSet::new();
     for number in from..=to {
         if is_cancelled() {
-            return Err(ListingError::Cancelled);
+            return Err(StoreError::Stopped);
         }
         let missing = || corrupt(format!("changes of block {number}"));
         let record = shared.database.get(Column::Changes, &keys::number(number))?.ok_or_else(missing)?;
@@ -85,7 +70,7 @@ pub(crate) fn preimage(
     hash: B256,
     max: usize,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Option<Bytes>, ListingError> {
+) -> Result<Option<Bytes>, StoreError> {
     if let Some(code) = shared.database.get(Column::Codes, hash.as_slice())? {
         return Ok(Some(Bytes::copy_from_slice(&code)));
     }
@@ -98,7 +83,7 @@ pub(crate) fn preimage(
             }
             hashed += 1;
             if hashed % CHECK_PERIOD == 0 && is_cancelled() {
-                return Err(ListingError::Cancelled);
+                return Err(StoreError::Stopped);
             }
             let candidate = key.get(skipped..).unwrap_or_default();
             if keccak256(candidate) == hash {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, BlockTag, ChainReader, ChainWriter, Failure, FailureCode, LogFilter, Request, codec,
+    Account, BlockId, BlockNumber, BlockTag, BusError, ChainReader, ChainWriter, LogFilter, Request, codec,
     messages::{
         BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange,
         GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
@@ -50,8 +50,8 @@ fn chain() -> Maker {
     maker
 }
 
-pub(crate) async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, Failure> {
-    Ok(bus.call(request, &CallContext::new()).await?)
+pub(crate) async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, BusError> {
+    bus.call(request, &CallContext::new()).await
 }
 
 /// A separate client for each attempt: on a busy machine one attempt may use up a client's time for attempts.
@@ -66,11 +66,6 @@ pub(crate) fn immediately<R: Request>(bus: &Bus, question: &R) -> Option<R::Repl
     let context = CallContext::new().from_origin(Origin { client: another_client(), ..Origin::default() });
     let answer = bus.try_read_frame(R::TOPIC, R::SCHEMA, &frame, &context)?;
     Some(codec::decode(&answer.unwrap()).unwrap())
-}
-
-fn failure<T: std::fmt::Debug>(answer: Result<T, Failure>) -> (FailureCode, String) {
-    let failure = answer.unwrap_err();
-    (failure.code, failure.message)
 }
 
 #[tokio::test]
@@ -258,11 +253,10 @@ async fn state_is_read_after_the_named_block() {
     assert_eq!(ask(&bus, slot(2)).await, Ok(U256::ZERO));
     let code = GetCode { address: address(1), block: BlockId::LATEST };
     assert_eq!(ask(&bus, code).await, Ok(Default::default()));
-    let server = FailureCode::SERVER;
-    let unknown = failure(ask(&bus, account(BlockId::number(4))).await);
-    assert_eq!(unknown, (server, "header for number not found".into()));
-    let unknown = failure(ask(&bus, account(BlockId::hash(B256::ZERO))).await);
-    assert_eq!(unknown, (server, "header for hash not found".into()));
+    let unknown = ask(&bus, account(BlockId::number(4))).await;
+    assert_eq!(unknown, Err(BusError::failed("header for number not found")));
+    let unknown = ask(&bus, account(BlockId::hash(B256::ZERO))).await;
+    assert_eq!(unknown, Err(BusError::failed("header for hash not found")));
 }
 
 #[tokio::test]
@@ -309,9 +303,9 @@ async fn an_unavailable_state_has_the_references_error_text() {
     ] {
         let text = format!("missing trie Node {} (path )", alloy_primitives::hex::encode(root));
         let account = ask(&bus, GetAccount { address: address(1), block }).await;
-        assert_eq!(failure(account), (FailureCode::SERVER, text.clone()));
+        assert_eq!(account, Err(BusError::failed(&text)));
         let proof = ask(&bus, GetProof { address: address(1), slots: Vec::new(), block }).await;
-        assert_eq!(failure(proof), (FailureCode::SERVER, text));
+        assert_eq!(proof, Err(BusError::failed(text)));
     }
 }
 
@@ -330,7 +324,8 @@ async fn proofs_are_those_of_the_trie_and_bounded() {
     assert_eq!(found.account.balance, U256::from(5));
     assert_eq!(found.storage.iter().map(|slot| slot.value).collect::<Vec<_>>(), [7, 8].map(U256::from));
     assert!(!found.proof.is_empty() && found.storage.iter().all(|slot| !slot.proof.is_empty()));
-    assert_eq!(failure(ask(&bus, proof(3)).await).0, FailureCode::LIMIT_EXCEEDED);
+    let too_many = BusError::limit_reached("too many storage keys requested (max 2, got 3)");
+    assert_eq!(ask(&bus, proof(3)).await, Err(too_many));
 }
 
 #[tokio::test]
@@ -352,11 +347,10 @@ async fn logs_are_found_by_range_and_by_block_up_to_the_limit() {
     assert_eq!(found.iter().map(|log| log.log.data[0]).collect::<Vec<_>>(), *b"a");
     assert_eq!(ask(&bus, logs(LogRange::Block(other.commits[1].block.hash()), &any)).await, Ok(Vec::new()));
     assert_eq!(ask(&bus, logs(numbers(3, 1), &any)).await, Ok(Vec::new()));
-    let unknown = failure(ask(&bus, logs(LogRange::Block(B256::ZERO), &any)).await);
-    assert_eq!(unknown, (FailureCode::SERVER, "unknown block".into()));
-    let (code, text) = failure(ask(&bus, logs(numbers(0, 3), &any)).await);
-    assert_eq!(code, FailureCode::LIMIT_EXCEEDED);
-    assert!(text.contains("more than 3 results"), "{text}");
+    let unknown = ask(&bus, logs(LogRange::Block(B256::ZERO), &any)).await;
+    assert_eq!(unknown, Err(BusError::failed("unknown block")));
+    let too_many = BusError::limit_reached("query returned more than 3 results; request blocks 0 to 1 first");
+    assert_eq!(ask(&bus, logs(numbers(0, 3), &any)).await, Err(too_many));
 }
 
 #[tokio::test]
@@ -379,8 +373,7 @@ async fn changes_since_a_block_cross_a_reorganisation() {
     assert_eq!((some.removed.len(), some.added), (0, vec![at(1), at(2)]));
     let none = ask(&bus, since(at(5).1, 2)).await.unwrap();
     assert!(none.removed.is_empty() && none.added.is_empty());
-    let unknown = failure(ask(&bus, since(B256::ZERO, 2)).await);
-    assert_eq!(unknown, (FailureCode::SERVER, "unknown block".into()));
+    assert_eq!(ask(&bus, since(B256::ZERO, 2)).await, Err(BusError::failed("unknown block")));
 }
 
 #[tokio::test]
@@ -464,6 +457,43 @@ async fn modified_accounts_are_those_that_differ_in_the_newer_state() {
     assert_eq!(modified(0, 3).await, Ok(both));
     assert_eq!(modified(3, 3).await, Ok(Vec::new()));
     assert!(modified(3, 4).await.is_err(), "there is no block 4");
+}
+
+#[tokio::test]
+async fn a_request_beyond_a_limit_is_told_the_limit() {
+    let mut maker = chain();
+    let old_head = maker.commits[3].block.hash();
+    maker.unwind(1);
+    maker.mark = 1;
+    maker.add(vec![change(9, 1, &[])], &[]);
+    let limits = StoreLimits { log_blocks: 2, chain_changes: 1, preimage_keys: 1, ..StoreLimits::default() };
+    let bus = bus_within(&maker.store, limits.clone());
+    let narrow = bus_within(&maker.store, StoreLimits { dump_records: 1, ..limits.clone() });
+    let closed = bus_within(&maker.store, StoreLimits { dump_records: 0, ..limits });
+    let (latest, first) = (BlockId::LATEST, address(1));
+
+    let changes = ask(&bus, GetChainChanges { since: old_head, limit: 9 }).await.map(drop);
+    let range = LogRange::Numbers { from: BlockNumber(0), to: BlockNumber(2) };
+    let logs = ask(&bus, GetLogs { range, filter: LogFilter::default() }).await.map(drop);
+    let accounts =
+        GetAccountRange { block: latest, start: Default::default(), limit: 9, with_code: false, with_storage: false };
+    let sorted = ask(&bus, accounts).await.map(drop);
+    let modified = |from| GetModifiedAccounts { from: BlockNumber(from), to: BlockNumber(2) };
+    let compared = ask(&bus, modified(0)).await.map(drop);
+    let changed = ask(&closed, modified(1)).await.map(drop);
+    let dumped = ask(&narrow, DumpAccounts { block: latest, from: first, limit: 1 }).await.map(drop);
+
+    let dumped_text = format!("account {first:x} has more than 1 slots: its state is too large to dump");
+    for (answer, text) in [
+        (changes, "block is more than 1 blocks off the canonical chain"),
+        (logs, "log query spans more than 2 blocks; narrow the range"),
+        (sorted, "the database has more than 1 accounts, which are too many to sort by hash"),
+        (compared, "the blocks are more than 1 apart"),
+        (changed, "the blocks changed more than 0 accounts"),
+        (dumped, &dumped_text),
+    ] {
+        assert_eq!(answer, Err(BusError::limit_reached(text)));
+    }
 }
 
 #[tokio::test]

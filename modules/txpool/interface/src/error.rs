@@ -1,7 +1,7 @@
 //! Errors of the pool.
 
 use alloy_primitives::utils::format_ether;
-use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
+use tenon_api::{Address, BusError, StoreError, TransactionType, U256};
 use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 
 /// Why a transaction is refused. The texts start with the words that clients match (`docs/spec/rpc-eth.md` 12.3;
@@ -195,9 +195,9 @@ pub enum BlobProblem {
     },
 }
 
-impl From<PoolError> for Failure {
+impl From<PoolError> for BusError {
     fn from(error: PoolError) -> Self {
-        Self::server(error.to_string())
+        Self::failed(error)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the pool over a chain in memory: error texts, progress of the chain, the journal, the bus.
 
-use tenon_api::{Account, Bytes, Failure, Header, TransactionPayload, messages::SubmitTransaction};
+use tenon_api::{Account, BusError, Bytes, Header, TransactionPayload, messages::SubmitTransaction};
 use tenon_bus::{CallContext, ClientId, Delivery, Origin, Transport};
 use tenon_chain::{
     Fork,
@@ -387,7 +387,7 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
     let Some(Delivery::Event(event)) = announced.next().await else { panic!("the transaction is announced") };
     assert_eq!(event.transaction.transaction.hash, hash);
     let again = bus.call(SubmitTransaction { raw }, &CallContext::new()).await;
-    assert_eq!(again, Err(Failure::server("already known").into()));
+    assert_eq!(again, Err(BusError::failed("already known")));
     assert_eq!(pool.pending_since(Some(0)).hashes, [hash]);
 
     let commit = Arc::new(advance(&chain, &[transaction], &[(address(0), rich(1))]));

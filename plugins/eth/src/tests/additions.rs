@@ -74,7 +74,7 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
             assert_eq!((request.base, request.blocks.len(), request.validates), (BlockId::number(4), 2, true));
             assert_eq!(request.blocks[0].calls[0].to, Some(Address::with_last_byte(5)));
             let reverted =
-                Failure { code: FailureCode(3), ..Failure::server("execution reverted") }.with_data("\"0x\"");
+                SimulatedFailure::Reverted { message: "execution reverted".to_owned(), output: Bytes::new() };
             let calls = vec![done(vec![log(0), log(2)], None), done(Vec::new(), Some(reverted))];
             let block = Block {
                 header: SealedHeader::clone(&sealed(4)),

@@ -2,7 +2,7 @@
 
 use tenon_api::{
     Failure, FailureCode, Withdrawal,
-    messages::{BlockToSimulate, CallRequest, Profile, SimulatedBlock, SimulatedCall},
+    messages::{BlockToSimulate, CallRequest, Profile, SimulatedBlock, SimulatedCall, SimulatedFailure},
 };
 
 use super::{
@@ -20,6 +20,8 @@ const MAX_CALLS_PER_BLOCK: usize = 5_000;
 const MAX_CALLS: usize = 10_000;
 /// go-ethereum's error code for a request that is too large.
 const CLIENT_LIMIT_EXCEEDED: FailureCode = FailureCode(-38026);
+/// go-ethereum's error code for a transaction that failed and did not revert.
+const VM_ERROR: FailureCode = FailureCode(-32015);
 
 /// Capacity for a block, a call and a log without their data.
 const BLOCK_BYTES: usize = 2_500;
@@ -188,13 +190,21 @@ fn write_call(json: &mut JsonWriter, profile: Profile, simulated: &SimulatedBloc
     json.key("maxUsedGas").quantity(call.max_gas_used);
     json.key("status").quantity(u64::from(call.failure.is_none()));
     if let Some(failure) = &call.failure {
-        json.key("error").begin_object();
-        json.key("message").string(&failure.message);
-        json.key("code").raw(&failure.code.0.to_string());
-        if let Some(data) = &failure.data {
-            json.key("data").raw(data);
-        }
-        json.end_object();
+        write_failure(json, failure);
+    }
+    json.end_object();
+}
+
+fn write_failure(json: &mut JsonWriter, failure: &SimulatedFailure) {
+    let (code, message, output) = match failure {
+        SimulatedFailure::Reverted { message, output } => (FailureCode::REVERTED, message, Some(output)),
+        SimulatedFailure::Halted(message) => (VM_ERROR, message, None),
+    };
+    json.key("error").begin_object();
+    json.key("message").string(message);
+    json.key("code").raw(&code.0.to_string());
+    if let Some(output) = output {
+        json.key("data").data(output);
     }
     json.end_object();
 }

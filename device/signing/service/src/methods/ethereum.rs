@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
 use tenon_accounts::{HashSignature, attach_signature, unsigned_transaction};
-use tenon_api::{Failure, Transaction, messages::Profile};
+use tenon_api::{BusError, Failure, Transaction, messages::Profile};
 use tenon_sdk::shapes::{CallArguments, JsonWriter, write_transaction};
 use tenon_signing_policy::{Domain, Subject, TypedMessage};
 
@@ -146,7 +146,7 @@ pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     if chain_id > (u64::MAX - 36) / 2 {
         return Err(Failure::invalid_params("chainId is too large"));
     }
-    let transaction = unsigned_transaction(&request, chain_id).map_err(Failure::from)?;
+    let transaction = unsigned_transaction(&request, chain_id).map_err(BusError::from)?;
     let hash = tenon_chain::signing_hash(&transaction);
     Ok(Ask { account, subject: Subject::Transaction { transaction: Box::new(transaction), hash }, typed_data: None })
 }

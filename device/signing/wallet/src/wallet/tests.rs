@@ -6,7 +6,6 @@ use std::{
 };
 
 use alloy_primitives::B256;
-use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientId, Origin, Transport};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -152,8 +151,7 @@ async fn requests_beyond_the_queue_are_refused_as_busy() {
 
     let refused = last.as_mut().now_or_never().expect("an immediate answer").unwrap_err();
 
-    let failure = Failure::from(refused);
-    assert_eq!(failure.message, "the signing service pool is busy: 64 of your requests are waiting");
+    assert_eq!(refused.to_string(), "the signing service pool is busy: 64 of your requests are waiting");
 }
 
 #[tokio::test]

@@ -1,19 +1,23 @@
 //! The candidates of an epoch and their status (`docs/spec/rpc-eth.md` 17).
 
 use tenon_api::{
-    Address, Failure, SealedHeader, U256,
+    Address, SealedHeader, StoreError, U256,
     messages::{CandidateList, CandidateStanding},
 };
 
-use super::{Queries, failure};
-use crate::{addresses_of, go_sort, read_candidates, v1::MAX_EARLY_MASTERNODES, v2::round_of};
+use super::{Queries, QueryError};
+use crate::{
+    addresses_of, go_sort, read_candidates,
+    v1::MAX_EARLY_MASTERNODES,
+    v2::{V2Error, round_of},
+};
 
 /// Number of earlier epochs whose penalties still count.
 const PENALTY_EPOCHS: u64 = 4;
 
 impl Queries {
     /// The candidates of an epoch; `None` means the current one.
-    pub(super) fn candidates(&self, epoch: Option<u64>) -> Result<CandidateList, Failure> {
+    pub(super) fn candidates(&self, epoch: Option<u64>) -> Result<CandidateList, QueryError> {
         let head = self.chain.head();
         let (checkpoint, number) = match epoch {
             None => self.epoch_of(&head.header)?,
@@ -42,10 +46,10 @@ impl Queries {
         Ok(CandidateList { epoch: number, is_known: true, candidates: standings(&candidates, &masternodes, &slashed) })
     }
 
-    fn max_masternodes(&self, header: &SealedHeader) -> Result<usize, Failure> {
+    fn max_masternodes(&self, header: &SealedHeader) -> Result<usize, V2Error> {
         let consensus = self.engine.consensus();
         if self.engine.is_v2(header.number) {
-            let round = round_of(consensus, header).map_err(failure)?;
+            let round = round_of(consensus, header)?;
             return Ok(consensus.at_round(round).max_masternodes);
         }
         let is_late = header.number >= self.settings.heights.tip_increase_masternodes;
@@ -54,7 +58,7 @@ impl Queries {
 
     /// All addresses penalised in this checkpoint's header or in the [`PENALTY_EPOCHS`] before it. An address penalised
     /// in several of them is listed several times.
-    fn penalised(&self, header: &SealedHeader) -> Result<Vec<Address>, Failure> {
+    fn penalised(&self, header: &SealedHeader) -> Result<Vec<Address>, StoreError> {
         let epoch = self.engine.consensus().epoch;
         let mut penalised = Vec::new();
         for back in 0..=PENALTY_EPOCHS {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, B256, BlockId, Failure, SealedHeader, StoreError,
+    Address, B256, BlockId, SealedHeader, StoreError,
     messages::{EpochBlocks, EpochMembers, MissedRound, MissedRounds},
 };
 use tenon_bus::CallContext;
 
-use super::{Queries, failure};
+use super::{Queries, QueryError};
 use crate::{
     messages::BlockInfo,
     v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
@@ -17,11 +17,6 @@ use crate::{
 /// Maximum number of epochs that a query walks through before it is moved to the pool. Each takes a dozen reads at
 /// most.
 const MAX_ATTEMPTED_EPOCHS: usize = 12;
-
-const ABOVE_CURRENT: &str = "input epoch number > current epoch number";
-const BELOW_FIRST: &str = "input epoch number < v2 begin epoch number";
-const WITHOUT_BLOCK: &str =
-    "no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)";
 
 /// A cached header, reduced to what counting missed rounds needs.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +29,10 @@ pub(super) struct Link {
 
 impl Queries {
     /// The masternodes of a block's epoch. As in the reference, the lists are empty if the epoch cannot be determined.
-    pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, Failure> {
+    pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, QueryError> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         let consensus = self.engine.consensus();
-        let round = round_of(consensus, &header).map_err(failure)?;
+        let round = round_of(consensus, &header)?;
         let found = self.engine.v2().epoch_of(&header, &*self.chain).and_then(|info| {
             let candidates = self.engine.v2().candidates(info.gap_number(consensus), &*self.chain)?;
             Ok((info, candidates.ok_or(V2Error::NoCandidates)?))
@@ -60,12 +55,17 @@ impl Queries {
     }
 
     /// The heights of the epoch switches between two v2 blocks, ascending.
-    pub(super) fn epoch_switches(&self, first: B256, last: B256, context: &CallContext) -> Result<Vec<u64>, Failure> {
+    pub(super) fn epoch_switches(
+        &self,
+        first: B256,
+        last: B256,
+        context: &CallContext,
+    ) -> Result<Vec<u64>, QueryError> {
         let epoch_of = |header: &SealedHeader| match context.should_stop() {
             true => Ok(None),
             false => self.engine.v2().epoch_of(header, &*self.chain).map(Some),
         };
-        self.switches_between(first, last, epoch_of)?.ok_or_else(|| Failure::limit("request timed out"))
+        self.switches_between(first, last, epoch_of)?.ok_or(QueryError::TimedOut)
     }
 
     /// [`Queries::epoch_switches`] if it takes only a few reads: there are few epochs, and all are cached.
@@ -87,15 +87,15 @@ impl Queries {
         first: B256,
         last: B256,
         mut epoch_of: impl FnMut(&SealedHeader) -> Result<Option<Arc<EpochInfo>>, V2Error>,
-    ) -> Result<Option<Vec<u64>>, Failure> {
+    ) -> Result<Option<Vec<u64>>, QueryError> {
         let (first, last) = (self.required(first)?, self.required(last)?);
         if !self.engine.is_v2(first.number) || !self.engine.is_v2(last.number) {
-            return Err(failure(V2Error::V1Block));
+            return Err(V2Error::V1Block.into());
         }
         let mut switches = Vec::new();
         let (mut current, mut number) = (Arc::clone(&last), last.number);
         while number > first.number {
-            let Some(info) = epoch_of(&current).map_err(failure)? else { return Ok(None) };
+            let Some(info) = epoch_of(&current)? else { return Ok(None) };
             let Some(parent) = info.switch_parent else { break };
             number = info.switch.number;
             if number >= first.number {
@@ -109,7 +109,7 @@ impl Queries {
     }
 
     /// The first and the last block of an epoch.
-    pub(super) fn epoch_blocks(&self, epoch: u64) -> Result<EpochBlocks, Failure> {
+    pub(super) fn epoch_blocks(&self, epoch: u64) -> Result<EpochBlocks, QueryError> {
         let BlockInfo { hash, round, number: first } = self.epoch_switch(epoch)?;
         let next = epoch.checked_add(1).and_then(|next| self.epoch_switch(next).ok());
         Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
@@ -131,27 +131,27 @@ impl Queries {
     }
 
     /// The first canonical block of an epoch.
-    fn epoch_switch(&self, epoch: u64) -> Result<BlockInfo, Failure> {
+    fn epoch_switch(&self, epoch: u64) -> Result<BlockInfo, QueryError> {
         let consensus = self.engine.consensus();
         let head = self.chain.head();
-        let current = self.engine.v2().epoch_of(&head.header, &*self.chain).map_err(failure)?;
+        let current = self.engine.v2().epoch_of(&head.header, &*self.chain)?;
         let current_epoch = epoch_number(consensus, current.switch.round);
         if epoch == current_epoch {
             return Ok(current.switch);
         }
         if epoch > current_epoch {
-            return Err(failure(ABOVE_CURRENT));
+            return Err(QueryError::FutureEpoch);
         }
-        let Some(epochs) = epoch.checked_sub(consensus.switch_epoch) else { return Err(failure(BELOW_FIRST)) };
+        let Some(epochs) = epoch.checked_sub(consensus.switch_epoch) else { return Err(QueryError::V1Epoch) };
         if let Some(known) = self.known_switch(epoch)? {
             return Ok(known);
         }
         let start = epochs.saturating_mul(consensus.epoch);
-        let found = self.engine.v2().first_from_round(start, &head.header, &*self.chain).map_err(failure)?;
-        let found = found.ok_or_else(|| failure(WITHOUT_BLOCK))?;
-        let round = round_of(consensus, &found).map_err(failure)?;
+        let found = self.engine.v2().first_from_round(start, &head.header, &*self.chain)?;
+        let found = found.ok_or(QueryError::EpochWithoutBlock)?;
+        let round = round_of(consensus, &found)?;
         if epoch_number(consensus, round) != epoch {
-            return Err(failure(WITHOUT_BLOCK));
+            return Err(QueryError::EpochWithoutBlock);
         }
         let switch = BlockInfo { hash: found.hash(), round, number: found.number };
         self.switches.lock().put(epoch, switch);
@@ -167,21 +167,23 @@ impl Queries {
     }
 
     /// The rounds without a block, from a block back to the first of its epoch: at most one epoch's.
-    pub(super) fn missed_rounds(&self, block: BlockId, context: &CallContext) -> Result<Option<MissedRounds>, Failure> {
+    pub(super) fn missed_rounds(
+        &self,
+        block: BlockId,
+        context: &CallContext,
+    ) -> Result<Option<MissedRounds>, QueryError> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         if !self.engine.is_v2(header.number) {
-            return Err(failure(V2Error::V1Block));
+            return Err(V2Error::V1Block.into());
         }
-        let info = self.engine.v2().epoch_of(&header, &*self.chain).map_err(failure)?;
+        let info = self.engine.v2().epoch_of(&header, &*self.chain)?;
         let mut missed = Vec::new();
         let mut next = self.link_of(&header)?;
         while next.number > info.switch.number && !context.should_stop() {
             let previous = self.link(next.parent)?;
             for round in previous.round.saturating_add(1)..next.round {
-                let leader = leader(self.engine.consensus(), round, &info.masternodes).ok_or_else(|| {
-                    let (number, hash) = (header.number, header.hash());
-                    failure(format!("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}"))
-                })?;
+                let leader = leader(self.engine.consensus(), round, &info.masternodes)
+                    .ok_or_else(|| QueryError::NoMasternodes { number: header.number, hash: header.hash() })?;
                 let [next, previous] = [next, previous].map(|link| (link.number, link.hash));
                 missed.push(MissedRound { round, leader, next, previous });
             }
@@ -202,24 +204,23 @@ impl Queries {
         found.map(|found| MissedRounds::clone(&found))
     }
 
-    fn link(&self, hash: B256) -> Result<Link, Failure> {
+    fn link(&self, hash: B256) -> Result<Link, QueryError> {
         if let Some(link) = self.links.lock().get(&hash) {
             return Ok(*link);
         }
-        let header = self.chain.header(hash)?;
-        let header = header.ok_or_else(|| failure(format!("fail to get header by hash {hash}: ")))?;
-        self.link_of(&header)
+        let header = self.chain.header(hash)?.ok_or(QueryError::UnknownAncestor(hash))?;
+        Ok(self.link_of(&header)?)
     }
 
-    fn link_of(&self, header: &SealedHeader) -> Result<Link, Failure> {
-        let round = round_of(self.engine.consensus(), header).map_err(failure)?;
+    fn link_of(&self, header: &SealedHeader) -> Result<Link, V2Error> {
+        let round = round_of(self.engine.consensus(), header)?;
         let link = Link { hash: header.hash(), parent: header.parent_hash, number: header.number, round };
         self.links.lock().put(link.hash, link);
         Ok(link)
     }
 
-    fn required(&self, hash: B256) -> Result<Arc<SealedHeader>, Failure> {
-        Ok(crate::ancestry::required(&*self.chain, hash)?)
+    fn required(&self, hash: B256) -> Result<Arc<SealedHeader>, StoreError> {
+        crate::ancestry::required(&*self.chain, hash)
     }
 }
 

@@ -7,6 +7,7 @@
 mod authorised;
 mod candidates;
 mod epochs;
+mod error;
 mod parameters;
 mod rounds;
 mod schedule;
@@ -18,18 +19,19 @@ use std::{num::NonZeroUsize, sync::Arc};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, BlockId, BlockNumber, BlockTag, ChainReader, EngineRecords, Failure, SealedHeader, StoreError,
+    Address, B256, BlockId, BlockNumber, BlockTag, ChainReader, EngineRecords, SealedHeader, StoreError,
     messages::{
         EpochReward, GetAuthorised, GetBlockSigners, GetCandidates, GetConsensusParameters, GetEpochBlocks,
         GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetNativeSchedule, GetRound,
         GetStakingReturn, MissedRounds,
     },
 };
-use tenon_bus::{Bus, RegisterError, WorkPool};
-use tenon_chain::{ChainSpec, NativeSettings};
+use tenon_bus::{Bus, WorkPool};
+use tenon_chain::{ChainSpec, NativeSettings, ResolveError};
 
-use self::epochs::Link;
-use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, rewards, v1_masternodes};
+pub use self::error::SetupError;
+use self::{epochs::Link, error::QueryError};
+use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, rewards, v1_masternodes, v2::V2Error};
 
 /// Epochs whose first block is cached: half a year on the public networks, with epochs of half an hour.
 const SWITCH_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
@@ -39,53 +41,42 @@ const LINK_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// Blocks whose missed rounds are cached: at most 900 rounds of 144 bytes each, 4 MB.
 const MISSED_ROUND_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(32).unwrap();
 
-/// Why the handlers could not be installed.
-#[derive(Debug, thiserror::Error)]
-pub enum QueriesError {
-    /// The chain is not native.
-    #[error(transparent)]
-    Engine(#[from] NativeError),
-    /// One of the messages already has a handler.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-}
-
 /// Registers the handlers of queries on a native chain's consensus. Each query may read many blocks and is one job on
 /// `pool`, except those that read a few records. `records` are those of the importing engine.
 ///
 /// # Errors
-/// [`QueriesError`].
+/// [`SetupError`].
 pub fn register(
     bus: &Bus,
     spec: &Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
     records: Arc<dyn EngineRecords>,
     pool: &WorkPool,
-) -> Result<(), QueriesError> {
+) -> Result<(), SetupError> {
     let queries = Arc::new(Queries::new(spec, chain, NativeEngine::reading(spec, records)?)?);
     let (attempt, own) = (Arc::clone(&queries), Arc::clone(&queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochReward, _| attempt.pays_no_reward(request.block).then_some(Ok(None)),
-        move |request: GetEpochReward, _| own.epoch_reward(request.block),
+        move |request: GetEpochReward, _| Ok(own.epoch_reward(request.block)?),
     )?;
     let own = Arc::clone(&queries);
-    bus.handle_work(pool, move |request: GetBlockSigners, _| own.block_signers(request.block))?;
+    bus.handle_work(pool, move |request: GetBlockSigners, _| Ok(own.block_signers(request.block)?))?;
     let own = Arc::clone(&queries);
-    bus.handle_work(pool, move |request: GetCandidates, _| own.candidates(request.epoch))?;
+    bus.handle_work(pool, move |request: GetCandidates, _| Ok(own.candidates(request.epoch)?))?;
     let own = Arc::clone(&queries);
-    bus.handle_work(pool, move |request: GetStakingReturn, _| own.staking_return(request.masternode))?;
+    bus.handle_work(pool, move |request: GetStakingReturn, _| Ok(own.staking_return(request.masternode)?))?;
     register_epochs(bus, &queries, pool)
 }
 
 /// Registers the queries on snapshots, epochs and rounds.
-fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result<(), QueriesError> {
+fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result<(), SetupError> {
     // A cached answer takes less time than waking a pool thread. A query that fails here is repeated on the pool.
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetAuthorised, _| attempt.cached_authorised(request.block).ok().flatten().map(Ok),
-        move |request: GetAuthorised, _| own.authorised(request.block),
+        move |request: GetAuthorised, _| Ok(own.authorised(request.block)?),
     )?;
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
@@ -93,32 +84,32 @@ fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result
         move |request: &GetEpochMembers, _| {
             attempt.cached_epoch_members(request.block).ok().flatten().map(Some).map(Ok)
         },
-        move |request: GetEpochMembers, _| own.epoch_members(request.block),
+        move |request: GetEpochMembers, _| Ok(own.epoch_members(request.block)?),
     )?;
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetMissedRounds, _| attempt.cached_missed_rounds(request.block).map(Some).map(Ok),
-        move |request: GetMissedRounds, context| own.missed_rounds(request.block, context),
+        move |request: GetMissedRounds, context| Ok(own.missed_rounds(request.block, context)?),
     )?;
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochSwitches, _| attempt.cached_epoch_switches(request.first, request.last).map(Ok),
-        move |request: GetEpochSwitches, context| own.epoch_switches(request.first, request.last, context),
+        move |request: GetEpochSwitches, context| Ok(own.epoch_switches(request.first, request.last, context)?),
     )?;
     let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochBlocks, _| attempt.cached_epoch_blocks(request.epoch).ok().flatten().map(Ok),
-        move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch),
+        move |request: GetEpochBlocks, _| Ok(own.epoch_blocks(request.epoch)?),
     )?;
     let own = Arc::clone(queries);
-    bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
+    bus.handle_read(move |request: GetRound, _| Ok(own.round(request.header)?))?;
     let own = Arc::clone(queries);
-    bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
+    bus.handle_read(move |_: GetConsensusParameters, _| Ok(Arc::new(own.parameters()?)))?;
     let own = Arc::clone(queries);
-    bus.handle_read(move |_: GetNativeSchedule, _| own.schedule())?;
+    bus.handle_read(move |_: GetNativeSchedule, _| Ok(own.schedule()?))?;
     Ok(())
 }
 
@@ -157,19 +148,19 @@ impl Queries {
 
     /// The header of a block; `None` if it is not stored, or if the last committed block is requested and none is
     /// known.
-    fn header(&self, block: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
+    fn header(&self, block: BlockId) -> Result<Option<Arc<SealedHeader>>, ResolveError> {
         if block == BlockId::Tag(BlockTag::Finalized) && self.chain.head().finalized.is_none() {
             return Ok(None);
         }
         tenon_chain::resolve_block(&*self.chain, block)
     }
 
-    fn epoch_reward(&self, block: B256) -> Result<Option<EpochReward>, Failure> {
+    fn epoch_reward(&self, block: B256) -> Result<Option<EpochReward>, QueryError> {
         let Some(header) = self.chain.header(block)? else { return Ok(None) };
         if self.canonical_header(header.number)?.is_none_or(|canonical| canonical.hash() != block) {
             return Ok(None);
         }
-        let rewards = self.engine.epoch_rewards(&header, &*self.chain).map_err(failure)?;
+        let rewards = self.engine.epoch_rewards(&header, &*self.chain)?;
         Ok(rewards.map(|rewards| EpochReward { json: rewards.to_json() }))
     }
 
@@ -190,7 +181,7 @@ impl Queries {
     }
 
     /// The masternodes of a block's epoch; empty if they cannot be determined, as in the reference.
-    fn masternodes_of(&self, header: &SealedHeader) -> Result<Vec<Address>, Failure> {
+    fn masternodes_of(&self, header: &SealedHeader) -> Result<Vec<Address>, StoreError> {
         let consensus = self.engine.consensus();
         if self.engine.is_v2(header.number) {
             let info = self.engine.v2().epoch_info(header, &*self.chain);
@@ -210,18 +201,14 @@ impl Queries {
 
     /// Returns the number of the block that opened this block's epoch, and the number of the epoch
     /// (`docs/spec/consensus.md` 4.1).
-    fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), Failure> {
+    fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), V2Error> {
         let consensus = self.engine.consensus();
         if !self.engine.is_v2(header.number) {
             return Ok((header.number - header.number % consensus.epoch, header.number / consensus.epoch));
         }
-        let info = self.engine.v2().epoch_info(header, &*self.chain).map_err(failure)?;
+        let info = self.engine.v2().epoch_info(header, &*self.chain)?;
         Ok((info.switch.number, consensus.switch_epoch + info.switch.round / consensus.epoch))
     }
-}
-
-fn failure(error: impl std::fmt::Display) -> Failure {
-    Failure::server(error.to_string())
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! The parameters of the chain's consensus (`docs/spec/rpc-node.md` 2.3).
 
-use tenon_api::{
-    Failure,
-    messages::{ConsensusParameters, RoundParameters},
-};
+use tenon_api::messages::{ConsensusParameters, RoundParameters};
 use tenon_chain::{RoundConfig, VALIDATOR_CONTRACT};
 
-use super::Queries;
+use super::{Queries, QueryError};
+use crate::v2::V2Error;
 
 impl Queries {
     /// The parameters, with the entry that this process applied last.
-    pub(super) fn parameters(&self) -> Result<ConsensusParameters, Failure> {
+    pub(super) fn parameters(&self) -> Result<ConsensusParameters, QueryError> {
         let (consensus, contracts) = (self.engine.consensus(), &self.settings.contracts);
         Ok(ConsensusParameters {
             chain_id: self.chain_id,
@@ -35,12 +33,12 @@ impl Queries {
 
     /// The key of the entry applied at the last epoch that began while this process ran; initially the first entry's,
     /// like the reference after a start.
-    fn current_entry(&self) -> Result<u64, Failure> {
+    fn current_entry(&self) -> Result<u64, V2Error> {
         let consensus = self.engine.consensus();
         let head = self.chain.head();
         let mut round = 0;
         if self.engine.is_v2(head.header.number) {
-            let info = self.engine.v2().epoch_of(&head.header, &*self.chain).map_err(super::failure)?;
+            let info = self.engine.v2().epoch_of(&head.header, &*self.chain)?;
             if info.switch.number > self.started_at {
                 round = info.switch.round;
             }

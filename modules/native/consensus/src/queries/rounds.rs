@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    BlockNumber, Failure,
+    BlockNumber,
     messages::{BlockRound, RoundOf},
 };
 use tenon_chain::encode_header;
 
-use super::Queries;
+use super::{Queries, QueryError};
 use crate::v2::{V2Error, round_of};
 
 impl Queries {
     /// A header with its round; `None` if it is not stored.
-    pub(super) fn round(&self, header: RoundOf) -> Result<Option<BlockRound>, Failure> {
+    pub(super) fn round(&self, header: RoundOf) -> Result<Option<BlockRound>, QueryError> {
         let header = match header {
             RoundOf::Block(block) => match self.header(block)? {
                 Some(header) => header,

@@ -2,7 +2,7 @@
 
 use alloy_primitives::address;
 use tenon_api::{
-    Address, B256, BlockNumber, Failure, StoreError,
+    Address, B256, BlockNumber, StoreError,
     messages::{NativeRules, NativeSchedule},
 };
 use tenon_chain::{Activation, ChainSpec, Fork, ForkId, NativeSettings};
@@ -46,7 +46,7 @@ const fn low(byte: u8) -> Address {
 
 impl Queries {
     /// The rules of the head, the next ones and the last ones.
-    pub(super) fn schedule(&self) -> Result<NativeSchedule, Failure> {
+    pub(super) fn schedule(&self) -> Result<NativeSchedule, StoreError> {
         let genesis = self.chain.canonical_hash(BlockNumber::GENESIS)?;
         let genesis = genesis.ok_or_else(|| StoreError::UnknownBlock { what: "0".to_owned() })?;
         Ok(Schedule { spec: &self.spec, settings: &self.settings, genesis }.at(self.chain.head().header.number))

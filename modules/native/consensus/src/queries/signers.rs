@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use tenon_api::{Address, BlockId, Failure, SealedHeader, messages::BlockSigners};
+use tenon_api::{Address, BlockId, SealedHeader, StoreError, messages::BlockSigners};
 
-use super::Queries;
+use super::{Queries, QueryError};
 use crate::{Counted, MERGE_SIGN_RANGE, recover, v1_seal_hash};
 
 /// Number of blocks after a block whose signing transactions for it count.
@@ -13,7 +13,7 @@ const LATEST_SIGNATURE: u64 = 30;
 impl Queries {
     /// A block's signers and finality. For most blocks the next block with a number that is a multiple of 15 counts:
     /// only those are signed.
-    pub(super) fn block_signers(&self, block: BlockId) -> Result<BlockSigners, Failure> {
+    pub(super) fn block_signers(&self, block: BlockId) -> Result<BlockSigners, QueryError> {
         let none = BlockSigners { signers: Some(Vec::new()), finality: 0 };
         let Some(header) = tenon_chain::resolve_block(&*self.chain, block)? else { return Ok(none) };
         let heights = &self.settings.heights;
@@ -42,7 +42,7 @@ impl Queries {
     }
 
     /// The masternodes that signed this block, in their order.
-    fn signers(&self, block: &SealedHeader) -> Result<Vec<Address>, Failure> {
+    fn signers(&self, block: &SealedHeader) -> Result<Vec<Address>, StoreError> {
         let masternodes = self.masternodes_of(block)?;
         let mut missing: HashSet<Address> = masternodes.iter().copied().collect();
         let mut found = HashSet::new();

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use tenon_api::{Address, BlockNumber, Failure, SealedHeader, U256, messages::StakingReturn};
+use tenon_api::{Address, BlockNumber, SealedHeader, U256, messages::StakingReturn};
 
-use super::{Queries, failure};
+use super::{Queries, QueryError};
 use crate::{read_candidates, rewards::stake_of_voter};
 
 /// Seconds of a year.
@@ -16,7 +16,7 @@ const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
 impl Queries {
     /// The return for the voters of one masternode, or of all.
-    pub(super) fn staking_return(&self, masternode: Option<Address>) -> Result<StakingReturn, Failure> {
+    pub(super) fn staking_return(&self, masternode: Option<Address>) -> Result<StakingReturn, QueryError> {
         let percent = match masternode {
             None => self.return_of_all()?,
             Some(masternode) => self.return_of(masternode)?,
@@ -24,8 +24,9 @@ impl Queries {
         Ok(StakingReturn { percent })
     }
 
-    fn return_of_all(&self) -> Result<f64, Failure> {
-        let checkpoint = self.last_multiple().checked_sub(self.engine.consensus().epoch).ok_or_else(too_early)?;
+    fn return_of_all(&self) -> Result<f64, QueryError> {
+        let checkpoint =
+            self.last_multiple().checked_sub(self.engine.consensus().epoch).ok_or(QueryError::NoStakingReturn)?;
         let state = self.chain.state_at(BlockNumber(checkpoint))?;
         let stake = read_candidates(&*state)?.iter().fold(U256::ZERO, |sum, (_, stake)| sum.saturating_add(*stake));
         let reward = U256::from(self.engine.consensus().reward) * COIN;
@@ -33,7 +34,7 @@ impl Queries {
     }
 
     /// Zero if the address earned nothing in the previous epoch.
-    fn return_of(&self, masternode: Address) -> Result<f64, Failure> {
+    fn return_of(&self, masternode: Address) -> Result<f64, QueryError> {
         let (current, _) = self.epoch_of(&self.chain.head().header)?;
         let Some(before) = current.checked_sub(1) else { return Ok(0.0) };
         let Some(before) = self.canonical_header(before)? else { return Ok(0.0) };
@@ -42,7 +43,7 @@ impl Queries {
         if last <= self.engine.consensus().reward_checkpoint {
             return Ok(0.0);
         }
-        let rewards = self.engine.epoch_rewards(&checkpoint, &*self.chain).map_err(failure)?;
+        let rewards = self.engine.epoch_rewards(&checkpoint, &*self.chain)?;
         let Some(shares) = rewards.as_ref().and_then(|rewards| rewards.shares.get(&masternode)) else {
             return Ok(0.0);
         };
@@ -62,19 +63,15 @@ impl Queries {
     }
 
     /// 100 divided by the number of years after which the voters' half of a reward, paid every epoch, equals the stake.
-    fn percent(&self, stake: U256, reward: U256) -> Result<f64, Failure> {
+    fn percent(&self, stake: U256, reward: U256) -> Result<f64, QueryError> {
         let last = self.last_multiple();
-        let before = last.checked_sub(self.engine.consensus().epoch).ok_or_else(too_early)?;
+        let before = last.checked_sub(self.engine.consensus().epoch).ok_or(QueryError::NoStakingReturn)?;
         let time = |header: Option<Arc<SealedHeader>>| header.map(|header| header.timestamp);
         let times = (time(self.canonical_header(last)?), time(self.canonical_header(before)?));
-        let (Some(last), Some(before)) = times else { return Err(too_early()) };
-        let epochs = YEAR.checked_div(last.saturating_sub(before)).ok_or_else(too_early)?;
+        let (Some(last), Some(before)) = times else { return Err(QueryError::NoStakingReturn) };
+        let epochs = YEAR.checked_div(last.saturating_sub(before)).ok_or(QueryError::NoStakingReturn)?;
         let yearly = reward / U256::from(2) * U256::from(epochs);
-        let years = stake.checked_div(yearly).ok_or_else(too_early)?;
+        let years = stake.checked_div(yearly).ok_or(QueryError::NoStakingReturn)?;
         Ok(100.0 / years.as_limbs()[0] as f64)
     }
-}
-
-fn too_early() -> Failure {
-    Failure::server("the staking yield is available after two epochs with rewards")
 }

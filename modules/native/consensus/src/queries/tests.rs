@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, B256, BlockId, BlockTag, U256,
+    Address, B256, BlockId, BlockTag, BusError, StoreError, U256,
     messages::{EpochBlocks, EpochMembers, RoundOf},
 };
 use tenon_bus::CallContext;
+use tenon_chain::ResolveError;
 
-use super::{Queries, candidates::slashed};
+use super::{Queries, QueryError, candidates::slashed};
 use crate::{
     NativeEngine,
     recorded_chain::{address_of, key},
     recorded_state::ModelledChain,
+    v2::V2Error,
 };
 
 fn queries(name: &str) -> Queries {
@@ -111,7 +113,7 @@ fn epochs_begin_at_the_references_blocks() {
     assert_eq!(between(60, 120).unwrap(), [60, 120]);
     assert_eq!(between(61, 119).unwrap(), [0_u64; 0]);
     assert_eq!(between(60, 60).unwrap(), [0_u64; 0]);
-    assert_eq!(between(0, 60).unwrap_err().message, "not supported in the v1 consensus");
+    assert_eq!(between(0, 60).unwrap_err().to_string(), "not supported in the v1 consensus");
     for (epoch, first) in (0..).zip(all) {
         let last = all.iter().find(|next| **next > first).map(|next| next - 1);
         // First from the chain, then from the cache.
@@ -121,15 +123,15 @@ fn epochs_begin_at_the_references_blocks() {
             assert_eq!((found, found_last, found_hash), (first, last, hash(first)), "epoch {epoch}");
         }
     }
-    assert_eq!(queries.epoch_blocks(12).unwrap_err().message, "input epoch number > current epoch number");
-    assert_eq!(queries.epoch_blocks(u64::MAX).unwrap_err().message, "input epoch number > current epoch number");
+    assert_eq!(queries.epoch_blocks(12).unwrap_err().to_string(), "input epoch number > current epoch number");
+    assert_eq!(queries.epoch_blocks(u64::MAX).unwrap_err().to_string(), "input epoch number > current epoch number");
 }
 
 #[test]
 fn an_epoch_before_the_switch_is_refused() {
     let queries = queries("v1switch");
 
-    let refused = |epoch| queries.epoch_blocks(epoch).unwrap_err().message;
+    let refused = |epoch| queries.epoch_blocks(epoch).unwrap_err().to_string();
     assert_eq!(refused(1), "input epoch number < v2 begin epoch number");
     assert_eq!(refused(4), "input epoch number > current epoch number");
     assert_eq!(queries.epoch_blocks(2).unwrap().first, 1801);
@@ -146,7 +148,7 @@ fn rounds_without_a_block_are_those_between_the_rounds_of_blocks() {
     assert!(missed.missed.iter().all(|round| round.leader == address_of(&key(3))));
     assert!(missed.missed.windows(2).all(|pair| pair[0].next.0 >= pair[1].next.0), "the newest first");
     let v1 = queries.missed_rounds(BlockId::number(0), &CallContext::new());
-    assert_eq!(v1.unwrap_err().message, "not supported in the v1 consensus");
+    assert_eq!(v1.unwrap_err().to_string(), "not supported in the v1 consensus");
     assert_eq!(queries.missed_rounds(BlockId::number(674), &CallContext::new()).unwrap(), None);
 }
 
@@ -216,5 +218,34 @@ fn cached_answers_equal_computed_ones() {
             assert_eq!(queries.cached_epoch_blocks(epoch).unwrap(), found, "{name} epoch {epoch}");
         }
         assert_eq!(queries.cached_authorised(BlockId::number(head + 1)).unwrap(), Some(None));
+    }
+}
+
+#[test]
+fn callers_learn_of_limits_and_of_all_else_as_failures() {
+    let stopped = || StoreError::Stopped;
+    let cases = [
+        (QueryError::TimedOut, BusError::TimedOut),
+        (QueryError::Store(stopped()), BusError::limit_reached(stopped())),
+        (QueryError::Block(ResolveError::Store(stopped())), BusError::limit_reached(stopped())),
+        (QueryError::Block(ResolveError::NoSafeBlock), BusError::failed("safe block not found")),
+        (QueryError::V2(V2Error::Store(stopped())), BusError::failed(V2Error::Store(stopped()))),
+        (QueryError::FutureEpoch, BusError::failed("input epoch number > current epoch number")),
+        (
+            QueryError::UnknownAncestor(B256::ZERO),
+            BusError::failed(format!("fail to get header by hash 0x{}: ", "0".repeat(64))),
+        ),
+        (
+            QueryError::NoMasternodes { number: 7, hash: B256::ZERO },
+            BusError::failed(format!(
+                "masternodes is empty in CalculateMissingRounds, number = 7, hash 0x{}",
+                "0".repeat(64)
+            )),
+        ),
+    ];
+    for (error, expected) in cases {
+        let text = format!("{error:?}");
+
+        assert_eq!(BusError::from(error), expected, "{text}");
     }
 }

@@ -1,12 +1,14 @@
 //! Blocks that this node makes, and its signing transactions.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use tenon_api::{Block, SealedHeader};
+use tenon_api::{Block, BlockSigner, SealedHeader};
 use tenon_native_consensus::v2::{Replica, VotingState, seal};
-use tenon_native_consensus::{DutyError, MERGE_SIGN_RANGE, SigningDuty};
+use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningDuty};
 
 use super::{Input, VotingActor};
+use crate::error::SigningTransactionError;
 use crate::proposer::{self, RoundDecision};
 
 impl VotingActor {
@@ -34,8 +36,7 @@ impl VotingActor {
                 }
                 match proposer::build(&self.ports, &parent, *draft) {
                     Ok(block) => self.seal(round, block),
-                    Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
-                        round"),
+                    Err(error) => warn_of_missing_block(&error),
                 }
             }
             Err(error) => tracing::debug!(%error, "the leader of the round cannot be determined"),
@@ -48,12 +49,11 @@ impl VotingActor {
         match seal(block.header.header().clone(), &*key) {
             Ok(header) => match proposer::store(&self.ports, header, block) {
                 Ok(block) => self.proposed(block),
-                Err(failure) => tracing::warn!(reason = %failure.message, "could not make a block in this node's \
-                    round"),
+                Err(error) => warn_of_missing_block(&error),
             },
             Err(cannot) => {
                 if !cannot.is_pending {
-                    tracing::warn!(reason = %cannot, "could not make a block in this node's round");
+                    warn_of_missing_block(&cannot);
                 }
                 self.unsigned.block = Some((round, Box::new(block)));
             }
@@ -77,27 +77,28 @@ impl VotingActor {
         if !epoch.is_ok_and(|epoch| epoch.is_masternode(&key.address())) {
             return;
         }
-        let duty = SigningDuty::new(Arc::clone(&key), self.ports.chain_id);
-        let signed = match self.ports.pool.next_nonce(key.address()).map_err(DutyError::from) {
-            Ok(nonce) => duty.sign(header, nonce),
-            Err(error) => Err(error),
-        };
-        let submitted = match signed {
-            Ok(signed) => {
-                let raw = tenon_chain::encode_transaction(&signed.transaction);
-                self.ports.pool.submit_own(&raw).map_err(|failure| failure.message)
+        let Err(error) = self.send_signing_transaction(header, key) else { return };
+        if let SigningTransactionError::Signer(cannot) = &error {
+            self.unsigned.duty = Some(header.clone());
+            if cannot.is_pending {
+                return;
             }
-            Err(DutyError::Signer(cannot)) => {
-                self.unsigned.duty = Some(header.clone());
-                if cannot.is_pending {
-                    return;
-                }
-                Err(cannot.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(reason) = submitted {
-            tracing::warn!(number = header.number, %reason, "could not send a signing transaction");
         }
+        tracing::warn!(number = header.number, reason = %error, "could not send a signing transaction");
     }
+
+    fn send_signing_transaction(
+        &self,
+        header: &SealedHeader,
+        key: Arc<dyn BlockSigner>,
+    ) -> Result<(), SigningTransactionError> {
+        let nonce = self.ports.pool.next_nonce(key.address())?;
+        let signed = SigningDuty::new(key, self.ports.chain_id).sign(header, nonce)?;
+        self.ports.pool.submit_own(&tenon_chain::encode_transaction(&signed.transaction))?;
+        Ok(())
+    }
+}
+
+fn warn_of_missing_block(reason: &impl Display) {
+    tracing::warn!(%reason, "could not make a block in this node's round");
 }

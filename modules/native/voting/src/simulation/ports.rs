@@ -9,10 +9,10 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use tenon_api::{
-    BatchObserver, Block, BlockNumber, BlockPort, BlockSigner, BlockVerdict, CannotSign, ChainReader, ConsensusEngine,
-    ConsensusError, EngineRecords, FailedBlock, Failure, Header, PeerTransactions, PendingTransactions, RecoveredBlock,
-    RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, SignerMessage,
-    StoreError,
+    BatchObserver, Block, BlockNotMade, BlockNumber, BlockPort, BlockSigner, BlockVerdict, CannotSign, ChainReader,
+    ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, Header, NotSubmitted, PeerTransactions,
+    PendingTransactions, RecoveredBlock, RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork,
+    SealedHeader, SignerMessage, StoreError,
 };
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::v2::MasternodeKey;
@@ -268,10 +268,10 @@ impl RoundBuilder for Blocks {
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
         seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, Failure> {
+    ) -> Result<Block, BlockNotMade> {
         let transactions: Vec<_> = transactions.into_iter().map(|recovered| recovered.transaction).collect();
         let transactions_root = tenon_chain::transactions_root(&transactions);
-        let header = seal(Header { transactions_root, ..draft }).map_err(|error| Failure::server(error.to_string()))?;
+        let header = seal(Header { transactions_root, ..draft }).map_err(BlockNotMade::new)?;
         Ok(tenon_chain::assemble_block(header, transactions, Vec::new(), None))
     }
 }
@@ -376,7 +376,7 @@ impl PeerTransactions for Pool {
         self.best(None)
     }
 
-    fn submit_own(&self, raw: &[u8]) -> Result<(), Failure> {
+    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted> {
         self.add(raw);
         self.own.fetch_add(1, Ordering::Relaxed);
         self.outbox.push(ActorOutput::Transaction(Bytes::copy_from_slice(raw)));

@@ -1,7 +1,8 @@
 //! Creates the reference's tracers from the options of a trace.
 
-use tenon_api::{Failure, messages::Tracer as Chosen};
+use tenon_api::messages::Tracer as Chosen;
 use tenon_execution_interface::MovedPrecompiles;
+use tenon_javascript::ScriptError;
 
 use super::{
     calls::CallTracer,
@@ -18,7 +19,7 @@ use super::{
 
 use crate::{
     instructions::instruction_of,
-    trace::{options::no_such_tracer, scripts::ScriptSource},
+    trace::{TraceError, scripts::ScriptSource},
 };
 
 /// A new tracer; `scripts` starts those written in JavaScript.
@@ -28,8 +29,8 @@ use crate::{
 pub(in crate::trace) fn watch_of(
     chosen: &Chosen,
     precompiles: &MovedPrecompiles,
-    scripts: impl FnOnce(ScriptSource<'_>) -> Result<Watch, Failure>,
-) -> Result<Watch, Failure> {
+    scripts: impl FnOnce(ScriptSource<'_>) -> Result<Watch, ScriptError>,
+) -> Result<Watch, TraceError> {
     let tracer: Box<dyn Tracer> = match chosen {
         Chosen::StructLogger(options) => Box::new(StructLogger::new(*options)),
         Chosen::Calls(options) => Box::new(CallTracer::new(options.only_top_call)),
@@ -45,15 +46,17 @@ pub(in crate::trace) fn watch_of(
         Chosen::SelectorsLegacy => Box::new(SelectorTracer::new(precompiles.clone(), true)),
         Chosen::InstructionCount => Box::new(CountTracer::default()),
         Chosen::Sequences(length) => Box::new(SequenceTracer::new(*length)),
-        Chosen::Script { source, config } => return scripts(ScriptSource { source, config }),
-        Chosen::Unusable { reason } => return Err(Failure::server(reason.as_str())),
-        Chosen::FlatCalls(_) | Chosen::Mux(_) | Chosen::Erc7562(_) | Chosen::StateGas => return Err(no_such_tracer()),
+        Chosen::Script { source, config } => return Ok(scripts(ScriptSource { source, config })?),
+        Chosen::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
+        Chosen::FlatCalls(_) | Chosen::Mux(_) | Chosen::Erc7562(_) | Chosen::StateGas => {
+            return Err(TraceError::NoSuchTracer);
+        }
     };
     Ok(Watch::new(tracer, precompiles))
 }
 
-fn defined_instruction(name: &str) -> Result<u8, Failure> {
-    instruction_of(name).ok_or_else(|| Failure::server(format!("opcode {name} not defined")))
+fn defined_instruction(name: &str) -> Result<u8, TraceError> {
+    instruction_of(name).ok_or_else(|| TraceError::UnknownInstruction(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -69,9 +72,10 @@ mod tests {
     /// The error; none if the tracer was made.
     fn refusal(chosen: &Chosen) -> Option<String> {
         let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, extras: None });
-        let scripts =
-            |script: ScriptSource<'_>| Err(Failure::server(format!("script {} with {}", script.source, script.config)));
-        watch_of(chosen, &precompiles, scripts).err().map(|failure| failure.message)
+        let scripts = |script: ScriptSource<'_>| {
+            Err(ScriptError::Script(format!("script {} with {}", script.source, script.config)))
+        };
+        watch_of(chosen, &precompiles, scripts).err().map(|error| error.to_string())
     }
 
     #[test]

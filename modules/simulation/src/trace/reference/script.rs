@@ -11,7 +11,7 @@ use revm::bytecode::opcode::{
     STATICCALL,
 };
 use tenon_api::{
-    Failure, WholeBalance,
+    WholeBalance,
     messages::{FrameKind, TraceResult},
 };
 use tenon_execution_interface::StateError;
@@ -25,10 +25,7 @@ use super::{
     tracer::{FrameEnd, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 
-use crate::{
-    instructions::instruction_name,
-    trace::scripts::{ScriptPlace, script_failure},
-};
+use crate::{instructions::instruction_name, trace::scripts::ScriptPlace};
 
 /// Facts about the run that a script can read.
 pub(in crate::trace) struct ScriptRun {
@@ -243,8 +240,8 @@ impl Tracer for ScriptTracer {
         self.failure.is_some()
     }
 
-    fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take().map(script_failure)
+    fn take_error(&mut self) -> Option<ScriptError> {
+        self.failure.take()
     }
 
     fn held_bytes(&self) -> usize {
@@ -255,7 +252,7 @@ impl Tracer for ScriptTracer {
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         self.flush(accounts)?;
         if let Some(error) = self.failure.take() {
-            return Err(TracerFailure::Refused(script_failure(error)));
+            return Err(TracerFailure::Script(error));
         }
         let facts = run_facts(run, &self.run);
         let mut state = ScriptState { accounts, failure: None };
@@ -264,7 +261,7 @@ impl Tracer for ScriptTracer {
             Some(failure) => Err(failure.into()),
             None => match result {
                 Ok(json) => Ok(TraceResult::Script(json)),
-                Err(error) => Err(TracerFailure::Refused(script_failure(error))),
+                Err(error) => Err(TracerFailure::Script(error)),
             },
         }
     }

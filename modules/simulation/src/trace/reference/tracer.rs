@@ -2,10 +2,11 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 use tenon_api::{
-    Failure, WholeBalance,
+    WholeBalance,
     messages::{FrameKind, TraceResult},
 };
 use tenon_execution_interface::StateError;
+use tenon_javascript::ScriptError;
 
 use super::accounts::Accounts;
 
@@ -165,7 +166,7 @@ pub(super) trait Tracer {
     }
 
     /// The reason why there is no answer.
-    fn take_failure(&mut self) -> Option<Failure> {
+    fn take_error(&mut self) -> Option<ScriptError> {
         None
     }
 
@@ -183,10 +184,10 @@ pub(super) trait Tracer {
 
 /// Why a tracer has no answer.
 pub(in crate::trace) enum TracerFailure {
-    /// A failure with the reference's text.
+    /// There is none for this run; this is the reference's text.
     Worded(String),
-    /// A failure with an error for the caller.
-    Refused(Failure),
+    /// The script failed.
+    Script(ScriptError),
     /// The database failed.
     State(StateError),
 }

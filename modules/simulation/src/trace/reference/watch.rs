@@ -13,11 +13,11 @@ use revm::{
     state::EvmState,
 };
 use tenon_api::{
-    Failure, WholeBalance,
+    WholeBalance,
     messages::{FrameKind, TraceResult},
 };
 use tenon_execution_interface::{BlockContext, BlockState, ExtraPrecompiles, MovedPrecompiles, StateError, widen};
-use tenon_javascript::Script;
+use tenon_javascript::{Script, ScriptError};
 
 use super::{
     accounts::{Accounts, Layered},
@@ -76,8 +76,8 @@ impl Watch {
     }
 
     /// Why there is none.
-    pub(in crate::trace) fn take_failure(&mut self) -> Option<Failure> {
-        self.tracer.take_failure()
+    pub(in crate::trace) fn take_error(&mut self) -> Option<ScriptError> {
+        self.tracer.take_error()
     }
 
     /// A frame is about to begin, unless it is refused.

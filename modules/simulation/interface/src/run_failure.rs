@@ -1,33 +1,9 @@
-//! Why a call or one of its runs has no result.
+//! Why a run of the EVM has no result.
 
 use revm::context::result::{EVMError, InvalidTransaction};
-use tenon_api::{Failure, StoreError};
+use tenon_api::StoreError;
 use tenon_bus::OutOfMemory;
 use tenon_execution_interface::{EvmFailure, Interrupt, StateError, Stopped};
-
-/// Why a call has no output.
-pub enum CallEnd {
-    /// It failed, with this error for the caller.
-    Failed(Failure),
-    /// It was only an attempt, and did not end in time.
-    GaveUp,
-}
-
-/// For calls that are not attempts.
-impl From<CallEnd> for Failure {
-    fn from(end: CallEnd) -> Self {
-        match end {
-            CallEnd::Failed(failure) => failure,
-            CallEnd::GaveUp => Self::limit("request timed out"),
-        }
-    }
-}
-
-impl From<Failure> for CallEnd {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
 
 /// Why a run returned no result.
 #[derive(Debug)]

@@ -1,0 +1,75 @@
+//! Errors of the queries.
+
+use tenon_api::{B256, BusError, StoreError};
+use tenon_bus::RegisterError;
+use tenon_chain::ResolveError;
+
+use crate::{NativeError, v1::V1Error, v2::V2Error};
+
+/// Why the handlers could not be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The chain is not native.
+    #[error(transparent)]
+    Engine(#[from] NativeError),
+    /// One of the messages already has a handler.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+}
+
+/// Why a query has no answer. The texts about epochs and their rounds are the reference's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum QueryError {
+    /// The epoch has not begun.
+    #[error("input epoch number > current epoch number")]
+    FutureEpoch,
+    /// The epoch is one of engine v1.
+    #[error("input epoch number < v2 begin epoch number")]
+    V1Epoch,
+    /// No round of the epoch has a block.
+    #[error("no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)")]
+    EpochWithoutBlock,
+    /// The epoch of this block has no masternodes, so its rounds have no leaders.
+    #[error("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}")]
+    NoMasternodes {
+        /// Height of the block.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// An ancestor of the block is not stored.
+    #[error("fail to get header by hash {0}: ")]
+    UnknownAncestor(B256),
+    /// The chain has not paid rewards for two epochs yet, so the return of staking cannot be estimated.
+    #[error("the staking yield is available after two epochs with rewards")]
+    NoStakingReturn,
+    /// The deadline passed, or the caller left.
+    #[error("request timed out")]
+    TimedOut,
+    /// The requested block is not known.
+    #[error(transparent)]
+    Block(#[from] ResolveError),
+    /// The database failed, or no longer has what the query needs.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Engine v1 could not read or compute something about a block.
+    #[error(transparent)]
+    V1(#[from] V1Error),
+    /// Engine v2 could not read or compute something about a block.
+    #[error(transparent)]
+    V2(#[from] V2Error),
+    /// The rewards of a block could not be computed.
+    #[error(transparent)]
+    Rewards(#[from] NativeError),
+}
+
+impl From<QueryError> for BusError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::TimedOut => Self::TimedOut,
+            QueryError::Block(error) => error.into(),
+            QueryError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}

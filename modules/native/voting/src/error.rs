@@ -1,0 +1,60 @@
+//! Errors of the voting.
+
+use tenon_api::{ActorError, BlockNotMade, BlockVerdict, BusError, CannotSign, NotSubmitted, StoreError};
+use tenon_supervisor::SpawnError;
+
+/// Why the voting was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The actor could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It was started before.
+    #[error("the voting is already running")]
+    AlreadyRunning,
+}
+
+/// Why the voting did not answer a question.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// The actor did not accept the question.
+    #[error(transparent)]
+    Actor(#[from] ActorError),
+    /// The actor failed before it answered; it is restarted.
+    #[error("the voting has failed; try again")]
+    Lost,
+}
+
+impl From<NoAnswer> for BusError {
+    fn from(error: NoAnswer) -> Self {
+        match error {
+            NoAnswer::Actor(error) => error.into(),
+            NoAnswer::Lost => Self::failed(error),
+        }
+    }
+}
+
+/// Why a block of this node is not on the chain.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProposalError {
+    /// It could not be built.
+    #[error(transparent)]
+    NotBuilt(#[from] BlockNotMade),
+    /// This node itself refuses it.
+    #[error("this node refuses its own block: {0:?}")]
+    Refused(BlockVerdict),
+}
+
+/// Why a signing transaction that is due was not sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SigningTransactionError {
+    /// The next nonce of the masternode's account cannot be read.
+    #[error(transparent)]
+    Nonce(#[from] StoreError),
+    /// The masternode cannot sign.
+    #[error(transparent)]
+    Signer(#[from] CannotSign),
+    /// The pool did not take it.
+    #[error(transparent)]
+    Pool(#[from] NotSubmitted),
+}

@@ -1,0 +1,259 @@
+//! Why a trace, or another question about an executed block, has no answer.
+
+use std::fmt::Display;
+
+use alloy_primitives::{Address, B256};
+use tenon_api::{BlockId, BusError, ConsensusError, StoreError};
+use tenon_chain::{RecoverError, ResolveError, TrieError};
+use tenon_execution_interface::{ExecutionError, Stopped, TransactionRejection};
+use tenon_javascript::ScriptError;
+use tenon_simulation_interface::{CallError, RunFailure};
+
+use super::storage_range::MAX_SLOTS;
+
+use crate::CallLimits;
+
+/// Why a trace, or another question about an executed block, has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TraceError {
+    /// The call to be traced, or the state on which the block builds, has an error.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// A block, transaction or account is unknown; this is the text of the dialect.
+    #[error("{0}")]
+    NotFound(String),
+    /// Block 0 has no parent.
+    #[error("genesis is not traceable")]
+    Genesis,
+    /// The bytes of a block cannot be decoded; this is the text of the dialect.
+    #[error("could not decode block: {0}")]
+    UndecodableBlock(String),
+    /// The parent of a supplied block is unknown.
+    #[error("unknown ancestor")]
+    UnknownAncestor,
+    /// A transaction of a supplied block has no valid signature.
+    #[error(transparent)]
+    Sender(#[from] RecoverError),
+    /// The chain's family has no such tracer.
+    #[error("the chain has no such tracer")]
+    NoSuchTracer,
+    /// The tracer cannot be used; the reason comes with the request.
+    #[error("{0}")]
+    UnusableTracer(String),
+    /// The tracer is about an instruction that the EVM does not know.
+    #[error("opcode {0} not defined")]
+    UnknownInstruction(String),
+    /// The tracer's own options are not valid.
+    #[error("invalid tracerConfig")]
+    InvalidTracerConfig,
+    /// Another error of the library that records calls and instructions.
+    #[error("{0}")]
+    Library(String),
+    /// The transaction or call could not be traced.
+    #[error("tracing failed: {0}")]
+    TracingFailed(String),
+    /// The tracer has no answer; this is the reference's text.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// A script could not run, or failed.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// A transaction before the traced one is not valid at its position.
+    #[error("{name} failed: {reason}")]
+    Transaction {
+        /// The transaction, as the dialect names it.
+        name: String,
+        /// The broken rule.
+        reason: TransactionRejection,
+    },
+    /// A transaction of a block is not valid at its position, so that no later one can be traced.
+    #[error(transparent)]
+    Rejected(TransactionRejection),
+    /// The same, found by the EVM; this is the reference's text.
+    #[error("{0}")]
+    InvalidMessage(String),
+    /// The block cannot be executed.
+    #[error(transparent)]
+    Block(Box<ExecutionError>),
+    /// A trie could not be read.
+    #[error(transparent)]
+    Trie(Box<TrieError>),
+    /// A contract has too many slots to sort them.
+    #[error("account {contract:x} has more than {MAX_SLOTS} slots, which are too many to sort")]
+    TooManySlots {
+        /// The contract.
+        contract: Address,
+    },
+    /// The time limit of the trace has passed.
+    #[error("execution timeout")]
+    TimedOut,
+    /// The caller has disconnected, or the deadline of the request has passed.
+    #[error("request timed out")]
+    CallerGone,
+    /// The results are too long.
+    #[error("the trace records more than {max} bytes")]
+    TooLong {
+        /// Maximum length, bytes.
+        max: u64,
+    },
+    /// The recording has too many instructions, or needs too much memory.
+    #[error(
+        "the trace records more than {max_steps} steps or more memory than is left for traces; set \"limit\", disable \
+         what is not needed, or use callTracer"
+    )]
+    TooLarge {
+        /// Maximum number of instructions.
+        max_steps: u64,
+    },
+    /// The target of the trace is not a call.
+    #[error("not a call")]
+    NotCall,
+    /// The trace cannot be attempted. This is never reported.
+    #[error("the trace is not attempted")]
+    NotAttempted,
+    /// The database failed, or the client's memory has no room for what was read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<TraceError> for BusError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Call(error) => error.into(),
+            TraceError::Block(error) => (*error).into(),
+            TraceError::Trie(error) => (*error).into(),
+            TraceError::Store(error) => error.into(),
+            TraceError::CallerGone
+            | TraceError::TooLong { .. }
+            | TraceError::TooLarge { .. }
+            | TraceError::TooManySlots { .. }
+            | TraceError::NotAttempted
+            | TraceError::Script(
+                ScriptError::CallerGone | ScriptError::TooMany { .. } | ScriptError::NoMemory { .. },
+            ) => Self::limit_reached(error),
+            error => Self::failed(error),
+        }
+    }
+}
+
+impl TraceError {
+    /// The error of a transaction or call that could not be traced.
+    pub(super) fn tracing_failed(reason: impl Display) -> Self {
+        Self::TracingFailed(reason.to_string())
+    }
+
+    /// The error of a block that is unknown, in the words of go-ethereum.
+    pub(super) fn unknown_block(id: BlockId) -> Self {
+        Self::NotFound(unknown_block_text(id))
+    }
+
+    /// The error of a block whose parent is unknown, in the words of go-ethereum.
+    pub(super) fn unknown_parent(hash: B256) -> Self {
+        Self::NotFound(format!("parent {hash} not found"))
+    }
+
+    /// The error of a recording that exceeds these limits.
+    pub(super) const fn too_large(limits: &CallLimits) -> Self {
+        Self::TooLarge { max_steps: limits.trace_steps }
+    }
+}
+
+/// The text for a block that is unknown, in the words of go-ethereum.
+pub(super) fn unknown_block_text(id: BlockId) -> String {
+    match id {
+        BlockId::Hash { hash, .. } => format!("block {hash} not found"),
+        BlockId::Number(number) => format!("block #{number} not found"),
+        BlockId::Tag(_) => "block not found".to_owned(),
+    }
+}
+
+impl From<ResolveError> for TraceError {
+    fn from(error: ResolveError) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+impl From<ConsensusError> for TraceError {
+    fn from(error: ConsensusError) -> Self {
+        ExecutionError::from(error).into()
+    }
+}
+
+impl From<ExecutionError> for TraceError {
+    fn from(error: ExecutionError) -> Self {
+        Self::Block(Box::new(error))
+    }
+}
+
+impl From<TransactionRejection> for TraceError {
+    fn from(rejection: TransactionRejection) -> Self {
+        match rejection {
+            TransactionRejection::Store(error) => Self::Store(error),
+            rejection => Self::Rejected(rejection),
+        }
+    }
+}
+
+impl From<TrieError> for TraceError {
+    fn from(error: TrieError) -> Self {
+        match error {
+            TrieError::Store(error) => Self::Store(error),
+            error => Self::Trie(Box::new(error)),
+        }
+    }
+}
+
+/// Why a traced message has no outcome.
+impl From<RunFailure> for TraceError {
+    fn from(failure: RunFailure) -> Self {
+        match failure {
+            RunFailure::Stopped(Stopped::TimedOut) => Self::TimedOut,
+            RunFailure::Stopped(Stopped::CallerGone) => Self::CallerGone,
+            RunFailure::OutOfMemory(refused) => Self::Call(refused.into()),
+            RunFailure::Store(error) => Self::Store(error),
+            RunFailure::Refused(text) | RunFailure::Other(text) => Self::TracingFailed(text),
+            RunFailure::Message(invalid) => Self::tracing_failed(invalid),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_later_is_a_limit() {
+        let limits = CallLimits { trace_steps: 7, ..CallLimits::default() };
+        let cases = [
+            (TraceError::CallerGone, true, "request timed out"),
+            (TraceError::TimedOut, false, "execution timeout"),
+            (TraceError::TooLong { max: 9 }, true, "the trace records more than 9 bytes"),
+            (
+                TraceError::too_large(&limits),
+                true,
+                "the trace records more than 7 steps or more memory than is left for traces; set \"limit\", disable \
+                 what is not needed, or use callTracer",
+            ),
+            (
+                TraceError::TooManySlots { contract: Address::ZERO },
+                true,
+                "account 0000000000000000000000000000000000000000 has more than 2000000 slots, which are too many to \
+                 sort",
+            ),
+            (ScriptError::CallerGone.into(), true, "request timed out"),
+            (ScriptError::TimedOut.into(), false, "execution timeout"),
+            (
+                ScriptError::TooMany { max: 2 }.into(),
+                true,
+                "2 scripts are running, which is the limit of this node; try again later",
+            ),
+            (StoreError::Stopped.into(), true, "request timed out"),
+            (TransactionRejection::Rule("no".to_owned()).into(), false, "no"),
+            (TraceError::tracing_failed("no tracer"), false, "tracing failed: no tracer"),
+        ];
+        for (error, is_limit, text) in cases {
+            let expected = if is_limit { BusError::limit_reached(text) } else { BusError::failed(text) };
+            assert_eq!(BusError::from(error), expected);
+        }
+    }
+}

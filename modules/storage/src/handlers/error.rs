@@ -1,0 +1,95 @@
+//! Errors of the store's answers.
+
+use alloy_primitives::{Address, B256, hex};
+use tenon_api::{BlockNumber, BusError, StoreError};
+use tenon_chain::{ResolveError, TrieError};
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AnswerError {
+    /// The database failed, or it stopped the read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The request's block id cannot be resolved to a block.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// A trie lacks a node, or has a damaged one.
+    #[error(transparent)]
+    Trie(TrieError),
+    /// There is no block with the request's hash.
+    #[error("unknown block")]
+    UnknownBlock,
+    /// The database does not have the state after the block. The text is the reference's for a trie without root
+    /// (`docs/spec/rpc-eth.md` 5.2).
+    #[error("missing trie Node {} (path )", hex::encode(state_root))]
+    StateUnavailable {
+        /// The block's state root.
+        state_root: B256,
+    },
+    /// The request exceeds one of the [`StoreLimits`](super::StoreLimits).
+    #[error(transparent)]
+    Limit(#[from] LimitExceeded),
+}
+
+/// An error of the database stays one: the read is repeated if the chain was reorganised.
+impl From<TrieError> for AnswerError {
+    fn from(error: TrieError) -> Self {
+        match error {
+            TrieError::Store(error) => Self::Store(error),
+            error => Self::Trie(error),
+        }
+    }
+}
+
+impl From<AnswerError> for BusError {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Store(error) => error.into(),
+            AnswerError::Resolve(error) => error.into(),
+            AnswerError::Trie(error) => error.into(),
+            AnswerError::UnknownBlock | AnswerError::StateUnavailable { .. } => Self::failed(error),
+            AnswerError::Limit(limit) => Self::limit_reached(limit),
+        }
+    }
+}
+
+/// The limit that a request exceeds; `max` is its value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LimitExceeded {
+    /// A block that the client saw last is too far from the canonical chain.
+    #[error("block is more than {max} blocks off the canonical chain")]
+    BranchLength { max: u64 },
+    /// A query for logs spans too many blocks.
+    #[error("log query spans more than {max} blocks; narrow the range")]
+    LogBlocks { max: u64 },
+    /// A query finds too many logs.
+    #[error("query returned more than {max} results; {}", log_advice(*fitting))]
+    Logs {
+        max: usize,
+        /// The first and the last block of the query's beginning that one answer can cover; `None` if it can cover no
+        /// block.
+        fitting: Option<(BlockNumber, BlockNumber)>,
+    },
+    /// A proof of too many slots.
+    #[error("too many storage keys requested (max {max}, got {requested})")]
+    ProofSlots { max: usize, requested: usize },
+    /// An account to dump has too many slots.
+    #[error("account {address:x} has more than {max} slots: its state is too large to dump")]
+    DumpedSlots { max: usize, address: Address },
+    /// There are too many accounts to sort by the hash of their address.
+    #[error("the database has more than {max} accounts, which are too many to sort by hash")]
+    SortedAccounts { max: usize },
+    /// Two states to compare have too many blocks between them.
+    #[error("the blocks are more than {max} apart")]
+    ComparedBlocks { max: u64 },
+    /// Two states to compare may differ in too many accounts.
+    #[error("the blocks changed more than {max} accounts")]
+    ChangedAccounts { max: usize },
+}
+
+fn log_advice(fitting: Option<(BlockNumber, BlockNumber)>) -> String {
+    match fitting {
+        Some((from, to)) => format!("request blocks {from} to {to} first"),
+        None => "request fewer addresses or topics".to_owned(),
+    }
+}
