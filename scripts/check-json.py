@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Checks that only plugins, the SDK and front-ends read and write JSON.
+"""Checks that only plugins, the SDK, the host and front-ends know JSON-RPC.
 
 If a crate of `core/api`, `core/bus`, `core/supervisor` or `modules` depends on `serde_json` outside its tests, a comment above the
-dependency must give the reason: a file or a protocol whose format is JSON.
+dependency must give the reason: a file or a protocol whose format is JSON. No module uses `Failure` or `FailureCode`, the code and
+text of a JSON-RPC error: modules have error enums of their own, which become a `BusError`.
 """
 
 import pathlib
 import re
 import subprocess
 import sys
+
+FAILURE = re.compile(r"(?<![\w:])(?:tenon_api::)?Failure(?:Code)?\b")
 
 BELOW_PLUGINS = ("core/api/", "core/bus/", "core/supervisor/", "modules/")
 
@@ -27,9 +30,14 @@ def main():
     wrong = [str(path) for path in manifests if not has_reason(path.read_text())]
     for name in wrong:
         print(f"{name}: depends on serde_json without a reason above: JSON belongs to plugins and the SDK", file=sys.stderr)
-    if wrong:
+    sources = subprocess.run(["git", "ls-files", "modules/*.rs"], capture_output=True, text=True, check=True).stdout.split()
+    sources = [name for name in sources if pathlib.Path(name).exists()]
+    with_codes = [name for name in sources if "/tests/" not in name and FAILURE.search(pathlib.Path(name).read_text())]
+    for name in with_codes:
+        print(f"{name}: uses Failure: return the module's own error, and convert it into a BusError", file=sys.stderr)
+    if wrong or with_codes or not sources:
         sys.exit(1)
-    print(f"JSON: {len(manifests)} crates below the plugins have none, or a reason")
+    print(f"JSON: {len(manifests)} crates below the plugins have none, or a reason; {len(sources)} files have no error codes")
 
 
 if __name__ == "__main__":
