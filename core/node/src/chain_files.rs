@@ -95,6 +95,93 @@ const MAX_NAME: usize = 128;
 /// Maximum number of files in the folder when a profile adds one.
 const MAX_FILES: usize = 256;
 
+/// Why a request cannot use a file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestFileError {
+    /// The file is in none of the folders for requests. The text does not reveal what exists elsewhere.
+    #[error(
+        "{name}: requests can use files in these folders only: {} (setting rpc.files); put the file there",
+        comma_separated(folders)
+    )]
+    Elsewhere {
+        /// The name in the request.
+        name: String,
+        /// The folders for requests.
+        folders: Vec<PathBuf>,
+    },
+    /// Only the node may use the path.
+    #[error("{name}: {reason}")]
+    NodesOwn {
+        /// The name in the request.
+        name: String,
+        /// See [`OwnPaths::refusal`].
+        reason: String,
+    },
+    /// The path belongs to something other than a file.
+    #[error("{}: not a file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file or folder cannot be created, listed or opened.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The path of the file or folder.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A profile cannot have this name.
+    #[error(
+        "{name}: profiles are written into the first folder of the setting rpc.files: give a name of at most \
+         {MAX_NAME} bytes without a folder"
+    )]
+    ProfileName {
+        /// At most the first [`MAX_NAME`] characters of the name.
+        name: String,
+    },
+    /// A profile cannot be added to the folder.
+    #[error("{}: has {MAX_FILES} files already: remove some", path.display())]
+    FolderFull {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file could be opened but not read.
+    #[error("could not read file: {}: {error}", path.display())]
+    Unread {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the system or of the decompression.
+        error: io::Error,
+    },
+    /// The content of the file is longer than the request allows.
+    #[error("{}: longer than {max} bytes", path.display())]
+    TooLong {
+        /// The path of the file.
+        path: PathBuf,
+        /// The allowed length, in bytes.
+        max: u64,
+    },
+    /// The caller left, or its deadline passed, before the file was read.
+    #[error("request timed out")]
+    CallerGone,
+}
+
+fn comma_separated(folders: &[PathBuf]) -> String {
+    let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    folders.join(", ")
+}
+
+impl From<RequestFileError> for BusError {
+    fn from(error: RequestFileError) -> Self {
+        match error {
+            RequestFileError::CallerGone => Self::TimedOut,
+            RequestFileError::FolderFull { .. } | RequestFileError::TooLong { .. } => Self::limit_reached(error),
+            error => Self::failed(error),
+        }
+    }
+}
+
 /// Folders in which requests may name files.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFolders {
@@ -115,16 +202,9 @@ impl RequestFolders {
     /// folder.
     ///
     /// # Errors
-    /// If it is elsewhere, after resolving links and dots. The text does not reveal what exists elsewhere.
-    fn place(&self, name: &str) -> Result<PathBuf, BusError> {
-        let refusal = || {
-            let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
-            let folders = folders.join(", ");
-            BusError::failed(format!(
-                "{name}: requests can use files in these folders only: {folders} (setting rpc.files); put the file \
-                 there"
-            ))
-        };
+    /// If it is elsewhere, after resolving links and dots, or belongs to the node.
+    fn place(&self, name: &str) -> Result<PathBuf, RequestFileError> {
+        let refusal = || RequestFileError::Elsewhere { name: name.to_owned(), folders: self.folders.clone() };
         let first = self.folders.first().ok_or_else(refusal)?;
         let asked = first.join(name);
         let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
@@ -139,19 +219,19 @@ impl RequestFolders {
         }
         match self.own.refusal(&real) {
             None => Ok(real),
-            Some(reason) => Err(BusError::failed(format!("{name}: {reason}"))),
+            Some(reason) => Err(RequestFileError::NodesOwn { name: name.to_owned(), reason }),
         }
     }
 
     /// A file to write. Creates the first folder if it is missing.
-    fn to_write(&self, name: &str) -> Result<PathBuf, BusError> {
+    fn to_write(&self, name: &str) -> Result<PathBuf, RequestFileError> {
         if let Some(first) = self.folders.first() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(first);
-            made.map_err(|error| BusError::failed(format!("{}: {error}", first.display())))?;
+            made.map_err(|error| RequestFileError::Io { path: first.clone(), error })?;
         }
         let path = self.place(name)?;
         match fs::metadata(&path) {
-            Ok(found) if !found.is_file() => Err(not_a_file(&path)),
+            Ok(found) if !found.is_file() => Err(RequestFileError::NotAFile { path }),
             _ => Ok(path),
         }
     }
@@ -160,49 +240,39 @@ impl RequestFolders {
     ///
     /// # Errors
     /// If the name has any other form, if it belongs to something other than a file, or if the folder is full.
-    pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, BusError> {
+    pub(crate) fn for_profile(&self, name: &str) -> Result<PathBuf, RequestFileError> {
         let is_bare = Path::new(name).file_name().is_some_and(|file| file == name) && !name.starts_with(['~', '.']);
         let is_plain = name.len() <= MAX_NAME && !name.chars().any(char::is_control);
         if !is_bare || !is_plain {
-            return Err(BusError::failed(format!(
-                "{}: profiles are written into the first folder of the setting rpc.files: give a name of at most \
-                 {MAX_NAME} bytes without a folder",
-                name.chars().take(MAX_NAME).collect::<String>()
-            )));
+            return Err(RequestFileError::ProfileName { name: name.chars().take(MAX_NAME).collect() });
         }
         let path = self.to_write(name)?;
         let first = self.folders.first().map(|folder| folder.join(name)).unwrap_or_default();
         match fs::symlink_metadata(&first) {
             Ok(found) if found.is_file() => return Ok(path),
-            Ok(_) => return Err(not_a_file(&first)),
+            Ok(_) => return Err(RequestFileError::NotAFile { path: first }),
             Err(_) => {}
         }
         let folder = path.parent().unwrap_or(Path::new("."));
-        let entries =
-            fs::read_dir(folder).map_err(|error| BusError::failed(format!("{}: {error}", folder.display())))?;
+        let entries = fs::read_dir(folder).map_err(|error| RequestFileError::Io { path: folder.to_owned(), error })?;
         if entries.take(MAX_FILES).count() == MAX_FILES {
-            let text = format!("{}: has {MAX_FILES} files already: remove some", folder.display());
-            return Err(BusError::limit_reached(text));
+            return Err(RequestFileError::FolderFull { path: folder.to_owned() });
         }
         Ok(path)
     }
 
     /// Opens a file to read. Pipes and devices, which could block a thread forever, are refused.
-    fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), BusError> {
+    fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), RequestFileError> {
         let path = self.place(name)?;
-        let named = |error: io::Error| BusError::failed(format!("{}: {error}", path.display()));
+        let named = |error| RequestFileError::Io { path: path.clone(), error };
         if !fs::metadata(&path).map_err(named)?.is_file() {
-            return Err(not_a_file(&path));
+            return Err(RequestFileError::NotAFile { path });
         }
         let file = BufReader::new(File::open(&path).map_err(named)?);
         let source: Box<dyn Read> =
             if is_compressed(&path) { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
         Ok((path, source))
     }
-}
-
-fn not_a_file(path: &Path) -> BusError {
-    BusError::failed(format!("{}: not a file", path.display()))
 }
 
 /// Answers [`ExportChain`], [`ImportChain`] and [`ReadRequestFile`].
@@ -218,7 +288,7 @@ pub(crate) fn register(
 ) -> Result<(), RegisterError> {
     let readable = folders.clone();
     bus.handle_work(work, move |request: ReadRequestFile, caller: &CallContext| {
-        read_whole(&readable, &request, caller)
+        Ok(read_whole(&readable, &request, caller)?)
     })?;
     let readable = folders.clone();
     bus.handle_work(work, move |request: ImportChain, caller: &CallContext| {
@@ -238,19 +308,18 @@ fn read_whole(
     folders: &RequestFolders,
     request: &ReadRequestFile,
     caller: &CallContext,
-) -> Result<tenon_api::Bytes, BusError> {
+) -> Result<tenon_api::Bytes, RequestFileError> {
     let (path, mut source) = folders.to_read(&request.name)?;
     let max = request.limit.min(MAX_REQUEST_FILE);
     let mut content = Vec::new();
     loop {
         if caller.should_stop() {
-            return Err(BusError::TimedOut);
+            return Err(RequestFileError::CallerGone);
         }
         let read = source.by_ref().take(READ_CHUNK_BYTES).read_to_end(&mut content);
-        let read =
-            read.map_err(|error| BusError::failed(format!("could not read file: {}: {error}", path.display())))?;
+        let read = read.map_err(|error| RequestFileError::Unread { path: path.clone(), error })?;
         if content.len() as u64 > max {
-            return Err(BusError::limit_reached(format!("{}: longer than {max} bytes", path.display())));
+            return Err(RequestFileError::TooLong { path, max });
         }
         if read == 0 {
             return Ok(content.into());
@@ -288,7 +357,7 @@ fn export(
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use tenon_api::ModuleError;
+    use tenon_api::RequestError;
 
     use super::*;
 
@@ -380,7 +449,7 @@ mod tests {
         symlink(first.join("old"), first.join("link")).unwrap();
 
         for name in ["new", "old", "cpu.pprof"] {
-            assert_eq!(folders.for_profile(name), Ok(first.join(name)));
+            assert_eq!(folders.for_profile(name).unwrap(), first.join(name));
         }
         let long = "x".repeat(MAX_NAME + 1);
         let absolute = first.join("new").display().to_string();
@@ -393,7 +462,9 @@ mod tests {
         for number in 0..MAX_FILES {
             fs::write(first.join(format!("file-{number}")), "").unwrap();
         }
-        assert!(folders.for_profile("new").unwrap_err().to_string().contains("files already"));
+        let full = folders.for_profile("new").unwrap_err();
+        assert!(full.to_string().contains("files already"), "{full}");
+        assert!(matches!(BusError::from(full), BusError::Module(RequestError::LimitReached(_))));
         assert!(folders.for_profile("old").is_ok(), "nothing is added");
     }
 
@@ -413,13 +484,28 @@ mod tests {
 
         for name in ["plain", "packed.gz"] {
             assert_eq!(read(name, content.len()).unwrap(), content, "{name}");
-            let refused = read(name, content.len() - 1).unwrap_err();
-            let is_limit = matches!(&refused, BusError::Module(ModuleError::LimitReached(_)));
+            let refused = BusError::from(read(name, content.len() - 1).unwrap_err());
+            let is_limit = matches!(&refused, BusError::Module(RequestError::LimitReached(_)));
             assert!(is_limit, "{name}: {refused:?}");
         }
-        assert!(read("missing", 1).is_err());
+        let missing = BusError::from(read("missing", 1).unwrap_err());
+        assert!(matches!(&missing, BusError::Module(RequestError::Failed(_))), "{missing:?}");
         assert!(read("../first/plain", 1 << 30).is_ok(), "a path that stays inside");
         assert!(read("/etc/passwd", 1 << 30).unwrap_err().to_string().contains("these folders only"));
+    }
+
+    #[test]
+    fn a_read_whose_caller_has_left_times_out() {
+        let parent = tempfile::tempdir().unwrap();
+        let folders = folders(parent.path());
+        fs::write(parent.path().join("first/plain"), b"x").unwrap();
+        let caller = CallContext::new();
+        caller.cancel();
+
+        let request = ReadRequestFile { name: "plain".to_owned(), limit: 1 };
+        let refused = read_whole(&folders, &request, &caller).unwrap_err();
+
+        assert_eq!(BusError::from(refused), BusError::TimedOut);
     }
 
     #[test]

@@ -64,7 +64,7 @@ struct DeviceActor {
 impl ActorSwitch for DeviceActor {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             // After a failure, devices may still be in use.
             self.wallets.stop().await;
             let transports: Vec<Arc<dyn Transport>> = vec![

@@ -124,15 +124,15 @@ impl FrontEnds {
         };
         settings.http.enabled = front_end == FrontEnd::Http;
         settings.ws.enabled = front_end == FrontEnd::WebSocket;
-        let wanted = front_ends::settings(&settings, self.names).map_err(failure)?;
+        let wanted = front_ends::settings(&settings, self.names).map_err(BusError::failed)?;
         let secret = wanted.token_secret.as_deref();
         self.warn_of_powerful(front_end, &settings);
         if let Some(http) = wanted.http {
-            let address = self.servers.open_http(http, secret).await.map_err(failure)?;
+            let address = self.servers.open_http(http, secret).await.map_err(BusError::failed)?;
             self.endpoints.change(|endpoints| endpoints.http = Some(format!("http://{address}")));
         }
         if let Some(websocket) = wanted.websocket {
-            let address = self.servers.open_websocket(websocket, secret).await.map_err(failure)?;
+            let address = self.servers.open_websocket(websocket, secret).await.map_err(BusError::failed)?;
             self.endpoints.change(|endpoints| endpoints.ws = Some(format!("ws://{address}")));
         }
         let served: Vec<_> = self.router.namespaces().into_iter().map(|served| served.namespace).collect();
@@ -217,7 +217,7 @@ impl FrontEnds {
                 (rules.exposure, changed)
             }
         };
-        let is_open = secret.map_err(failure).and(changed.map_err(failure))?;
+        let is_open = secret.map_err(BusError::failed).and(changed.map_err(BusError::failed))?;
         let (open, with_token) = (exposure.open.as_text().to_owned(), exposure.with_token.as_text().to_owned());
         tracing::info!(module = module_name(front_end), %open, %with_token, until, "front-end exposure");
         if is_open {
@@ -269,7 +269,7 @@ impl FrontEnds {
         let settings = self.live().asked(&request)?;
         let _asking = self.asking.lock().await;
         self.refuse_if_open(front_end, &settings)?;
-        let host = host.upgrade().ok_or_else(|| BusError::failed("the node is shutting down"))?;
+        let host = host.upgrade().ok_or(BusError::ShuttingDown)?;
         tracing::info!(module = module_name(front_end), ?request, "front-end start requested");
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
@@ -293,10 +293,6 @@ impl FrontEnds {
             Some(address) => Err(BusError::failed(format!("HTTP server already running on {address}"))),
         }
     }
-}
-
-fn failure(error: impl std::fmt::Display) -> BusError {
-    BusError::failed(error)
 }
 
 fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: ActorControl) -> ActorModule {

@@ -5,7 +5,6 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use tenon_api::BusError;
 use tenon_config::{LogFormat, LogSettings};
 use tracing_subscriber::EnvFilter;
 
@@ -92,31 +91,47 @@ pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), S
     Ok((general, filter))
 }
 
+/// Why the log filter was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LogError {
+    /// This process has no log.
+    #[error("this process has no log")]
+    NoLog,
+    /// The new filter was refused.
+    #[error("log filter {text:?}: {reason}")]
+    Filter {
+        /// The new filter.
+        text: String,
+        /// Why it was refused.
+        reason: String,
+    },
+}
+
 /// Sets the general log level from now on, 0 to 5; higher values count as 5. Levels of modules do not change.
 ///
 /// # Errors
-/// If this process has no log.
-pub(crate) fn set_level(level: u8) -> Result<(), BusError> {
+/// [`LogError::NoLog`].
+pub(crate) fn set_level(level: u8) -> Result<(), LogError> {
     change(|directives| directives.general = general_directives(level.min(5)))
 }
 
 /// Sets the log levels of modules of the program from now on; an empty list removes them.
 ///
 /// # Errors
-/// A name that no module can have, or that this process has no log.
-pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), BusError> {
+/// [`LogError::Filter`] for a name that no module can have, or [`LogError::NoLog`].
+pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), LogError> {
     change(|directives| directives.modules = modules)
 }
 
-fn change(change: impl FnOnce(&mut Directives)) -> Result<(), BusError> {
-    let log = LOG.get().ok_or_else(|| BusError::failed("this process has no log"))?;
+fn change(change: impl FnOnce(&mut Directives)) -> Result<(), LogError> {
+    let log = LOG.get().ok_or(LogError::NoLog)?;
     let mut directives = log.directives.lock().unwrap_or_else(PoisonError::into_inner);
     let mut changed = directives.clone();
     change(&mut changed);
     let text = changed.text();
-    let filter =
-        EnvFilter::try_new(&text).map_err(|error| BusError::failed(format!("log filter {text:?}: {error}")))?;
-    (log.reload)(filter).map_err(|reason| BusError::failed(format!("log filter {text:?}: {reason}")))?;
+    let refused = |reason| LogError::Filter { text: text.clone(), reason };
+    let filter = EnvFilter::try_new(&text).map_err(|error| refused(error.to_string()))?;
+    (log.reload)(filter).map_err(refused)?;
     *directives = changed;
     tracing::info!(filter = text, "log filter changed");
     Ok(())

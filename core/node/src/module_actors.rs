@@ -265,7 +265,7 @@ impl Sealing {
 impl ActorSwitch for Sealing {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             let (options, ports) = (self.options.clone(), self.ports.clone());
             let waker =
                 spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand).map_err(SwitchError::new)?;

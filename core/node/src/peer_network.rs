@@ -153,7 +153,7 @@ struct Switch {
 impl ActorSwitch for Switch {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or_else(|| SwitchError::new("the node is shutting down"))?;
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             // Removes what is left of a failed network.
             self.network.stop(&supervisor).await;
             let started = self.network.start(&supervisor, &self.settings, &self.ports).await;

@@ -28,8 +28,12 @@ const TICK_MILLISECONDS: u64 = 10;
 pub(crate) fn register(bus: &Bus, pool: &WorkPool) -> Result<(), RegisterError> {
     bus.handle_work(pool, |_: GetMemoryStatistics, _: &CallContext| memory().map_err(unreadable))?;
     bus.handle_work(pool, |_: ListThreads, _: &CallContext| threads().map_err(unreadable))?;
-    bus.handle_read(|request: SetLogLevel, _: &CallContext| logging::set_level(request.level))?;
-    bus.handle_read(|request: SetLogModules, _: &CallContext| logging::set_modules(request.modules))
+    bus.handle_read(|request: SetLogLevel, _: &CallContext| {
+        logging::set_level(request.level).map_err(BusError::failed)
+    })?;
+    bus.handle_read(|request: SetLogModules, _: &CallContext| {
+        logging::set_modules(request.modules).map_err(BusError::failed)
+    })
 }
 
 fn unreadable(error: io::Error) -> BusError {

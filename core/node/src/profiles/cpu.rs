@@ -3,8 +3,8 @@
 use std::time::{Instant, SystemTime};
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder, Symbol};
-use tenon_api::BusError;
 
+use super::error::ProfileError;
 use super::pprof_file::{Place, ProfileBuilder};
 
 /// Samples per second of processor time, as in the reference.
@@ -28,19 +28,18 @@ impl CpuRecording {
     ///
     /// # Errors
     /// If the system provides no timer, or something else is already sampling.
-    pub(super) fn start() -> Result<Self, BusError> {
+    pub(super) fn start() -> Result<Self, ProfileError> {
         let sampler = ProfilerGuardBuilder::default().frequency(FREQUENCY).blocklist(&NOT_SAMPLED).build();
-        let sampler = sampler.map_err(|error| BusError::failed(format!("CPU profiling: {error}")))?;
+        let sampler = sampler.map_err(ProfileError::Sampler)?;
         Ok(Self { sampler, began: SystemTime::now(), since: Instant::now() })
     }
 
     /// Ends the recording; returns the file's content. Takes seconds, because names of functions are looked up here.
     ///
     /// # Errors
-    /// If the samples cannot be read.
-    pub(super) fn finish(self) -> Result<Vec<u8>, BusError> {
-        let report = self.sampler.report().build();
-        let report = report.map_err(|error| BusError::failed(format!("CPU profiling: {error}")))?;
+    /// If the samples cannot be read, and as [`ProfileBuilder::finish`].
+    pub(super) fn finish(self) -> Result<Vec<u8>, ProfileError> {
+        let report = self.sampler.report().build().map_err(ProfileError::Sampler)?;
         let mut profile = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         profile.taken(self.began, self.since.elapsed(), ("cpu", "nanoseconds"), PERIOD);
         drop(self.sampler);
@@ -50,7 +49,7 @@ impl CpuRecording {
             let values = vec![count, count.saturating_mul(PERIOD)];
             profile.sample(&frames, values, &[("thread", &stack.thread_name)]);
         }
-        profile.finish()
+        profile.finish().map_err(ProfileError::Packing)
     }
 }
 

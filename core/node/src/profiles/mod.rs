@@ -6,6 +6,7 @@
 //! a maximum time, and their memory is limited.
 
 mod cpu;
+mod error;
 mod pprof_file;
 mod trace_events;
 mod wait_profile;
@@ -25,6 +26,7 @@ use tenon_bus::{Bus, CallContext, RegisterError, spans};
 
 use crate::chain_files::RequestFolders;
 use cpu::CpuRecording;
+use error::{ProfileError, RecordingKind};
 
 /// Maximum duration of the timed steps and of a recording that is never stopped, in seconds.
 const MAX_SECONDS: u64 = 600;
@@ -66,12 +68,12 @@ fn take_placed<T>(
     running: &mut Option<Recording<T>>,
     number: Option<u64>,
     folders: &RequestFolders,
-    none: &str,
-) -> Result<(Recording<T>, PathBuf), BusError> {
+    kind: RecordingKind,
+) -> Result<(Recording<T>, PathBuf), ProfileError> {
     let is_it = |recording: &&Recording<T>| number.is_none_or(|number| number == recording.number);
-    let found = running.as_ref().filter(is_it).ok_or_else(|| BusError::failed(none))?;
+    let found = running.as_ref().filter(is_it).ok_or(ProfileError::NotInProgress { kind })?;
     let path = folders.for_profile(&found.file)?;
-    let recording = running.take().ok_or_else(|| BusError::failed(none))?;
+    let recording = running.take().ok_or(ProfileError::NotInProgress { kind })?;
     Ok((recording, path))
 }
 
@@ -88,12 +90,12 @@ pub(crate) fn register(bus: &Bus, folders: RequestFolders) -> Result<(), Registe
     });
     bus.handle(move |request: RecordProfile, _: CallContext| {
         let profiles = Arc::clone(&profiles);
-        async move { profiles.run(request.step).await }
+        async move { profiles.run(request.step).await.map_err(BusError::from) }
     })
 }
 
 impl Profiles {
-    async fn run(self: Arc<Self>, step: ProfileStep) -> Result<(), BusError> {
+    async fn run(self: Arc<Self>, step: ProfileStep) -> Result<(), ProfileError> {
         match step {
             ProfileStep::StartCpu { file } => {
                 let number = self.start_cpu(file)?;
@@ -127,7 +129,7 @@ impl Profiles {
     }
 
     /// The steps that concern waits.
-    async fn run_waits(&self, step: ProfileStep) -> Result<(), BusError> {
+    async fn run_waits(&self, step: ProfileStep) -> Result<(), ProfileError> {
         match step {
             ProfileStep::SetBlockingRate { nanoseconds } => waits::set_blocking_rate(nanoseconds),
             ProfileStep::SetLockFraction { fraction } => waits::set_lock_fraction(fraction),
@@ -158,10 +160,10 @@ impl Profiles {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_cpu(&self, file: String) -> Result<u64, BusError> {
+    fn start_cpu(&self, file: String) -> Result<u64, ProfileError> {
         let mut running = self.lock();
         if running.cpu.is_some() {
-            return Err(BusError::failed("CPU profiling already in progress"));
+            return Err(ProfileError::InProgress { kind: RecordingKind::Cpu });
         }
         self.folders.for_profile(&file)?;
         let value = CpuRecording::start()?;
@@ -172,20 +174,19 @@ impl Profiles {
     }
 
     /// Ends a recording and writes its file: the one with this number, or any.
-    async fn stop_cpu(&self, number: Option<u64>) -> Result<(), BusError> {
-        let (recording, path) =
-            take_placed(&mut self.lock().cpu, number, &self.folders, "CPU profiling not in progress")?;
+    async fn stop_cpu(&self, number: Option<u64>) -> Result<(), ProfileError> {
+        let (recording, path) = take_placed(&mut self.lock().cpu, number, &self.folders, RecordingKind::Cpu)?;
         in_background(move || write(&path, &recording.value.finish()?)).await
     }
 
-    fn start_spans(&self, file: String) -> Result<u64, BusError> {
+    fn start_spans(&self, file: String) -> Result<u64, ProfileError> {
         let mut running = self.lock();
         if running.spans.is_some() {
-            return Err(BusError::failed("trace already in progress"));
+            return Err(ProfileError::InProgress { kind: RecordingKind::Spans });
         }
         self.folders.for_profile(&file)?;
         if !spans::start_recording() {
-            return Err(BusError::failed("trace already in progress"));
+            return Err(ProfileError::InProgress { kind: RecordingKind::Spans });
         }
         running.newest += 1;
         let number = running.newest;
@@ -194,10 +195,11 @@ impl Profiles {
     }
 
     /// As [`Profiles::stop_cpu`].
-    async fn stop_spans(&self, number: Option<u64>) -> Result<(), BusError> {
-        let (_, path) = take_placed(&mut self.lock().spans, number, &self.folders, "trace not in progress")?;
-        let spans = spans::stop_recording().ok_or_else(|| BusError::failed("trace not in progress"))?;
-        in_background(move || write(&path, &trace_events::encode(&spans)?)).await
+    async fn stop_spans(&self, number: Option<u64>) -> Result<(), ProfileError> {
+        let kind = RecordingKind::Spans;
+        let (_, path) = take_placed(&mut self.lock().spans, number, &self.folders, kind)?;
+        let spans = spans::stop_recording().ok_or(ProfileError::NotInProgress { kind })?;
+        in_background(move || write(&path, &trace_events::encode(&spans).map_err(ProfileError::Trace)?)).await
     }
 
     /// Ends a recording at its maximum time.
@@ -223,22 +225,24 @@ impl Profiles {
         });
     }
 
-    async fn write_waits(&self, kind: WaitKind, file: &str) -> Result<(), BusError> {
+    async fn write_waits(&self, kind: WaitKind, file: &str) -> Result<(), ProfileError> {
         let path = self.folders.for_profile(file)?;
-        in_background(move || write(&path, &wait_profile::encode(&waits::totals(kind))?)).await
+        in_background(move || {
+            let profile = wait_profile::encode(&waits::totals(kind)).map_err(ProfileError::Packing)?;
+            write(&path, &profile)
+        })
+        .await
     }
 
-    async fn write_heap(&self, file: &str) -> Result<(), BusError> {
+    async fn write_heap(&self, file: &str) -> Result<(), ProfileError> {
         let path = self.folders.for_profile(file)?;
         let Some(profiler) = jemalloc_pprof::PROF_CTL.as_ref() else {
-            return Err(BusError::failed(
-                "heap profiling is not enabled; start the node with MALLOC_CONF=prof:true in its environment",
-            ));
+            return Err(ProfileError::HeapProfilingOff);
         };
         let mut profiler = Arc::clone(profiler).lock_owned().await;
         in_background(move || {
             let profile = profiler.dump_pprof();
-            write(&path, &profile.map_err(|error| BusError::failed(format!("the allocator's profile: {error}")))?)
+            write(&path, &profile.map_err(|error| ProfileError::Allocator { reason: error.to_string() })?)
         })
         .await
     }
@@ -284,25 +288,25 @@ impl Drop for SampledWaits<'_> {
     }
 }
 
-fn pause(seconds: u64) -> Result<Duration, BusError> {
+fn pause(seconds: u64) -> Result<Duration, ProfileError> {
     if seconds > MAX_SECONDS {
-        return Err(BusError::invalid_argument(format!("{seconds} seconds: at most {MAX_SECONDS} are allowed")));
+        return Err(ProfileError::PauseTooLong { seconds });
     }
     Ok(Duration::from_secs(seconds))
 }
 
 /// Runs slow work on a blocking thread.
-async fn in_background(work: impl FnOnce() -> Result<(), BusError> + Send + 'static) -> Result<(), BusError> {
+async fn in_background(work: impl FnOnce() -> Result<(), ProfileError> + Send + 'static) -> Result<(), ProfileError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(BusError::failed("the profile could not be made")))
+    done.unwrap_or(Err(ProfileError::Crashed))
 }
 
 /// Replaces a file atomically. A link at its path is replaced, not followed.
-fn write(path: &Path, content: &[u8]) -> Result<(), BusError> {
+fn write(path: &Path, content: &[u8]) -> Result<(), ProfileError> {
     if content.len() > MAX_PROFILE {
-        return Err(BusError::limit_reached(format!("the profile is longer than {MAX_PROFILE} bytes")));
+        return Err(ProfileError::TooLarge);
     }
-    let named = |error: std::io::Error| BusError::failed(format!("{}: {error}", path.display()));
+    let named = |error| ProfileError::Write { path: path.to_owned(), error };
     let folder: PathBuf = path.parent().map(Path::to_path_buf).unwrap_or_default();
     fs::create_dir_all(&folder).map_err(named)?;
     let mut file = NamedTempFile::new_in(&folder).map_err(named)?;

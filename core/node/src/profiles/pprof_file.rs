@@ -1,12 +1,11 @@
 //! Profiles in pprof's `profile.proto` format, compressed with gzip, which `go tool pprof` and speedscope open.
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flate2::{Compression, write::GzEncoder};
 use prost::Message;
-use tenon_api::BusError;
 
 /// The messages of `profile.proto`, as far as they are used. Texts are indices into `string_table`.
 #[derive(Clone, PartialEq, Message)]
@@ -175,10 +174,9 @@ impl ProfileBuilder {
     ///
     /// # Errors
     /// None in practice: it is compressed in memory.
-    pub(super) fn finish(self) -> Result<Vec<u8>, BusError> {
-        let packing = |error: std::io::Error| BusError::failed(format!("packing the profile: {error}"));
+    pub(super) fn finish(self) -> io::Result<Vec<u8>> {
         let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-        packer.write_all(&self.profile.encode_to_vec()).map_err(packing)?;
-        packer.finish().map_err(packing)
+        packer.write_all(&self.profile.encode_to_vec())?;
+        packer.finish()
     }
 }

@@ -1,7 +1,6 @@
 //! Spans in the trace-event format, which Perfetto and chrome://tracing open. It is not Go's trace format.
 
 use serde::Serialize;
-use tenon_api::BusError;
 use tenon_bus::spans::SpanRecording;
 
 #[derive(Serialize)]
@@ -40,7 +39,7 @@ struct ThreadName<'a> {
 ///
 /// # Errors
 /// None in practice: it is written to memory.
-pub(super) fn encode(recording: &SpanRecording) -> Result<Vec<u8>, BusError> {
+pub(super) fn encode(recording: &SpanRecording) -> serde_json::Result<Vec<u8>> {
     let pid = std::process::id();
     let microseconds = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let names = recording.threads.iter().map(|(tid, name)| {
@@ -57,5 +56,5 @@ pub(super) fn encode(recording: &SpanRecording) -> Result<Vec<u8>, BusError> {
     });
     let other_data = OtherData { left_out: recording.left_out, lasted: microseconds(recording.lasted) };
     let file = TraceFile { trace_events: names.chain(spans).collect(), display_time_unit: "ns", other_data };
-    serde_json::to_vec(&file).map_err(|error| BusError::failed(format!("writing the trace: {error}")))
+    serde_json::to_vec(&file)
 }

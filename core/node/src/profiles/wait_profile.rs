@@ -1,8 +1,8 @@
 //! Waits as a profile with Go's value types.
 
+use std::io;
 use std::time::{Duration, SystemTime};
 
-use tenon_api::BusError;
 use tenon_bus::waits::{WaitPlace, WaitTotal};
 
 use super::pprof_file::{Place, ProfileBuilder};
@@ -11,7 +11,7 @@ use super::pprof_file::{Place, ProfileBuilder};
 ///
 /// # Errors
 /// See [`ProfileBuilder::finish`].
-pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> Result<Vec<u8>, BusError> {
+pub(super) fn encode(waits: &[(WaitPlace, WaitTotal)]) -> io::Result<Vec<u8>> {
     let mut profile = ProfileBuilder::new(&[("contentions", "count"), ("delay", "nanoseconds")]);
     profile.taken(SystemTime::now(), Duration::ZERO, ("contentions", "count"), 1);
     for (place, total) in waits {

@@ -1,0 +1,80 @@
+//! Why a profile was not recorded or written.
+
+use std::path::PathBuf;
+use std::{fmt, io};
+
+use tenon_api::BusError;
+
+use super::{MAX_PROFILE, MAX_SECONDS};
+use crate::chain_files::RequestFileError;
+
+/// Why a profile was not recorded or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProfileError {
+    /// A recording of the kind is already running.
+    #[error("{kind} already in progress")]
+    InProgress { kind: RecordingKind },
+    /// No recording of the kind is running, or not the one to end.
+    #[error("{kind} not in progress")]
+    NotInProgress { kind: RecordingKind },
+    /// The allocator was started without profiling.
+    #[error("heap profiling is not enabled; start the node with MALLOC_CONF=prof:true in its environment")]
+    HeapProfilingOff,
+    /// A timed step is to last too long.
+    #[error("{seconds} seconds: at most {MAX_SECONDS} are allowed")]
+    PauseTooLong { seconds: u64 },
+    /// The content is longer than a profile may be.
+    #[error("the profile is longer than {MAX_PROFILE} bytes")]
+    TooLarge,
+    /// The processor's use cannot be sampled.
+    #[error("CPU profiling: {0}")]
+    Sampler(pprof::Error),
+    /// The profile cannot be compressed.
+    #[error("packing the profile: {0}")]
+    Packing(io::Error),
+    /// The spans cannot be encoded.
+    #[error("writing the trace: {0}")]
+    Trace(serde_json::Error),
+    /// The allocator does not report its memory.
+    #[error("the allocator's profile: {reason}")]
+    Allocator { reason: String },
+    /// The file cannot be written.
+    #[error("{}: {error}", path.display())]
+    Write { path: PathBuf, error: io::Error },
+    /// The request may not write this file.
+    #[error(transparent)]
+    File(#[from] RequestFileError),
+    /// The work on the profile panicked; the cause is in the log.
+    #[error("the profile could not be made")]
+    Crashed,
+}
+
+impl From<ProfileError> for BusError {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::File(error) => error.into(),
+            ProfileError::PauseTooLong { .. } => Self::invalid_argument(error),
+            ProfileError::TooLarge => Self::limit_reached(error),
+            error => Self::failed(error),
+        }
+    }
+}
+
+/// Kinds of recordings that are started and stopped. One of a kind runs at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RecordingKind {
+    /// Samples of the processor's use.
+    Cpu,
+    /// Spans.
+    Spans,
+}
+
+/// Its name in errors.
+impl fmt::Display for RecordingKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Cpu => "CPU profiling",
+            Self::Spans => "trace",
+        })
+    }
+}
