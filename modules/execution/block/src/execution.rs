@@ -314,31 +314,25 @@ impl<I> BlockExecution<I> {
         Ok(())
     }
 
-    /// The state root after the transactions so far, as a receipt before Byzantium would have it.
-    ///
-    /// # Errors
-    /// The database failed, or has no trie for the parent's state.
-    pub fn root_so_far(&mut self) -> Result<B256, TransactionRejection> {
-        self.intermediate_root()
-    }
-
     fn outcome(&mut self, has_succeeded: bool) -> Result<ReceiptOutcome, TransactionRejection> {
         if self.rules.receipts_have_status {
             return Ok(ReceiptOutcome::Status(has_succeeded));
         }
-        Ok(ReceiptOutcome::StateRoot(self.intermediate_root()?))
+        Ok(ReceiptOutcome::StateRoot(self.root_so_far()?))
     }
 
-    /// The state root after the transactions so far. Recomputed from the parent's root each time: only blocks before
-    /// Byzantium need it.
-    fn intermediate_root(&mut self) -> Result<B256, TransactionRejection> {
+    /// The state root after the transactions so far, as a receipt before Byzantium has it. Computed from the parent's
+    /// root each time, because only those receipts need it.
+    ///
+    /// # Errors
+    /// [`TransactionRejection::Store`] or [`TransactionRejection::Trie`] if the trie of the parent's state cannot be read.
+    pub fn root_so_far(&mut self) -> Result<B256, TransactionRejection> {
         let Some((trie, parent_root)) = &self.trie else { return Ok(B256::ZERO) };
         let state = self.evm.ctx.db_mut();
         let mut changes: Vec<AccountChange> = state.changes();
         let update = tenon_chain::update_state_trie(&**trie, *parent_root, &mut changes, &|address| {
             state.account_before(address)
-        })
-        .map_err(|error| TransactionRejection::Rule(error.to_string()))?;
+        })?;
         Ok(update.root)
     }
 

@@ -229,6 +229,7 @@ fn run_transactions(execution: &mut BlockExecution, block: &RecoveredBlock) -> R
     for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
         execution.run_transaction(transaction, *sender).map_err(|reason| match reason {
             TransactionRejection::Store(error) => ExecutionError::Store(error),
+            TransactionRejection::Trie(source) => ExecutionError::Trie { number: block.number(), source: *source },
             reason => ExecutionError::Transaction { number: block.number(), index, hash: transaction.hash, reason },
         })?;
     }

@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256};
 use tenon_api::{BlockNumber, BusError, ConsensusError, StoreError};
+use tenon_chain::TrieError;
 
 /// Why a block cannot be executed, or does not match its header.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +86,7 @@ pub enum ExecutionError {
         /// Height of the block.
         number: BlockNumber,
         /// The cause.
-        source: tenon_chain::TrieError,
+        source: TrieError,
     },
 }
 
@@ -96,9 +97,10 @@ impl ExecutionError {
             Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
                 true
             }
-            Self::Transaction { reason, .. } => {
-                !matches!(reason, TransactionRejection::Unsupported(_) | TransactionRejection::Store(_))
-            }
+            Self::Transaction { reason, .. } => !matches!(
+                reason,
+                TransactionRejection::Unsupported(_) | TransactionRejection::Store(_) | TransactionRejection::Trie(_)
+            ),
             Self::Unsupported { .. }
             | Self::Exchange { .. }
             | Self::Consensus(_)
@@ -133,9 +135,22 @@ pub enum TransactionRejection {
     /// A rule on the transaction itself or its sender's account.
     #[error("{0}")]
     Rule(String),
-    /// The state could not be read.
+    /// The state could not be read. The validity of the transaction is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The state root after the transaction could not be computed (receipts before Byzantium have it). The validity of
+    /// the transaction is unknown.
+    #[error(transparent)]
+    Trie(Box<TrieError>),
+}
+
+impl From<TrieError> for TransactionRejection {
+    fn from(error: TrieError) -> Self {
+        match error {
+            TrieError::Store(error) => Self::Store(error),
+            error => Self::Trie(Box::new(error)),
+        }
+    }
 }
 
 impl TransactionRejection {

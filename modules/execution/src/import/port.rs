@@ -111,6 +111,7 @@ impl ImportError {
 #[cfg(test)]
 mod tests {
     use tenon_api::{B256, BlockNumber, StoreError};
+    use tenon_chain::TrieError;
     use tenon_execution_interface::TransactionRejection;
 
     use super::*;
@@ -134,6 +135,9 @@ mod tests {
         let unread = TransactionRejection::Store(failed);
         let unread = ExecutionError::Transaction { number, index: 0, hash: B256::ZERO, reason: unread };
         assert!(!wrong(unread.into()));
+        let lost = TrieError::Missing { owner: None, path: Vec::new(), hash: B256::ZERO };
+        let lost = ExecutionError::Transaction { number, index: 0, hash: B256::ZERO, reason: lost.into() };
+        assert!(!wrong(lost.into()));
         assert_eq!(refused(RefusalCause::NotYetDue).verdict(), BlockVerdict::NotYetDue);
         let parent = B256::ZERO;
         let orphan = ImportError::UnknownParent { number, hash: B256::repeat_byte(1), parent };
