@@ -28,6 +28,8 @@ const TAKE: [u8; 11] = hex!("5f545f525f5f5560205ff3");
 const PARENT_HASH: [u8; 11] = hex!("60014303405f5260205ff3");
 /// Loops until it is stopped.
 const LOOP: [u8; 4] = hex!("5b5f5600");
+/// Reverts with 64 KiB of output.
+const REVERT_LARGE: [u8; 6] = hex!("620100005ffd");
 /// Logs and reverts.
 const LOG_AND_REVERT: [u8; 6] = hex!("5f5fa05f5ffd");
 
@@ -118,6 +120,23 @@ async fn the_gas_of_a_call_is_shared_by_all_transactions() {
     assert_eq!(limits, [50_000, 29_000]);
     let refused = simulate(&node, blocks(3)).await.unwrap_err();
     assert_eq!(refused, (-38013, "err: intrinsic gas too low: have 8000, want 21000 (supplied gas 8000)".to_owned()));
+}
+
+#[tokio::test]
+async fn the_output_of_a_reverted_call_counts_towards_the_size_of_the_answer() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(CallLimits { trace_answer_bytes: 200_000, ..CallLimits::default() });
+    let reverting = |count: usize| {
+        let calls = block(vec![CallRequest { gas: Some(100_000), ..to_contract() }; count]);
+        vec![with_overrides(calls, vec![with_code(&REVERT_LARGE)])]
+    };
+
+    let one = simulate(&node, reverting(1)).await.unwrap();
+
+    let Some(SimulatedFailure::Reverted { output, .. }) = &calls(&one)[0].failure else { panic!("it reverts") };
+    assert_eq!(output.len(), 1 << 16);
+    let refused = simulate(&node, reverting(2)).await.unwrap_err();
+    assert_eq!(refused, (-38026, "the answer is longer than 200000 bytes; simulate fewer calls".to_owned()));
 }
 
 #[tokio::test]

@@ -117,7 +117,8 @@ impl<'a> Simulation<'a> {
     fn count_call(&mut self, input: usize, call: &SimulatedCall) -> Result<(), SimulateError> {
         let data: usize = call.logs.iter().map(|log| log.log.data.len()).sum();
         let failure = match &call.failure {
-            Some(SimulatedFailure::Reverted { message, .. } | SimulatedFailure::Halted(message)) => message.len() * 2,
+            Some(SimulatedFailure::Reverted { message, output }) => message.len() * 2 + output.len(),
+            Some(SimulatedFailure::Halted(message)) => message.len() * 2,
             None => 0,
         };
         let bytes = (input + call.returned.len() + data + failure) as u64;
