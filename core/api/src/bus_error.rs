@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::{ModuleError, SpaceError, StoreError, Topic, codec::CodecError};
+use crate::{RequestError, SpaceError, StoreError, Topic, codec::CodecError};
 
 /// Why a call over the bus failed. There is one variant for each case that a caller can tell apart; `From<BusError> for
 /// Failure` gives the code and the text that a client receives.
@@ -88,23 +88,23 @@ pub enum BusError {
     Actor(#[from] ActorError),
     /// The module's own error.
     #[error(transparent)]
-    Module(#[from] ModuleError),
+    Module(#[from] RequestError),
 }
 
 impl BusError {
     /// The error of a module, if only its text is of use to the caller.
     pub fn failed(error: impl Display) -> Self {
-        Self::Module(ModuleError::Failed(error.to_string()))
+        Self::Module(RequestError::Failed(error.to_string()))
     }
 
     /// The error of a module that has reached a limit of this node.
     pub fn limit_reached(error: impl Display) -> Self {
-        Self::Module(ModuleError::LimitReached(error.to_string()))
+        Self::Module(RequestError::LimitReached(error.to_string()))
     }
 
     /// The error of a module that refuses an argument.
     pub fn invalid_argument(error: impl Display) -> Self {
-        Self::Module(ModuleError::InvalidArgument(error.to_string()))
+        Self::Module(RequestError::InvalidArgument(error.to_string()))
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActorError, BusError, ModuleError, SimulationRule, SpaceError,
+    ActorError, BusError, RequestError, SimulationRule, SpaceError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
@@ -32,6 +32,10 @@ impl FailureCode {
     pub const LIMIT_EXCEEDED: Self = Self(-32005);
     /// Execution reverted with return data, which travels in `data`: `3`.
     pub const REVERTED: Self = Self(3);
+    /// A transaction of a simulated block failed and did not revert, as in go-ethereum: `-32015`.
+    pub const VM_ERROR: Self = Self(-32015);
+    /// A request asks for more than one client may, as in go-ethereum: `-38026`.
+    pub const CLIENT_LIMIT: Self = Self(-38026);
     /// The plugin's own code panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
     pub const CRASHED: Self = Self(CODE_CRASHED);
     /// The code that the plugin called panicked. Only between plugin and host; a client receives
@@ -145,16 +149,16 @@ impl From<SpaceError> for Failure {
 }
 
 /// The code of each kind of error of a module.
-impl From<ModuleError> for Failure {
-    fn from(error: ModuleError) -> Self {
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
         match error {
-            ModuleError::Failed(message) => Self::server(message),
-            ModuleError::InvalidArgument(message) => Self::invalid_params(message),
-            ModuleError::LimitReached(message) => Self::limit(message),
-            ModuleError::Reverted { message, output } => {
+            RequestError::Failed(message) => Self::server(message),
+            RequestError::InvalidArgument(message) => Self::invalid_params(message),
+            RequestError::LimitReached(message) => Self::limit(message),
+            RequestError::Reverted { message, output } => {
                 Self { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
             }
-            ModuleError::Simulation { rule, message } => Self { code: code_of_rule(rule), message, data: None },
+            RequestError::Simulation { rule, message } => Self { code: code_of_rule(rule), message, data: None },
         }
     }
 }
@@ -162,6 +166,7 @@ impl From<ModuleError> for Failure {
 /// The codes of `eth_simulateV1`, as in go-ethereum.
 const fn code_of_rule(rule: SimulationRule) -> FailureCode {
     FailureCode(match rule {
+        SimulationRule::ClientLimit => return FailureCode::CLIENT_LIMIT,
         SimulationRule::NonceTooLow => -38010,
         SimulationRule::NonceTooHigh => -38011,
         SimulationRule::BaseFeeTooLow => -38012,
@@ -171,7 +176,6 @@ const fn code_of_rule(rule: SimulationRule) -> FailureCode {
         SimulationRule::BlockNumber => -38020,
         SimulationRule::BlockTimestamp => -38021,
         SimulationRule::InitCodeSize => -38025,
-        SimulationRule::ClientLimit => -38026,
     })
 }
 
@@ -216,7 +220,7 @@ mod tests {
             (ActorError::MailboxFull { actor: "chain" }.into(), -32005, "chain is busy: its mailbox is full"),
             (ActorError::Stopped { actor: "chain" }.into(), -32000, "chain has been stopped"),
             (BusError::HandlerCrashed, -32000, "method handler crashed"),
-            (ModuleError::InvalidArgument("no".to_owned()).into(), -32602, "no"),
+            (RequestError::InvalidArgument("no".to_owned()).into(), -32602, "no"),
         ];
         for (error, code, text) in cases {
             let failure = Failure::from(error.clone()).for_client();
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_reverted_call_has_its_output_as_data() {
-        let reverted = ModuleError::Reverted { message: "execution reverted".to_owned(), output: vec![1, 2].into() };
+        let reverted = RequestError::Reverted { message: "execution reverted".to_owned(), output: vec![1, 2].into() };
 
         let failure = Failure::from(BusError::from(reverted));
 
@@ -250,7 +254,7 @@ mod tests {
             (SimulationRule::ClientLimit, -38026),
         ];
         for (rule, code) in cases {
-            let failure = Failure::from(ModuleError::Simulation { rule, message: "why".to_owned() });
+            let failure = Failure::from(RequestError::Simulation { rule, message: "why".to_owned() });
 
             assert_eq!((failure.code.0, failure.message.as_str(), failure.data), (code, "why", None), "{rule:?}");
         }

@@ -21,9 +21,9 @@ mod failure;
 mod message;
 pub mod messages;
 mod method_pattern;
-mod module_error;
 mod ports;
 pub mod primitives;
+mod request_error;
 mod schema;
 mod space;
 
@@ -35,7 +35,6 @@ pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
-pub use module_error::{ModuleError, SimulationRule};
 pub use ports::{
     AccountRecord, BatchObserver, BlockNotMade, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict,
     CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords,
@@ -44,5 +43,6 @@ pub use ports::{
     StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
+pub use request_error::{RequestError, SimulationRule};
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

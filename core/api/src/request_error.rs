@@ -2,13 +2,14 @@
 
 use alloy_primitives::Bytes;
 
-/// Why a module cannot answer a request. There is one variant for each reaction of a caller, and the text is for people.
+/// Why a module cannot answer a request. A caller can tell the variants apart; the text is for its user.
 ///
 /// Each module has an error enum of its own and converts it into a [`BusError`](crate::BusError) where it answers
-/// requests. The JSON-RPC code of each variant is chosen for plugins and clients (`From<BusError> for Failure`).
+/// requests. `From<BusError> for Failure` gives each variant its JSON-RPC code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModuleError {
-    /// Something that the request names is unknown, an action is refused, or something that the module needs has failed.
+pub enum RequestError {
+    /// Something that the request names is unknown, an action is refused, or something that the module needs has
+    /// failed.
     #[error("{0}")]
     Failed(String),
     /// An argument is wrong.

@@ -15,15 +15,21 @@ use tenon_api::{
 
 use crate::ModuleError;
 
-/// Why a part of the node did not start or stop, in the words of the part.
+/// Why a part of the node did not start or stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SwitchError(String);
+pub enum SwitchError {
+    /// The node is shutting down.
+    #[error("the node is shutting down")]
+    ShuttingDown,
+    /// The part's own error.
+    #[error("{0}")]
+    Part(String),
+}
 
 impl SwitchError {
-    /// An error with this cause.
+    /// The part's own error.
     pub fn new(cause: impl Display) -> Self {
-        Self(cause.to_string())
+        Self::Part(cause.to_string())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use tenon_api::{BusError, Capability, Failure};
-
-use crate::actor::SwitchError;
 use tenon_host::HostError;
 use tenon_isolation::IsolationError;
+
+use crate::actor::SwitchError;
 
 /// Why an operation on a module failed.
 #[derive(Debug, thiserror::Error)]

@@ -90,7 +90,7 @@ pub enum AccountsError {
     /// A key file could not be read, written or opened.
     #[error(transparent)]
     Folder(#[from] KeyFolderError),
-    /// The key was not derived: too many derivations wait, or the caller's time is over.
+    /// The key was not derived: too many derivations wait, the caller's time is over, or the derivation itself failed.
     #[error(transparent)]
     Busy(BusError),
     /// The pool did not give a nonce, or refused the transaction.

@@ -61,7 +61,7 @@ impl KeyWork {
     /// caller leaves is not run.
     ///
     /// # Errors
-    /// [`AccountsError::Busy`] if too many jobs wait, or the caller's deadline has passed.
+    /// [`AccountsError::Busy`] if too many jobs wait, the caller's deadline has passed, or the job panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -106,8 +106,10 @@ impl Drop for Permit<'_> {
 /// Why a job has no result.
 #[derive(Debug, thiserror::Error)]
 enum JobError {
+    /// The system has no thread for it.
     #[error("no thread could be started to derive a key: {0}")]
     NoThread(#[from] std::io::Error),
+    /// It panicked.
     #[error("the key derivation panicked")]
     Panicked,
 }

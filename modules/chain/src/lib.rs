@@ -46,7 +46,7 @@ pub use genesis::{
     DevelopmentEngine, EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, NATIVE_DEVELOPMENT_CHAIN,
     NativeDevelopment, PublicNetwork,
 };
-pub use resolve::{ResolveError, require_block, resolve_block};
+pub use resolve::{ResolveError, StateUnavailable, require_block, resolve_block};
 pub use roots::{
     ListTrie, PositionProof, encoded_transactions_root, ommers_hash, receipts_root, receipts_root_and_bloom,
     requests_hash, transactions_root, withdrawals_root,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use tenon_api::{BlockId, BlockNumber, BlockTag, BusError, ChainReader, SealedHeader, StoreError};
 
 /// Why a block id has no header. The texts are the reference's.
@@ -25,6 +26,15 @@ pub enum ResolveError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The database does not have the state after a block. The text is the reference's for a trie without root
+/// (`docs/spec/rpc-eth.md` 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("missing trie Node {state_root:x} (path )")]
+pub struct StateUnavailable {
+    /// The block's state root.
+    pub state_root: B256,
 }
 
 impl From<ResolveError> for BusError {
@@ -90,7 +100,6 @@ pub fn require_block(chain: &dyn ChainReader, id: BlockId) -> Result<Arc<SealedH
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::B256;
     use tenon_api::Header;
     use tenon_memory_chain::MemoryChain;
 

@@ -15,8 +15,6 @@ use crate::{
 
 /// Maximum number of slots of one `eth_getStorageValues`.
 const MAX_SLOTS: usize = 1024;
-/// The error code of go-ethereum and the reference for a request with more slots.
-const TOO_MANY_SLOTS: FailureCode = FailureCode(-38026);
 
 pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
     let block = block_or_default(&context, block, 1).await?;
@@ -94,7 +92,10 @@ pub(crate) async fn get_storage_values(
 ) -> Answer {
     let count = accounts.iter().map(|(_, keys)| keys.len()).fold(0, usize::saturating_add);
     if count > MAX_SLOTS {
-        return Err(Failure { code: TOO_MANY_SLOTS, ..Failure::server(format!("too many slots (max {MAX_SLOTS})")) });
+        return Err(Failure {
+            code: FailureCode::CLIENT_LIMIT,
+            ..Failure::server(format!("too many slots (max {MAX_SLOTS})"))
+        });
     }
     if count == 0 {
         return Err(Failure::invalid_params("empty request"));

@@ -9,9 +9,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::{error::Error, fmt};
+use std::fmt;
 
-use tenon_api::{RecoveredTransaction, SealedHeader, StateReader};
+use tenon_api::{CannotSign, RecoveredTransaction, SealedHeader, StateReader, StoreError};
 
 /// Makes the transactions that a network expects from the maker of a block.
 pub trait SealerDuty: fmt::Debug + Send + Sync {
@@ -27,14 +27,13 @@ pub trait SealerDuty: fmt::Debug + Send + Sync {
     ) -> Result<Option<RecoveredTransaction>, DutyError>;
 }
 
-/// Why a transaction that is due cannot be made: the error of the engine's module.
+/// Why a transaction that is due cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct DutyError(Box<dyn Error + Send + Sync>);
-
-impl DutyError {
-    /// An error with this cause.
-    pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
-        Self(Box::new(cause))
-    }
+pub enum DutyError {
+    /// The state cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The maker of the block cannot sign.
+    #[error(transparent)]
+    Signer(#[from] CannotSign),
 }

@@ -120,12 +120,7 @@ impl ChainHandle {
 
     /// Like [`ChainHandle::insert`], on a thread that may block.
     pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, WriterError> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        self.mailbox.try_send(ChainMessage::Insert {
-            block: Box::new(block),
-            reply: Box::new(move |outcome| drop(reply.send(outcome))),
-        })?;
-        Ok(answer.recv().map_err(|_| WriterError::Stopped)??)
+        self.ask_waiting(|reply| ChainMessage::Insert { block: Box::new(block), reply })
     }
 
     /// Moves the head back and waits for completion.
@@ -150,22 +145,24 @@ impl ChainHandle {
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
         Ok(answer.await.map_err(|_| WriterError::Stopped)??)
     }
+
+    /// Like `ask`, on a thread that may block.
+    fn ask_waiting<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, WriterError> {
+        // Not tokio's channel: a sealer is an actor, on whose thread tokio refuses to block.
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
+        Ok(answer.recv().map_err(|_| WriterError::Stopped)??)
+    }
 }
 
 impl BlockProducer for ChainHandle {
-    // Not tokio's channel: a sealer is an actor, on whose thread tokio refuses to block.
     fn produce(
         &self,
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
     ) -> Result<Arc<RecoveredBlock>, BlockNotMade> {
-        let (reply, answer) = mpsc::sync_channel(1);
-        let message = ChainMessage::Produce {
-            attributes: Box::new(attributes.clone()),
-            transactions,
-            reply: Box::new(move |outcome| drop(reply.send(outcome))),
-        };
-        self.mailbox.try_send(message).map_err(BlockNotMade::new)?;
-        answer.recv().map_err(|_| BlockNotMade::new(WriterError::Stopped))?.map_err(BlockNotMade::new)
+        let attributes = Box::new(attributes.clone());
+        let made = self.ask_waiting(|reply| ChainMessage::Produce { attributes, transactions, reply });
+        made.map_err(BlockNotMade::new)
     }
 }

@@ -19,9 +19,9 @@ pub enum FileImportError {
         /// The reader's error.
         reason: String,
     },
-    /// The caller left, or its deadline passed.
-    #[error(transparent)]
-    Cancelled(BusError),
+    /// The caller has disconnected, or the deadline of the request has passed.
+    #[error("request timed out")]
+    CallerGone,
     /// A block was not imported.
     #[error(transparent)]
     Writer(#[from] WriterError),
@@ -30,7 +30,7 @@ pub enum FileImportError {
 impl From<FileImportError> for BusError {
     fn from(error: FileImportError) -> Self {
         match error {
-            FileImportError::Cancelled(error) => error,
+            FileImportError::CallerGone => Self::TimedOut,
             FileImportError::Writer(error) => error.into(),
             FileImportError::Source { .. } => Self::failed(error),
         }
@@ -53,7 +53,7 @@ impl ChainHandle {
             let block =
                 block.map_err(|error| FileImportError::Source { name: name.to_string(), reason: error.to_string() })?;
             if caller.is_cancelled() {
-                return Err(FileImportError::Cancelled(BusError::TimedOut));
+                return Err(FileImportError::CallerGone);
             }
             if block.header.number > 0 {
                 self.insert_waiting(block)?;

@@ -80,9 +80,8 @@ impl SealerDuty for SigningDuty {
         if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
             return Ok(None);
         }
-        let account = state.account(self.signer.address()).map_err(DutyError::new)?;
-        let nonce = account.unwrap_or_default().nonce;
-        self.sign(head, nonce).map(Some).map_err(DutyError::new)
+        let nonce = state.account(self.signer.address())?.unwrap_or_default().nonce;
+        Ok(Some(self.sign(head, nonce)?))
     }
 }
 

@@ -109,17 +109,22 @@ impl External {
 /// Why a request of the operator about a peer was not carried out.
 #[derive(Debug, thiserror::Error)]
 enum ChangePeerError {
+    /// The network is stopped.
     #[error(
         "the peer-to-peer network is off; --p2p (p2p.enabled) or `tenon module enable network` turns it on, for native \
          chains"
     )]
     Off,
+    /// The text is no enode URL.
     #[error("invalid enode: {0}")]
     Enode(#[from] EnodeError),
+    /// The enode has no address that can be dialed.
     #[error("invalid enode: {0}")]
     Unusable(#[from] UnusableNode),
+    /// The actor did not accept the request.
     #[error(transparent)]
     Actor(#[from] ActorError),
+    /// The actor failed before it answered.
     #[error("the network has failed; try again")]
     Failed,
 }

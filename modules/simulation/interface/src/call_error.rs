@@ -3,9 +3,9 @@
 use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes};
-use tenon_api::{BusError, ConsensusError, ModuleError, StoreError, duration_text};
+use tenon_api::{BusError, ConsensusError, RequestError, StoreError, duration_text};
 use tenon_bus::OutOfMemory;
-use tenon_chain::ResolveError;
+use tenon_chain::{ResolveError, StateUnavailable};
 use tenon_execution_interface::ExecutionError;
 
 use crate::{MemberError, error_texts::revert_text};
@@ -14,15 +14,12 @@ use crate::{MemberError, error_texts::revert_text};
 /// (`docs/spec/rpc-eth.md` 10.1).
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The block is unknown.
+    /// The request's block id cannot be resolved to a block.
     #[error(transparent)]
-    UnknownBlock(#[from] ResolveError),
-    /// There is no state after the block.
-    #[error("missing trie Node {root:x} (path )")]
-    MissingState {
-        /// The block's state root.
-        root: B256,
-    },
+    Resolve(#[from] ResolveError),
+    /// The database does not have the state after the block.
+    #[error(transparent)]
+    StateUnavailable(#[from] StateUnavailable),
     /// The call object or its overrides are contradictory or invalid.
     #[error(transparent)]
     Member(#[from] MemberError),
@@ -35,7 +32,7 @@ pub enum CallError {
         /// The limit.
         timeout: Duration,
     },
-    /// The caller has disconnected.
+    /// The caller has disconnected, or the deadline of the request has passed.
     #[error("request timed out")]
     CallerGone,
     /// The message is not valid.
@@ -116,13 +113,14 @@ impl From<ConsensusError> for CallError {
 impl From<CallError> for BusError {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::UnknownBlock(error) => error.into(),
+            CallError::Resolve(error) => error.into(),
             CallError::Block(error) => (*error).into(),
             CallError::OutOfMemory(error) => error.into(),
             CallError::Store(error) => error.into(),
-            CallError::CallerGone | CallError::UnsettledList { .. } => Self::limit_reached(error),
-            CallError::Reverted { output } => ModuleError::Reverted { message: revert_text(&output), output }.into(),
-            CallError::MissingState { .. }
+            CallError::CallerGone => Self::TimedOut,
+            CallError::UnsettledList { .. } => Self::limit_reached(error),
+            CallError::Reverted { output } => RequestError::Reverted { message: revert_text(&output), output }.into(),
+            CallError::StateUnavailable(_)
             | CallError::Member(_)
             | CallError::TimedOut { .. }
             | CallError::InvalidMessage { .. }
@@ -174,14 +172,14 @@ mod tests {
         let silent = BusError::from(CallError::RevertedWithoutOutput);
 
         let message = "execution reverted".to_owned();
-        assert_eq!(reverted, ModuleError::Reverted { message: message.clone(), output }.into());
-        assert_eq!(silent, ModuleError::Failed(message).into());
+        assert_eq!(reverted, RequestError::Reverted { message: message.clone(), output }.into());
+        assert_eq!(silent, RequestError::Failed(message).into());
     }
 
     #[test]
-    fn only_what_may_pass_later_is_a_limit() {
+    fn limits_are_told_apart_from_other_errors() {
+        assert_eq!(BusError::from(CallError::CallerGone), BusError::TimedOut);
         let limits = [
-            CallError::CallerGone,
             CallError::UnsettledList { runs: 2 },
             CallError::OutOfMemory(OutOfMemory::Node { asked: 1 }),
             CallError::Store(StoreError::OutOfMemory { reason: "full".to_owned() }),

@@ -1,6 +1,6 @@
 //! Memory of large answers, from the run that produced them until their message is answered.
 
-use tenon_api::{BusError, Bytes, ModuleError, messages::TraceReply};
+use tenon_api::{BusError, Bytes, RequestError, messages::TraceReply};
 use tenon_bus::{CallContext, MemoryUse};
 
 use super::Calls;
@@ -48,7 +48,7 @@ impl Calls {
         let answer = answer.map_err(E::into);
         let bytes = match &answer {
             Ok(answer) => answer.copies(),
-            Err(BusError::Module(ModuleError::Reverted { output, .. })) => output.copies(),
+            Err(BusError::Module(RequestError::Reverted { message, output })) => message.len() + output.copies(),
             Err(_) => 0,
         };
         if bytes >= UNCOUNTED {

@@ -19,6 +19,7 @@ use tenon_api::{
 
 use pausing_state::PausingState;
 use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
+use tenon_chain::StateUnavailable;
 use tenon_execution_block::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
@@ -110,7 +111,7 @@ impl Calls {
         if self.is_canonical(header)? {
             return Ok(state?);
         }
-        self.chain.state_of_branch(header)?.ok_or(CallError::MissingState { root: header.state_root })
+        self.chain.state_of_branch(header)?.ok_or_else(|| StateUnavailable { state_root: header.state_root }.into())
     }
 
     fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {

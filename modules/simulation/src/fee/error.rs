@@ -8,9 +8,9 @@ use super::history::MAX_PERCENTILES;
 /// Why a question about fees has no answer. The texts are the reference's.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FeeError {
-    /// The newest block of a history is unknown.
+    /// The newest block of a history cannot be resolved.
     #[error(transparent)]
-    UnknownBlock(#[from] ResolveError),
+    Resolve(#[from] ResolveError),
     /// The newest block of a history is above the head.
     #[error("request beyond head block: requested {requested}, head {head}")]
     BeyondHead {
@@ -38,9 +38,9 @@ pub(crate) enum FeeError {
         /// The one before it.
         previous: f64,
     },
-    /// The deadline passed, or the caller left.
+    /// The caller has disconnected, or the deadline of the request has passed.
     #[error("request timed out")]
-    TimedOut,
+    CallerGone,
     /// The tips of a block could not be read.
     #[error("the fees of these blocks could not be read")]
     UnreadTips,
@@ -52,9 +52,9 @@ pub(crate) enum FeeError {
 impl From<FeeError> for BusError {
     fn from(error: FeeError) -> Self {
         match error {
-            FeeError::UnknownBlock(error) => error.into(),
+            FeeError::Resolve(error) => error.into(),
             FeeError::Store(error) => error.into(),
-            FeeError::TimedOut => Self::limit_reached(error),
+            FeeError::CallerGone => Self::TimedOut,
             error => Self::failed(error),
         }
     }

@@ -65,7 +65,7 @@ impl Fees {
             self.add_block(&mut history, &header);
             if let Some(reward) = &mut history.reward {
                 if should_stop() {
-                    return Err(FeeError::TimedOut);
+                    return Err(FeeError::CallerGone);
                 }
                 let Some(tips) = tips_of(header.hash(), header.number, &header)? else { return Ok(None) };
                 reward.push(rewards(&tips, header.gas_used, percentiles));
@@ -89,7 +89,7 @@ impl Fees {
         let mut headers = Vec::new();
         for number in (oldest..=newest).rev() {
             if should_stop() {
-                return Err(FeeError::TimedOut);
+                return Err(FeeError::CallerGone);
             }
             let header = self.chain.header(hash)?.ok_or_else(|| unknown(number))?;
             hash = header.parent_hash;

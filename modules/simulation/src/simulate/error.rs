@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
-use tenon_api::{BusError, Header, ModuleError, SimulationRule, Transaction};
+use tenon_api::{BusError, Header, RequestError, SimulationRule, Transaction};
 use tenon_execution_interface::{EvmFailure, Interrupt, Stopped, TransactionRejection};
 use tenon_simulation_interface::{CallError, RunFailure, invalid_transaction_text};
 
@@ -79,8 +79,8 @@ pub(crate) enum SimulateError {
     /// A transaction is not valid.
     #[error("err: {reason} (supplied gas {gas_limit})")]
     InvalidTransaction {
-        /// What the client learns of it.
-        kind: Refusal,
+        /// The kind of error that the client receives.
+        kind: RefusalKind,
         /// The broken rule.
         reason: String,
         /// The transaction's gas limit.
@@ -97,9 +97,9 @@ pub(crate) enum SimulateError {
     Call(#[from] CallError),
 }
 
-/// What a client learns of a transaction that is not valid.
+/// The kind of error that a client receives for a transaction that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RefusalKind {
     /// It breaks this rule.
     Rule(SimulationRule),
     /// It breaks a rule without a code. go-ethereum uses -32603, which means an internal error, but here the arguments
@@ -116,13 +116,13 @@ impl From<SimulateError> for BusError {
             SimulateError::OutOfMemory => return Self::limit_reached(error),
             SimulateError::NoBlocks
             | SimulateError::BaseFeeTooLarge { .. }
-            | SimulateError::InvalidTransaction { kind: Refusal::InvalidArgument, .. } => {
+            | SimulateError::InvalidTransaction { kind: RefusalKind::InvalidArgument, .. } => {
                 return Self::invalid_argument(error);
             }
-            SimulateError::StateInUse | SimulateError::InvalidTransaction { kind: Refusal::Unsupported, .. } => {
+            SimulateError::StateInUse | SimulateError::InvalidTransaction { kind: RefusalKind::Unsupported, .. } => {
                 return Self::failed(error);
             }
-            SimulateError::InvalidTransaction { kind: Refusal::Rule(rule), .. } => rule,
+            SimulateError::InvalidTransaction { kind: RefusalKind::Rule(rule), .. } => rule,
             SimulateError::TooManyBlocks
             | SimulateError::TooManyCallsInBlock { .. }
             | SimulateError::TooManyCalls { .. }
@@ -134,7 +134,7 @@ impl From<SimulateError> for BusError {
             }
             SimulateError::BlockGasUsedUp { .. } => SimulationRule::BlockGasLimit,
         };
-        ModuleError::Simulation { rule, message: error.to_string() }.into()
+        RequestError::Simulation { rule, message: error.to_string() }.into()
     }
 }
 
@@ -143,14 +143,15 @@ impl SimulateError {
     pub(super) fn rejected(rejection: TransactionRejection, gas_limit: u64) -> Self {
         let kind = match &rejection {
             TransactionRejection::Store(error) => return CallError::from(error.clone()).into(),
+            TransactionRejection::Trie(error) => return CallError::Evm(error.to_string()).into(),
             TransactionRejection::BlockGas { .. } | TransactionRejection::BlockBlobGas { .. } => {
-                Refusal::Rule(SimulationRule::BlockGasLimit)
+                RefusalKind::Rule(SimulationRule::BlockGasLimit)
             }
             TransactionRejection::Rule(text) if text.starts_with("insufficient funds") => {
-                Refusal::Rule(SimulationRule::InsufficientFunds)
+                RefusalKind::Rule(SimulationRule::InsufficientFunds)
             }
-            TransactionRejection::Rule(_) => Refusal::InvalidArgument,
-            TransactionRejection::Unsupported(_) => Refusal::Unsupported,
+            TransactionRejection::Rule(_) => RefusalKind::InvalidArgument,
+            TransactionRejection::Unsupported(_) => RefusalKind::Unsupported,
         };
         Self::InvalidTransaction { kind, reason: rejection.to_string(), gas_limit }
     }
@@ -171,7 +172,7 @@ impl SimulateError {
                 Self::InvalidTransaction { kind: kind_of(&invalid), reason, gas_limit }
             }
             RunFailure::Refused(reason) => {
-                Self::InvalidTransaction { kind: Refusal::InvalidArgument, reason, gas_limit }
+                Self::InvalidTransaction { kind: RefusalKind::InvalidArgument, reason, gas_limit }
             }
             RunFailure::OutOfMemory(refused) => CallError::from(refused).into(),
             RunFailure::Store(error) => CallError::from(error).into(),
@@ -188,8 +189,8 @@ pub(super) const fn stopped(reason: Stopped, limits: &CallLimits) -> CallError {
     }
 }
 
-const fn kind_of(invalid: &InvalidTransaction) -> Refusal {
-    Refusal::Rule(match invalid {
+const fn kind_of(invalid: &InvalidTransaction) -> RefusalKind {
+    RefusalKind::Rule(match invalid {
         InvalidTransaction::NonceTooLow { .. } => SimulationRule::NonceTooLow,
         InvalidTransaction::NonceTooHigh { .. } => SimulationRule::NonceTooHigh,
         InvalidTransaction::GasPriceLessThanBasefee => SimulationRule::BaseFeeTooLow,
@@ -199,7 +200,7 @@ const fn kind_of(invalid: &InvalidTransaction) -> Refusal {
             SimulationRule::InsufficientFunds
         }
         InvalidTransaction::CreateInitCodeSizeLimit => SimulationRule::InitCodeSize,
-        _ => return Refusal::InvalidArgument,
+        _ => return RefusalKind::InvalidArgument,
     })
 }
 
@@ -219,11 +220,11 @@ pub(super) fn check_transaction(
     match account_nonce {
         Some(state) if nonce < state => {
             let text = format!("nonce too low: address {sender}, tx: {nonce} state: {state}");
-            return refused(Refusal::Rule(SimulationRule::NonceTooLow), text);
+            return refused(RefusalKind::Rule(SimulationRule::NonceTooLow), text);
         }
         Some(state) if nonce > state => {
             let text = format!("nonce too high: address {sender}, tx: {nonce} state: {state}");
-            return refused(Refusal::Rule(SimulationRule::NonceTooHigh), text);
+            return refused(RefusalKind::Rule(SimulationRule::NonceTooHigh), text);
         }
         _ => {}
     }
@@ -234,13 +235,13 @@ pub(super) fn check_transaction(
             "max priority fee per gas higher than max fee per gas: address {sender}, \
              maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
         );
-        return refused(Refusal::InvalidArgument, text);
+        return refused(RefusalKind::InvalidArgument, text);
     }
     if cap < U256::from(base_fee) {
         let text = format!(
             "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {cap}, baseFee: {base_fee}"
         );
-        return refused(Refusal::Rule(SimulationRule::BaseFeeTooLow), text);
+        return refused(RefusalKind::Rule(SimulationRule::BaseFeeTooLow), text);
     }
     Ok(())
 }
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn a_rejected_transaction_shows_the_rule_that_it_breaks() {
         let rejected = |rejection| BusError::from(SimulateError::rejected(rejection, 9));
-        let broken = |rule, message: &str| ModuleError::Simulation { rule, message: message.to_owned() }.into();
+        let broken = |rule, message: &str| RequestError::Simulation { rule, message: message.to_owned() }.into();
         let rule = |text: &str| TransactionRejection::Rule(text.to_owned());
 
         assert_eq!(

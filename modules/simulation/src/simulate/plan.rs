@@ -106,7 +106,7 @@ fn following(timestamp: u64) -> Result<u64, SimulateError> {
 mod tests {
     use alloy_primitives::{Address, B256, U256};
     use tenon_api::{
-        BusError, ModuleError, SimulationRule,
+        BusError, RequestError, SimulationRule,
         messages::{BlockOverrides, CallRequest},
     };
 
@@ -129,7 +129,7 @@ mod tests {
     /// The rule that the blocks break, and the text of the error.
     fn broken_rule(blocks: Vec<BlockToSimulate>) -> (SimulationRule, String) {
         match places(blocks) {
-            Err(BusError::Module(ModuleError::Simulation { rule, message })) => (rule, message),
+            Err(BusError::Module(RequestError::Simulation { rule, message })) => (rule, message),
             other => panic!("{other:?}"),
         }
     }

@@ -46,15 +46,13 @@ pub(crate) enum TraceError {
     /// The tracer's own options are not valid.
     #[error("invalid tracerConfig")]
     InvalidTracerConfig,
-    /// Another error of the library that records calls and instructions.
-    #[error("{0}")]
-    Library(String),
     /// The transaction or call could not be traced.
     #[error("tracing failed: {0}")]
     TracingFailed(String),
-    /// The tracer has no answer; this is the reference's text.
+    /// The tracer has no result; this is the reference's text, or that of the library that records calls and
+    /// instructions.
     #[error("{0}")]
-    NoAnswer(String),
+    NoResult(String),
     /// A script could not run, or failed.
     #[error(transparent)]
     Script(#[from] ScriptError),
@@ -72,9 +70,6 @@ pub(crate) enum TraceError {
     /// The same, found by the EVM; this is the reference's text.
     #[error("{0}")]
     InvalidMessage(String),
-    /// The block cannot be executed.
-    #[error(transparent)]
-    Block(Box<ExecutionError>),
     /// A trie could not be read.
     #[error(transparent)]
     Trie(Box<TrieError>),
@@ -87,9 +82,6 @@ pub(crate) enum TraceError {
     /// The time limit of the trace has passed.
     #[error("execution timeout")]
     TimedOut,
-    /// The caller has disconnected, or the deadline of the request has passed.
-    #[error("request timed out")]
-    CallerGone,
     /// The results are too long.
     #[error("the trace records more than {max} bytes")]
     TooLong {
@@ -111,27 +103,37 @@ pub(crate) enum TraceError {
     /// The trace cannot be attempted. This is never reported.
     #[error("the trace is not attempted")]
     NotAttempted,
-    /// The database failed, or the client's memory has no room for what was read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl From<TraceError> for BusError {
     fn from(error: TraceError) -> Self {
         match error {
             TraceError::Call(error) => error.into(),
-            TraceError::Block(error) => (*error).into(),
             TraceError::Trie(error) => (*error).into(),
-            TraceError::Store(error) => error.into(),
-            TraceError::CallerGone
-            | TraceError::TooLong { .. }
+            TraceError::TooLong { .. }
             | TraceError::TooLarge { .. }
             | TraceError::TooManySlots { .. }
             | TraceError::NotAttempted
             | TraceError::Script(
                 ScriptError::CallerGone | ScriptError::TooMany { .. } | ScriptError::NoMemory { .. },
             ) => Self::limit_reached(error),
-            error => Self::failed(error),
+            TraceError::NotFound(_)
+            | TraceError::Genesis
+            | TraceError::UndecodableBlock(_)
+            | TraceError::UnknownAncestor
+            | TraceError::Sender(_)
+            | TraceError::NoSuchTracer
+            | TraceError::UnusableTracer(_)
+            | TraceError::UnknownInstruction(_)
+            | TraceError::InvalidTracerConfig
+            | TraceError::TracingFailed(_)
+            | TraceError::NoResult(_)
+            | TraceError::Script(_)
+            | TraceError::Transaction { .. }
+            | TraceError::Rejected(_)
+            | TraceError::InvalidMessage(_)
+            | TraceError::TimedOut
+            | TraceError::NotCall => Self::failed(error),
         }
     }
 }
@@ -175,20 +177,27 @@ impl From<ResolveError> for TraceError {
 
 impl From<ConsensusError> for TraceError {
     fn from(error: ConsensusError) -> Self {
-        ExecutionError::from(error).into()
+        Self::Call(error.into())
     }
 }
 
 impl From<ExecutionError> for TraceError {
     fn from(error: ExecutionError) -> Self {
-        Self::Block(Box::new(error))
+        Self::Call(error.into())
+    }
+}
+
+impl From<StoreError> for TraceError {
+    fn from(error: StoreError) -> Self {
+        Self::Call(error.into())
     }
 }
 
 impl From<TransactionRejection> for TraceError {
     fn from(rejection: TransactionRejection) -> Self {
         match rejection {
-            TransactionRejection::Store(error) => Self::Store(error),
+            TransactionRejection::Store(error) => error.into(),
+            TransactionRejection::Trie(error) => Self::Trie(error),
             rejection => Self::Rejected(rejection),
         }
     }
@@ -197,7 +206,7 @@ impl From<TransactionRejection> for TraceError {
 impl From<TrieError> for TraceError {
     fn from(error: TrieError) -> Self {
         match error {
-            TrieError::Store(error) => Self::Store(error),
+            TrieError::Store(error) => error.into(),
             error => Self::Trie(Box::new(error)),
         }
     }
@@ -208,9 +217,9 @@ impl From<RunFailure> for TraceError {
     fn from(failure: RunFailure) -> Self {
         match failure {
             RunFailure::Stopped(Stopped::TimedOut) => Self::TimedOut,
-            RunFailure::Stopped(Stopped::CallerGone) => Self::CallerGone,
+            RunFailure::Stopped(Stopped::CallerGone) => Self::Call(CallError::CallerGone),
             RunFailure::OutOfMemory(refused) => Self::Call(refused.into()),
-            RunFailure::Store(error) => Self::Store(error),
+            RunFailure::Store(error) => error.into(),
             RunFailure::Refused(text) | RunFailure::Other(text) => Self::TracingFailed(text),
             RunFailure::Message(invalid) => Self::tracing_failed(invalid),
         }
@@ -222,10 +231,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_pass_later_is_a_limit() {
+    fn limits_are_told_apart_from_other_errors() {
         let limits = CallLimits { trace_steps: 7, ..CallLimits::default() };
         let cases = [
-            (TraceError::CallerGone, true, "request timed out"),
             (TraceError::TimedOut, false, "execution timeout"),
             (TraceError::TooLong { max: 9 }, true, "the trace records more than 9 bytes"),
             (

@@ -190,7 +190,7 @@ impl<'a> EthereumTracing<'a> {
                 // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
-                let mut result = result.map_err(|error| TraceError::Library(error.to_string()))?;
+                let mut result = result.map_err(|error| TraceError::NoResult(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.replay.ensure_awaited()?;
                 let result = trace_result(result)?;

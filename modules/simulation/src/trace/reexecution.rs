@@ -8,6 +8,7 @@ use tenon_api::{BlockId, RecoveredBlock, SealedHeader, TrieReader, messages::Get
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt, TransactionRejection};
+use tenon_simulation_interface::CallError;
 
 use super::{
     TraceError,
@@ -33,12 +34,14 @@ impl Calls {
         let mut roots = Vec::with_capacity(block.transactions.len());
         for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
             if caller.should_stop() {
-                return Err(TraceError::CallerGone);
+                return Err(CallError::CallerGone.into());
             }
             match execution.run_transaction(transaction, *sender) {
                 Ok(()) => {}
-                Err(TransactionRejection::Store(error)) => return Err(error.into()),
-                Err(_) if caller.is_cancelled() => return Err(TraceError::CallerGone),
+                Err(rejection @ (TransactionRejection::Store(_) | TransactionRejection::Trie(_))) => {
+                    return Err(rejection.into());
+                }
+                Err(_) if caller.is_cancelled() => return Err(CallError::CallerGone.into()),
                 Err(_) => break,
             }
             roots.push(execution.root_so_far()?);
@@ -86,7 +89,7 @@ impl Calls {
     ) -> Result<(), TraceError> {
         for index in 0..block.transactions.len() {
             if caller.should_stop() {
-                return Err(TraceError::CallerGone);
+                return Err(CallError::CallerGone.into());
             }
             let Some((transaction, sender)) = member(block, index) else { break };
             let hash = transaction.hash;

@@ -19,6 +19,7 @@ use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{
     BlockEvm, BlockOrigin, BlockState, Fees, Interrupt, Outcome, StateError, TransactionRejection, effective_price,
 };
+use tenon_simulation_interface::CallError;
 
 use super::{
     EthereumOptions, TraceError, TraceInspector,
@@ -270,7 +271,7 @@ impl<'a> Replay<'a> {
 
     /// Checks that the caller is still waiting.
     pub(super) fn ensure_awaited(&self) -> Result<(), TraceError> {
-        if self.caller.should_stop() { Err(TraceError::CallerGone) } else { Ok(()) }
+        if self.caller.should_stop() { Err(CallError::CallerGone.into()) } else { Ok(()) }
     }
 
     /// The answer of a tracer of the reference, or of a script, after its run. Releases the recording's memory.
@@ -292,7 +293,7 @@ impl<'a> Replay<'a> {
         };
         let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
         answer.map_err(|failure| match failure {
-            TracerFailure::Worded(text) => TraceError::NoAnswer(text),
+            TracerFailure::Worded(text) => TraceError::NoResult(text),
             TracerFailure::Script(error) => error.into(),
             TracerFailure::State(StateError(error)) => error.into(),
         })
@@ -328,7 +329,7 @@ pub(super) fn execute_transaction_of_block<I>(
     execution.evm_mut().ctx.chain = Interrupt::when(caller, None);
     execution.run_transaction(transaction, sender).map_err(|reason| match reason {
         TransactionRejection::Store(error) => error.into(),
-        _ if caller.is_cancelled() => TraceError::CallerGone,
+        _ if caller.is_cancelled() => CallError::CallerGone.into(),
         reason => TraceError::Transaction { name: name(), reason },
     })
 }

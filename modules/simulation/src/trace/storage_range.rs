@@ -9,6 +9,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::BlockState;
+use tenon_simulation_interface::CallError;
 
 use super::TraceError;
 
@@ -68,7 +69,7 @@ impl Calls {
         let mut keys = BTreeMap::new();
         for (count, slot) in slots.into_iter().enumerate() {
             if count % CHECK_PERIOD == 0 && caller.should_stop() {
-                return Err(TraceError::CallerGone);
+                return Err(CallError::CallerGone.into());
             }
             let value = state.read_slot(contract, slot)?;
             if !value.is_zero() {

@@ -17,6 +17,7 @@ use tenon_api::{
     messages::{ExecutionWitness, GetExecutionWitness},
 };
 use tenon_bus::CallContext;
+use tenon_simulation_interface::CallError;
 
 use super::{TraceError, TraceShare};
 use crate::call::Calls;
@@ -218,7 +219,7 @@ fn prove_reads(reads: &Reads, nodes: &dyn TrieReader, root: B256, caller: &CallC
     let accounts = std::mem::take(&mut reads.inner.lock().accounts);
     for (address, slots) in accounts {
         if caller.should_stop() {
-            return Err(TraceError::CallerGone);
+            return Err(CallError::CallerGone.into());
         }
         let account = tenon_chain::read_account(nodes, root, address)?;
         let storage_root = account.map_or(EMPTY_ROOT_HASH, |account| account.storage_root);
@@ -227,7 +228,7 @@ fn prove_reads(reads: &Reads, nodes: &dyn TrieReader, root: B256, caller: &CallC
         }
         for slot in slots {
             if caller.should_stop() {
-                return Err(TraceError::CallerGone);
+                return Err(CallError::CallerGone.into());
             }
             tenon_chain::read_slot(nodes, storage_root, address, slot)?;
         }

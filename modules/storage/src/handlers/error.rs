@@ -1,13 +1,13 @@
 //! Errors of the store's answers.
 
-use alloy_primitives::{Address, B256, hex};
+use alloy_primitives::Address;
 use tenon_api::{BlockNumber, BusError, StoreError};
-use tenon_chain::{ResolveError, TrieError};
+use tenon_chain::{ResolveError, StateUnavailable, TrieError};
 
 /// Why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AnswerError {
-    /// The database failed, or it stopped the read.
+    /// The database failed, or the caller has disconnected.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The request's block id cannot be resolved to a block.
@@ -19,13 +19,9 @@ pub(super) enum AnswerError {
     /// There is no block with the request's hash.
     #[error("unknown block")]
     UnknownBlock,
-    /// The database does not have the state after the block. The text is the reference's for a trie without root
-    /// (`docs/spec/rpc-eth.md` 5.2).
-    #[error("missing trie Node {} (path )", hex::encode(state_root))]
-    StateUnavailable {
-        /// The block's state root.
-        state_root: B256,
-    },
+    /// The database does not have the state after the block.
+    #[error(transparent)]
+    StateUnavailable(#[from] StateUnavailable),
     /// The request exceeds one of the [`StoreLimits`](super::StoreLimits).
     #[error(transparent)]
     Limit(#[from] LimitExceeded),
@@ -47,7 +43,7 @@ impl From<AnswerError> for BusError {
             AnswerError::Store(error) => error.into(),
             AnswerError::Resolve(error) => error.into(),
             AnswerError::Trie(error) => error.into(),
-            AnswerError::UnknownBlock | AnswerError::StateUnavailable { .. } => Self::failed(error),
+            AnswerError::UnknownBlock | AnswerError::StateUnavailable(_) => Self::failed(error),
             AnswerError::Limit(limit) => Self::limit_reached(limit),
         }
     }
@@ -70,7 +66,7 @@ pub(super) enum LimitExceeded {
         /// block.
         fitting: Option<(BlockNumber, BlockNumber)>,
     },
-    /// A proof of too many slots.
+    /// A proof covers too many slots.
     #[error("too many storage keys requested (max {max}, got {requested})")]
     ProofSlots { max: usize, requested: usize },
     /// An account to dump has too many slots.

@@ -8,7 +8,7 @@ use tenon_api::{
     messages::{GetAccount, GetCode, GetProof, GetStorage},
 };
 use tenon_bus::{CallContext, CallerAllowance};
-use tenon_chain::{TrieError, require_block};
+use tenon_chain::{StateUnavailable, TrieError, require_block};
 
 use super::{
     Answers, again_after_reorganisation,
@@ -148,5 +148,5 @@ fn worded(error: StoreError, header: &SealedHeader) -> AnswerError {
 }
 
 fn missing_state(header: &SealedHeader) -> AnswerError {
-    AnswerError::StateUnavailable { state_root: header.state_root }
+    StateUnavailable { state_root: header.state_root }.into()
 }

@@ -460,7 +460,7 @@ async fn modified_accounts_are_those_that_differ_in_the_newer_state() {
 }
 
 #[tokio::test]
-async fn a_request_beyond_a_limit_is_told_the_limit() {
+async fn a_refusal_names_the_exceeded_limit() {
     let mut maker = chain();
     let old_head = maker.commits[3].block.hash();
     maker.unwind(1);

@@ -18,10 +18,6 @@ const MAX_BLOCKS: usize = 256;
 const MAX_CALLS_PER_BLOCK: usize = 5_000;
 /// Maximum number of calls in a request.
 const MAX_CALLS: usize = 10_000;
-/// go-ethereum's error code for a request that is too large.
-const CLIENT_LIMIT_EXCEEDED: FailureCode = FailureCode(-38026);
-/// go-ethereum's error code for a transaction that failed and did not revert.
-const VM_ERROR: FailureCode = FailureCode(-32015);
 
 /// Capacity for a block, a call and a log without their data.
 const BLOCK_BYTES: usize = 2_500;
@@ -85,7 +81,7 @@ fn decode_blocks(raw: RawArgument<'_>) -> Result<Result<Vec<BlockToSimulate>, Fa
 }
 
 fn limit(message: String) -> Failure {
-    Failure { code: CLIENT_LIMIT_EXCEEDED, message, data: None }
+    Failure { code: FailureCode::CLIENT_LIMIT, message, data: None }
 }
 
 fn list<'a>(
@@ -198,7 +194,7 @@ fn write_call(json: &mut JsonWriter, profile: Profile, simulated: &SimulatedBloc
 fn write_failure(json: &mut JsonWriter, failure: &SimulatedFailure) {
     let (code, message, output) = match failure {
         SimulatedFailure::Reverted { message, output } => (FailureCode::REVERTED, message, Some(output)),
-        SimulatedFailure::Halted(message) => (VM_ERROR, message, None),
+        SimulatedFailure::Halted(message) => (FailureCode::VM_ERROR, message, None),
     };
     json.key("error").begin_object();
     json.key("message").string(message);

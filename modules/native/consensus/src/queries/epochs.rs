@@ -65,7 +65,7 @@ impl Queries {
             true => Ok(None),
             false => self.engine.v2().epoch_of(header, &*self.chain).map(Some),
         };
-        self.switches_between(first, last, epoch_of)?.ok_or(QueryError::TimedOut)
+        self.switches_between(first, last, epoch_of)?.ok_or(QueryError::CallerGone)
     }
 
     /// [`Queries::epoch_switches`] if it takes only a few reads: there are few epochs, and all are cached.

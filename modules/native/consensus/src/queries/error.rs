@@ -43,12 +43,12 @@ pub(super) enum QueryError {
     /// The chain has not paid rewards for two epochs yet, so the return of staking cannot be estimated.
     #[error("the staking yield is available after two epochs with rewards")]
     NoStakingReturn,
-    /// The deadline passed, or the caller left.
+    /// The caller has disconnected, or the deadline of the request has passed.
     #[error("request timed out")]
-    TimedOut,
-    /// The requested block is not known.
+    CallerGone,
+    /// The request's block id cannot be resolved to a block.
     #[error(transparent)]
-    Block(#[from] ResolveError),
+    Resolve(#[from] ResolveError),
     /// The database failed, or no longer has what the query needs.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -66,8 +66,8 @@ pub(super) enum QueryError {
 impl From<QueryError> for BusError {
     fn from(error: QueryError) -> Self {
         match error {
-            QueryError::TimedOut => Self::TimedOut,
-            QueryError::Block(error) => error.into(),
+            QueryError::CallerGone => Self::TimedOut,
+            QueryError::Resolve(error) => error.into(),
             QueryError::Store(error) => error.into(),
             error => Self::failed(error),
         }

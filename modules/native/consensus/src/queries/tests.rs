@@ -222,13 +222,13 @@ fn cached_answers_equal_computed_ones() {
 }
 
 #[test]
-fn callers_learn_of_limits_and_of_all_else_as_failures() {
+fn errors_are_failures_unless_a_limit_was_reached() {
     let stopped = || StoreError::Stopped;
     let cases = [
-        (QueryError::TimedOut, BusError::TimedOut),
+        (QueryError::CallerGone, BusError::TimedOut),
         (QueryError::Store(stopped()), BusError::limit_reached(stopped())),
-        (QueryError::Block(ResolveError::Store(stopped())), BusError::limit_reached(stopped())),
-        (QueryError::Block(ResolveError::NoSafeBlock), BusError::failed("safe block not found")),
+        (QueryError::Resolve(ResolveError::Store(stopped())), BusError::limit_reached(stopped())),
+        (QueryError::Resolve(ResolveError::NoSafeBlock), BusError::failed("safe block not found")),
         (QueryError::V2(V2Error::Store(stopped())), BusError::failed(V2Error::Store(stopped()))),
         (QueryError::FutureEpoch, BusError::failed("input epoch number > current epoch number")),
         (
