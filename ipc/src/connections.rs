@@ -35,7 +35,7 @@ pub(crate) const FEW_CONNECTIONS: usize = 16;
 /// nothing here.
 pub(crate) trait Activity: Send + Sync {
     /// A number that changes with every activity on the connection.
-    fn turns(&self) -> u32;
+    fn activity_count(&self) -> u32;
     /// Whether closing it costs its client nothing: it is between two HTTP requests, which clients repeat on another
     /// connection.
     fn is_disposable(&self) -> bool;
@@ -69,7 +69,7 @@ impl Reads {
 }
 
 impl Activity for Reads {
-    fn turns(&self) -> u32 {
+    fn activity_count(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -88,8 +88,8 @@ struct Open {
     address: ClientId,
     activity: Arc<dyn Activity>,
     task: AbortHandle,
-    /// The turns at the last check, and the time since when they have been the same.
-    turns: u32,
+    /// The activity count at the last check, and the time since which it has been the same.
+    activity_count: u32,
     since: Instant,
 }
 
@@ -154,7 +154,13 @@ impl Connections {
         serving: impl Future<Output = ()> + Send + 'static,
     ) {
         let task = self.tasks.spawn(serving);
-        let open = Open { address, turns: activity.turns(), activity, since: Instant::now(), task: task.clone() };
+        let open = Open {
+            address,
+            activity_count: activity.activity_count(),
+            activity,
+            since: Instant::now(),
+            task: task.clone(),
+        };
         self.open.insert(task.id(), open);
     }
 
@@ -163,9 +169,9 @@ impl Connections {
     pub(crate) fn check(&mut self) {
         let now = Instant::now();
         for open in self.open.values_mut() {
-            let turns = open.activity.turns();
-            if turns != open.turns {
-                (open.turns, open.since) = (turns, now);
+            let activity_count = open.activity.activity_count();
+            if activity_count != open.activity_count {
+                (open.activity_count, open.since) = (activity_count, now);
             }
         }
     }
@@ -201,15 +207,15 @@ mod tests {
     use super::*;
 
     struct Watched {
-        turns: AtomicU32,
+        activity_count: AtomicU32,
         is_disposable: AtomicBool,
         /// Its reference count tells whether the connection is served.
         served: Arc<()>,
     }
 
     impl Activity for Watched {
-        fn turns(&self) -> u32 {
-            self.turns.load(Ordering::Relaxed)
+        fn activity_count(&self) -> u32 {
+            self.activity_count.load(Ordering::Relaxed)
         }
 
         fn is_disposable(&self) -> bool {
@@ -219,7 +225,7 @@ mod tests {
 
     impl Watched {
         fn acts(&self) {
-            self.turns.fetch_add(1, Ordering::Relaxed);
+            self.activity_count.fetch_add(1, Ordering::Relaxed);
         }
 
         fn is_busy(&self) {
@@ -235,7 +241,7 @@ mod tests {
 
     fn add(connections: &mut Connections, address: u64) -> Arc<Watched> {
         let watched =
-            Watched { turns: AtomicU32::new(0), is_disposable: AtomicBool::new(true), served: Arc::default() };
+            Watched { activity_count: AtomicU32::new(0), is_disposable: AtomicBool::new(true), served: Arc::default() };
         let watched = Arc::new(watched);
         let served = Arc::clone(&watched.served);
         connections.add(ClientId::from_number(address), watched.clone(), async move {
@@ -322,7 +328,7 @@ mod tests {
         connections.add(
             ClientId::from_number(1),
             Arc::new(Watched {
-                turns: AtomicU32::new(0),
+                activity_count: AtomicU32::new(0),
                 is_disposable: AtomicBool::new(false),
                 served: Arc::default(),
             }),

@@ -114,7 +114,7 @@ pub fn check_headers(
     let mut answer = HeaderMap::new();
     let mut preflight = HeaderMap::new();
     if let Some(cors) = Cors::new(readers) {
-        cors.decorate(&Method::POST, &headers, &mut answer);
+        cors.add_headers(&Method::POST, &headers, &mut answer);
         preflight = cors.preflight(&headers);
     }
     let mut request = Request::new(());

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
-    http::{Ends, HealthCheck, HttpServer, HttpSide, Port, Proxies, WebSocketSide},
+    http::{HealthCheck, HttpServer, HttpSide, Port, Proxies, StopSignals, WebSocketSide},
     service::RpcService,
     settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings},
     socket::{self, SocketServer},
@@ -214,7 +214,7 @@ impl<S: RpcService> Servers<S> {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.http.clone());
         let Some(side) = side else { return false };
-        side.ends.begin(grace);
+        side.stop_signals.begin_stop(grace);
         self.withdraw(|port| Port { http: None, ..port.clone() }).await;
         tracing::info!(endpoint = "http", "front-end closed");
         true
@@ -227,7 +227,7 @@ impl<S: RpcService> Servers<S> {
         let _operation = self.operation.lock().await;
         let side = self.sides().into_iter().find_map(|port| port.websocket.clone());
         let Some(side) = side else { return false };
-        side.ends.begin(grace);
+        side.stop_signals.begin_stop(grace);
         self.withdraw(|port| Port { websocket: None, ..port.clone() }).await;
         tracing::info!(endpoint = "websocket", "front-end closed");
         true
@@ -257,7 +257,7 @@ impl<S: RpcService> Servers<S> {
         let _operation = self.operation.lock().await;
         self.stopping.cancel();
         for port in self.sides() {
-            port.ends().for_each(|ends| ends.stopping.cancel());
+            port.stop_signals().for_each(|signals| signals.stopping.cancel());
         }
         let mut tasks = {
             let mut open = self.open();
@@ -323,7 +323,8 @@ impl<S: RpcService> Servers<S> {
             for port in &open.ports {
                 port.sides.rcu(|sides| without_side(sides));
             }
-            let idle: Vec<_> = open.ports.extract_if(.., |port| port.sides.load().ends().next().is_none()).collect();
+            let idle: Vec<_> =
+                open.ports.extract_if(.., |port| port.sides.load().stop_signals().next().is_none()).collect();
             idle.iter().for_each(|port| port.closing.cancel());
             idle.into_iter().map(|port| port.closed).collect::<Vec<_>>()
         };
@@ -347,7 +348,7 @@ impl<S: RpcService> Servers<S> {
             proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             health: self.health.clone(),
-            ends: Ends::default(),
+            stop_signals: StopSignals::default(),
             traffic: Arc::clone(&self.traffic.http),
         }
     }
@@ -359,7 +360,7 @@ impl<S: RpcService> Servers<S> {
             dispatcher: self.dispatcher(&settings.limits.envelope),
             proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
-            ends: Ends::default(),
+            stop_signals: StopSignals::default(),
             traffic: Arc::clone(&self.traffic.websocket),
         }
     }

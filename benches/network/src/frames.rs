@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tenon_api::Block;
 use tenon_chain::round_messages::Vote;
 use tenon_network_identity::NodeKey;
-use tenon_network_rlpx::{HandshakeRandom, Offer, Output, Session, SessionSettings};
+use tenon_network_rlpx::{HandshakeRandom, OfferedProtocol, Output, Session, SessionSettings};
 use tenon_network_wire::{BlockBody, Kind, Message, Version, version};
 
 use crate::{Outcome, blocks, processor};
@@ -56,7 +56,8 @@ struct Link {
 
 impl Link {
     fn open(version: &Version) -> Outcome<Self> {
-        let settings = SessionSettings::new("bench", vec![Offer::new("eth", version.number.into(), version.length)]);
+        let settings =
+            SessionSettings::new("bench", vec![OfferedProtocol::new("eth", version.number.into(), version.length)]);
         let (dialer, listener) = (Arc::new(NodeKey::random()?), Arc::new(NodeKey::random()?));
         let (ours, theirs) = (HandshakeRandom::generate()?, HandshakeRandom::generate()?);
         let sender = Session::dial(settings.clone(), &dialer, listener.id(), ours, NOW)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tenon_api::{B256, U256};
 use tenon_network_identity::{Enode, NodeKey};
-use tenon_network_rlpx::{HandshakeRandom, Offer, Output, Session, SessionSettings};
+use tenon_network_rlpx::{HandshakeRandom, OfferedProtocol, Output, Session, SessionSettings};
 use tenon_network_wire::{AcceptedMessages, EthSession, Kind, Message, Received, Status, VERSIONS, Version, version};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -88,7 +88,7 @@ impl Target {
         let stream = socket.connect(SocketAddr::new(endpoint.ip, endpoint.tcp)).await?;
         stream.set_nodelay(true)?;
         let offers = VERSIONS.iter().filter(|offered| offered.number == version.number);
-        let offers = offers.map(|offered| Offer::new("eth", offered.number.into(), offered.length)).collect();
+        let offers = offers.map(|offered| OfferedProtocol::new("eth", offered.number.into(), offered.length)).collect();
         let (key, random) = (Arc::new(NodeKey::random()?), HandshakeRandom::generate()?);
         let settings = SessionSettings::new("tenon-bench-network", offers);
         let session = Session::dial(settings, &key, self.node.id, random, Duration::ZERO)?;

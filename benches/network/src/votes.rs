@@ -2,7 +2,7 @@
 //!
 //! A round is a block, followed by the 73 votes that certify it. Each vote is decoded as the network does it, verified,
 //! counted, and sent on. The same votes a second time are duplicates. Rates are per second of processor time of the
-//! whole process, including the sender. Signatures are made, and blocks built, before.
+//! whole process, including the sender. Signatures and blocks are made before the measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +13,9 @@ use alloy_rlp::Encodable;
 use clap::Args;
 use serde_json::{Value, json};
 use tenon_api::{
-    BatchObserver, Block, BlockNotMade, BlockPort, BlockVerdict, CannotSign, FailedBlock, Header, NativeSeal,
-    NotSubmitted, PeerTransactions, PendingTransactions, RecoveredTransaction, RoundBuilder, RoundMessage,
-    RoundMessageKind, RoundMessages, RoundNetwork, SealedHeader, StoreError,
+    BatchObserver, Block, BlockPort, BlockProductionError, BlockVerdict, FailedBlock, Header, NativeSeal,
+    PeerTransactions, PendingTransactions, RecoveredTransaction, RoundBuilder, RoundMessage, RoundMessageKind,
+    RoundMessages, RoundNetwork, SealedHeader, SignError, StoreError, SubmitError,
 };
 use tenon_bus::Bus;
 use tenon_chain::Genesis;
@@ -91,9 +91,9 @@ impl RoundBuilder for Ports {
         _: &SealedHeader,
         _: Header,
         _: Vec<RecoveredTransaction>,
-        _: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, BlockNotMade> {
-        Err(BlockNotMade::new(std::io::Error::other("no blocks are made")))
+        _: &dyn Fn(Header) -> Result<SealedHeader, SignError>,
+    ) -> Result<Block, BlockProductionError> {
+        Err(BlockProductionError::new(std::io::Error::other("no blocks are made")))
     }
 }
 
@@ -110,7 +110,7 @@ impl PeerTransactions for Ports {
         Vec::new()
     }
 
-    fn submit_own(&self, _: &[u8]) -> Result<(), NotSubmitted> {
+    fn submit_own(&self, _: &[u8]) -> Result<(), SubmitError> {
         Ok(())
     }
 

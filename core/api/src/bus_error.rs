@@ -92,7 +92,7 @@ pub enum BusError {
 }
 
 impl BusError {
-    /// The error of a module, if only its text is of use to the caller.
+    /// An error of a module to which callers can only react by showing its text.
     pub fn failed(error: impl Display) -> Self {
         Self::Module(RequestError::Failed(error.to_string()))
     }

@@ -126,7 +126,8 @@ impl From<ActorError> for Failure {
     }
 }
 
-/// A request is too large because its caller's parameters are, so the error speaks of the parameters.
+/// The error of a request that cannot be decoded. If it is too large, the text names the parameters, because they are
+/// what the caller can change.
 fn malformed(request: &str, error: CodecError) -> Failure {
     match error {
         CodecError::TooManyItems => Failure::invalid_params(format!(

@@ -36,11 +36,11 @@ pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
-    AccountRecord, BatchObserver, BlockNotMade, BlockPort, BlockProducer, BlockRewards, BlockSigner, BlockVerdict,
-    CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords,
-    FailedBlock, InsertOutcome, NotSubmitted, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause,
-    RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignerMessage,
-    StateReader, StoreError, TrieReader,
+    AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockProductionError, BlockRewards, BlockSigner,
+    BlockVerdict, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords,
+    FailedBlock, InsertOutcome, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder,
+    RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignError, SignerMessage, StateReader,
+    StoreError, SubmitError, TrieReader,
 };
 pub use primitives::*;
 pub use request_error::{RequestError, SimulationRule};

@@ -124,7 +124,7 @@ trait AnyHandler: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, BusError>>;
     fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, BusError>>;
-    /// The entry that replaces this handler while its module is stopped.
+    /// Returns `self` if this is the entry that replaces a handler while its module is stopped.
     fn suspended(&self) -> Option<&Suspended> {
         None
     }

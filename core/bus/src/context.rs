@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::BusError;
 
-use crate::{Origin, Reservation, fair::Turn, recent_clients};
+use crate::{Origin, Reservation, fair::YieldHandle, recent_clients};
 
 /// A call's deadline, origin, cancellation flag, and the computing time left to its message. Clones share the last two.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ struct State {
     time_left: AtomicI64,
     parent: Option<Arc<Self>>,
     /// `None` outside the work pool. Boxed, so that the state of a read, which has none, stays small.
-    turn: Option<Box<RunningJob>>,
+    job: Option<Box<RunningJob>>,
     /// Whether a large reply to one of the caller's requests is about to be read.
     has_large_reply: AtomicBool,
     /// Memory of the data from which the message's answer is made. Locked to add to it.
@@ -40,7 +40,7 @@ struct State {
 /// A job of the work pool, on its thread.
 #[derive(Debug)]
 struct RunningJob {
-    turn: Turn,
+    yield_handle: YieldHandle,
     began: Instant,
     /// Nanoseconds from `began` up to which time has been charged.
     accounted: AtomicU64,
@@ -64,7 +64,7 @@ impl Default for State {
             is_cancelled,
             time_left,
             parent: None,
-            turn: None,
+            job: None,
             has_large_reply: AtomicBool::new(false),
             kept: Mutex::default(),
         }
@@ -72,8 +72,8 @@ impl Default for State {
 }
 
 impl State {
-    fn of(parent: &Arc<Self>, turn: Option<Box<RunningJob>>) -> Self {
-        Self { parent: Some(Arc::clone(parent)), turn, ..Self::default() }
+    fn of(parent: &Arc<Self>, job: Option<Box<RunningJob>>) -> Self {
+        Self { parent: Some(Arc::clone(parent)), job, ..Self::default() }
     }
 
     /// The message's state.
@@ -202,11 +202,11 @@ impl CallContext {
         self.state.has_large_reply.swap(false, Ordering::AcqRel)
     }
 
-    /// A context for a job that holds a place in the work pool.
-    pub(crate) fn on_turn(&self, turn: Turn) -> Self {
+    /// Returns the context of a job that runs on the work pool.
+    pub(crate) fn for_job(&self, yield_handle: YieldHandle) -> Self {
         let (accounted, parked, has_ended) = Default::default();
-        let turn = RunningJob { turn, began: Instant::now(), accounted, parked, has_ended };
-        Self { state: Arc::new(State::of(&self.state, Some(Box::new(turn)))), ..self.clone() }
+        let job = RunningJob { yield_handle, began: Instant::now(), accounted, parked, has_ended };
+        Self { state: Arc::new(State::of(&self.state, Some(Box::new(job)))), ..self.clone() }
     }
 
     /// Origin of the call.
@@ -234,7 +234,7 @@ impl CallContext {
     pub fn should_stop(&self) -> bool {
         let now = Instant::now();
         // The job may have waited long for its next turn.
-        if self.state.turn.is_some() && self.try_yield_turn(now) {
+        if self.state.job.is_some() && self.try_yield_turn(now) {
             self.is_cancelled()
         } else {
             self.is_cancelled_at(now)
@@ -249,15 +249,15 @@ impl CallContext {
 
     /// [`CallContext::yield_turn`]; returns whether it may have taken time.
     fn try_yield_turn(&self, now: Instant) -> bool {
-        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return false };
-        if turn.has_ended.load(Ordering::Relaxed) {
+        let Some(job) = self.state.job.as_ref().filter(|job| job.is_due(now)) else { return false };
+        if job.has_ended.load(Ordering::Relaxed) {
             return false;
         }
-        turn.account(&self.state, now);
-        if turn.turn.is_contended() && turn.turn.yield_turn(|| self.is_cancelled()) {
+        job.account(&self.state, now);
+        if job.yield_handle.is_contended() && job.yield_handle.yield_turn(|| self.is_cancelled()) {
             let back = Instant::now();
-            turn.parked.fetch_add(nanos(back.saturating_duration_since(now)), Ordering::Relaxed);
-            turn.accounted.store(nanos(back.saturating_duration_since(turn.began)), Ordering::Relaxed);
+            job.parked.fetch_add(nanos(back.saturating_duration_since(now)), Ordering::Relaxed);
+            job.accounted.store(nanos(back.saturating_duration_since(job.began)), Ordering::Relaxed);
         }
         yield_thread(now);
         true
@@ -266,23 +266,23 @@ impl CallContext {
     /// [`CallContext::yield_turn`] for code that runs too often to read the clock each time. Reads it only while several
     /// clients have work.
     pub fn yield_turn_if_contended(&self) {
-        if self.state.turn.as_ref().is_some_and(|turn| turn.turn.is_contended()) {
+        if self.state.job.as_ref().is_some_and(|job| job.yield_handle.is_contended()) {
             self.yield_turn(Instant::now());
         }
     }
 
     /// Total time for which this job was parked. Callers with time limits of their own subtract it.
     pub fn parked(&self) -> Duration {
-        let turn = self.state.turn.as_ref();
-        turn.map_or(Duration::ZERO, |turn| Duration::from_nanos(turn.parked.load(Ordering::Relaxed)))
+        let job = self.state.job.as_ref();
+        job.map_or(Duration::ZERO, |job| Duration::from_nanos(job.parked.load(Ordering::Relaxed)))
     }
 
     /// Ends the job and charges the rest of its time.
     pub(crate) fn end_turn(&self) {
-        if let Some(turn) = &self.state.turn
-            && !turn.has_ended.swap(true, Ordering::Relaxed)
+        if let Some(job) = &self.state.job
+            && !job.has_ended.swap(true, Ordering::Relaxed)
         {
-            turn.account(&self.state, Instant::now());
+            job.account(&self.state, Instant::now());
         }
     }
 

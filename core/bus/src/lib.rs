@@ -42,7 +42,7 @@ pub use allowance::CallerAllowance;
 pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
-pub use fair::{FairLimits, FairQueue, NoPlace, Place, Share};
+pub use fair::{EnterError, FairLimits, FairQueue, JobPermit, Share};
 #[doc(hidden)]
 pub use injected_panic::panic_if_injected;
 pub use memory::{

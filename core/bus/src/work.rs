@@ -10,7 +10,7 @@ use tenon_api::{BusError, PoolBusy};
 use crate::{
     CallContext,
     call::crashed,
-    fair::{FairLimits, FairQueue, NoPlace, Place, Share},
+    fair::{EnterError, FairLimits, FairQueue, JobPermit, Share},
     recent_clients,
 };
 
@@ -64,10 +64,10 @@ impl WorkPool {
         job: impl FnOnce(&CallContext) -> Result<T, BusError> + Send + 'static,
     ) -> Result<T, BusError> {
         context.require_time()?;
-        let place = self.enter(context).await?;
+        let permit = self.enter(context).await?;
         let guard = context.cancel_on_drop();
-        let context = context.on_turn(place.turn());
-        let worker = tokio::task::spawn_blocking(move || run_job(place, &context, job));
+        let context = context.for_job(permit.yield_handle());
+        let worker = tokio::task::spawn_blocking(move || run_job(permit, &context, job));
         let answer = worker.await.unwrap_or_else(|_| Err(BusError::ShuttingDown));
         guard.disarm();
         answer
@@ -91,15 +91,15 @@ impl WorkPool {
         answer
     }
 
-    async fn enter(&self, context: &CallContext) -> Result<Place, BusError> {
+    async fn enter(&self, context: &CallContext) -> Result<JobPermit, BusError> {
         let entered = self.queue.enter(Share::from(context.origin()), context.deadline()).await;
         entered.map_err(|reason| {
             let (pool, FairLimits { queue, client_queue, .. }) = (self.name, self.queue.limits());
             BusError::Busy(match reason {
-                NoPlace::QueueFull => PoolBusy::QueueFull { pool, waiting: queue },
-                NoPlace::ClientFull => PoolBusy::ClientFull { pool, waiting: client_queue },
-                NoPlace::Displaced => PoolBusy::Displaced { pool },
-                NoPlace::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
+                EnterError::QueueFull => PoolBusy::QueueFull { pool, waiting: queue },
+                EnterError::ClientFull => PoolBusy::ClientFull { pool, waiting: client_queue },
+                EnterError::Displaced => PoolBusy::Displaced { pool },
+                EnterError::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
             })
         })
     }
@@ -107,7 +107,7 @@ impl WorkPool {
 
 /// Runs a job on this thread. Its place is released and its time charged before its answer is delivered.
 fn run_job<T>(
-    place: Place,
+    permit: JobPermit,
     context: &CallContext,
     job: impl FnOnce(&CallContext) -> Result<T, BusError>,
 ) -> Result<T, BusError> {
@@ -117,7 +117,7 @@ fn run_job<T>(
     }
     let answer = catch_unwind(AssertUnwindSafe(|| job(context))).unwrap_or_else(|panic| Err(crashed("work", &*panic)));
     context.end_turn();
-    drop(place);
+    drop(permit);
     // A job that was stopped for lack of time may return any error; the lack of time is the cause to report.
     answer.or_else(|error| context.require_time().and(Err(error)))
 }

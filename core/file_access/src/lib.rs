@@ -11,7 +11,7 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt as _};
 
 /// Who besides root and the user of this process has access to a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Exposed {
+pub enum FileExposure {
     /// Its mode lets others read it, or more.
     #[error("others can read it (mode {mode:03o}): run chmod 600 on it")]
     Readable {
@@ -37,10 +37,10 @@ pub enum Exposed {
 /// Checks a file that others must not even read.
 ///
 /// # Errors
-/// [`Exposed`].
-pub fn check_secret(metadata: &Metadata) -> Result<(), Exposed> {
+/// [`FileExposure`].
+pub fn check_secret(metadata: &Metadata) -> Result<(), FileExposure> {
     match metadata.mode() & 0o777 {
-        mode if mode & 0o077 != 0 => Err(Exposed::Readable { mode }),
+        mode if mode & 0o077 != 0 => Err(FileExposure::Readable { mode }),
         _ => check_owner(metadata.uid(), own_user()),
     }
 }
@@ -48,12 +48,12 @@ pub fn check_secret(metadata: &Metadata) -> Result<(), Exposed> {
 /// Checks a file or folder that others may read, but not change.
 ///
 /// # Errors
-/// [`Exposed`].
-pub fn check_unchangeable(metadata: &Metadata) -> Result<(), Exposed> {
+/// [`FileExposure`].
+pub fn check_unchangeable(metadata: &Metadata) -> Result<(), FileExposure> {
     match metadata.mode() & 0o1022 {
         0 | 0o1000 => check_owner(metadata.uid(), own_user()),
-        mode if mode & 0o1000 != 0 => Err(Exposed::Shared),
-        _ => Err(Exposed::Writable),
+        mode if mode & 0o1000 != 0 => Err(FileExposure::Shared),
+        _ => Err(FileExposure::Writable),
     }
 }
 
@@ -61,12 +61,12 @@ pub fn check_unchangeable(metadata: &Metadata) -> Result<(), Exposed> {
 /// owner, because files of a host's user that are mounted into a container keep that user.
 ///
 /// # Errors
-/// [`Exposed`].
-pub fn check_unchangeable_except_by_group(metadata: &Metadata) -> Result<(), Exposed> {
+/// [`FileExposure`].
+pub fn check_unchangeable_except_by_group(metadata: &Metadata) -> Result<(), FileExposure> {
     match metadata.mode() & 0o002 {
         0 if own_user() == 0 => Ok(()),
         0 => check_owner(metadata.uid(), own_user()),
-        _ => Err(Exposed::Writable),
+        _ => Err(FileExposure::Writable),
     }
 }
 
@@ -74,8 +74,8 @@ fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-const fn check_owner(owner: u32, own: u32) -> Result<(), Exposed> {
-    if owner == 0 || owner == own { Ok(()) } else { Err(Exposed::Foreign { owner }) }
+const fn check_owner(owner: u32, own: u32) -> Result<(), FileExposure> {
+    if owner == 0 || owner == own { Ok(()) } else { Err(FileExposure::Foreign { owner }) }
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(check_owner(0, 1_000), Ok(()));
         assert_eq!(check_owner(0, 0), Ok(()));
         for own in [1_000, 0] {
-            assert_eq!(check_owner(1_001, own), Err(Exposed::Foreign { owner: 1_001 }));
+            assert_eq!(check_owner(1_001, own), Err(FileExposure::Foreign { owner: 1_001 }));
         }
     }
 
@@ -100,15 +100,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("key");
         fs::write(&file, "").unwrap();
-        let readable = |mode| Err(Exposed::Readable { mode });
+        let readable = |mode| Err(FileExposure::Readable { mode });
         for (mode, secret, unchangeable) in [
             (0o600, Ok(()), Ok(())),
             (0o400, Ok(()), Ok(())),
             (0o640, readable(0o640), Ok(())),
             (0o604, readable(0o604), Ok(())),
-            (0o620, readable(0o620), Err(Exposed::Writable)),
-            (0o664, readable(0o664), Err(Exposed::Writable)),
-            (0o666, readable(0o666), Err(Exposed::Writable)),
+            (0o620, readable(0o620), Err(FileExposure::Writable)),
+            (0o664, readable(0o664), Err(FileExposure::Writable)),
+            (0o666, readable(0o666), Err(FileExposure::Writable)),
         ] {
             fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
             let metadata = fs::metadata(&file).unwrap();

@@ -58,7 +58,7 @@ pub use log_limiter::{LogLimiter, MAX_LINE};
 pub use plugin_interface::{
     OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, context_within, nanos_left,
 };
-pub use plugin_manifest::{Cost, Manifest, Method, Need};
+pub use plugin_manifest::{Cost, Manifest, Method, NamespaceRequirement};
 pub use raw_call::RawCall;
 pub use router::{RouteTable, Router, WeakRouter};
 pub use running::{Drained, LAST_REFERENCE_TIMEOUT, RunningPlugin};

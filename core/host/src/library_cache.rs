@@ -54,12 +54,12 @@ impl LibraryCache {
     ///
     /// # Errors
     /// [`HostError`] naming the problem with the file. Nothing has been loaded then.
-    pub fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
-        self.take_by(path, folders, &NoCallbacks)
+    pub fn check_and_copy(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
+        self.check_and_copy_with(path, folders, &NoCallbacks)
     }
 
-    /// As [`LibraryCache::take`], with a callback between the steps.
-    pub fn take_by(
+    /// As [`LibraryCache::check_and_copy`], with a callback between the steps.
+    pub fn check_and_copy_with(
         &self,
         path: &Path,
         folders: Option<&[PluginFolder]>,

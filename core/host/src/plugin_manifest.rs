@@ -45,14 +45,14 @@ pub struct Method {
 
 /// A namespace that a plugin needs, with the minimum version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct NamespaceRequirement {
     /// The namespace.
     pub namespace: String,
     /// Major and minor number.
     pub min_version: (u32, u32),
 }
 
-impl Need {
+impl NamespaceRequirement {
     /// Reads a list such as `eth >= 1, net`.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Need {
     }
 }
 
-impl std::fmt::Display for Need {
+impl std::fmt::Display for NamespaceRequirement {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.min_version {
             (0, 0) => formatter.write_str(&self.namespace),
@@ -113,7 +113,7 @@ pub struct Manifest {
     /// Requested capabilities.
     pub capabilities: Vec<Capability>,
     /// Namespaces that it needs.
-    pub needs: Vec<Need>,
+    pub needs: Vec<NamespaceRequirement>,
     /// Whether its subscriptions can be reopened in the instance that replaces it.
     pub has_lasting_subscriptions: bool,
     /// Whether it does background work, independent of calls.
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn needs_are_read_compared_and_refused() {
-        let needs = Need::parse_list("eth >= 1.2, net").unwrap();
+        let needs = NamespaceRequirement::parse_list("eth >= 1.2, net").unwrap();
 
-        assert_eq!(needs.iter().map(Need::to_string).collect::<Vec<_>>(), ["eth >= 1.2", "net"]);
+        assert_eq!(needs.iter().map(NamespaceRequirement::to_string).collect::<Vec<_>>(), ["eth >= 1.2", "net"]);
         assert!(needs[0].is_met_by("1.2") && needs[0].is_met_by("1.10") && needs[0].is_met_by("2.0"));
         assert!(!needs[0].is_met_by("1.1") && needs[1].is_met_by("0.1"));
-        assert!(Need::parse_list(&"a,".repeat(65)).unwrap_err().contains("more than 64"));
+        assert!(NamespaceRequirement::parse_list(&"a,".repeat(65)).unwrap_err().contains("more than 64"));
         for text in ["eth > 1", "eth >=", ">= 1", "e th", "eth >= x.1"] {
-            assert!(Need::parse_list(text).unwrap_err().contains("is malformed"), "{text}");
+            assert!(NamespaceRequirement::parse_list(text).unwrap_err().contains("is malformed"), "{text}");
         }
     }
 

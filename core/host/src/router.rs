@@ -19,7 +19,7 @@ use tenon_api::{
     abi::AHEAD_SUFFIX,
     messages::{ModuleLimits, NamespaceInfo, NamespaceVersion},
 };
-use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Transport};
+use tenon_bus::{CallContext, EnterError, FairLimits, FairQueue, JobPermit, Share, Transport};
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
@@ -538,17 +538,17 @@ impl Router {
 
     /// Waits for the turn of a slow call. Each plugin has its own places, shared fairly by its callers: one whose calls
     /// do not end blocks no other.
-    async fn slow_place(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<Place, Failure> {
+    async fn slow_place(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<JobPermit, Failure> {
         let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
         let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
         plugin.unless_cancelled(queue.enter(share, deadline)).await?.map_err(|reason| {
             Failure::limit(match reason {
-                NoPlace::QueueFull => "too many slow calls are waiting; try again later",
-                NoPlace::ClientFull => "too many of your slow calls are waiting; try again later",
-                NoPlace::Displaced => {
+                EnterError::QueueFull => "too many slow calls are waiting; try again later",
+                EnterError::ClientFull => "too many of your slow calls are waiting; try again later",
+                EnterError::Displaced => {
                     "too many of your slow calls were waiting, and other clients need the places; try again later"
                 }
-                NoPlace::DeadlinePassed => "request timed out",
+                EnterError::DeadlinePassed => "request timed out",
             })
         })
     }

@@ -30,7 +30,7 @@ pub use child::run_plugin_child;
 pub use error::IsolationError;
 pub use isolation_options::{Isolation, IsolationOptions};
 pub use plugin_limits::PluginLimits;
-pub use process::{Leftovers, LoadCycles, run_load_cycles};
+pub use process::{LoadCycleUsage, LoadCycles, run_load_cycles};
 pub use process_plugin::open;
 
 /// Number of the subscription that stands for the plugin's background work.

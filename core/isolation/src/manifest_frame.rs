@@ -2,7 +2,7 @@
 
 use tenon_api::Capability;
 
-use tenon_host::{Cost, Manifest, Method, Need};
+use tenon_host::{Cost, Manifest, Method, NamespaceRequirement};
 
 use crate::wire::{Fields, WireError, put_bytes};
 
@@ -24,7 +24,7 @@ pub(crate) enum ManifestError {
 
 pub(crate) fn put_manifest(out: &mut Vec<u8>, manifest: &Manifest) {
     let Manifest { name, namespace, version, built_with, needs, .. } = manifest;
-    let needs = needs.iter().map(Need::to_string).collect::<Vec<_>>().join(",");
+    let needs = needs.iter().map(NamespaceRequirement::to_string).collect::<Vec<_>>().join(",");
     for text in [name, namespace, version, built_with, &needs] {
         put_bytes(out, text.as_bytes());
     }
@@ -56,7 +56,7 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
 pub(crate) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, ManifestError> {
     let mut text = || fields.text().map(str::to_owned);
     let (name, namespace, version, built_with, needs) = (text()?, text()?, text()?, text()?, text()?);
-    let needs = Need::parse_list(&needs).map_err(ManifestError::Malformed)?;
+    let needs = NamespaceRequirement::parse_list(&needs).map_err(ManifestError::Malformed)?;
     let mut flag = || Ok::<_, WireError>(fields.u8()? != 0);
     let (sends_frames, has_lasting_subscriptions, has_background) = (flag()?, flag()?, flag()?);
     let capabilities = (0..count(fields)?)
@@ -113,7 +113,7 @@ mod tests {
             version: "1.0".into(),
             built_with: "rustc".into(),
             capabilities: vec![Capability::ReadChain, Capability::Sign],
-            needs: Need::parse_list("eth >= 1, net").unwrap(),
+            needs: NamespaceRequirement::parse_list("eth >= 1, net").unwrap(),
             has_lasting_subscriptions: true,
             has_background: true,
             methods: vec![

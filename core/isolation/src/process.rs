@@ -176,9 +176,9 @@ pub struct LoadCycles<'a> {
     pub methods: &'a [u32],
 }
 
-/// Leftovers of many load cycles of a library in their process.
+/// Threads and memory of a process before and after it loaded a library many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct LoadCycleUsage {
     /// Threads of the process before the first cycle.
     pub threads_before: u64,
     /// Threads of the process after the last.
@@ -200,7 +200,7 @@ pub fn run_load_cycles(
     options: &IsolationOptions,
     settings: &str,
     cycles: LoadCycles<'_>,
-) -> Result<Leftovers, String> {
+) -> Result<LoadCycleUsage, String> {
     let mut cycle = 0;
     let outcome = Process::spawn(&library.path, options)
         .map_err(|reason| ProcessError::Spawn { program: options.program.clone(), reason })
@@ -210,7 +210,7 @@ pub fn run_load_cycles(
             process.wait_for(LOAD_CYCLES_TIMEOUT, |frame| {
                 let mut fields = frame.fields();
                 match frame.kind {
-                    Kind::LoadCycle if frame.id == 0 => Ok(Some(Leftovers {
+                    Kind::LoadCycle if frame.id == 0 => Ok(Some(LoadCycleUsage {
                         threads_before: fields.u64()?,
                         threads_after: fields.u64()?,
                         memory_before: fields.u64()?,

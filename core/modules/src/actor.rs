@@ -51,7 +51,7 @@ pub trait ActorSwitch: Send + Sync + 'static {
         ModuleFaults::default()
     }
 
-    /// Whether it is still finishing requests that it accepted before it was stopped.
+    /// Returns whether it still works on requests that it accepted before it was stopped.
     fn is_draining(&self) -> bool {
         false
     }

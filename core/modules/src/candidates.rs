@@ -60,7 +60,7 @@ impl ModuleRegister {
 
     /// Checks a library, and opens the checked copy. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_configured: bool) -> Result<Candidate, ModuleError> {
-        let library = self.take(plan, is_path_configured, &NoCallbacks)?;
+        let library = self.check_and_copy(plan, is_path_configured, &NoCallbacks)?;
         self.open_checked(self.check_candidate(library, plan, false)?, plan, Duration::MAX)
     }
 
@@ -114,14 +114,14 @@ impl ModuleRegister {
     }
 
     /// Checks a library, and copies the checked bytes. Blocks.
-    pub(crate) fn take(
+    pub(crate) fn check_and_copy(
         &self,
         plan: &PluginPlan,
         is_path_configured: bool,
         steps: &impl Steps,
     ) -> Result<CheckedLibrary, ModuleError> {
         let folders = (!is_path_configured).then_some(self.options.folders.as_slice());
-        Ok(self.libraries.take_by(&plan.path, folders, steps)?)
+        Ok(self.libraries.check_and_copy_with(&plan.path, folders, steps)?)
     }
 
     /// Opens a checked library. Blocks; waits at most `timeout` for a process.
@@ -171,7 +171,8 @@ impl ModuleRegister {
         is_vouched_for: bool,
     ) -> Result<Candidate, ModuleError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
-        let library = run_at_low_priority(move || host.take(&of_plan, is_path_configured, &YieldBetweenPieces)).await?;
+        let library =
+            run_at_low_priority(move || host.check_and_copy(&of_plan, is_path_configured, &YieldBetweenPieces)).await?;
         let checked = self.check_candidate(library, plan, is_vouched_for)?;
         if is_vouched_for {
             plan.vouched = Some(checked.library.hash.clone());

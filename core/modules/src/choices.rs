@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tenon_api::Capability;
 use tenon_host::{Ownership, check_owner};
 
-use crate::{ModuleError, PluginPlan, actor::KnownActor, ends::Ends, plugin_module::KnownPlugins};
+use crate::{ModuleError, PluginPlan, actor::KnownActor, ends::EndTimes, plugin_module::KnownPlugins};
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,7 +230,7 @@ impl Choices {
         modules: &KnownPlugins,
         plans: &BTreeMap<String, PluginPlan>,
         actors: &[Arc<KnownActor>],
-        ends: &Ends,
+        ends: &EndTimes,
     ) -> Self {
         let mut choices = Self::default();
         for (name, until) in ends {
@@ -299,7 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
 
-        Choices::of(&modules, &plans, &[], &Ends::new()).write(&file).unwrap();
+        Choices::of(&modules, &plans, &[], &EndTimes::new()).write(&file).unwrap();
         let choices = Choices::read(&file).unwrap();
 
         let all: Vec<_> = plans.values().cloned().collect();
@@ -317,7 +317,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
 
-        Choices::of(&modules, &plans, &[], &Ends::from([("debug".to_owned(), 7)])).write(&file).unwrap();
+        Choices::of(&modules, &plans, &[], &EndTimes::from([("debug".to_owned(), 7)])).write(&file).unwrap();
         let choices = Choices::read(&file).unwrap();
 
         assert_eq!(choices.end_of("debug", Some(true)), Some(7));
@@ -341,7 +341,8 @@ mod tests {
             PluginPlan { capabilities: Some(vec![Capability::Storage]), ..PluginPlan::new("other", "/other.so") };
         modules.by_name.insert("other".into(), module(added.clone()));
 
-        let choices = Choices::decode(&Choices::of(&modules, &plans, &[], &Ends::default()).encode().unwrap()).unwrap();
+        let choices =
+            Choices::decode(&Choices::of(&modules, &plans, &[], &EndTimes::default()).encode().unwrap()).unwrap();
 
         assert_eq!(choices.apply(std::slice::from_ref(&configured)), (vec![chosen.clone()], vec![added]));
         let fewer = PluginPlan { capabilities: Some(Vec::new()), ..configured };

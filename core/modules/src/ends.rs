@@ -10,8 +10,8 @@ use crate::ModuleError;
 /// Maximum time that a module can be enabled for, in seconds: ten years.
 const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
 
-/// Ends of modules by name, in seconds after 1970.
-pub(crate) type Ends = BTreeMap<String, u64>;
+/// When each module that is enabled for a limited time will be disabled, by name, in seconds since 1970.
+pub(crate) type EndTimes = BTreeMap<String, u64>;
 
 /// Seconds after 1970.
 pub(crate) fn now() -> u64 {

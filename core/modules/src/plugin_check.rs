@@ -16,7 +16,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, CallContext};
 use tenon_host::{Caller, Exposure, LibraryCache, library_name};
-use tenon_isolation::{Isolation, IsolationOptions, Leftovers, LoadCycles, run_load_cycles};
+use tenon_isolation::{Isolation, IsolationOptions, LoadCycleUsage, LoadCycles, run_load_cycles};
 
 use crate::{ModuleError, ModuleOptions, ModuleRegister, PluginPlan, low_priority::run_at_low_priority};
 
@@ -60,7 +60,7 @@ pub struct CheckReport {
     pub library: LibraryDetails,
     /// The checks, in the order in which they ran.
     pub checks: Vec<Check>,
-    /// Leftovers of repeated loading and unloading; `None` if it did not finish.
+    /// Threads and memory before and after repeated loading and unloading; `None` if that did not finish.
     pub loads: Option<LoadFigures>,
 }
 
@@ -286,13 +286,13 @@ async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>,
     let run = move || {
         let Subject { options, plan } = subject;
         let processes = options.processes.ok_or(ModuleError::Crashed)?;
-        let library = LibraryCache::new(options.cache_folder).take(&plan.path, None)?;
+        let library = LibraryCache::new(options.cache_folder).check_and_copy(&plan.path, None)?;
         let cycles = LoadCycles { count: CYCLES, methods: &methods };
         Ok(run_load_cycles(&library, &processes, &plan.settings, cycles))
     };
     let outcome = run_at_low_priority(run).await?;
     let loads = "it can be loaded, started, stopped and unloaded 100 times";
-    let Leftovers { threads_before, threads_after, memory_before, memory_after, is_still_mapped } = match outcome {
+    let LoadCycleUsage { threads_before, threads_after, memory_before, memory_after, is_still_mapped } = match outcome {
         Ok(leftovers) => leftovers,
         Err(problem) => return Ok((vec![Check { statement: loads, problems: vec![problem] }], None)),
     };

@@ -12,7 +12,7 @@ use tenon_bus::Bus;
 use tenon_host::{LibraryCache, Router, VouchedBuilds};
 
 use crate::{
-    ModuleError, ModuleOptions, PluginPlan, actor::KnownActor, choices::Choices, ends::Ends,
+    ModuleError, ModuleOptions, PluginPlan, actor::KnownActor, choices::Choices, ends::EndTimes,
     plugin_module::KnownPlugins,
 };
 
@@ -31,8 +31,9 @@ pub struct ModuleRegister {
     pub(crate) is_unsaved: AtomicBool,
     /// Module actors, in the order of their start. Nothing awaits under the lock.
     pub(crate) actors: Mutex<Vec<Arc<KnownActor>>>,
-    /// Ends of modules that are enabled for a limited time. Changed by operations only; nothing awaits under the lock.
-    pub(crate) ends: Mutex<Ends>,
+    /// When each module that is enabled for a limited time will be disabled. Changed by operations only; nothing awaits
+    /// under the lock.
+    pub(crate) ends: Mutex<EndTimes>,
     /// Notified of every change of `ends`.
     pub(crate) ends_changed: tokio::sync::Notify,
     /// Builds that the settings vouch for. Nothing awaits under the lock.
@@ -91,7 +92,7 @@ impl ModuleRegister {
         self.ends_changed.notify_one();
     }
 
-    pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(crate) fn ends(&self) -> MutexGuard<'_, EndTimes> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -102,7 +102,7 @@ impl ModuleRegister {
         deadline: Deadline,
     ) -> Result<Vec<Waiting<Candidate>>, ModuleError> {
         let check = |plan: &PluginPlan, is_path_configured| {
-            self.check_candidate(self.take(plan, is_path_configured, &NoCallbacks)?, plan, false)
+            self.check_candidate(self.check_and_copy(plan, is_path_configured, &NoCallbacks)?, plan, false)
         };
         let checked = waiting.into_iter().map(|Waiting { plan, stage }| (check(&plan, stage), plan));
         let checked: Vec<(Result<CheckedCandidate, ModuleError>, PluginPlan)> = checked.collect();

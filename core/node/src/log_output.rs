@@ -65,7 +65,7 @@ fn write(line: &[u8]) {
 }
 
 /// Writes a line without control characters to standard error, and to the log file if there is one.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     let _ = LogOutput.write_all(format!("{}\n", without_control_characters(line)).as_bytes());
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn show(text: &str) -> bool {
 }
 
 /// Overwrites the current line of a terminal, without a line break.
-pub(crate) fn say_on_one_line(text: &str) {
+pub(crate) fn overwrite_line(text: &str) {
     write(format!("\r\x1b[K{text}").as_bytes());
 }
 

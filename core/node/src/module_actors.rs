@@ -17,7 +17,7 @@ use tenon_api::messages::{
     SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{
-    Address, Bytes, NotSubmitted, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError,
+    Address, Bytes, PeerTransactions, PendingTransactions, RecoveredTransaction, Request, StoreError, SubmitError,
     Topic,
 };
 use tenon_bus::Bus;
@@ -198,11 +198,11 @@ impl PeerTransactions for PoolSwitch {
         if self.is_running.load(Ordering::Acquire) { self.pool.content(None).pending } else { Vec::new() }
     }
 
-    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted> {
+    fn submit_own(&self, raw: &[u8]) -> Result<(), SubmitError> {
         if !self.is_running.load(Ordering::Acquire) {
-            return Err(NotSubmitted::Disabled);
+            return Err(SubmitError::Disabled);
         }
-        self.pool.submit(raw, Source::Duty).map(drop).map_err(|error| NotSubmitted::Refused(error.into()))
+        self.pool.submit(raw, Source::Masternode).map(drop).map_err(|error| SubmitError::Refused(error.into()))
     }
 
     fn next_nonce(&self, account: Address) -> Result<u64, StoreError> {

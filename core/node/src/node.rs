@@ -41,7 +41,7 @@ use crate::data_folder::DataFolder;
 use crate::endpoints::{Announcer, Endpoints};
 use crate::exit::Stop;
 use crate::front_end_modules::{self, FrontEnds};
-use crate::health::{Health, Pace, Parts};
+use crate::health::{BlockInterval, Health, Parts};
 use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
@@ -537,11 +537,11 @@ fn health_parts(
     supervisor: &Arc<Supervisor>,
     network: &Arc<Network>,
 ) -> Parts {
-    let pace = match role {
-        Role::Follow { .. } => Pace::Network(Arc::clone(engine)),
+    let block_interval = match role {
+        Role::Follow { .. } => BlockInterval::Network(Arc::clone(engine)),
         Role::Develop { sealer, .. } => match sealer.mode {
-            SealMode::Interval(period) => Pace::Own(period),
-            SealMode::OnTransaction => Pace::OnDemand,
+            SealMode::Interval(period) => BlockInterval::Own(period),
+            SealMode::OnTransaction => BlockInterval::OnDemand,
         },
     };
     Parts {
@@ -549,7 +549,7 @@ fn health_parts(
         database: Arc::clone(&chain.store) as Arc<dyn DatabaseWatch>,
         supervisor: Arc::downgrade(supervisor),
         folder: folder.database(),
-        pace,
+        block_interval,
         old_means_behind: PublicNetwork::by_genesis_hash(chain.info.genesis_hash).is_some()
             || settings.health.head_age.is_some(),
         limits: settings.health.clone(),

@@ -81,7 +81,8 @@ impl Reloader {
         let outcome = reading.await.map_err(|_| BusError::failed("the settings could not be read"))?;
         let (settings, plans, vouched) =
             outcome.map_err(|error| BusError::failed(format!("no change was applied: {error}")))?;
-        // First, so that no new plugin is exposed where it should no longer be.
+        // The exposure changes before the plugins, so that a new plugin is never reachable through an exposure that the
+        // new settings remove.
         let changed = self.front_ends.reload(&settings).await?;
         self.plugins.vouch_for(vouched);
         let applied = self.plugins.apply(plans, asked_by).await;

@@ -9,11 +9,11 @@ use tenon_api::messages::{
     StartSealing,
 };
 use tenon_api::{
-    Address, B256, BlockSigner, BusError, Bytes, CannotSign, ConsensusEngine, EngineRecords, OwnAccounts as _,
+    Address, B256, BlockSigner, BusError, Bytes, ConsensusEngine, EngineRecords, OwnAccounts as _, SignError,
 };
 use tenon_bus::{Bus, CallContext};
 use tenon_consensus::{SealChoices, SealMode, SealerOptions};
-use tenon_native_consensus::{NativeEngine, SigningDuty, v1_masternodes};
+use tenon_native_consensus::{NativeEngine, SigningTransactionBuilder, v1_masternodes};
 
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
@@ -22,7 +22,7 @@ use crate::opened_chain::OpenedChain;
 const MODULE: &str = "sealing";
 
 /// Interval between a masternode's blocks if its rules define none.
-const PACE: Duration = Duration::from_secs(2);
+const DEFAULT_BLOCK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The only masternode of a native network, whose account may be in the wallets of this node.
 pub(crate) struct OneMasternode {
@@ -52,8 +52,8 @@ impl BlockSigner for WalletSigner {
         self.account
     }
 
-    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
-        let cannot = |reason: String| CannotSign { address: self.account, reason, is_pending: false };
+    fn sign(&self, digest: B256) -> Result<[u8; 65], SignError> {
+        let cannot = |reason: String| SignError { address: self.account, reason, is_pending: false };
         let directory = self.directory.get().ok_or_else(|| cannot("the wallets are not open yet".to_owned()))?;
         directory.sign_block(self.account, digest).map_err(|error| cannot(error.to_string()))
     }
@@ -74,11 +74,18 @@ impl OneMasternode {
         let engine = NativeEngine::keeping(&chain.spec, records).map_err(Stop::failure)?;
         let engine: Arc<dyn ConsensusEngine> = Arc::new(engine.sealing_with(Arc::clone(&signer) as _));
         let sealer = SealerOptions {
-            mode: SealMode::Interval(engine.pace(&tenon_api::ChainReader::head(&*chain.store).header).unwrap_or(PACE)),
+            mode: SealMode::Interval(
+                engine
+                    .min_block_interval(&tenon_api::ChainReader::head(&*chain.store).header)
+                    .unwrap_or(DEFAULT_BLOCK_INTERVAL),
+            ),
             beneficiary: account,
             gas_limit: chain.head_gas_limit(),
             extra_data: Bytes::new(),
-            duty: Some(Arc::new(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id))),
+            own_transactions: Some(Arc::new(SigningTransactionBuilder::new(
+                Arc::clone(&signer) as _,
+                chain.spec.chain_id,
+            ))),
             makes_first_block_at_once: false,
         };
         Ok(Some(Self { signer, sealer, engine }))

@@ -8,7 +8,7 @@ use tenon_api::ChainReader as _;
 use tenon_api::messages::ChainInfo;
 use tenon_chain::PublicNetwork;
 use tenon_config::{HistoryMode, Settings};
-use tenon_file_access::{Exposed, check_secret, check_unchangeable};
+use tenon_file_access::{FileExposure, check_secret, check_unchangeable};
 
 use crate::data_folder::DataFolder;
 use crate::endpoints::Endpoints;
@@ -35,7 +35,7 @@ pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedC
 /// Warns of a data folder that others can change, and of a token secret that they can read.
 pub(crate) fn exposed_files(settings: &Settings) {
     let datadir = &settings.node.datadir;
-    let warn = |path: &Path, check: fn(&Metadata) -> Result<(), Exposed>, effect: &str| {
+    let warn = |path: &Path, check: fn(&Metadata) -> Result<(), FileExposure>, effect: &str| {
         if let Some(access) = std::fs::metadata(path).ok().and_then(|metadata| check(&metadata).err()) {
             tracing::warn!(path = %path.display(), %access, "{effect}");
         }

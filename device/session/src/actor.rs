@@ -12,7 +12,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
-    DerivationPath, DeviceError, Given, OpenState, Person, Signature, Transaction, TypedData, Wallet, WalletStatus,
+    DerivationPath, DeviceError, OpenState, Person, PromptReply, Signature, Transaction, TypedData, Wallet,
+    WalletStatus,
 };
 
 /// Sender of a response. Dropping the receiver cancels the request.
@@ -20,7 +21,7 @@ type Reply<T> = oneshot::Sender<Result<T, DeviceError>>;
 
 /// A request to the wallet.
 enum Command {
-    Open(Option<Given>, Reply<()>),
+    Open(Option<PromptReply>, Reply<()>),
     Derive { path: DerivationPath, is_pinned: bool, is_shown: bool, reply: Reply<Address> },
     SignTransaction(Address, Box<Transaction>, Reply<Signature>),
     SignMessage(Address, Vec<u8>, Reply<Signature>),
@@ -223,7 +224,7 @@ impl WalletHandle {
     /// use the device.
     pub async fn open(
         &self,
-        given: Option<Given>,
+        given: Option<PromptReply>,
         person: Box<dyn Person>,
         deadline: Instant,
     ) -> Result<(), DeviceError> {

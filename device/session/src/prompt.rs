@@ -61,7 +61,7 @@ pub struct Question {
 
 /// An answer to a question that an earlier call left open.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct PromptReply {
     /// The question's number.
     pub number: u64,
     /// The answer, which must be of the kind that the question asks for.

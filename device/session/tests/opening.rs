@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use support::{ACCOUNT, AlwaysAnswers, HIDDEN, Held, TIMEOUTS, legacy, never, positions, settings};
-use tenon_device_session::{Answer, DerivationPath, DeviceError, Given, NoPerson, OpenState, Person, Prompt, Timeouts};
+use tenon_device_session::{
+    Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, PromptReply, Timeouts,
+};
 use tenon_device_simulator::{Fault, FaultPlan, Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
 
 async fn open(held: &mut Held, answer: &str) -> Result<(), String> {
-    let given = held.status.borrow().given(Zeroizing::new(answer.to_owned()));
+    let given = held.status.borrow().reply_to_prompt(Zeroizing::new(answer.to_owned()));
     held.wallet.open(given, &mut NoPerson, &mut never()).await.map_err(|error| error.to_string())
 }
 
@@ -228,14 +230,14 @@ async fn an_answer_to_an_earlier_question_is_not_sent() {
 
     // A second caller also saw the keypad and sends its positions too late.
     for answer in [Answer::Pin(typed.clone()), Answer::Passphrase(typed.clone())] {
-        let late = Given { number: of_before.number, answer };
+        let late = PromptReply { number: of_before.number, answer };
         let refused = held.wallet.open(Some(late), &mut NoPerson, &mut never()).await;
         assert_eq!(refused, Err(DeviceError::PassphraseNeeded));
     }
 
     assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
     let asked = held.status.borrow().asked.unwrap();
-    let other_kind = Given { number: asked.number, answer: Answer::Pin(typed) };
+    let other_kind = PromptReply { number: asked.number, answer: Answer::Pin(typed) };
     assert_eq!(held.wallet.open(Some(other_kind), &mut NoPerson, &mut never()).await, Err(DeviceError::Cancelled));
     assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
     assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it asks again");
@@ -276,7 +278,7 @@ async fn the_delay_after_a_wrong_pin_may_exceed_the_limit_for_prompts() {
     }
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
-    let given = held.status.borrow().given(typed);
+    let given = held.status.borrow().reply_to_prompt(typed);
 
     // The device now delays its response by 1.2 seconds; cancelling the call ends the wait.
     let mut leaves: BoxFuture<'_, ()> = Box::pin(tokio::time::sleep(Duration::from_millis(50)));

@@ -3,14 +3,14 @@
 use tenon_device_framing::Message;
 use tenon_proto::debug::{DebugLinkDecision, DebugLinkMemory, DebugLinkState};
 
-use crate::device::{Device, DeviceInput, Flow, id};
+use crate::device::{Device, DeviceInput, FlowResult, id};
 
 /// Maximum number of bytes of one memory read.
 const MAX_MEMORY: u32 = 1024;
 
 impl Device {
     /// Handles a message of the debug link; returns the button press that it contains, if any.
-    pub(crate) async fn debug_link(&mut self, message: &Message) -> Flow<Option<DeviceInput>> {
+    pub(crate) async fn debug_link(&mut self, message: &Message) -> FlowResult<Option<DeviceInput>> {
         match message.id {
             id::DEBUG_LINK_DECISION => {
                 let decision: DebugLinkDecision = self.read(message)?;

@@ -56,7 +56,7 @@ pub(crate) enum Stop {
     Closed,
 }
 
-pub(crate) type Flow<T> = Result<T, Stop>;
+pub(crate) type FlowResult<T> = Result<T, Stop>;
 
 /// Failure codes.
 pub(crate) mod code {
@@ -169,7 +169,7 @@ impl Device {
         }
     }
 
-    async fn handle(&mut self, message: Message) -> Flow<()> {
+    async fn handle(&mut self, message: Message) -> FlowResult<()> {
         self.remember(message.id);
         // While it receives the data of a transaction, Model T accepts no other request.
         if self.line == Line::T && message.id != id::ETHEREUM_TX_ACK {
@@ -204,7 +204,7 @@ impl Device {
     }
 
     /// Waits for the next message or button press. Handles unknown messages and the debug link itself.
-    pub(crate) async fn receive(&mut self, mode: Mode<'_>) -> Flow<DeviceInput> {
+    pub(crate) async fn receive(&mut self, mode: Mode<'_>) -> FlowResult<DeviceInput> {
         loop {
             let heard = match self.inbox.recv().await.ok_or(Stop::Closed)? {
                 Input::PowerLost => return Err(Stop::PowerLost),
@@ -230,7 +230,7 @@ impl Device {
         wire: Wire,
         packet: &[u8; PACKET_LENGTH],
         mode: Mode<'_>,
-    ) -> Flow<Option<DeviceInput>> {
+    ) -> FlowResult<Option<DeviceInput>> {
         let message = match mode {
             Mode::Prompt(_) if self.line == Line::One => match DeviceReader::single(packet) {
                 Some(message) if is_tiny(message.id, wire) => message,
@@ -280,7 +280,7 @@ impl Device {
     }
 
     /// Decodes a request. If that fails, the device reacts as the real model does.
-    pub(crate) fn read<M: WireMessage>(&self, message: &Message) -> Flow<M> {
+    pub(crate) fn read<M: WireMessage>(&self, message: &Message) -> FlowResult<M> {
         if self.line == Line::One {
             crate::limits::check(message.id, &message.body).map_err(|text| Stop::Failure(code::DATA_ERROR, text))?;
             let text = "end-of-stream";
@@ -290,7 +290,7 @@ impl Device {
     }
 
     /// Decodes a response within a flow.
-    pub(crate) fn read_answer<M: WireMessage>(&self, message: &Message) -> Flow<M> {
+    pub(crate) fn read_answer<M: WireMessage>(&self, message: &Message) -> FlowResult<M> {
         match self.read(message) {
             Err(Stop::Silent) => Err(Stop::Failure(code::FIRMWARE_ERROR, "Firmware error")),
             read => read,

@@ -9,7 +9,7 @@ use tenon_proto::ethereum::{
     EthereumSignMessage, EthereumVerifyMessage,
 };
 
-use crate::device::{Device, Flow, Stop, code};
+use crate::device::{Device, FlowResult, Stop, code};
 use crate::keys::{HARDENED, Node, checksummed};
 use crate::model::Line;
 use crate::prompts::button;
@@ -22,7 +22,7 @@ const MAX_PLAIN_INDEX: u32 = 1_000_000;
 
 impl Device {
     /// The key at a path, after the model's checks.
-    pub(crate) async fn key(&mut self, path: &[u32]) -> Flow<Node> {
+    pub(crate) async fn key(&mut self, path: &[u32]) -> FlowResult<Node> {
         self.words()?;
         self.check_path(path).await?;
         let seed = self.seed().await?;
@@ -30,7 +30,7 @@ impl Device {
     }
 
     /// A Model T accepts only paths of known coins and warns of unusual ones.
-    async fn check_path(&mut self, path: &[u32]) -> Flow<()> {
+    async fn check_path(&mut self, path: &[u32]) -> FlowResult<()> {
         if self.line == Line::One {
             return Ok(());
         }
@@ -49,7 +49,7 @@ impl Device {
         if is_plain { Ok(()) } else { self.confirm(button::UNKNOWN_PATH).await }
     }
 
-    pub(crate) async fn get_ethereum_address(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn get_ethereum_address(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumGetAddress = self.read(message)?;
         let node = self.key(&request.address_n).await?;
         if request.show_display() {
@@ -60,7 +60,7 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) async fn get_ethereum_public_key(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn get_ethereum_public_key(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumGetPublicKey = self.read(message)?;
         let node = self.key(&request.address_n).await?;
         if request.show_display() {
@@ -73,7 +73,7 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) async fn sign_message(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn sign_message(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumSignMessage = self.read(message)?;
         let kind = if self.line == Line::One { button::PROTECT_CALL } else { button::OTHER };
         let node = match self.line {
@@ -96,7 +96,7 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) async fn verify_message(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn verify_message(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumVerifyMessage = self.read(message)?;
         let signature: Option<[u8; 65]> = request.signature().try_into().ok();
         let address: Option<Address> = request.address().parse().ok();

@@ -9,7 +9,7 @@ use tenon_proto::management::{
 };
 use zeroize::Zeroizing;
 
-use crate::device::{Device, Flow, Stop, code, id};
+use crate::device::{Device, FlowResult, Stop, code, id};
 use crate::keys::Node;
 use crate::model::Line;
 use crate::prompts::button;
@@ -22,7 +22,7 @@ const MAX_ENTROPY: u32 = 1024;
 
 impl Device {
     /// Handles all messages that are not about Ethereum.
-    pub(crate) async fn manage(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn manage(&mut self, message: &Message) -> FlowResult<()> {
         match message.id {
             id::INITIALIZE => self.initialize(message).await,
             1 => self.ping(message).await,
@@ -49,7 +49,7 @@ impl Device {
         }
     }
 
-    pub(crate) async fn initialize(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn initialize(&mut self, message: &Message) -> FlowResult<()> {
         let request: Initialize = self.read(message)?;
         let session = if self.model.has_recent_firmware() {
             Some(self.ram.select(request.state.as_deref()))
@@ -107,7 +107,7 @@ impl Device {
         features
     }
 
-    async fn ping(&mut self, message: &Message) -> Flow<()> {
+    async fn ping(&mut self, message: &Message) -> FlowResult<()> {
         let request: Ping = self.read(message)?;
         if request.button_protection() {
             self.confirm(button::PROTECT_CALL).await?;
@@ -129,12 +129,12 @@ impl Device {
         Ok(())
     }
 
-    fn cancel(&mut self) -> Flow<()> {
+    fn cancel(&mut self) -> FlowResult<()> {
         self.signing = None;
         Err(Stop::Failure(code::ACTION_CANCELLED, self.by_line("Action cancelled by user", "Cancelled")))
     }
 
-    async fn change_pin(&mut self, message: &Message) -> Flow<()> {
+    async fn change_pin(&mut self, message: &Message) -> FlowResult<()> {
         let request: ChangePin = self.read(message)?;
         if request.remove() && self.storage.pin.is_none() {
             self.succeed("PIN removed", "PIN removed").await;
@@ -157,14 +157,14 @@ impl Device {
         Ok(())
     }
 
-    async fn wipe_device(&mut self) -> Flow<()> {
+    async fn wipe_device(&mut self) -> FlowResult<()> {
         self.confirm(button::WIPE_DEVICE).await?;
         self.wipe();
         self.succeed("Device wiped", "Device wiped").await;
         Ok(())
     }
 
-    async fn get_entropy(&mut self, message: &Message) -> Flow<()> {
+    async fn get_entropy(&mut self, message: &Message) -> FlowResult<()> {
         let request: GetEntropy = self.read(message)?;
         self.confirm(button::PROTECT_CALL).await?;
         let mut entropy = vec![0; request.size().min(MAX_ENTROPY) as usize];
@@ -175,7 +175,7 @@ impl Device {
         Ok(())
     }
 
-    async fn get_public_key(&mut self, message: &Message) -> Flow<()> {
+    async fn get_public_key(&mut self, message: &Message) -> FlowResult<()> {
         let request: GetPublicKey = self.read(message)?;
         if request.ecdsa_curve_name.as_deref().is_some_and(|curve| curve != "secp256k1") {
             return Err(Stop::Failure(code::DATA_ERROR, "Unknown curve"));
@@ -193,7 +193,7 @@ impl Device {
         Ok(())
     }
 
-    async fn load_device(&mut self, message: &Message) -> Flow<()> {
+    async fn load_device(&mut self, message: &Message) -> FlowResult<()> {
         let mut request: LoadDevice = self.read(message)?;
         if self.storage.mnemonic.is_some() {
             let text = self.by_line("Device is already initialized. Use Wipe first.", "Already initialized");
@@ -218,7 +218,7 @@ impl Device {
         Ok(())
     }
 
-    async fn clear_session(&mut self) -> Flow<()> {
+    async fn clear_session(&mut self) -> FlowResult<()> {
         match (self.line, self.model.has_recent_firmware()) {
             (Line::One, _) => {
                 self.ram.clear_sessions();
@@ -231,7 +231,7 @@ impl Device {
         Ok(())
     }
 
-    async fn apply_settings(&mut self, message: &Message) -> Flow<()> {
+    async fn apply_settings(&mut self, message: &Message) -> FlowResult<()> {
         let request: ApplySettings = self.read(message)?;
         let count = [
             request.label.is_some(),
@@ -268,7 +268,7 @@ impl Device {
         Ok(())
     }
 
-    async fn apply_flags(&mut self, message: &Message) -> Flow<()> {
+    async fn apply_flags(&mut self, message: &Message) -> FlowResult<()> {
         let request: ApplyFlags = self.read(message)?;
         // Flags can be set but not cleared.
         self.storage.flags = Some(self.storage.flags.unwrap_or(0) | request.flags());
@@ -276,7 +276,7 @@ impl Device {
         Ok(())
     }
 
-    async fn set_u2f_counter(&mut self, message: &Message) -> Flow<()> {
+    async fn set_u2f_counter(&mut self, message: &Message) -> FlowResult<()> {
         let request: SetU2fCounter = self.read(message)?;
         self.confirm(button::PROTECT_CALL).await?;
         self.storage.u2f_counter = request.u2f_counter();

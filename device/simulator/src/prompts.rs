@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use zeroize::Zeroizing;
 
 use crate::PassphraseSource;
-use crate::device::{Device, DeviceInput, Flow, Mode, Stop, code, id};
+use crate::device::{Device, DeviceInput, FlowResult, Mode, Stop, code, id};
 use crate::keys::{self, Seed};
 use crate::model::Line;
 use crate::storage::{Storage, passphrase_state};
@@ -48,7 +48,7 @@ enum PinKind {
 
 impl Device {
     /// Shows a screen and waits for the person's confirmation.
-    pub(crate) async fn confirm(&mut self, kind: i32) -> Flow<()> {
+    pub(crate) async fn confirm(&mut self, kind: i32) -> FlowResult<()> {
         if self.press(kind).await? {
             self.shared.observe(|observed| observed.confirmations += 1);
             return Ok(());
@@ -57,7 +57,7 @@ impl Device {
     }
 
     /// Shows a screen; returns the person's decision. It takes effect only after the host's acknowledgement.
-    async fn press(&mut self, kind: i32) -> Flow<bool> {
+    async fn press(&mut self, kind: i32) -> FlowResult<bool> {
         self.send(&ButtonRequest { code: Some(kind) }).await;
         let mut decision = self.standing_decision();
         let mut is_acknowledged = false;
@@ -78,7 +78,7 @@ impl Device {
     }
 
     /// Asks for the PIN if there is one and the device is locked.
-    pub(crate) async fn unlock(&mut self) -> Flow<()> {
+    pub(crate) async fn unlock(&mut self) -> FlowResult<()> {
         if self.line == Line::T || self.ram.is_unlocked {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Device {
     }
 
     /// Asks for the PIN if there is one.
-    pub(crate) async fn check_pin(&mut self) -> Flow<()> {
+    pub(crate) async fn check_pin(&mut self) -> FlowResult<()> {
         let Some(pin) = self.storage.pin.clone().filter(|_| self.line == Line::One) else {
             self.ram.is_unlocked = true;
             return Ok(());
@@ -113,7 +113,7 @@ impl Device {
     }
 
     /// Asks for a new PIN twice.
-    pub(crate) async fn ask_new_pin(&mut self) -> Flow<Zeroizing<String>> {
+    pub(crate) async fn ask_new_pin(&mut self) -> FlowResult<Zeroizing<String>> {
         let first = self.ask_pin(PinKind::New).await?;
         let second = self.ask_pin(PinKind::Repeated).await?;
         match first {
@@ -124,7 +124,7 @@ impl Device {
 
     /// Shows the digits in a new arrangement; returns those at the host's positions. `None` if a position is not on the
     /// keypad.
-    async fn ask_pin(&mut self, kind: PinKind) -> Flow<Option<Zeroizing<String>>> {
+    async fn ask_pin(&mut self, kind: PinKind) -> FlowResult<Option<Zeroizing<String>>> {
         let mut matrix = *b"123456789";
         matrix.shuffle(&mut rand::rng());
         self.pin_matrix = Some(matrix);
@@ -142,7 +142,7 @@ impl Device {
         Ok(digits.filter(|digits| !digits.is_empty()).map(Zeroizing::new))
     }
 
-    async fn receive_pin(&mut self) -> Flow<PinMatrixAck> {
+    async fn receive_pin(&mut self) -> FlowResult<PinMatrixAck> {
         loop {
             match self.receive(Mode::Prompt(&[id::PIN_MATRIX_ACK])).await? {
                 DeviceInput::Message(message) if message.id == id::PIN_MATRIX_ACK => return self.read_answer(&message),
@@ -156,7 +156,7 @@ impl Device {
 
     /// Waits 2^f - 1 seconds after f wrong PINs. Messages that arrive in the meantime get a response in addition to the
     /// result.
-    async fn back_off(&mut self) -> Flow<()> {
+    async fn back_off(&mut self) -> FlowResult<()> {
         let seconds = (1u64 << self.storage.failed_pins.min(MAX_FAILED_PINS)) - 1;
         let until = Instant::now() + Duration::from_secs(seconds).mul_f64(self.settings.time_scale.clamp(0.0, 10.0));
         loop {
@@ -180,7 +180,7 @@ impl Device {
     }
 
     /// The seed, after asking for PIN and passphrase as needed.
-    pub(crate) async fn seed(&mut self) -> Flow<Seed> {
+    pub(crate) async fn seed(&mut self) -> FlowResult<Seed> {
         let words = self.words()?;
         self.unlock().await?;
         if let Some(seed) = &self.ram.session().seed {
@@ -197,7 +197,7 @@ impl Device {
     }
 
     /// The mnemonic. Fails if the device is not set up.
-    pub(crate) fn words(&self) -> Flow<Zeroizing<String>> {
+    pub(crate) fn words(&self) -> FlowResult<Zeroizing<String>> {
         self.storage.mnemonic.clone().ok_or(match self.line {
             Line::One => Stop::Failure(code::NOT_INITIALIZED, "Device not initialized"),
             Line::T => Stop::Failure(code::PROCESS_ERROR, "Device is not initialized"),
@@ -205,7 +205,7 @@ impl Device {
     }
 
     /// The passphrase: cached, entered, or empty if not used. `cancelled` is Model One's failure.
-    pub(crate) async fn passphrase(&mut self, cancelled: (u32, &'static str)) -> Flow<Zeroizing<String>> {
+    pub(crate) async fn passphrase(&mut self, cancelled: (u32, &'static str)) -> FlowResult<Zeroizing<String>> {
         if let Some(passphrase) = &self.ram.session().passphrase {
             return Ok(passphrase.clone());
         }
@@ -219,7 +219,7 @@ impl Device {
         }
     }
 
-    async fn passphrase_of_one(&mut self, cancelled: (u32, &'static str)) -> Flow<Zeroizing<String>> {
+    async fn passphrase_of_one(&mut self, cancelled: (u32, &'static str)) -> FlowResult<Zeroizing<String>> {
         self.send(&PassphraseRequest { on_device: None }).await;
         loop {
             match self.receive(Mode::Prompt(&[id::PASSPHRASE_ACK])).await? {
@@ -239,7 +239,7 @@ impl Device {
         }
     }
 
-    async fn passphrase_of_early_t(&mut self) -> Flow<Zeroizing<String>> {
+    async fn passphrase_of_early_t(&mut self) -> FlowResult<Zeroizing<String>> {
         let is_on_device = match self.storage.passphrase_source {
             PassphraseSource::Device => true,
             PassphraseSource::Host => false,
@@ -272,7 +272,7 @@ impl Device {
         check_length(passphrase)
     }
 
-    async fn passphrase_of_later_t(&mut self) -> Flow<Zeroizing<String>> {
+    async fn passphrase_of_later_t(&mut self) -> FlowResult<Zeroizing<String>> {
         self.send(&PassphraseRequest { on_device: None }).await;
         let message = self.await_answer(id::PASSPHRASE_ACK).await.map_err(passphrase_cancelled)?;
         let mut answer: PassphraseAck = self.read_answer(&message)?;
@@ -294,11 +294,11 @@ impl Device {
     }
 
     /// Waits for a particular response on a Model T.
-    pub(crate) async fn await_answer(&mut self, wanted: u16) -> Flow<Message> {
+    pub(crate) async fn await_answer(&mut self, wanted: u16) -> FlowResult<Message> {
         self.receive_either(wanted, wanted).await
     }
 
-    async fn receive_either(&mut self, one: u16, other: u16) -> Flow<Message> {
+    async fn receive_either(&mut self, one: u16, other: u16) -> FlowResult<Message> {
         loop {
             if let DeviceInput::Message(message) = self.receive(Mode::Prompt(&[one, other])).await? {
                 return Ok(message);
@@ -323,7 +323,7 @@ fn keypad(matrix: &[u8; 9], pin: Option<&Zeroizing<String>>) -> String {
     text
 }
 
-fn check_length(passphrase: Zeroizing<String>) -> Flow<Zeroizing<String>> {
+fn check_length(passphrase: Zeroizing<String>) -> FlowResult<Zeroizing<String>> {
     if passphrase.len() > MAX_PASSPHRASE {
         return Err(Stop::Failure(code::DATA_ERROR, "Maximum passphrase length is 50"));
     }

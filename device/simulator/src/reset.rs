@@ -8,7 +8,7 @@ use tenon_proto::common::Success;
 use tenon_proto::management::{EntropyAck, EntropyRequest, ResetDevice};
 use zeroize::Zeroizing;
 
-use crate::device::{Device, DeviceInput, Flow, Mode, Stop, code, id};
+use crate::device::{Device, DeviceInput, FlowResult, Mode, Stop, code, id};
 use crate::model::Line;
 use crate::prompts::button;
 
@@ -19,7 +19,7 @@ const WORD_BITS: usize = 11;
 const ENTROPY_ACK: u16 = 36;
 
 impl Device {
-    pub(crate) async fn reset_device(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn reset_device(&mut self, message: &Message) -> FlowResult<()> {
         let mut request: ResetDevice = self.read(message)?;
         if self.storage.mnemonic.is_some() {
             let text = self.by_line("Device is already initialized. Use Wipe first.", "Already initialized");
@@ -69,7 +69,7 @@ impl Device {
 
     /// Asks the host for entropy. A real Model One would also handle other requests in the meantime; here they end the
     /// flow.
-    async fn ask_entropy(&mut self) -> Flow<EntropyAck> {
+    async fn ask_entropy(&mut self) -> FlowResult<EntropyAck> {
         self.send(&EntropyRequest {}).await;
         loop {
             let mode = if self.line == Line::One { Mode::Normal } else { Mode::Prompt(&[ENTROPY_ACK]) };
@@ -85,7 +85,7 @@ impl Device {
     }
 
     /// Shows the words: Model One shows each one twice, a simulated Model T all of them at once.
-    async fn show_words(&mut self, words: &str) -> Flow<()> {
+    async fn show_words(&mut self, words: &str) -> FlowResult<()> {
         let screens = if self.line == Line::One { 2 * words.split(' ').count() } else { 1 };
         let kind = if self.line == Line::One { button::CONFIRM_WORD } else { button::RESET_DEVICE };
         for _ in 0..screens {
@@ -94,7 +94,7 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) async fn backup_device(&mut self) -> Flow<()> {
+    pub(crate) async fn backup_device(&mut self) -> FlowResult<()> {
         let words = self.words()?;
         self.check_pin().await?;
         if !self.storage.needs_backup {

@@ -6,7 +6,7 @@ use tenon_proto::ethereum::{EthereumSignTx, EthereumTxAck, EthereumTxRequest};
 use tenon_proto::later::EthereumSignTxEip1559;
 
 use crate::Fault;
-use crate::device::{Device, Flow, Stop, code};
+use crate::device::{Device, FlowResult, Stop, code};
 use crate::keys::{Node, Signature};
 use crate::model::Line;
 use crate::prompts::button;
@@ -65,7 +65,7 @@ struct CommonFields {
 }
 
 impl Device {
-    pub(crate) async fn sign_transaction(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn sign_transaction(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumSignTx = self.read(message)?;
         self.signing = None;
         let node = self.key(&request.address_n).await?;
@@ -97,7 +97,7 @@ impl Device {
         self.begin_signing(node, transaction, chunk, length).await
     }
 
-    pub(crate) async fn sign_fee_market_transaction(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn sign_fee_market_transaction(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumSignTxEip1559 = self.read(message)?;
         self.signing = None;
         let node = self.key(&request.address_n).await?;
@@ -122,7 +122,7 @@ impl Device {
     }
 
     /// The chain id to sign, if there is one.
-    fn check_legacy(&self, request: &EthereumSignTx) -> Flow<Option<u64>> {
+    fn check_legacy(&self, request: &EthereumSignTx) -> FlowResult<Option<u64>> {
         let wrong_chain = Stop::Failure(code::DATA_ERROR, "Chain Id out of bounds");
         if self.model.has_recent_firmware() && request.chain_id.is_none_or(|id| id == 0) {
             return Err(wrong_chain);
@@ -149,7 +149,7 @@ impl Device {
         value: &[u8],
         length: u32,
         chunk: &[u8],
-    ) -> Flow<CommonFields> {
+    ) -> FlowResult<CommonFields> {
         let refuse = |text| Err(Stop::Failure(code::DATA_ERROR, text));
         if length > 0 && chunk.is_empty() {
             return refuse("Data length provided, but no initial chunk");
@@ -181,7 +181,7 @@ impl Device {
     }
 
     /// Asks for confirmation of recipient and amount, of data that is not a token transfer, and of the fee.
-    async fn confirm_transaction(&mut self, shown: &CommonFields) -> Flow<()> {
+    async fn confirm_transaction(&mut self, shown: &CommonFields) -> FlowResult<()> {
         let screens = if shown.has_data && !shown.is_token_transfer { 3 } else { 2 };
         for _ in 0..screens {
             self.confirm(button::SIGN_TX).await?;
@@ -189,14 +189,14 @@ impl Device {
         Ok(())
     }
 
-    async fn begin_signing(&mut self, node: Node, transaction: Confirmed, chunk: &[u8], length: u32) -> Flow<()> {
+    async fn begin_signing(&mut self, node: Node, transaction: Confirmed, chunk: &[u8], length: u32) -> FlowResult<()> {
         let data_length = length as usize;
         let data = if data_length == 0 { Vec::new() } else { chunk.to_vec() };
         self.ask_or_sign(Signing { node, transaction, data, data_length }).await;
         Ok(())
     }
 
-    pub(crate) async fn go_on_signing(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn go_on_signing(&mut self, message: &Message) -> FlowResult<()> {
         let Some(mut signing) = self.signing.take() else {
             let text = self.by_line("Not in Ethereum signing mode", "Unexpected message");
             return Err(Stop::Failure(code::UNEXPECTED_MESSAGE, text));
@@ -288,7 +288,7 @@ fn recipient(to: &str) -> Option<Vec<u8>> {
     hex::decode(digits).ok().filter(|_| !digits.starts_with("0x"))
 }
 
-fn access_list(request: &EthereumSignTxEip1559) -> Flow<Vec<u8>> {
+fn access_list(request: &EthereumSignTxEip1559) -> FlowResult<Vec<u8>> {
     let mut entries = Vec::new();
     for entry in &request.access_list {
         let malformed = Stop::Failure(code::DATA_ERROR, "Safety check failed");

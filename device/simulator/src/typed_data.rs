@@ -11,7 +11,7 @@ use tenon_proto::later::{
     EthereumTypedDataStructRequest, EthereumTypedDataValueAck, EthereumTypedDataValueRequest,
 };
 
-use crate::device::{Device, Flow, Stop, code};
+use crate::device::{Device, FlowResult, Stop, code};
 use crate::keys::{Node, checksummed};
 use crate::prompts::button;
 
@@ -29,7 +29,7 @@ type Structures = BTreeMap<String, Vec<EthereumStructMember>>;
 const INVALID: Stop = Stop::Failure(code::DATA_ERROR, "Invalid typed data");
 
 impl Device {
-    pub(crate) async fn sign_typed_hash(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn sign_typed_hash(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumSignTypedHash = self.read(message)?;
         let is_hash = |hash: &[u8]| hash.len() == 32;
         if !is_hash(request.domain_separator_hash()) || !request.message_hash.as_deref().is_none_or(is_hash) {
@@ -45,7 +45,7 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) async fn sign_typed_data(&mut self, message: &Message) -> Flow<()> {
+    pub(crate) async fn sign_typed_data(&mut self, message: &Message) -> FlowResult<()> {
         let request: EthereumSignTypedData = self.read(message)?;
         let node = self.key(&request.address_n).await?;
         let primary = request.primary_type().to_owned();
@@ -69,7 +69,7 @@ impl Device {
     }
 
     /// Requests a structure and all structures that it contains.
-    async fn collect(&mut self, name: String, structures: &mut Structures) -> Flow<()> {
+    async fn collect(&mut self, name: String, structures: &mut Structures) -> FlowResult<()> {
         let mut wanted = vec![name];
         while let Some(name) = wanted.pop() {
             if structures.contains_key(&name) {
@@ -93,7 +93,7 @@ impl Device {
         structures: &'a Structures,
         name: &'a str,
         path: Vec<u32>,
-    ) -> BoxFuture<'a, Flow<[u8; 32]>> {
+    ) -> BoxFuture<'a, FlowResult<[u8; 32]>> {
         Box::pin(async move {
             let members = structures.get(name).ok_or(INVALID)?;
             let mut encoded = keccak256(full_type(structures, name)?).to_vec();
@@ -110,7 +110,7 @@ impl Device {
         structures: &'a Structures,
         kind: &'a EthereumFieldType,
         path: Vec<u32>,
-    ) -> BoxFuture<'a, Flow<[u8; 32]>> {
+    ) -> BoxFuture<'a, FlowResult<[u8; 32]>> {
         Box::pin(async move {
             if path.len() > MAX_DEPTH {
                 return Err(INVALID);
@@ -138,7 +138,7 @@ impl Device {
         })
     }
 
-    async fn ask_value(&mut self, path: &[u32]) -> Flow<Vec<u8>> {
+    async fn ask_value(&mut self, path: &[u32]) -> FlowResult<Vec<u8>> {
         self.send(&EthereumTypedDataValueRequest { member_path: path.to_vec() }).await;
         let answer = self.await_answer(468).await?;
         let answer: EthereumTypedDataValueAck = self.read_answer(&answer)?;
@@ -146,7 +146,7 @@ impl Device {
     }
 }
 
-fn data_type(kind: &EthereumFieldType) -> Flow<EthereumDataType> {
+fn data_type(kind: &EthereumFieldType) -> FlowResult<EthereumDataType> {
     EthereumDataType::try_from(kind.data_type.unwrap_or_default()).map_err(|_| INVALID)
 }
 
@@ -158,7 +158,7 @@ fn structure_of(mut kind: &EthereumFieldType) -> Option<&str> {
     kind.struct_name.as_deref()
 }
 
-fn encode_plain(kind: &EthereumFieldType, value: &[u8]) -> Flow<[u8; 32]> {
+fn encode_plain(kind: &EthereumFieldType, value: &[u8]) -> FlowResult<[u8; 32]> {
     let mut encoded = [0; 32];
     let size = kind.size.map(|size| size as usize);
     let kind = data_type(kind)?;
@@ -186,7 +186,7 @@ fn encode_plain(kind: &EthereumFieldType, value: &[u8]) -> Flow<[u8; 32]> {
 }
 
 /// The encoded type by EIP-712: the structure, followed by the ones that it contains, sorted by name.
-fn full_type(structures: &Structures, name: &str) -> Flow<String> {
+fn full_type(structures: &Structures, name: &str) -> FlowResult<String> {
     let mut found = BTreeSet::new();
     let mut wanted = vec![name];
     while let Some(next) = wanted.pop() {
@@ -198,7 +198,7 @@ fn full_type(structures: &Structures, name: &str) -> Flow<String> {
     found.remove(name);
     let mut text = String::new();
     for each in std::iter::once(name).chain(found) {
-        let members: Flow<Vec<String>> = structures
+        let members: FlowResult<Vec<String>> = structures
             .get(each)
             .ok_or(INVALID)?
             .iter()
@@ -209,7 +209,7 @@ fn full_type(structures: &Structures, name: &str) -> Flow<String> {
     Ok(text)
 }
 
-fn type_name(kind: &EthereumFieldType) -> Flow<String> {
+fn type_name(kind: &EthereumFieldType) -> FlowResult<String> {
     let bits = kind.size.map(|size| size.saturating_mul(8)).unwrap_or(256);
     Ok(match data_type(kind)? {
         EthereumDataType::Uint => format!("uint{bits}"),

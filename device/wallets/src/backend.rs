@@ -74,7 +74,7 @@ impl DeviceWallets {
         let person = EventPerson::boxed(&self.bus, url);
         match operation {
             WalletOperation::Open { passphrase } => {
-                let given = handle.status().given(Zeroizing::new(passphrase.expose().to_owned()));
+                let given = handle.status().reply_to_prompt(Zeroizing::new(passphrase.expose().to_owned()));
                 drop(passphrase);
                 caller.wait(handle.open(given, person, caller.deadline)).await.map_err(failed)?;
                 Ok(WalletAnswer::Done)

@@ -20,7 +20,7 @@ const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_FOUND: u32 = 1000;
 
 /// Time for which a search waits for a busy device before it gives up until the next one.
-const TURN_TIMEOUT: Duration = Duration::from_secs(2);
+const DEVICE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The searches, by URL of the wallet.
 #[derive(Clone, Default)]
@@ -38,16 +38,16 @@ struct Search {
     candidate: Option<Address>,
 }
 
-/// The permission to search, returned on drop.
-pub(crate) struct Turn {
+/// The permission to run one search of a wallet. Its drop ends the search.
+pub(crate) struct SearchPermit {
     url: String,
     search: Search,
     of: Discoveries,
 }
 
 impl Discoveries {
-    /// Returns a turn, unless a search is running or began within the last second.
-    pub(crate) fn turn(&self, url: &str) -> Option<Turn> {
+    /// Returns a permit, unless a search is running or began within the last second.
+    pub(crate) fn begin_search(&self, url: &str) -> Option<SearchPermit> {
         let mut searches = self.lock();
         let search = searches.entry(url.to_owned()).or_default();
         if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_INTERVAL) {
@@ -55,7 +55,7 @@ impl Discoveries {
         }
         search.is_running = true;
         search.began = Some(Instant::now());
-        Some(Turn { url: url.to_owned(), search: *search, of: self.clone() })
+        Some(SearchPermit { url: url.to_owned(), search: *search, of: self.clone() })
     }
 
     /// Makes the next search start from the first index, because another passphrase has other accounts.
@@ -68,7 +68,7 @@ impl Discoveries {
     }
 }
 
-impl Turn {
+impl SearchPermit {
     /// Derives accounts and adds them to the wallet, up to and including the first unused one.
     pub(crate) async fn search(
         mut self,
@@ -80,7 +80,7 @@ impl Turn {
             let address = match self.search.candidate {
                 Some(address) => address,
                 None => {
-                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + TURN_TIMEOUT);
+                    let (path, deadline) = (DerivationPath::account(self.search.next), Instant::now() + DEVICE_TIMEOUT);
                     let address = handle.derive(path, true, false, Box::new(NoPerson), deadline).await?;
                     warn_of_second(&running.hub, url, address);
                     address
@@ -100,7 +100,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for SearchPermit {
     fn drop(&mut self) {
         // Does nothing if `Discoveries::forget` was called in the meantime.
         if let Some(search) = self.of.lock().get_mut(&self.url).filter(|search| search.began == self.search.began) {

@@ -132,11 +132,11 @@ impl Running {
 
     /// Discovers used accounts of an open wallet in the background.
     pub(crate) fn discover(self: &Arc<Self>, url: &str, handle: &WalletHandle) {
-        let Some(turn) = self.discoveries.turn(url) else { return };
+        let Some(permit) = self.discoveries.begin_search(url) else { return };
         let caller = self.caller(&CallContext::new());
         let (running, url, handle) = (Arc::clone(self), url.to_owned(), handle.clone());
         self.runtime.spawn(async move {
-            let searched = caller.wait(turn.search(&running, &url, &handle)).await;
+            let searched = caller.wait(permit.search(&running, &url, &handle)).await;
             if let Err(error) = searched {
                 tracing::debug!(url, %error, "could not search for accounts of a hardware wallet");
             }

@@ -13,7 +13,7 @@ mod header;
 mod selector;
 
 use header::HeaderArgument;
-use selector::Chosen;
+use selector::ChosenBlock;
 
 /// JSON text: a header round-trips through another encoder, a block id parses or has an error.
 pub(crate) fn arguments(input: &[u8]) {
@@ -31,7 +31,7 @@ pub(crate) fn arguments(input: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
-    match Chosen::decode(raw) {
+    match ChosenBlock::decode(raw) {
         Ok(chosen) => {
             let (committed, height) = (chosen.or_committed(), chosen.height());
             assert!(committed.is_ok() || height.is_err(), "a block with a height can be named");

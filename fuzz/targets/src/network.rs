@@ -11,7 +11,7 @@ use tenon_network_discovery::{
 };
 use tenon_network_identity::{Enode, MAX_RECORD_BYTES, NodeKey, NodeRecord, parse_key, recover};
 use tenon_network_rlpx::parts::{compress, decode_ack_content, decode_auth_content, decompress, read_disconnect};
-use tenon_network_rlpx::{HandshakeRandom, Hello, Offer, Output, Session, SessionSettings};
+use tenon_network_rlpx::{HandshakeRandom, Hello, OfferedProtocol, Output, Session, SessionSettings};
 use tenon_network_wire::{Message, VERSIONS, has_own_body};
 
 /// Fixed keys, so that every run is the same.
@@ -30,7 +30,7 @@ fn random(number: u8) -> HandshakeRandom {
 }
 
 fn settings() -> SessionSettings {
-    SessionSettings::new("fuzz", vec![Offer::new("eth", 100, 227)])
+    SessionSettings::new("fuzz", vec![OfferedProtocol::new("eth", 100, 227)])
 }
 
 /// The first bytes of a connection, to the accepting and to the dialing side. Bytes that cannot be decrypted are not

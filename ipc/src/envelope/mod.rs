@@ -472,14 +472,14 @@ impl<S: RpcService> Dispatcher<S> {
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.max()));
         };
-        // Releases the place if the caller leaves before the subscription is open.
-        let mut place = Place { subscriptions, id: Some(&id) };
+        // Releases the id if the caller leaves before the subscription is open.
+        let mut guard = SubscriptionGuard { subscriptions, id: Some(&id) };
         let opening = self.service.subscribe(namespace, kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();
         match opening.await {
             Ok(Ok(notifications)) => {
-                place.id = None;
-                drop(place);
+                guard.id = None;
+                drop(guard);
                 Outcome::Opened(Box::new(Opened { id, namespace: namespace.to_owned(), notifications, memory }))
             }
             Ok(Err(failure)) if failure.code == FailureCode::METHOD_NOT_FOUND => {
@@ -496,12 +496,13 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Out
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
-struct Place<'a> {
+/// Releases a reserved subscription id on drop, unless the subscription was opened.
+struct SubscriptionGuard<'a> {
     subscriptions: &'a Subscriptions,
     id: Option<&'a str>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for SubscriptionGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.subscriptions.remove(id);

@@ -10,8 +10,8 @@ pub(super) type Answer = Response<AnswerBody>;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// The answer in the coding that its client requests.
-pub(super) fn coded(answer: Answer, takes_gzip: bool) -> Answer {
+/// Returns the answer with gzip as its content encoding if the client accepts that.
+pub(super) fn with_content_encoding(answer: Answer, takes_gzip: bool) -> Answer {
     if !takes_gzip {
         return answer;
     }

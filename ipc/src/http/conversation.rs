@@ -27,7 +27,7 @@ pub(crate) struct Upgrade {
 /// separates the service from the stream, and are not held across an await.
 pub(crate) struct Conversation {
     /// Incremented when a request's head is complete and when its answer is: odd while a request is answered.
-    turns: AtomicU32,
+    activity_count: AtomicU32,
     /// The connection's peer, which may be a proxy.
     pub(crate) peer: IpAddr,
     /// The client of that address.
@@ -42,13 +42,13 @@ pub(crate) struct Conversation {
 }
 
 /// A request between its head and its answer; its end is counted on drop.
-pub(crate) struct Turn<'a>(&'a Conversation);
+pub(crate) struct RequestGuard<'a>(&'a Conversation);
 
 impl Conversation {
     /// Creates a conversation with `peer`. `request` is the time limit of each request.
     pub(crate) fn new(peer: IpAddr, request: Duration) -> Self {
         Self {
-            turns: AtomicU32::new(0),
+            activity_count: AtomicU32::new(0),
             peer,
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
@@ -58,25 +58,25 @@ impl Conversation {
         }
     }
 
-    /// Becomes a WebSocket, whose messages count as its turns.
-    pub(crate) fn becomes_websocket(&self) {
+    /// Marks the connection as a WebSocket. From now on each of its messages counts as activity.
+    pub(crate) fn set_websocket(&self) {
         self.is_websocket.store(true, Ordering::Relaxed);
     }
 
     /// Counts a message over the WebSocket.
     pub(crate) fn count_read(&self) {
-        self.turns.fetch_add(2, Ordering::Relaxed);
+        self.activity_count.fetch_add(2, Ordering::Relaxed);
     }
 
-    /// Counts a request's head.
-    pub(crate) fn turn(&self) -> Turn<'_> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        Turn(self)
+    /// Counts the head of a request. The guard's drop counts its answer.
+    pub(crate) fn begin_request(&self) -> RequestGuard<'_> {
+        self.activity_count.fetch_add(1, Ordering::Relaxed);
+        RequestGuard(self)
     }
 
     /// A number that changes whenever a head or an answer is complete; odd while a request is answered.
-    pub(crate) fn turns(&self) -> u32 {
-        self.turns.load(Ordering::Relaxed)
+    pub(crate) fn activity_count(&self) -> u32 {
+        self.activity_count.load(Ordering::Relaxed)
     }
 
     fn request(&self) -> MutexGuard<'_, IdleTimeout> {
@@ -105,17 +105,17 @@ impl Conversation {
 }
 
 impl Activity for Conversation {
-    fn turns(&self) -> u32 {
-        self.turns()
+    fn activity_count(&self) -> u32 {
+        self.activity_count()
     }
 
     fn is_disposable(&self) -> bool {
-        !self.is_websocket.load(Ordering::Relaxed) && self.turns().is_multiple_of(2)
+        !self.is_websocket.load(Ordering::Relaxed) && self.activity_count().is_multiple_of(2)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
-        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        self.0.activity_count.fetch_add(1, Ordering::Relaxed);
     }
 }

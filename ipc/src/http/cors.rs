@@ -70,7 +70,7 @@ impl Cors {
     }
 
     /// Adds the headers of the answer to any other request.
-    pub(crate) fn decorate(&self, method: &Method, request: &HeaderMap, answer: &mut HeaderMap) {
+    pub(crate) fn add_headers(&self, method: &Method, request: &HeaderMap, answer: &mut HeaderMap) {
         answer.append(header::VARY, HeaderValue::from_static("Origin"));
         if !matches!(*method, Method::POST | Method::GET | Method::OPTIONS) {
             return;
@@ -138,7 +138,7 @@ mod tests {
             (&["http://a.example"], "http://b.example", None),
         ] {
             let mut answer = HeaderMap::new();
-            cors(origins).decorate(&Method::POST, &headers(&[("origin", origin)]), &mut answer);
+            cors(origins).add_headers(&Method::POST, &headers(&[("origin", origin)]), &mut answer);
             let allowed = answer.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).map(|value| value.to_str().unwrap());
             assert_eq!(allowed, expected, "{origins:?} {origin}");
             assert_eq!(answer[header::VARY], "Origin");

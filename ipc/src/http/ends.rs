@@ -6,16 +6,16 @@ use tokio_util::sync::CancellationToken;
 
 /// The two stop signals of a front-end, which its connections observe.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct StopSignals {
     /// No new requests are accepted; accepted ones are still answered.
     pub(crate) stopping: CancellationToken,
     /// Accepted requests are dropped too.
     pub(crate) cut: CancellationToken,
 }
 
-impl Ends {
+impl StopSignals {
     /// Begins the first stage now, and the second one after `grace`, in the background.
-    pub(crate) fn begin(&self, grace: Duration) {
+    pub(crate) fn begin_stop(&self, grace: Duration) {
         self.stopping.cancel();
         let cut = self.cut.clone();
         tokio::spawn(async move {

@@ -159,7 +159,7 @@ async fn serve<S: RpcService>(
     conversation: Arc<Conversation>,
     limits: ConnectionLimits,
 ) {
-    let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
+    let (Some(signals), Some(traffic)) = (port.stop_signals().next(), port.first_traffic()) else { return };
     // Counted as HTTP until it becomes a WebSocket, which is counted separately.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
@@ -169,10 +169,10 @@ async fn serve<S: RpcService>(
     let service = service_fn(move |request| {
         // Immediately, not when the answer is first polled: hyper continues reading before that, and the stream would
         // take those bytes for the rest of a partial head. That would cost a timer and two system calls per request.
-        let turn = talk.turn();
+        let guard = talk.begin_request();
         let step = sides.begin(request, talk);
         async move {
-            let _turn = turn;
+            let _guard = guard;
             Ok::<_, Infallible>(match step {
                 Step::Done(answer) => answer,
                 Step::Call(call) => sides.finish(call, talk).await,
@@ -187,7 +187,7 @@ async fn serve<S: RpcService>(
         .with_upgrades();
     let mut connection = pin!(connection);
     // A child token, because its lock is taken at every wake, and all connections would share the parent's.
-    let stopping = ends.stopping.child_token();
+    let stopping = signals.stopping.child_token();
     let cancelled = pin!(stopping.cancelled());
     let stopped = PolledWhenWoken::new(cancelled);
     let result = tokio::select! {
@@ -197,7 +197,7 @@ async fn serve<S: RpcService>(
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,
-                () = ends.cut.cancelled() => return,
+                () = signals.cut.cancelled() => return,
             }
         }
     };
@@ -207,7 +207,7 @@ async fn serve<S: RpcService>(
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
         drop((as_http, memory));
-        conversation.becomes_websocket();
+        conversation.set_websocket();
         serve_websocket(side, upgrade, &conversation).await;
     }
 }
@@ -217,7 +217,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let stream = parts.io.into_inner().into_inner();
-    let (stopping, cut) = (side.ends.stopping.clone(), side.ends.cut.child_token());
+    let (stopping, cut) = (side.stop_signals.stopping.clone(), side.stop_signals.cut.child_token());
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),

@@ -40,11 +40,13 @@ use crate::{
     traffic::TransportTraffic,
     websocket::{WebSocketLimits, handshake},
 };
-use answers::{Answer, coded, host_not_allowed, out_of_memory, refused, report, status_only, timed_out};
+use answers::{
+    Answer, host_not_allowed, out_of_memory, refused, report, status_only, timed_out, with_content_encoding,
+};
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
-pub(crate) use ends::Ends;
+pub(crate) use ends::StopSignals;
 use head::{has_one_host, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
@@ -105,7 +107,7 @@ pub(crate) struct HttpSide<S> {
     pub(crate) proxies: Proxies,
     pub(crate) limits: HttpLimits,
     pub(crate) health: Option<HealthCheck>,
-    pub(crate) ends: Ends,
+    pub(crate) stop_signals: StopSignals,
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 
@@ -116,7 +118,7 @@ pub(crate) struct WebSocketSide<S> {
     pub(crate) access: Arc<ArcSwap<WebSocketAccess>>,
     pub(crate) proxies: Proxies,
     pub(crate) limits: WebSocketLimits,
-    pub(crate) ends: Ends,
+    pub(crate) stop_signals: StopSignals,
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 
@@ -161,9 +163,9 @@ enum Verdict {
 
 impl<S> Port<S> {
     /// The stop signals of its services.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = &Ends> {
-        let http = self.http.as_ref().map(|side| &side.ends);
-        http.into_iter().chain(self.websocket.as_ref().map(|side| &side.ends))
+    pub(crate) fn stop_signals(&self) -> impl Iterator<Item = &StopSignals> {
+        let http = self.http.as_ref().map(|side| &side.stop_signals);
+        http.into_iter().chain(self.websocket.as_ref().map(|side| &side.stop_signals))
     }
 }
 
@@ -174,7 +176,7 @@ impl<S: RpcService> Port<S> {
             return Step::Done(refused(StatusCode::BAD_REQUEST, "a request needs exactly one Host header"));
         }
         if let Some(side) = &self.websocket
-            && !side.ends.stopping.is_cancelled()
+            && !side.stop_signals.stopping.is_cancelled()
             && handshake::is_upgrade(request.headers())
         {
             return Step::Done(side.upgrade(&mut request, conversation));
@@ -253,7 +255,7 @@ impl<S: RpcService> HttpSide<S> {
                 if let Some(added) = cors {
                     answer.headers_mut().extend(added);
                 }
-                Step::Done(coded(answer, takes_gzip))
+                Step::Done(with_content_encoding(answer, takes_gzip))
             }
         }
     }
@@ -275,7 +277,7 @@ impl<S: RpcService> HttpSide<S> {
             return (Verdict::Answered(answer), None);
         }
         let mut added = HeaderMap::new();
-        cors.decorate(request.method(), request.headers(), &mut added);
+        cors.add_headers(request.method(), request.headers(), &mut added);
         (self.checked(access, request, client), Some(added))
     }
 
@@ -319,7 +321,7 @@ impl<S: RpcService> HttpSide<S> {
         if let Some(added) = cors {
             answer.headers_mut().extend(*added);
         }
-        coded(answer, takes_gzip)
+        with_content_encoding(answer, takes_gzip)
     }
 
     async fn answered(

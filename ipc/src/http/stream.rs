@@ -47,8 +47,8 @@ pub(crate) struct TimedStream {
     inner: TcpStream,
     waits: Waits,
     conversation: Arc<Conversation>,
-    /// The conversation's turns at the last check.
-    turns: u32,
+    /// The conversation's activity count at the last check.
+    activity_count: u32,
     reading: IdleTimeout,
     /// Whether bytes were transferred since `reading` began. The clock is read when there is nothing to do, not for
     /// every read and write.
@@ -68,7 +68,7 @@ impl TimedStream {
             inner,
             waits,
             conversation,
-            turns: 0,
+            activity_count: 0,
             reading,
             has_moved: false,
             head,
@@ -85,16 +85,16 @@ impl TimedStream {
     /// Clears the head's time limit once the head is complete. Bytes that arrive while a request is answered are its
     /// body, which has the request's time limit.
     fn check_turns(&mut self) {
-        let turns = self.conversation.turns();
-        if turns != self.turns {
-            self.turns = turns;
+        let activity_count = self.conversation.activity_count();
+        if activity_count != self.activity_count {
+            self.activity_count = activity_count;
             self.is_in_head = false;
             self.head = None;
         }
     }
 
     const fn is_answering(&self) -> bool {
-        !self.turns.is_multiple_of(2)
+        !self.activity_count.is_multiple_of(2)
     }
 
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -229,13 +229,13 @@ mod tests {
         client.write_all(b"head").await.unwrap();
         stream.read_exact(&mut [0; 4]).await.unwrap();
 
-        let turn = conversation.turn();
+        let guard = conversation.begin_request();
         assert!(check(&mut stream).await.is_pending());
         assert!(stream.head.is_none());
         tokio::time::sleep(SHORT * 3).await;
         assert!(check(&mut stream).await.is_pending());
 
-        drop(turn);
+        drop(guard);
         assert!(check(&mut stream).await.is_pending(), "silence begins with the end of the answer");
         tokio::time::sleep(SHORT * 3).await;
         assert!(matches!(check(&mut stream).await, Poll::Ready(Err(_))));

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{
-    Address, B256, BlockSigner, CannotSign, Transaction,
+    Address, B256, BlockSigner, SignError, Transaction,
     messages::{CallRequest, Wallet, WalletAccount, WalletStatus},
 };
 use zeroize::Zeroizing;
@@ -127,8 +127,8 @@ impl BlockSigner for KeyBlockSigner {
         self.0.address()
     }
 
-    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
-        let no_key = || CannotSign {
+    fn sign(&self, digest: B256) -> Result<[u8; 65], SignError> {
+        let no_key = || SignError {
             address: self.address(),
             reason: AccountsError::UnknownAccount.to_string(),
             is_pending: false,

@@ -10,7 +10,7 @@ use std::{
 use tenon_api::Address;
 use tenon_bus::ClientId;
 use tokio::{
-    sync::{Mutex as Turn, OwnedMutexGuard},
+    sync::{Mutex as AsyncMutex, OwnedMutexGuard},
     time::{Instant, sleep_until},
 };
 
@@ -23,7 +23,7 @@ const WRONG_PASSWORD_LIFETIME: Duration = Duration::from_secs(600);
 const MAX_RECORDED_PAIRS: usize = 1024;
 
 /// Wrong passwords by account and client.
-type Known = HashMap<(Address, ClientId), Arc<Turn<WrongPasswords>>>;
+type Known = HashMap<(Address, ClientId), Arc<AsyncMutex<WrongPasswords>>>;
 
 /// Records wrong passwords and delays further attempts.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Attempts {
         Attempt(wrong)
     }
 
-    fn turn(&self, account: Address, client: ClientId) -> Arc<Turn<WrongPasswords>> {
+    fn turn(&self, account: Address, client: ClientId) -> Arc<AsyncMutex<WrongPasswords>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if known.len() >= MAX_RECORDED_PAIRS {
@@ -62,7 +62,7 @@ impl Attempts {
         {
             known.remove(&oldest);
         }
-        let new = || Arc::new(Turn::new(WrongPasswords { count: 0, not_before: now }));
+        let new = || Arc::new(AsyncMutex::new(WrongPasswords { count: 0, not_before: now }));
         Arc::clone(known.entry((account, client)).or_insert_with(new))
     }
 }

@@ -14,7 +14,7 @@ pub enum AccountsError {
         "the mnemonic is not valid: 12, 15, 18, 21 or 24 English BIP-39 words with a correct checksum are required"
     )]
     InvalidMnemonic,
-    /// More accounts were requested than are derived.
+    /// More accounts were requested than the node derives.
     #[error("{wanted} accounts are too many; at most {max} are allowed")]
     TooManyAccounts {
         /// Number requested.

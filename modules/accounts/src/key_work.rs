@@ -61,7 +61,8 @@ impl KeyWork {
     /// caller leaves is not run.
     ///
     /// # Errors
-    /// [`AccountsError::Busy`] if too many jobs wait, the caller's deadline has passed, or the job panicked.
+    /// [`AccountsError::Busy`] if too many jobs wait, the caller's deadline has passed, no thread could be started, or
+    /// the job panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -79,7 +80,7 @@ impl KeyWork {
 
 impl Gate {
     fn take(&self, memory: u64, context: &CallContext) -> Result<Permit<'_>, BusError> {
-        // Files above the budget were refused before: the limits of key files equal it.
+        // Lowers nothing in practice: a key file that needs more than the budget is refused when it is read.
         let memory = memory.min(self.memory);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while free.places == 0 || free.memory < memory {
@@ -121,7 +122,7 @@ fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, JobE
             // Fails only on systems without thread priorities.
             let _ = rustix::process::nice(LOWEST_PRIORITY);
             let done = job();
-            // The system reuses stacks for later threads.
+            // Removes secrets from the stack, which the system reuses for later threads.
             scrub_stack();
             done
         };

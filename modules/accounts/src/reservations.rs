@@ -7,19 +7,19 @@ use std::{
 };
 
 use tenon_api::Address;
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The current reservations. Different senders do not wait for each other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     /// Nothing awaits under the lock.
-    senders: Arc<Mutex<HashMap<Address, Arc<Turn<()>>>>>,
+    senders: Arc<Mutex<HashMap<Address, Arc<AsyncMutex<()>>>>>,
 }
 
 /// The right to choose a sender's next nonce, released on drop.
 pub(crate) struct Reservation {
     sender: Address,
-    turn: Arc<Turn<()>>,
+    turn: Arc<AsyncMutex<()>>,
     /// `None` during release.
     held: Option<OwnedMutexGuard<()>>,
     of: Reservations,
@@ -34,7 +34,7 @@ impl Reservations {
         reservation
     }
 
-    fn senders(&self) -> MutexGuard<'_, HashMap<Address, Arc<Turn<()>>>> {
+    fn senders(&self) -> MutexGuard<'_, HashMap<Address, Arc<AsyncMutex<()>>>> {
         self.senders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

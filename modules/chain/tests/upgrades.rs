@@ -96,7 +96,7 @@ fn a_private_genesis_sets_the_rules_regardless_of_its_chain_id() {
         let wanted = [Some(10), None, Some(20), Some(30), Some(40), Some(50)];
         assert_eq!(upgrades(&native.heights), wanted, "{id}");
         let sources: Vec<_> = native
-            .sourced_heights()
+            .heights_with_source()
             .filter(|(_, source)| *source == HeightSource::GenesisFile)
             .map(|(rule, _)| rule.name)
             .collect();
@@ -110,7 +110,7 @@ fn a_private_genesis_sets_the_rules_regardless_of_its_chain_id() {
             ]),
             "{sources:?}"
         );
-        let built_in = native.sourced_heights().find(|(rule, _)| rule.name == "osaka").unwrap();
+        let built_in = native.heights_with_source().find(|(rule, _)| rule.name == "osaka").unwrap();
         let constants = if id == 4243 { 50 } else { id };
         assert_eq!((built_in.0.height, built_in.1), (None, HeightSource::BuiltIn(constants)));
     }

@@ -3,9 +3,9 @@
 //!
 //! It owns the header and body rules of the Ethereum profile ([`EthereumEngine`]), the development engine
 //! ([`DevEngine`]) and the [`Sealer`] actor. Every engine implements `ConsensusEngine` of `tenon-api`; the engine of
-//! native chains is a crate of its own (`modules/native/consensus`), which gives the sealer its duty through
-//! `tenon-consensus-interface`. Engines learn of forks from [`tenon_chain::ChainSpec`] and of the chain from the port
-//! traits.
+//! native chains is a crate of its own (`modules/native/consensus`), which makes the sealer's own
+//! transactions through `tenon-consensus-interface`. Engines learn of forks from [`tenon_chain::ChainSpec`] and of the
+//! chain from the port traits.
 //!
 //! Invariants: an engine keeps no chain state of its own; a check reads no clock but the injected one; an error names
 //! the rule, the value found and the value expected. The crate never executes a transaction and never writes to the

@@ -14,13 +14,13 @@ use std::{
 };
 
 use tenon_api::{
-    Address, B256, BlockNotMade, BlockProducer, Bytes, ChainReader, Head, PendingTransactions, RecoveredBlock,
+    Address, B256, BlockProducer, BlockProductionError, Bytes, ChainReader, Head, PendingTransactions, RecoveredBlock,
     RecoveredTransaction, SealAttributes, StoreError, Transaction, TransactionPayload, U256,
     messages::TransactionPending,
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
-use tenon_consensus_interface::{DutyError, SealerDuty};
+use tenon_consensus_interface::{SealerTransactionError, SealerTransactions};
 use tenon_supervisor::{Actor, ActorOptions, SpawnError, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
@@ -57,7 +57,7 @@ pub struct SealerOptions {
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
     /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
-    pub duty: Option<Arc<dyn SealerDuty>>,
+    pub own_transactions: Option<Arc<dyn SealerTransactions>>,
     /// Whether to make block 1 immediately, even without transactions. A native development network does.
     pub makes_first_block_at_once: bool,
 }
@@ -110,10 +110,10 @@ pub enum SealError {
     Store(#[from] StoreError),
     /// A transaction that is due could not be made.
     #[error(transparent)]
-    Duty(#[from] DutyError),
+    OwnTransaction(#[from] SealerTransactionError),
     /// The block could not be made.
     #[error(transparent)]
-    Block(#[from] BlockNotMade),
+    Block(#[from] BlockProductionError),
 }
 
 /// Makes the sealer check whether a block is due.
@@ -220,7 +220,7 @@ impl Sealer {
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, SealError> {
         let chosen = self.ports.choices.current();
         // A masternode receives the fees of its own blocks, regardless of the account that the operator set.
-        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.duty.is_none());
+        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.own_transactions.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
             beneficiary: chosen_beneficiary.unwrap_or(self.options.beneficiary),
@@ -237,9 +237,9 @@ impl Sealer {
         head: &Head,
         mut transactions: Vec<RecoveredTransaction>,
     ) -> Result<Vec<RecoveredTransaction>, SealError> {
-        if let Some(duty) = &self.options.duty {
+        if let Some(own_transactions) = &self.options.own_transactions {
             let state = self.ports.chain.state_at(head.number())?;
-            if let Some(own) = duty.transaction(&head.header, &*state)? {
+            if let Some(own) = own_transactions.transaction(&head.header, &*state)? {
                 transactions.insert(0, own);
             }
         }

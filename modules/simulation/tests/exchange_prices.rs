@@ -63,16 +63,16 @@ impl Node {
     }
 
     /// Value of a contract's slot before a transaction.
-    async fn slot_before(&self, place: &Place, index: usize) -> U256 {
+    async fn slot_before(&self, priced: &PricedTransaction, index: usize) -> U256 {
         let request = GetStorageRange {
-            block: self.block_hash(place.number),
+            block: self.block_hash(priced.number),
             transaction_index: i64::try_from(index).unwrap(),
-            contract: place.asking.to.unwrap(),
+            contract: priced.asking.to.unwrap(),
             start: Bytes::new(),
             limit: i64::MAX,
         };
         let range = self.ask(request).await.unwrap();
-        let slot = B256::from_slice(&place.asking.input[64..96]);
+        let slot = B256::from_slice(&priced.asking.input[64..96]);
         range.slots.iter().find(|found| found.slot == slot).map(|found| found.value).unwrap_or_default()
     }
 
@@ -230,7 +230,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
 }
 
 /// A transaction of a block that requests and stores a price, and its pair's price.
-struct Place {
+struct PricedTransaction {
     number: u64,
     index: usize,
     asking: Sent,
@@ -240,14 +240,14 @@ struct Place {
 
 /// Transactions in which contracts request a price changed by a trade of the same block, each followed by one that
 /// loads the stored value.
-fn places(node: &Node) -> Vec<Place> {
+fn priced_transactions(node: &Node) -> Vec<PricedTransaction> {
     let scenario = &node.market.scenario;
     let told = recorded_prices(scenario);
     let price = |number: u64, target: Address, pair: [Address; 2]| {
         let found = told.iter().find(|told| told.number == number && told.pair == pair)?;
         Some(U256::from_be_slice(if target == LAST_PRICE { &found.last } else { &found.epoch }))
     };
-    let mut places = Vec::new();
+    let mut priced_transactions = Vec::new();
     for (block, number) in (FIRST..FIRST + node.market.blocks() as u64).enumerate().skip(1) {
         let sent = node.market.transactions(block);
         for (index, asking) in sent.iter().enumerate() {
@@ -263,11 +263,17 @@ fn places(node: &Node) -> Vec<Place> {
                 continue;
             };
             if in_block != in_parent && U256::from_be_slice(&asking.input[32..64]) > U256::ONE {
-                places.push(Place { number, index, asking: asking.clone(), in_block, in_parent });
+                priced_transactions.push(PricedTransaction {
+                    number,
+                    index,
+                    asking: asking.clone(),
+                    in_block,
+                    in_parent,
+                });
             }
         }
     }
-    places
+    priced_transactions
 }
 
 #[tokio::test]
@@ -275,25 +281,25 @@ async fn replayed_transactions_get_the_parents_prices_and_traced_ones_get_none()
     let mut tried = 0;
     for scenario in scenarios_with_prices() {
         let node = Node::new(&scenario);
-        for place in places(&node) {
+        for priced in priced_transactions(&node) {
             tried += 1;
-            let (number, index) = (place.number, place.index);
+            let (number, index) = (priced.number, priced.index);
             let text = format!("seed {}, block {number}, transaction {index}", scenario["Seed"]);
-            assert_ne!(place.in_block, place.in_parent);
-            assert_eq!(node.slot_before(&place, index).await, U256::ZERO, "{text}");
-            assert_eq!(node.slot_before(&place, index + 1).await, place.in_parent, "{text}");
+            assert_ne!(priced.in_block, priced.in_parent);
+            assert_eq!(node.slot_before(&priced, index).await, U256::ZERO, "{text}");
+            assert_eq!(node.slot_before(&priced, index + 1).await, priced.in_parent, "{text}");
 
             // The traced one stores the price that it gets: zero.
             let traced = node.trace(TraceTarget::Transaction(node.transaction_hash(number, index))).await;
             assert_eq!(written(&traced), Some(U256::ZERO), "{text}");
             let loaded = node.trace(TraceTarget::Transaction(node.transaction_hash(number, index + 1))).await;
-            assert_eq!(returned(&loaded), place.in_parent, "{text}");
+            assert_eq!(returned(&loaded), priced.in_parent, "{text}");
 
             // In a trace of the whole block, the traced transaction gets no price either; the later ones follow an
             // untraced run of it.
             let whole = node.trace(TraceTarget::Block(BlockId::Number(number.into()))).await;
             assert_eq!(written(&whole[index]["result"]), Some(U256::ZERO), "{text}");
-            assert_eq!(returned(&whole[index + 1]["result"]), place.in_parent, "{text}");
+            assert_eq!(returned(&whole[index + 1]["result"]), priced.in_parent, "{text}");
         }
     }
     assert!(tried >= 5, "{tried} transactions tried");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use alloy_primitives::U512;
 use tenon_api::{B256, RecoveredTransaction, Transaction, TransactionPayload, U256};
-use tenon_txpool_interface::Terms;
+use tenon_txpool_interface::CostAndPriority;
 
 /// Size of a slot, the unit in which the pool's memory is counted.
 const SLOT_BYTES: u64 = 32 * 1024;
@@ -28,11 +28,11 @@ pub(crate) struct Entry {
     /// Whether it is kept when the pool is full, and journalled. Requested at first, granted while the local share
     /// lasts.
     pub(crate) is_local: bool,
-    /// See [`Terms::sponsor`].
+    /// See [`CostAndPriority::sponsor`].
     pub(crate) sponsor: Option<tenon_api::Address>,
-    /// See [`Terms::is_special`].
+    /// See [`CostAndPriority::is_special`].
     pub(crate) is_special: bool,
-    /// See [`Terms::is_privileged`].
+    /// See [`CostAndPriority::is_privileged`].
     pub(crate) is_privileged: bool,
     /// Sequence number: earlier arrivals win ties.
     pub(crate) arrival: u64,
@@ -46,7 +46,7 @@ impl Entry {
     /// An entry under the rules of the Ethereum profile: the sender pays for everything.
     #[cfg(test)]
     pub(crate) fn new(transaction: RecoveredTransaction, size: u64, is_local: bool, now: Instant) -> Self {
-        let terms = Terms { cost: cost(&transaction.transaction), ..Terms::default() };
+        let terms = CostAndPriority { cost: cost(&transaction.transaction), ..CostAndPriority::default() };
         Self::with_terms(transaction, size, is_local, now, terms)
     }
 
@@ -55,9 +55,9 @@ impl Entry {
         size: u64,
         is_local: bool,
         now: Instant,
-        terms: Terms,
+        terms: CostAndPriority,
     ) -> Self {
-        let Terms { cost, sponsor, is_special, is_privileged } = terms;
+        let CostAndPriority { cost, sponsor, is_special, is_privileged } = terms;
         let slots = size.div_ceil(SLOT_BYTES).max(1);
         Self {
             transaction,
@@ -73,9 +73,14 @@ impl Entry {
         }
     }
 
-    /// See [`Terms`].
-    pub(crate) const fn terms(&self) -> Terms {
-        Terms { cost: self.cost, sponsor: self.sponsor, is_special: self.is_special, is_privileged: self.is_privileged }
+    /// See [`CostAndPriority`].
+    pub(crate) const fn cost_and_priority(&self) -> CostAndPriority {
+        CostAndPriority {
+            cost: self.cost,
+            sponsor: self.sponsor,
+            is_special: self.is_special,
+            is_privileged: self.is_privileged,
+        }
     }
 
     pub(crate) fn hash(&self) -> B256 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_api::{Address, TransactionPayload};
 use tenon_chain::ChainSpec;
-use tenon_txpool_interface::{Candidate, PoolError, PoolPolicy, PoolView, Terms};
+use tenon_txpool_interface::{Candidate, CostAndPriority, PoolError, PoolPolicy, PoolView};
 
 use crate::{
     blobs,
@@ -26,13 +26,13 @@ impl EthereumPolicy {
 }
 
 impl PoolPolicy for EthereumPolicy {
-    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError> {
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, CostAndPriority), PoolError> {
         let transaction = candidate.transaction;
         let rules = Rules::after(&self.spec, &view.chain.head().header);
         let sender = validation::check(candidate, &rules, view.senders)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, candidate.sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }
-        Ok((sender, Terms { cost: cost(transaction), ..Terms::default() }))
+        Ok((sender, CostAndPriority { cost: cost(transaction), ..CostAndPriority::default() }))
     }
 }

@@ -79,7 +79,7 @@ impl Pool {
         self.inner.state.write().apply_commit(commit, head, Instant::now(), &mut changes);
         drop(maintenance);
         self.inner.announce(changes);
-        self.inner.revalue_sponsored()
+        self.inner.update_sponsored_costs()
     }
 
     /// Transactions of blocks that lost to another branch return to the pool. Those of blocks that an operator removed
@@ -130,7 +130,7 @@ impl Pool {
             }
         }
         self.inner.announce(changes);
-        self.inner.revalue_sponsored()
+        self.inner.update_sponsored_costs()
     }
 
     /// The accounts of all senders after a block.

@@ -129,7 +129,7 @@ impl Pool {
     /// [`PoolError`], with the texts that clients match.
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
-        if is_local && source != Source::Duty {
+        if is_local && source != Source::Masternode {
             self.inner.append_to_journal(&transaction);
         }
         Ok(transaction.hash)
@@ -269,7 +269,7 @@ impl Inner {
         let view = PoolView { chain: &*self.chain, senders: &self.senders, next_nonce: &next_nonce };
         let (sender, terms) = self.policy.check(&candidate, &view)?;
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
-        let is_local = matches!(source, Source::Operator | Source::Duty) || self.own.has_key(sender);
+        let is_local = matches!(source, Source::Operator | Source::Masternode) || self.own.has_key(sender);
         let entry = Entry::with_terms(recovered, size, is_local, Instant::now(), terms);
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
@@ -278,14 +278,14 @@ impl Inner {
     }
 
     /// Updates what contracts can pay for others, after the head has changed.
-    pub(crate) fn revalue_sponsored(&self) -> Result<(), StoreError> {
+    pub(crate) fn update_sponsored_costs(&self) -> Result<(), StoreError> {
         if !self.state.read().has_sponsored() {
             return Ok(());
         }
         let cost_of = self.policy.sponsored_costs(&self.chain.head(), &*self.chain)?;
-        let cost = |entry: &Entry| cost_of(&entry.transaction.transaction, &entry.terms());
+        let cost = |entry: &Entry| cost_of(&entry.transaction.transaction, &entry.cost_and_priority());
         let mut changes = Changes::default();
-        self.state.write().revalue(cost, Instant::now(), &mut changes);
+        self.state.write().update_sponsored_costs(cost, Instant::now(), &mut changes);
         self.announce(changes);
         Ok(())
     }

@@ -125,7 +125,7 @@ impl Sender {
     }
 
     /// Applies new costs of sponsored entries. Returns those that can no longer be paid.
-    pub(crate) fn revalue(
+    pub(crate) fn update_sponsored_costs(
         &mut self,
         cost: &impl Fn(&Entry) -> U256,
         now: Instant,

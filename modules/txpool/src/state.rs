@@ -379,7 +379,12 @@ impl PoolState {
     }
 
     /// Applies new costs of sponsored transactions.
-    pub(crate) fn revalue(&mut self, cost: impl Fn(&Entry) -> U256, now: Instant, changes: &mut Changes) {
+    pub(crate) fn update_sponsored_costs(
+        &mut self,
+        cost: impl Fn(&Entry) -> U256,
+        now: Instant,
+        changes: &mut Changes,
+    ) {
         let sponsored: Vec<_> = self
             .senders
             .iter()
@@ -387,7 +392,8 @@ impl PoolState {
             .map(|(address, _)| *address)
             .collect();
         for address in sponsored {
-            let dropped = self.with_sender(address, changes, |sender, pending| sender.revalue(&cost, now, pending));
+            let dropped = self
+                .with_sender(address, changes, |sender, pending| sender.update_sponsored_costs(&cost, now, pending));
             for entry in dropped.unwrap_or_default() {
                 self.forget(&entry, changes);
             }

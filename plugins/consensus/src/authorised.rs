@@ -2,19 +2,19 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
+use crate::{Answer, ConsensusContext, Types, require_native, selector::ChosenBlock, write_addresses, write_number};
 
-pub(crate) async fn snapshot(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn snapshot(context: ConsensusContext, block: ChosenBlock) -> Answer {
     snapshot_in(Types::Document, &context, block).await
 }
 
-pub(crate) async fn snapshot_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn snapshot_by_reference(context: ConsensusContext, block: ChosenBlock) -> Answer {
     snapshot_in(Types::Reference, &context, block).await
 }
 
-async fn snapshot_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+async fn snapshot_in(types: Types, context: &ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(context, "getSnapshot").await?;
-    let block = types.block(block, Chosen::height)?;
+    let block = types.block(block, ChosenBlock::height)?;
     Ok(snapshot_json(types, &authorised(context, block).await?))
 }
 
@@ -31,17 +31,17 @@ async fn snapshot_at_hash_in(types: Types, context: &ConsensusContext, hash: B25
     Ok(snapshot_json(types, &authorised(context, BlockId::hash(hash)).await?))
 }
 
-pub(crate) async fn signers(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn signers(context: ConsensusContext, block: ChosenBlock) -> Answer {
     signers_in(Types::Document, &context, block).await
 }
 
-pub(crate) async fn signers_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn signers_by_reference(context: ConsensusContext, block: ChosenBlock) -> Answer {
     signers_in(Types::Reference, &context, block).await
 }
 
-async fn signers_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+async fn signers_in(types: Types, context: &ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(context, "getSigners").await?;
-    let block = types.block(block, Chosen::height)?;
+    let block = types.block(block, ChosenBlock::height)?;
     Ok(signers_json(&authorised(context, block).await?))
 }
 

@@ -5,24 +5,24 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{
     Answer, ConsensusContext, Types,
-    header::{HeaderArgument, nothing_given},
+    header::{HeaderArgument, missing_header_members},
     require_native,
-    selector::Chosen,
+    selector::ChosenBlock,
 };
 
 const NO_COMMITTED: &str = "can not find latest committed block from consensus";
 
-pub(crate) async fn by_number(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn by_number(context: ConsensusContext, block: ChosenBlock) -> Answer {
     by_number_in(Types::Document, &context, block).await
 }
 
-pub(crate) async fn by_number_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn by_number_by_reference(context: ConsensusContext, block: ChosenBlock) -> Answer {
     by_number_in(Types::Reference, &context, block).await
 }
 
-async fn by_number_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+async fn by_number_in(types: Types, context: &ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(context, "getV2BlockByNumber").await?;
-    let id = match types.block(block, Chosen::or_committed) {
+    let id = match types.block(block, ChosenBlock::or_committed) {
         Ok(id) => id,
         Err(failure) => return Ok(Info::error(failure.message).json(types)),
     };
@@ -80,7 +80,7 @@ async fn by_header_in(
     is_uncle: bool,
 ) -> Answer {
     require_native(context, "getV2BlockByHeader").await?;
-    let header = header.ok_or_else(nothing_given)?;
+    let header = header.ok_or_else(missing_header_members)?;
     let found = context.call(GetRound { header: RoundOf::Header(header.0) }).await?;
     let found = found.ok_or_else(|| Failure::server("the node did not return the round of this header"))?;
     Ok(Info::of(&found, is_uncle).json(types))

@@ -2,13 +2,13 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
+use crate::{Answer, ConsensusContext, Types, require_native, selector::ChosenBlock, write_addresses, write_number};
 
 /// Maximum number of blocks from the start to the end of a range.
 const RANGE_LIMIT: u64 = 50_000;
 
 /// The masternodes of a block's epoch. Errors are in the member `Error`.
-pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn masternodes(context: ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = context.call(GetEpochMembers { block: block.block() }).await;
     let (members, error) = match members {
@@ -36,7 +36,7 @@ pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Ans
 
 /// The masternodes of a block's epoch in the reference's form. An error is only an empty object, because the
 /// reference's error type has no members.
-pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = match block.or_committed() {
         Ok(block) => context.call(GetEpochMembers { block }).await?,
@@ -68,17 +68,17 @@ pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: C
     Ok(json)
 }
 
-pub(crate) async fn missed_rounds(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn missed_rounds(context: ConsensusContext, block: ChosenBlock) -> Answer {
     missed_rounds_in(Types::Document, &context, block).await
 }
 
-pub(crate) async fn missed_rounds_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+pub(crate) async fn missed_rounds_by_reference(context: ConsensusContext, block: ChosenBlock) -> Answer {
     missed_rounds_in(Types::Reference, &context, block).await
 }
 
-async fn missed_rounds_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+async fn missed_rounds_in(types: Types, context: &ConsensusContext, block: ChosenBlock) -> Answer {
     require_native(context, "getMissedRoundsInEpochByBlockNum").await?;
-    let found = context.call(GetMissedRounds { block: types.block(block, Chosen::or_committed)? }).await?;
+    let found = context.call(GetMissedRounds { block: types.block(block, ChosenBlock::or_committed)? }).await?;
     let missed = found.ok_or_else(|| match block.number() {
         Some(number) => Failure::server(format!("can not get header by number {number}")),
         None => Failure::server("can not get header by nil number"),
@@ -111,15 +111,19 @@ fn write_missed(json: &mut JsonWriter, types: Types, missed: &MissedRound) {
 }
 
 /// The heights at which epochs start, from one block to another.
-pub(crate) async fn numbers_between(context: ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
+pub(crate) async fn numbers_between(context: ConsensusContext, begin: ChosenBlock, end: ChosenBlock) -> Answer {
     numbers_between_in(Types::Document, &context, begin, end).await
 }
 
-pub(crate) async fn numbers_between_by_reference(context: ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
+pub(crate) async fn numbers_between_by_reference(
+    context: ConsensusContext,
+    begin: ChosenBlock,
+    end: ChosenBlock,
+) -> Answer {
     numbers_between_in(Types::Reference, &context, begin, end).await
 }
 
-async fn numbers_between_in(types: Types, context: &ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
+async fn numbers_between_in(types: Types, context: &ConsensusContext, begin: ChosenBlock, end: ChosenBlock) -> Answer {
     require_native(context, "getEpochNumbersBetween").await?;
     let first = bound(types, context, begin, "begin").await?.ok_or_else(|| match begin.number() {
         Some(number) => Failure::server(format!("illegal begin block number {number}")),
@@ -147,10 +151,10 @@ async fn numbers_between_in(types: Types, context: &ConsensusContext, begin: Cho
 async fn bound(
     types: Types,
     context: &ConsensusContext,
-    chosen: Chosen,
+    chosen: ChosenBlock,
     side: &str,
 ) -> Result<Option<std::sync::Arc<SealedHeader>>, Failure> {
-    let block = types.block(chosen, Chosen::or_committed).map_err(|failure| {
+    let block = types.block(chosen, ChosenBlock::or_committed).map_err(|failure| {
         let number = chosen.number().unwrap_or_default();
         Failure::server(format!("can not get {side} header from number {number}, err: {}", failure.message))
     })?;

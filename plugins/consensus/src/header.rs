@@ -54,7 +54,7 @@ impl Param for HeaderArgument {
 }
 
 /// The error for a header without any member.
-pub(crate) fn nothing_given() -> Failure {
+pub(crate) fn missing_header_members() -> Failure {
     Failure::invalid_params("invalid argument 0: missing required field 'parentHash' for Header")
 }
 

@@ -30,7 +30,7 @@ use tenon_sdk::{
 };
 
 use family::require_native;
-use selector::Chosen;
+use selector::ChosenBlock;
 
 /// The running plugin; it keeps no data of the chain.
 #[derive(Default)]
@@ -81,8 +81,8 @@ impl Types {
     /// as `by_reference` decides.
     fn block(
         self,
-        chosen: Chosen,
-        by_reference: impl FnOnce(Chosen) -> Result<BlockId, Failure>,
+        chosen: ChosenBlock,
+        by_reference: impl FnOnce(ChosenBlock) -> Result<BlockId, Failure>,
     ) -> Result<BlockId, Failure> {
         match self {
             Self::Document => Ok(chosen.block()),

@@ -36,9 +36,9 @@ impl Param for Selector {
 
 /// A chosen block; `None` means the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chosen(Option<Selector>);
+pub(crate) struct ChosenBlock(Option<Selector>);
 
-impl Chosen {
+impl ChosenBlock {
     /// The block. There is no pending block, so that tag means the head.
     pub(crate) fn block(self) -> BlockId {
         match self.0 {
@@ -81,7 +81,7 @@ fn invalid(selector: Selector) -> Failure {
     Failure::server(format!("invalid block number {}", selector.number()))
 }
 
-impl Param for Chosen {
+impl Param for ChosenBlock {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         Option::decode(raw).map(Self)
     }

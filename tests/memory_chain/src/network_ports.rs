@@ -1,12 +1,12 @@
-//! What a network service needs of a node, for tests of the network alone: a chain in memory that executes nothing, and
-//! an empty pool.
+//! The ports of a node that a network service uses, for tests of the network alone: a chain in memory that executes
+//! nothing, and an empty pool.
 
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
     BatchObserver, Block, BlockPort, BlockVerdict, ChainReader as _, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, FailedBlock,
-    Header, NativeSeal, NotSubmitted, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError,
+    Header, NativeSeal, PeerTransactions, RecoveredTransaction, SealedHeader, StoreError, SubmitError,
 };
 
 use crate::MemoryChain;
@@ -79,7 +79,7 @@ impl PeerTransactions for EmptyPool {
         Vec::new()
     }
 
-    fn submit_own(&self, _raw: &[u8]) -> Result<(), NotSubmitted> {
+    fn submit_own(&self, _raw: &[u8]) -> Result<(), SubmitError> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{BlockSigner, RecoveredTransaction, SealedHeader, StateReader};
-use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningDuty, v2::MasternodeKey};
+use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningTransactionBuilder, v2::MasternodeKey};
 
 use super::{Plan, network::CHAIN_ID};
 use crate::{
@@ -19,7 +19,7 @@ const MIX: [u64; 2] = [5, 6];
 /// Accounts that send ordinary transactions, and masternodes that sign blocks.
 pub(crate) struct Traffic {
     senders: Vec<Sender>,
-    duties: Vec<(SigningDuty, Address, u64)>,
+    duties: Vec<(SigningTransactionBuilder, Address, u64)>,
     accounts: u64,
     /// Ordinary transactions of five blocks.
     transactions: u64,
@@ -41,7 +41,7 @@ impl Traffic {
         let mut duties = Vec::new();
         for key in keys {
             let signer: Arc<dyn BlockSigner> = Arc::new(key.clone());
-            duties.push((SigningDuty::new(signer, CHAIN_ID), key.address(), nonce(key.address())?));
+            duties.push((SigningTransactionBuilder::new(signer, CHAIN_ID), key.address(), nonce(key.address())?));
         }
         Ok(Self { senders, duties, accounts: plan.accounts, transactions: plan.transactions })
     }

@@ -40,7 +40,7 @@ pub struct FailedBlock {
     pub number: Option<BlockNumber>,
     /// Its hash.
     pub hash: Option<B256>,
-    /// Why. Never a verdict that accepts the block.
+    /// Why it was not taken. Never a verdict that accepts the block.
     pub verdict: BlockVerdict,
 }
 
@@ -95,20 +95,20 @@ pub trait BlockProducer: Send + Sync {
     /// caller's thread until the block is canonical.
     ///
     /// # Errors
-    /// [`BlockNotMade`]; nothing was changed.
+    /// [`BlockProductionError`]; nothing was changed.
     fn produce(
         &self,
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, BlockNotMade>;
+    ) -> Result<Arc<RecoveredBlock>, BlockProductionError>;
 }
 
 /// Why a block could not be made: the error of the module that makes blocks.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct BlockNotMade(Box<dyn Error + Send + Sync>);
+pub struct BlockProductionError(Box<dyn Error + Send + Sync>);
 
-impl BlockNotMade {
+impl BlockProductionError {
     /// An error with this cause.
     pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
         Self(Box::new(cause))

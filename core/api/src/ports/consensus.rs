@@ -78,7 +78,7 @@ pub trait ConsensusEngine: Send + Sync {
     /// The name in logs.
     fn name(&self) -> &'static str;
     /// The chain's minimum time between two blocks after this one; `None` if its rules set none.
-    fn pace(&self, _head: &SealedHeader) -> Option<Duration> {
+    fn min_block_interval(&self, _head: &SealedHeader) -> Option<Duration> {
         None
     }
     /// Checks a header against its parent: number, time, gas limit, difficulty, base fee, seal.

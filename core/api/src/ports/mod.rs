@@ -8,9 +8,11 @@ mod pool;
 mod signing;
 mod voting;
 
-pub use blocks::{BatchObserver, BlockNotMade, BlockPort, BlockProducer, BlockVerdict, FailedBlock, InsertOutcome};
+pub use blocks::{
+    BatchObserver, BlockPort, BlockProducer, BlockProductionError, BlockVerdict, FailedBlock, InsertOutcome,
+};
 pub use consensus::{AccountRecord, BlockRewards, ConsensusEngine, ConsensusError, RefusalCause, SealAttributes};
 pub use database::{ChainReader, ChainWriter, EncodedChainReader, EngineRecords, StateReader, StoreError, TrieReader};
-pub use pool::{NotSubmitted, OwnAccounts, PeerTransactions, PendingTransactions};
-pub use signing::{BlockSigner, CannotSign, SignerMessage};
+pub use pool::{OwnAccounts, PeerTransactions, PendingTransactions, SubmitError};
+pub use signing::{BlockSigner, SignError, SignerMessage};
 pub use voting::{RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork};

@@ -16,8 +16,8 @@ pub trait PeerTransactions: Send + Sync {
     /// Adds a transaction of the node itself, in its canonical bytes.
     ///
     /// # Errors
-    /// [`NotSubmitted`].
-    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted>;
+    /// [`SubmitError`].
+    fn submit_own(&self, raw: &[u8]) -> Result<(), SubmitError>;
     /// The next nonce of an account, with its waiting transactions counted.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ pub trait PeerTransactions: Send + Sync {
 
 /// Why a transaction of the node itself is not in the pool.
 #[derive(Debug, thiserror::Error)]
-pub enum NotSubmitted {
+pub enum SubmitError {
     /// The pool is off.
     #[error("the pool is disabled")]
     Disabled,

@@ -40,14 +40,14 @@ pub trait BlockSigner: Send + Sync {
     /// Signs a digest: R, S in the lower half, recovery id; nonces follow RFC 6979. Does not block.
     ///
     /// # Errors
-    /// [`CannotSign`] if the account is locked.
-    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
+    /// [`SignError`] if the account is locked.
+    fn sign(&self, digest: B256) -> Result<[u8; 65], SignError>;
     /// Signs the digest of this message. Does not block: a signer outside of this process begins to sign, and returns
     /// the signature when it is asked for the same digest later.
     ///
     /// # Errors
-    /// [`CannotSign`]; [`CannotSign::is_pending`] while the signature is on its way.
-    fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
+    /// [`SignError`]; [`SignError::is_pending`] while the signature is on its way.
+    fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], SignError> {
         let _ = message;
         self.sign(digest)
     }
@@ -61,7 +61,7 @@ pub trait BlockSigner: Send + Sync {
 /// The account cannot sign: it is locked or gone, or its signer does not answer, or has not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("block signer {address}: {reason}")]
-pub struct CannotSign {
+pub struct SignError {
     /// The account.
     pub address: Address,
     /// The wallet's reason.

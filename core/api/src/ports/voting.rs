@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Bytes, U256};
 
-use super::BlockNotMade;
-use crate::{Block, CannotSign, Header, RecoveredTransaction, SealedHeader};
+use super::BlockProductionError;
+use crate::{Block, Header, RecoveredTransaction, SealedHeader, SignError};
 
 /// Kinds of messages with which masternodes agree on blocks (`docs/spec/consensus.md` 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,9 +21,9 @@ pub enum RoundMessageKind {
 /// A message of masternodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundMessage {
-    /// What it is.
+    /// Its kind.
     pub kind: RoundMessageKind,
-    /// Its RLP (`docs/spec/p2p.md` 13), which decodes.
+    /// Its RLP (`docs/spec/p2p.md` 13). The sender of this value has checked that it decodes.
     pub payload: Bytes,
 }
 
@@ -34,7 +34,7 @@ pub trait RoundMessages: Send + Sync {
     fn receive(&self, message: RoundMessage, guard: Box<dyn Send>);
     /// A block of a peer was executed, on any branch. `is_announced` is false for blocks of a synchronisation.
     fn executed(&self, header: Arc<SealedHeader>, is_announced: bool);
-    /// Whether messages are taken now: not while the node is far behind.
+    /// Sets whether the node is far behind. While it is, messages are dropped.
     fn set_syncing(&self, is_syncing: bool);
 }
 
@@ -54,12 +54,12 @@ pub trait RoundBuilder: Send + Sync {
     /// Nothing is stored.
     ///
     /// # Errors
-    /// [`BlockNotMade`] if the state after `parent` is not available, or the seal is refused.
+    /// [`BlockProductionError`] if the state after `parent` is not available, or the seal is refused.
     fn build(
         &self,
         parent: &SealedHeader,
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
-        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, BlockNotMade>;
+        seal: &dyn Fn(Header) -> Result<SealedHeader, SignError>,
+    ) -> Result<Block, BlockProductionError>;
 }

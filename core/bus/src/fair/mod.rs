@@ -4,8 +4,8 @@
 //! given in order of arrival: a single client can have all of them. When all are taken, jobs are queued by client and
 //! plugin, and the next place goes to the client that has used the least measured time (start-time fair queueing), and
 //! within it to the plugin that has used the least. A job that can pause gives its place to another client's job
-//! ([`Turn::yield_turn`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a place is
-//! lent an extra one, so that jobs which cannot pause do not block others.
+//! ([`YieldHandle::yield_turn`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a
+//! place is lent an extra one, so that jobs which cannot pause do not block others.
 //!
 //! Everything is bounded: waiting jobs, in total and per client, parked jobs, and lent places.
 
@@ -70,9 +70,9 @@ pub struct FairLimits {
     pub parked: usize,
 }
 
-/// Why no place was given.
+/// Why a job was not given a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPlace {
+pub enum EnterError {
     /// The queue is full.
     QueueFull,
     /// The client's share of the queue is full.
@@ -89,7 +89,7 @@ pub struct FairQueue {
     inner: Arc<Inner>,
 }
 
-type Waiter = oneshot::Sender<Place>;
+type Waiter = oneshot::Sender<JobPermit>;
 
 struct Inner {
     limits: FairLimits,
@@ -146,8 +146,8 @@ impl FairQueue {
     /// Waits for a place until `deadline`. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// [`NoPlace`].
-    pub async fn enter(&self, share: Share, deadline: Option<Instant>) -> Result<Place, NoPlace> {
+    /// [`EnterError`].
+    pub async fn enter(&self, share: Share, deadline: Option<Instant>) -> Result<JobPermit, EnterError> {
         let mut granted = None;
         let waiter = || {
             let (sender, receiver) = oneshot::channel();
@@ -162,15 +162,15 @@ impl FairQueue {
             (job, arrival)
         };
         match arrival {
-            Arrival::Runs => Ok(Place::new(&self.inner, job, share)),
-            Arrival::Refused(Refusal::QueueFull) => Err(NoPlace::QueueFull),
-            Arrival::Refused(Refusal::ClientFull) => Err(NoPlace::ClientFull),
+            Arrival::Runs => Ok(JobPermit::new(&self.inner, job, share)),
+            Arrival::Refused(Refusal::QueueFull) => Err(EnterError::QueueFull),
+            Arrival::Refused(Refusal::ClientFull) => Err(EnterError::ClientFull),
             Arrival::Waits { displaced } => {
                 // Its receiver finds the channel closed.
                 drop(displaced);
                 let _leaves = LeavesQueue { inner: &self.inner, job, share };
                 // Set, because `waiter` was called for the waiting job.
-                let Some(receiver) = granted else { return Err(NoPlace::Displaced) };
+                let Some(receiver) = granted else { return Err(EnterError::Displaced) };
                 let began = waits::wait_began();
                 let place = self.wait(share, receiver, deadline).await;
                 waits::record_wait(began, wait_place("tenon_bus::FairQueue::enter", "a place of the pool", line!()));
@@ -182,9 +182,9 @@ impl FairQueue {
     async fn wait(
         &self,
         share: Share,
-        mut receiver: oneshot::Receiver<Place>,
+        mut receiver: oneshot::Receiver<JobPermit>,
         deadline: Option<Instant>,
-    ) -> Result<Place, NoPlace> {
+    ) -> Result<JobPermit, EnterError> {
         let mut check_pause = LEND_AFTER;
         loop {
             let soon = Instant::now() + check_pause;
@@ -193,9 +193,9 @@ impl FairQueue {
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(place)) => return Ok(place),
-                Ok(Err(_)) => return Err(NoPlace::Displaced),
+                Ok(Err(_)) => return Err(EnterError::Displaced),
                 Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                    return Err(NoPlace::DeadlinePassed);
+                    return Err(EnterError::DeadlinePassed);
                 }
                 Err(_) => self.inner.lend(share.client),
             }
@@ -280,7 +280,7 @@ impl Inner {
                 None
             }
             // Not dropped here: the drop would give out the next place, recursively.
-            Granted::Begins(job, share, waiter) => match waiter.send(Place::new(self, job, share)) {
+            Granted::Begins(job, share, waiter) => match waiter.send(JobPermit::new(self, job, share)) {
                 Ok(()) => None,
                 Err(mut place) => {
                     place.is_held = false;
@@ -303,27 +303,27 @@ impl Inner {
     }
 }
 
-/// A job's place, released on drop.
+/// The permit of a running job. It holds one place, which its drop releases.
 #[derive(Debug)]
-pub struct Place {
+pub struct JobPermit {
     inner: Arc<Inner>,
     job: JobId,
     share: Share,
     is_held: bool,
 }
 
-impl Place {
+impl JobPermit {
     fn new(inner: &Arc<Inner>, job: JobId, share: Share) -> Self {
         Self { inner: Arc::clone(inner), job, share, is_held: true }
     }
 
-    /// The job's handle for checking whether to give way. Does nothing once the place is released.
-    pub(crate) fn turn(&self) -> Turn {
-        Turn { inner: Arc::clone(&self.inner), job: self.job, share: self.share }
+    /// Returns the handle with which the running job yields. It does nothing once the permit is dropped.
+    pub(crate) fn yield_handle(&self) -> YieldHandle {
+        YieldHandle { inner: Arc::clone(&self.inner), job: self.job, share: self.share }
     }
 }
 
-impl Drop for Place {
+impl Drop for JobPermit {
     fn drop(&mut self) {
         if self.is_held {
             self.inner.end(self.job);
@@ -331,15 +331,15 @@ impl Drop for Place {
     }
 }
 
-/// A job's view of its place.
+/// Lets a running job check whether another client's job is next, and yield to it.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct YieldHandle {
     inner: Arc<Inner>,
     job: JobId,
     share: Share,
 }
 
-impl Turn {
+impl YieldHandle {
     /// Returns whether a job of another client waits that might be next.
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.is_contended.load(Ordering::Relaxed)
@@ -360,7 +360,7 @@ impl Turn {
         self.inner.grant_all();
         let began = waits::wait_began();
         let is_resumed = parked.wait(is_unwanted);
-        waits::record_wait(began, wait_place("tenon_bus::Place::give_way", "its turn", line!()));
+        waits::record_wait(began, wait_place("tenon_bus::YieldHandle::yield_turn", "its turn", line!()));
         if !is_resumed {
             let mut state = self.inner.lock();
             // The caller has gone: the job runs to its end without a place.

@@ -40,7 +40,7 @@ async fn a_wait_ends_at_its_deadline() {
 
     let late = queue.enter(share(1), Some(Instant::now() + Duration::from_millis(1))).await;
 
-    assert_eq!(late.unwrap_err(), NoPlace::DeadlinePassed);
+    assert_eq!(late.unwrap_err(), EnterError::DeadlinePassed);
     assert_eq!(queue.counts(), (1, 0, 0));
 }
 

@@ -19,7 +19,7 @@ use tenon_api::{
 use tenon_sdk::boundary::borrow;
 
 use super::LocalPlugin;
-use crate::{Cost, HostError, Manifest, Method, Need, library_cache::CheckedLibrary};
+use crate::{Cost, HostError, Manifest, Method, NamespaceRequirement, library_cache::CheckedLibrary};
 
 /// End of the table of ABI minor number 0.
 const SIZE_OF_MINOR_0: usize = offset_of!(TenonPlugin, run);
@@ -194,7 +194,7 @@ unsafe fn read_manifest(path: &Path, table: &TenonPlugin, sends_frames: bool) ->
         version: text(table.version, "version")?,
         built_with: text(table.built_with, "build")?,
         capabilities: wanted.map(capability).collect::<Result<_, _>>()?,
-        needs: Need::parse_list(&text(table.needs, "list of needs")?).map_err(malformed)?,
+        needs: NamespaceRequirement::parse_list(&text(table.needs, "list of needs")?).map_err(malformed)?,
         has_lasting_subscriptions: table.features & FEATURE_LASTING_SUBSCRIPTIONS != 0,
         has_background: table.run.is_some(),
         methods: methods.iter().map(method).collect::<Result<_, _>>()?,

@@ -20,12 +20,12 @@ fn library(name: &str) -> Vec<u8> {
     bytes
 }
 
-struct Place {
+struct CacheFixture {
     folder: tempfile::TempDir,
     cache: LibraryCache,
 }
 
-impl Place {
+impl CacheFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let cache = LibraryCache::new(folder.path().join("cache"));
@@ -84,8 +84,8 @@ impl<F: Fn(Ownership) -> Ownership> Steps for OwnedBy<F> {
 
 #[test]
 fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_behind() {
-    let place = Place::new();
-    let path = place.write("good.so");
+    let fixture = CacheFixture::new();
+    let path = fixture.write("good.so");
     let own = fs::metadata(&path).unwrap();
     let (user, group) = (own.uid(), own.gid());
     type Case = (fn(Ownership) -> Ownership, String);
@@ -116,30 +116,30 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
         ),
     ];
     for (seen, words) in cases {
-        let refused = place.cache.take_by(&path, None, &OwnedBy(seen)).unwrap_err();
+        let refused = fixture.cache.check_and_copy_with(&path, None, &OwnedBy(seen)).unwrap_err();
 
         assert_eq!(refused.to_string(), format!("plugin {}: refused: {words}", path.display()));
-        assert!(place.copies().is_empty());
+        assert!(fixture.copies().is_empty());
     }
     // Root may own them, as may the node's user and group, and folders like /tmp may be writable by all.
     for (user, group, mode) in [(0, 0, 0o755), (user, 4712, 0o755), (user, group, 0o775), (0, 4712, 0o1777)] {
         let seen = |facts: Ownership| if facts.is_folder { Ownership { user, group, mode, ..facts } } else { facts };
-        place.cache.take_by(&path, None, &OwnedBy(seen)).unwrap();
+        fixture.cache.check_and_copy_with(&path, None, &OwnedBy(seen)).unwrap();
     }
 }
 
 #[test]
 fn a_link_that_is_turned_between_check_and_copy_changes_nothing() {
     for step in ["opened", "checked"] {
-        let place = Place::new();
-        let (good, evil, link) = (place.write("good.so"), place.write("evil.so"), place.path("link.so"));
+        let fixture = CacheFixture::new();
+        let (good, evil, link) = (fixture.write("good.so"), fixture.write("evil.so"), fixture.path("link.so"));
         symlink(&good, &link).unwrap();
         let turn = At::new(step, || {
             fs::remove_file(&link).unwrap();
             symlink(&evil, &link).unwrap();
         });
 
-        let taken = place.cache.take_by(&link, None, &turn).unwrap();
+        let taken = fixture.cache.check_and_copy_with(&link, None, &turn).unwrap();
 
         assert_eq!(fs::read(&taken.copy).unwrap(), library("good.so"), "{step}: what was opened is what is loaded");
         assert_eq!(fs::read(&link).unwrap(), library("evil.so"));
@@ -150,8 +150,8 @@ fn a_link_that_is_turned_between_check_and_copy_changes_nothing() {
 #[test]
 fn a_file_that_is_written_between_check_and_copy_is_refused_also_when_its_time_is_turned_back() {
     for is_time_turned_back in [false, true] {
-        let place = Place::new();
-        let path = place.write("good.so");
+        let fixture = CacheFixture::new();
+        let path = fixture.write("good.so");
         let before = fs::metadata(&path).unwrap().modified().unwrap();
         let spoil = At::new("checked", || {
             let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -160,26 +160,26 @@ fn a_file_that_is_written_between_check_and_copy_is_refused_also_when_its_time_i
             file.set_modified(if is_time_turned_back { before } else { SystemTime::now() }).unwrap();
         });
 
-        let refused = place.cache.take_by(&path, None, &spoil).unwrap_err().to_string();
+        let refused = fixture.cache.check_and_copy_with(&path, None, &spoil).unwrap_err().to_string();
 
         assert!(refused.ends_with("refused: it is being written; try again"), "{refused}");
-        assert!(place.copies().is_empty(), "{:?}", place.copies());
+        assert!(fixture.copies().is_empty(), "{:?}", fixture.copies());
     }
 }
 
 #[test]
 fn a_copy_whose_content_is_not_what_its_name_says_is_made_again() {
-    let place = Place::new();
-    let path = place.write("good.so");
-    let copy = place.cache.take(&path, None).unwrap().copy;
+    let fixture = CacheFixture::new();
+    let path = fixture.write("good.so");
+    let copy = fixture.cache.check_and_copy(&path, None).unwrap().copy;
     fs::write(&copy, "something else").unwrap();
 
-    let again = place.cache.take(&path, None).unwrap();
-    let elsewhere = LibraryCache::new(place.path("cache")).take(&path, None).unwrap();
+    let again = fixture.cache.check_and_copy(&path, None).unwrap();
+    let elsewhere = LibraryCache::new(fixture.path("cache")).check_and_copy(&path, None).unwrap();
 
     assert_eq!(fs::read(&copy).unwrap(), library("good.so"));
     assert_eq!((&again, &elsewhere), (&elsewhere, &again));
-    assert_eq!(place.copies().len(), 1);
+    assert_eq!(fixture.copies().len(), 1);
 }
 
 /// Counts the pieces.
@@ -194,56 +194,56 @@ impl Steps for Pieces {
 
 #[test]
 fn copying_reading_and_comparing_yield_after_each_piece() {
-    let place = Place::new();
-    let path = place.write("long.so");
+    let fixture = CacheFixture::new();
+    let path = fixture.write("long.so");
     let mut bytes = library("long.so");
     bytes.resize(2 * PIECE + 1, 7);
     fs::write(&path, bytes).unwrap();
     let pieces_of = |cache: &LibraryCache| {
         let pieces = Pieces::default();
-        cache.take_by(&path, None, &pieces).unwrap();
+        cache.check_and_copy_with(&path, None, &pieces).unwrap();
         pieces.0.get()
     };
 
-    let copied = pieces_of(&place.cache);
-    let read = pieces_of(&place.cache);
-    let copied_and_compared = pieces_of(&LibraryCache::new(place.path("cache")));
+    let copied = pieces_of(&fixture.cache);
+    let read = pieces_of(&fixture.cache);
+    let copied_and_compared = pieces_of(&LibraryCache::new(fixture.path("cache")));
 
     assert_eq!((copied, read, copied_and_compared), (3, 3, 6));
 }
 
 #[test]
 fn a_build_that_comes_back_finds_its_copy_and_what_is_mapped_is_kept() {
-    let place = Place::new();
-    let path = place.write("good.so");
-    let first = place.cache.take(&path, None).unwrap();
-    place.cache.note_mapped(&first.copy);
+    let fixture = CacheFixture::new();
+    let path = fixture.write("good.so");
+    let first = fixture.cache.check_and_copy(&path, None).unwrap();
+    fixture.cache.note_mapped(&first.copy);
     let inode = || fs::metadata(&first.copy).unwrap().ino();
     let before = inode();
     fs::write(&path, library("evil")).unwrap();
-    let second = place.cache.take(&path, None).unwrap();
+    let second = fixture.cache.check_and_copy(&path, None).unwrap();
 
-    assert!(!place.cache.has_unused(std::slice::from_ref(&second.copy)), "nothing to remove");
-    place.cache.remove_unused(std::slice::from_ref(&second.copy));
+    assert!(!fixture.cache.has_unused(std::slice::from_ref(&second.copy)), "nothing to remove");
+    fixture.cache.remove_unused(std::slice::from_ref(&second.copy));
     fs::write(&path, library("good.so")).unwrap();
-    let again = place.cache.take(&path, None).unwrap();
+    let again = fixture.cache.check_and_copy(&path, None).unwrap();
 
     assert_ne!(first.hash, second.hash);
     assert_eq!((again, inode()), (first.clone(), before), "the same file, not written again");
-    assert_eq!(place.copies().len(), 2);
+    assert_eq!(fixture.copies().len(), 2);
 }
 
 #[test]
 fn copies_that_nothing_uses_and_halves_of_copies_go() {
-    let place = Place::new();
-    let used = place.cache.take(&place.write("good.so"), None).unwrap().copy;
-    place.cache.take(&place.write("other.so"), None).unwrap();
-    fs::write(place.path("cache").join("good.17.new"), "half").unwrap();
-    fs::write(place.path("cache").join("mine.txt"), "not a copy").unwrap();
+    let fixture = CacheFixture::new();
+    let used = fixture.cache.check_and_copy(&fixture.write("good.so"), None).unwrap().copy;
+    fixture.cache.check_and_copy(&fixture.write("other.so"), None).unwrap();
+    fs::write(fixture.path("cache").join("good.17.new"), "half").unwrap();
+    fs::write(fixture.path("cache").join("mine.txt"), "not a copy").unwrap();
 
-    place.cache.remove_unused(std::slice::from_ref(&used));
+    fixture.cache.remove_unused(std::slice::from_ref(&used));
 
-    let mut left = place.copies();
+    let mut left = fixture.copies();
     left.sort();
     assert_eq!(left, [used.file_name().unwrap().to_str().unwrap(), "mine.txt"]);
 }

@@ -41,7 +41,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         command_line::settings(Layers::new("run"), matches)?
     };
     for warning in &resolved.warnings {
-        log_output::say(&format!("tenon: {warning}"));
+        log_output::print_line(&format!("tenon: {warning}"));
     }
     let running = running_modules(&resolved);
     let rules = if matches.get_flag("dev") { Vec::new() } else { rules(&resolved) };
@@ -85,7 +85,7 @@ fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
     let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
     let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
     let Some(native) = &genesis.spec.native else { return Vec::new() };
-    native.sourced_heights().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
+    native.heights_with_source().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
 }
 
 fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {

@@ -269,15 +269,15 @@ impl ProgressDisplay {
         self.last = Instant::now();
         let line = line();
         if self.is_terminal {
-            log_output::say_on_one_line(&line);
+            log_output::overwrite_line(&line);
         } else {
-            log_output::say(&line);
+            log_output::print_line(&line);
         }
     }
 
     fn end(&self) {
         if self.is_terminal {
-            log_output::say_on_one_line("");
+            log_output::overwrite_line("");
         }
     }
 }

@@ -61,7 +61,7 @@ fn named(matches: &ArgMatches) -> Result<&Path, Stop> {
 pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
     if let Some((_, matches)) = matches.subcommand() {
         let folder = named(matches)?;
-        return say("sound", &backup::verify(folder)?, folder);
+        return print_summary("sound", &backup::verify(folder)?, folder);
     }
     let target = named(matches)?;
     own_paths::check(settings, "DIR", &absolute(target))?;
@@ -71,7 +71,7 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
     let checkpoint = checkpoint_of(settings, &data)?;
     let made = backup::write(&checkpoint, &genesis, target);
     checkpoints::remove(&checkpoint).map_err(Stop::failure)?;
-    say("backed up", &made?, target)
+    print_summary("backed up", &made?, target)
 }
 
 /// The genesis file kept in a data folder.
@@ -128,10 +128,10 @@ pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), S
     // Checked before a folder is created in vain.
     Manifest::read(Source::backup(source))?;
     let data = DataFolder::create(&settings.node.datadir)?;
-    say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())
+    print_summary("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())
 }
 
-pub(super) fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {
+pub(super) fn print_summary(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {
     let (head, bytes) = (&manifest.head, HumanBytes(manifest.bytes()));
     let (number, hash, chain) = (head.number, head.hash, manifest.chain_id);
     print(format!("{what}: chain {chain}, block {number} {hash}, {bytes} in {}\n", folder.display()).as_bytes())

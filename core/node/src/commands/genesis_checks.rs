@@ -86,7 +86,7 @@ fn constants(subject: &Subject) -> Check {
 
 /// The first block of each native rule, and the origin of that number (`docs/spec/upgrades.md` 1).
 fn rules(native: &NativeSettings) -> impl Iterator<Item = Check> {
-    native.sourced_heights().map(|(rule, source)| {
+    native.heights_with_source().map(|(rule, source)| {
         let when = rule.height.map_or_else(|| "never".to_owned(), |height| format!("from block {height}"));
         Check::new("rule", true, format!("{} {when}: {}", rule.name, source_of(source)))
     })

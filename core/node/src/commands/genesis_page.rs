@@ -36,7 +36,7 @@ fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
         };
         (fork.name().to_owned(), value, moment(*activation))
     });
-    let named = spec.native.iter().flat_map(NativeSettings::sourced_heights);
+    let named = spec.native.iter().flat_map(NativeSettings::heights_with_source);
     let native = named.map(|(rule, source)| {
         let source = source_of(source);
         let when = rule.height.map_or_else(|| "never".to_owned(), |block| format!("block {block}"));

@@ -20,7 +20,7 @@ use tenon_execution_block::{Explanation, ReferenceBlock};
 
 use self::chain_data::ChainData;
 use self::chain_file::ChainFile;
-use self::positioned_stream::{Places, PositionedStream};
+use self::positioned_stream::{BlockPositions, PositionedStream};
 use self::progress::Progress;
 use self::reference::{OtherNode, Reference};
 use crate::command_line::{self, is_database_setting};
@@ -184,9 +184,9 @@ fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) ->
     let reader = source
         .reader(Arc::clone(&watcher.read), Arc::clone(&watcher.is_interrupted))
         .map_err(|error| error.to_string())?;
-    let places = Places::default();
-    importer.import(PositionedStream::new(BlockStream::new(reader), places.clone()), watcher).map_err(|error| {
-        match error.block().and_then(|number| places.of(number)) {
+    let positions = BlockPositions::default();
+    importer.import(PositionedStream::new(BlockStream::new(reader), positions.clone()), watcher).map_err(|error| {
+        match error.block().and_then(|number| positions.of(number)) {
             Some(offset) => format!("{name}: {error}; the block begins at byte {offset} of the file"),
             None => format!("{name}: {error}"),
         }

@@ -89,14 +89,14 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         is_interrupted: &|| is_interrupted.load(Ordering::Relaxed),
     };
     if name == "verify" {
-        return say("sound", &snapshot::verify(place, &requirements)?, place);
+        return print_summary("sound", &snapshot::verify(place, &requirements)?, place);
     }
     if !place.exists() {
         // Checked before a folder is created in vain.
         return Err(Stop::Usage(format!("{}: no such snapshot", place.display())));
     }
     let data = DataFolder::create(&settings.node.datadir)?;
-    say("restored", &snapshot::restore(place, &data, &requirements)?, data.path())
+    print_summary("restored", &snapshot::restore(place, &data, &requirements)?, data.path())
 }
 
 fn create(settings: &Settings, target: &Path) -> Result<(), Stop> {
@@ -109,11 +109,11 @@ fn create(settings: &Settings, target: &Path) -> Result<(), Stop> {
     let made = snapshot::create(&checkpoint, &genesis, target);
     checkpoints::remove(&checkpoint).map_err(Stop::failure)?;
     let manifest: Manifest = made?;
-    db_backup::say("made", &manifest, target)
+    db_backup::print_summary("made", &manifest, target)
 }
 
-fn say(what: &str, checked: &Checked, place: &Path) -> Result<(), Stop> {
-    db_backup::say(what, &checked.manifest, place)?;
+fn print_summary(what: &str, checked: &Checked, place: &Path) -> Result<(), Stop> {
+    db_backup::print_summary(what, &checked.manifest, place)?;
     let root = checked.manifest.head.state_root;
     let state = match checked.state {
         Some((accounts, slots)) => {

@@ -36,7 +36,7 @@ const MISSING_BLOCKS: u32 = 30;
 const MIN_HEAD_AGE: Duration = Duration::from_secs(60);
 
 /// The expected block interval.
-pub(crate) enum Pace {
+pub(crate) enum BlockInterval {
     /// By the rules: the network makes blocks.
     Network(Arc<dyn ConsensusEngine>),
     /// This node makes a block at this interval.
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     /// The database's folder, whose disk is checked.
     pub(crate) folder: PathBuf,
     /// The expected block interval.
-    pub(crate) pace: Pace,
+    pub(crate) block_interval: BlockInterval,
     /// Whether an old head means that the node is behind others: on the public networks, and if the operator has set a
     /// maximum head age. On a private chain there may simply be no block producer, and the reference answers `false`
     /// (`docs/spec/rpc-eth.md` 8).
@@ -186,10 +186,10 @@ impl Health {
     fn head_age(&self, head: &SealedHeader) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         let age = Duration::from_secs(now.saturating_sub(head.timestamp));
-        match self.parts.pace {
-            Pace::Network(_) => age,
+        match self.parts.block_interval {
+            BlockInterval::Network(_) => age,
             // A development network makes no blocks while it is stopped.
-            Pace::Own(_) | Pace::OnDemand => age.min(self.begun.elapsed()),
+            BlockInterval::Own(_) | BlockInterval::OnDemand => age.min(self.begun.elapsed()),
         }
     }
 
@@ -197,12 +197,12 @@ impl Health {
         if let Some(chosen) = self.parts.limits.head_age {
             return (!chosen.is_zero()).then_some(chosen);
         }
-        let pace = match &self.parts.pace {
-            Pace::Network(engine) => engine.pace(head)?,
-            Pace::Own(period) => *period,
-            Pace::OnDemand => return None,
+        let block_interval = match &self.parts.block_interval {
+            BlockInterval::Network(engine) => engine.min_block_interval(head)?,
+            BlockInterval::Own(period) => *period,
+            BlockInterval::OnDemand => return None,
         };
-        Some(pace.saturating_mul(MISSING_BLOCKS).max(MIN_HEAD_AGE))
+        Some(block_interval.saturating_mul(MISSING_BLOCKS).max(MIN_HEAD_AGE))
     }
 
     fn database(&self, seen: &Seen) -> DatabaseReport {

@@ -44,7 +44,7 @@ struct Fixture {
 }
 
 /// The health of a node at block 0 of 1970.
-fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
+fn fixture(block_interval: BlockInterval, limits: HealthSettings) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let database = Arc::new(Database::default());
     let genesis = DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: U256::ZERO };
@@ -56,7 +56,7 @@ fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
         database: Arc::clone(&database) as Arc<dyn DatabaseWatch>,
         supervisor: Weak::new(),
         folder: folder.path().to_owned(),
-        pace,
+        block_interval,
         old_means_behind: true,
         limits,
         network: None,
@@ -75,10 +75,10 @@ fn bad(health: &Health) -> Vec<(&'static str, String)> {
 }
 
 /// The engine of a public network, whose block interval is two seconds.
-fn public_network() -> Pace {
+fn public_network() -> BlockInterval {
     let text = tenon_chain::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
     let genesis = tenon_chain::Genesis::from_json(&text).unwrap();
-    Pace::Network(Arc::new(tenon_native_consensus::NativeEngine::new(&genesis.spec).unwrap()))
+    BlockInterval::Network(Arc::new(tenon_native_consensus::NativeEngine::new(&genesis.spec).unwrap()))
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_head_older_than_allowed_is_unhealthy_and_eth_syncing_reports_it() {
 #[test]
 fn heads_are_never_old_without_a_block_interval_or_if_the_operator_disables_it() {
     let of_operator = HealthSettings { head_age: Some(Duration::ZERO), ..without_disk() };
-    for node in [fixture(Pace::OnDemand, without_disk()), fixture(public_network(), of_operator)] {
+    for node in [fixture(BlockInterval::OnDemand, without_disk()), fixture(public_network(), of_operator)] {
         assert_eq!(bad(&node.health), []);
         assert_eq!(node.health.sync_status(), None);
         assert_eq!(node.health.report().to_json()["head"]["maxAge"], json!(null));
@@ -105,7 +105,7 @@ fn heads_are_never_old_without_a_block_interval_or_if_the_operator_disables_it()
 
 #[test]
 fn own_blocks_are_expected_only_since_the_start_of_the_node() {
-    let node = fixture(Pace::Own(Duration::from_secs(10)), without_disk());
+    let node = fixture(BlockInterval::Own(Duration::from_secs(10)), without_disk());
 
     let head = node.health.report().head;
 
@@ -114,7 +114,7 @@ fn own_blocks_are_expected_only_since_the_start_of_the_node() {
 
 #[test]
 fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
     assert!(node.health.report().is_healthy());
 
     node.database.fails.store(true, Ordering::Relaxed);
@@ -130,7 +130,7 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
 
 #[test]
 fn of_several_problems_of_a_database_the_report_names_the_cause() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
     let state = || {
         node.health.check(FailedModules::default(), 0);
         bad(&node.health)
@@ -151,7 +151,7 @@ fn of_several_problems_of_a_database_the_report_names_the_cause() {
 
 #[test]
 fn a_database_whose_folder_was_replaced_is_unhealthy_until_it_is_back() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
 
     for (is_replaced, expected) in [(true, vec![("database", "folderReplaced".to_owned())]), (false, vec![])] {
         node.database.is_replaced.store(is_replaced, Ordering::Relaxed);
@@ -162,9 +162,9 @@ fn a_database_whose_folder_was_replaced_is_unhealthy_until_it_is_back() {
 
 #[test]
 fn background_errors_count_for_a_while_after_the_last_one() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
     let forgetful = HealthSettings { database_errors: Duration::ZERO, ..without_disk() };
-    let other = fixture(Pace::OnDemand, forgetful);
+    let other = fixture(BlockInterval::OnDemand, forgetful);
 
     for node in [&node, &other] {
         node.database.errors.store(2, Ordering::Relaxed);
@@ -179,7 +179,7 @@ fn background_errors_count_for_a_while_after_the_last_one() {
 #[test]
 fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
     let limits = HealthSettings { disk_free: ByteSize(u64::MAX), peers: 3, ..HealthSettings::default() };
-    let node = fixture(Pace::OnDemand, limits);
+    let node = fixture(BlockInterval::OnDemand, limits);
     node.database.is_stopped.store(true, Ordering::Relaxed);
 
     let named = |name: &str| vec![name.to_owned()];
@@ -198,7 +198,7 @@ fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
 
 #[test]
 fn a_failed_third_party_plugin_is_listed_and_does_not_make_the_node_unhealthy() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
 
     node.health.check(FailedModules { others: vec!["mine".to_owned()], ..FailedModules::default() }, 0);
 
@@ -208,7 +208,7 @@ fn a_failed_third_party_plugin_is_listed_and_does_not_make_the_node_unhealthy() 
 
 #[test]
 fn logs_each_change_once() {
-    let node = fixture(Pace::OnDemand, without_disk());
+    let node = fixture(BlockInterval::OnDemand, without_disk());
     node.database.fails.store(true, Ordering::Relaxed);
 
     let said = node.health.say_changes(Vec::new());

@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder, Symbol};
 
 use super::error::ProfileError;
-use super::pprof_file::{Place, ProfileBuilder};
+use super::pprof_file::{ProfileBuilder, SourceLocation};
 
 /// Samples per second of processor time, as in the reference.
 const FREQUENCY: i32 = 100;
@@ -45,7 +45,8 @@ impl CpuRecording {
         drop(self.sampler);
         for (stack, count) in &report.data {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
-            let frames: Vec<Vec<Place>> = stack.frames.iter().map(|frame| frame.iter().map(place).collect()).collect();
+            let frames: Vec<Vec<SourceLocation>> =
+                stack.frames.iter().map(|frame| frame.iter().map(location).collect()).collect();
             let values = vec![count, count.saturating_mul(PERIOD)];
             profile.sample(&frames, values, &[("thread", &stack.thread_name)]);
         }
@@ -53,6 +54,6 @@ impl CpuRecording {
     }
 }
 
-fn place(symbol: &Symbol) -> Place {
-    Place { function: symbol.name(), file: symbol.filename().into_owned(), line: symbol.lineno() }
+fn location(symbol: &Symbol) -> SourceLocation {
+    SourceLocation { function: symbol.name(), file: symbol.filename().into_owned(), line: symbol.lineno() }
 }

@@ -88,9 +88,9 @@ pub(super) struct Function {
     pub(super) filename: i64,
 }
 
-/// A function on a stack.
+/// A function on a stack, with its file and line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct SourceLocation {
     pub(super) function: String,
     pub(super) file: String,
     pub(super) line: u32,
@@ -126,7 +126,7 @@ impl ProfileBuilder {
     }
 
     /// Adds a sample. Each frame of the stack, innermost first, includes the functions that were inlined there.
-    pub(super) fn sample(&mut self, stack: &[Vec<Place>], values: Vec<i64>, labels: &[(&str, &str)]) {
+    pub(super) fn sample(&mut self, stack: &[Vec<SourceLocation>], values: Vec<i64>, labels: &[(&str, &str)]) {
         let location_id = stack.iter().filter(|frame| !frame.is_empty()).map(|frame| self.location(frame)).collect();
         let label = labels.iter().map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).collect();
         self.profile.sample.push(Sample { location_id, value: values, label });
@@ -136,7 +136,7 @@ impl ProfileBuilder {
         ValueType { kind: self.text(kind), unit: self.text(unit) }
     }
 
-    fn location(&mut self, frame: &[Place]) -> u64 {
+    fn location(&mut self, frame: &[SourceLocation]) -> u64 {
         let lines: Vec<Line> =
             frame.iter().map(|place| Line { function_id: self.function(place), line: place.line.into() }).collect();
         if let Some(id) = self.locations.get(&lines) {
@@ -148,7 +148,7 @@ impl ProfileBuilder {
         id
     }
 
-    fn function(&mut self, place: &Place) -> u64 {
+    fn function(&mut self, place: &SourceLocation) -> u64 {
         let key = (place.function.clone(), place.file.clone());
         if let Some(id) = self.functions.get(&key) {
             return *id;

@@ -77,17 +77,17 @@ pub(crate) struct Checked {
 /// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming the problem and its place.
 pub(crate) fn verify(source: &Path, requirements: &SnapshotRequirements<'_>) -> Result<Checked, Stop> {
     let form = Form::of(source)?;
-    let place = Place::beside(source)?;
+    let opened_in = TemporaryFolder::beside(source)?;
     let source = Source::snapshot(source);
     let parts = match form {
-        Form::File => extraction::take(source, &place.path, requirements)?,
+        Form::File => extraction::take(source, &opened_in.path, requirements)?,
         Form::Folder => {
             let parts = folder::read(source)?;
-            folder::transfer(source, &parts.manifest, &place.path, folder::TransferMode::Link, requirements)?;
+            folder::transfer(source, &parts.manifest, &opened_in.path, folder::TransferMode::Link, requirements)?;
             parts
         }
     };
-    let (trust, state) = check(source, &place.path, &parts, requirements)?;
+    let (trust, state) = check(source, &opened_in.path, &parts, requirements)?;
     Ok(Checked { manifest: parts.manifest, trust, state })
 }
 
@@ -205,11 +205,11 @@ fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
 
 /// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's
 /// own must not change.
-struct Place {
+struct TemporaryFolder {
     path: PathBuf,
 }
 
-impl Place {
+impl TemporaryFolder {
     /// A folder next to a snapshot, or in the system's temporary folder if that is not writable. Reuses one left by a
     /// killed command.
     fn beside(source: &Path) -> Result<Self, Stop> {
@@ -223,7 +223,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = checkpoints::remove(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "could not remove the folder of a verification");

@@ -8,7 +8,7 @@ use super::{OpenState, Wallet, WalletStatus};
 use crate::driver::{Outcome, ask};
 use crate::operations::{GetAddress, Ping};
 use crate::{
-    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, Given, Operation, Person, Prompt, Question,
+    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, Operation, Person, Prompt, PromptReply, Question,
 };
 
 /// An opening that waits for an answer. The device shows its prompt in the meantime.
@@ -34,14 +34,14 @@ type Progressed = Result<Option<Suspended>, DeviceError>;
 impl WalletStatus {
     /// Interprets a caller's text as an answer to the open question. `None` if there is no question, or if the text is
     /// empty; an empty passphrase is an answer, namely the standard wallet.
-    pub fn given(&self, text: Zeroizing<String>) -> Option<Given> {
+    pub fn reply_to_prompt(&self, text: Zeroizing<String>) -> Option<PromptReply> {
         let Question { number, prompt } = self.asked?;
         let answer = match prompt {
             Prompt::Pin(_) if text.is_empty() => return None,
             Prompt::Pin(_) => Answer::Pin(text),
             Prompt::Passphrase { .. } => Answer::Passphrase(text),
         };
-        Some(Given { number, answer })
+        Some(PromptReply { number, answer })
     }
 }
 
@@ -54,7 +54,7 @@ impl Wallet {
     /// other error of the device, after which the next call starts from the beginning.
     pub async fn open(
         &mut self,
-        given: Option<Given>,
+        given: Option<PromptReply>,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<(), DeviceError> {
@@ -84,7 +84,7 @@ impl Wallet {
     async fn resume(
         &mut self,
         suspended: Suspended,
-        given: Option<Given>,
+        given: Option<PromptReply>,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Progressed {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::owner::Exposed;
+use crate::owner::ExposedPath;
 
 /// A log can't be read or written. Nothing is signed in this case.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ pub enum AuditError {
         /// The file or folder.
         path: PathBuf,
         /// Who has access.
-        access: tenon_file_access::Exposed,
+        access: tenon_file_access::FileExposure,
     },
     /// A file of the log was removed, shortened or replaced while the log was open.
     #[error("{}: removed or changed while the service runs; nothing is signed any more", .0.display())]
@@ -88,8 +88,8 @@ fn missing_log(has_key: bool) -> &'static str {
     }
 }
 
-impl From<Exposed> for AuditError {
-    fn from(Exposed { path, access }: Exposed) -> Self {
+impl From<ExposedPath> for AuditError {
+    fn from(ExposedPath { path, access }: ExposedPath) -> Self {
         Self::Exposed { path, access }
     }
 }

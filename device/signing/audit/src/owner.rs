@@ -7,28 +7,28 @@ use tenon_file_access::check_unchangeable;
 
 /// A file or folder that others can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exposed {
+pub struct ExposedPath {
     /// The file or folder.
     pub path: PathBuf,
     /// Who has access.
-    pub access: tenon_file_access::Exposed,
+    pub access: tenon_file_access::FileExposure,
 }
 
 /// Checks that only root and the service's own user can change a file. A missing file passes, because the code that
 /// reads it reports that it is missing.
 ///
 /// # Errors
-/// [`Exposed`].
-pub fn check(path: &Path) -> Result<(), Exposed> {
+/// [`ExposedPath`].
+pub fn check(path: &Path) -> Result<(), ExposedPath> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
-    check_unchangeable(&metadata).map_err(|access| Exposed { path: path.to_owned(), access })
+    check_unchangeable(&metadata).map_err(|access| ExposedPath { path: path.to_owned(), access })
 }
 
 /// Like [`check`], for a file and its folder. Write access to the folder allows replacing the file.
 ///
 /// # Errors
-/// [`Exposed`].
-pub fn check_with_folder(path: &Path) -> Result<(), Exposed> {
+/// [`ExposedPath`].
+pub fn check_with_folder(path: &Path) -> Result<(), ExposedPath> {
     check(path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     check(folder)

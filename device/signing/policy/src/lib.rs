@@ -30,7 +30,7 @@ pub use error::PolicyError;
 pub use history::{History, NoHistory, Spent};
 pub use interfaces::{DecodedArgument, DecodedCall, Interfaces};
 pub use matching::Mismatch;
-pub use policy::{Decision, Explained, Outcome, Policy};
+pub use policy::{Decision, ExplainedDecision, Outcome, Policy};
 pub use presentation::{Line, Presentation, Warning};
 pub use request::{Domain, Kind, Request, Subject, TypedMessage, ValidatorMessage};
 pub use text::{DisplayText, MAX_SHOWN_CHARACTERS};

@@ -48,7 +48,7 @@ pub struct Decision {
 
 /// A decision and the result of every rule of the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explained {
+pub struct ExplainedDecision {
     /// The decision.
     pub decision: Decision,
     /// The rules of its kind, in order, each with the first condition that is not met.
@@ -209,12 +209,12 @@ impl Policy {
     }
 
     /// Returns the decision, and the result of every rule of the request's kind.
-    pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> Explained {
+    pub fn explain(&self, request: &Request, history: &dyn History, now: u64) -> ExplainedDecision {
         let calls = self.calls_of(request);
         let against = MatchContext { history, now: now.max(history.latest()), calls: &calls };
         let of_kind = self.rules.iter().filter(|rule| rule.kinds.contains(&request.kind()));
         let rules = of_kind.map(|rule| (rule.name.clone(), rule.matches(request, &against))).collect();
-        Explained { decision: self.decide(request, history, now), rules }
+        ExplainedDecision { decision: self.decide(request, history, now), rules }
     }
 
     fn calls_of(&self, request: &Request) -> Vec<DecodedCall> {

@@ -266,7 +266,7 @@ fn a_request_that_differs_in_one_respect_is_denied() {
     for (rules, cases) in [(PAYROLL, around_payroll()), (TOKENS, around_tokens())] {
         let policy = policy(rules);
         for (name, asked, mismatch) in cases {
-            let Explained { decision, rules } = policy.explain(&asked, &NoHistory, NOW);
+            let ExplainedDecision { decision, rules } = policy.explain(&asked, &NoHistory, NOW);
             assert_eq!((decision.outcome, decision.rule), (Outcome::Deny, None), "{name}");
             assert_eq!(rules[0].1, Err(mismatch), "{name}");
         }

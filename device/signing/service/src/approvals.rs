@@ -111,14 +111,14 @@ impl Default for Approvals {
     }
 }
 
-/// An entry among the waiting requests, which dropping it removes.
-pub(crate) struct Place {
+/// An entry in the table of waiting requests, removed on drop.
+pub(crate) struct WaitingEntry {
     approvals: Approvals,
     number: u64,
     pub(crate) answer: oneshot::Receiver<Answer>,
 }
 
-impl Drop for Place {
+impl Drop for WaitingEntry {
     fn drop(&mut self) {
         self.approvals.waiting().remove(&self.number);
         self.approvals.notify_watchers();
@@ -152,7 +152,7 @@ impl Approvals {
     }
 
     /// Adds a waiting request; `None` if too many are waiting.
-    pub(crate) fn wait(&self, request: WaitingRequest) -> Option<Place> {
+    pub(crate) fn wait(&self, request: WaitingRequest) -> Option<WaitingEntry> {
         let mut waiting = self.waiting();
         let of_client = waiting.values().filter(|waiting| waiting.request.client == request.client).count();
         if waiting.len() >= MAX_WAITING || of_client >= MAX_WAITING_OF_CLIENT {
@@ -163,7 +163,7 @@ impl Approvals {
         waiting.insert(number, Waiting { request, places: BTreeSet::new(), answer: Some(sender) });
         drop(waiting);
         self.notify_watchers();
-        Some(Place { approvals: self.clone(), number, answer })
+        Some(WaitingEntry { approvals: self.clone(), number, answer })
     }
 
     /// All waiting requests, in order of arrival.

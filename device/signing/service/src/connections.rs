@@ -39,7 +39,7 @@ struct Inner {
 
 /// Registration of a connection, removed on drop.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionGuard {
     connections: Arc<Connections>,
     number: u64,
     client: OnceLock<Arc<str>>,
@@ -47,7 +47,7 @@ pub(crate) struct Place {
 
 impl Connections {
     /// Serves a connection in its own task.
-    pub(crate) fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<Place>) -> F)
+    pub(crate) fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<ConnectionGuard>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -61,7 +61,7 @@ impl Connections {
             }
             number
         };
-        let place = Arc::new(Place { connections: Arc::clone(self), number, client: OnceLock::new() });
+        let place = Arc::new(ConnectionGuard { connections: Arc::clone(self), number, client: OnceLock::new() });
         let task = tokio::spawn(serve(place));
         if let Some((_, handle)) = self.lock().unproved.get_mut(&number) {
             *handle = Some(task.abort_handle());
@@ -89,7 +89,7 @@ impl Inner {
     }
 }
 
-impl Place {
+impl ConnectionGuard {
     /// Registers the connection as authenticated for `client`. Returns `false` if that client has too many connections,
     /// or if the connection belongs to another client.
     pub(crate) fn prove(&self, client: &str) -> bool {
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut inner = self.connections.lock();
         inner.unproved.remove(&self.number);
@@ -138,7 +138,7 @@ mod tests {
     async fn a_flood_of_one_address_closes_its_own_connections_and_not_those_that_have_proved_something() {
         let connections = Arc::<Connections>::default();
         let (flood, other) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let proved: Arc<OnceLock<Arc<Place>>> = Arc::default();
+        let proved: Arc<OnceLock<Arc<ConnectionGuard>>> = Arc::default();
         let keeping = Arc::clone(&proved);
         connections.spawn(flood, move |place| async move {
             drop(keeping.set(place));
@@ -170,7 +170,7 @@ mod tests {
     async fn a_client_has_limited_connections_and_closed_ones_free_their_places() {
         let connections = Arc::<Connections>::default();
         let name: Arc<str> = "shop".into();
-        let places: Arc<Mutex<Vec<Arc<Place>>>> = Arc::default();
+        let places: Arc<Mutex<Vec<Arc<ConnectionGuard>>>> = Arc::default();
         for _ in 0..=MAX_OF_CLIENT {
             let places = Arc::clone(&places);
             connections.spawn(IpAddr::V4(Ipv4Addr::LOCALHOST), move |place| async move {

@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 use crate::{
     Named, Service, ServiceError, Settings,
     client::{MAX_MESSAGE, envelope_limits},
-    connections::{Connections, Place},
+    connections::{ConnectionGuard, Connections},
     methods, tls,
 };
 
@@ -163,7 +163,7 @@ impl HttpFrontEnd {
 }
 
 /// Completes the TLS handshake, then serves the connection.
-async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<Place>) {
+async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<ConnectionGuard>) {
     // An error means that the client has no valid certificate or did not send TLS.
     let Ok(Ok(stream)) = tokio::time::timeout(READ_TIMEOUT, tls.accept(stream)).await else { return };
     let proved = stream.get_ref().1.peer_certificates().and_then(|certificates| certificates.first());
@@ -176,7 +176,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     state: &Arc<State>,
     stream: S,
     certificate: Option<Arc<str>>,
-    place: Arc<Place>,
+    place: Arc<ConnectionGuard>,
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
         let (state, certificate, place) = (Arc::clone(state), certificate.clone(), Arc::clone(&place));
@@ -191,7 +191,12 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let _ = connection.await;
 }
 
-async fn answer(state: &State, certificate: Option<Arc<str>>, place: &Place, request: Request<Incoming>) -> Answer {
+async fn answer(
+    state: &State,
+    certificate: Option<Arc<str>>,
+    place: &ConnectionGuard,
+    request: Request<Incoming>,
+) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if request.headers().contains_key(header::ORIGIN) {
         return text(StatusCode::FORBIDDEN, "web pages cannot be clients of the signing service");

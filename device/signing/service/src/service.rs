@@ -17,7 +17,7 @@ use tenon_api::{Failure, Transaction, TransactionPayload};
 use tenon_bus::CallContext;
 use tenon_signing_audit::{
     AuditError, AuditLog, Memory, Opened, Step,
-    owner::{self, Exposed},
+    owner::{self, ExposedPath},
 };
 use tenon_signing_policy::{Decision, History, Outcome, Policy, PolicyError, Request, Subject};
 use tenon_typed_data::Hashes;
@@ -29,7 +29,7 @@ use crate::{
     program::Program,
     rate::Rate,
     shares::{Share, Shares},
-    turns::{ClientTurns, Turns},
+    turns::{ClientPermits, WorkScheduler},
 };
 use people::{PROGRAM, Unfinished};
 
@@ -66,15 +66,15 @@ pub enum ServiceError {
         /// The policy's file or folder, or an interface file.
         path: PathBuf,
         /// Who has access.
-        access: tenon_file_access::Exposed,
+        access: tenon_file_access::FileExposure,
     },
     /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
 }
 
-impl From<Exposed> for ServiceError {
-    fn from(Exposed { path, access }: Exposed) -> Self {
+impl From<ExposedPath> for ServiceError {
+    fn from(ExposedPath { path, access }: ExposedPath) -> Self {
         Self::Exposed { path, access }
     }
 }
@@ -91,14 +91,14 @@ impl From<ServiceError> for Failure {
 
 /// A client's request for a signature.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct SignatureRequest {
     pub(crate) account: Address,
     pub(crate) subject: Subject,
     /// For typed data: the hashes, and the text for devices.
     pub(crate) typed_data: Option<(Hashes, String)>,
 }
 
-impl Ask {
+impl SignatureRequest {
     /// The hash to sign.
     pub(crate) fn hash(&self) -> B256 {
         match &self.subject {
@@ -112,7 +112,7 @@ impl Ask {
 }
 
 /// A request in progress, with the decision about it.
-struct Asked {
+struct PendingSignature {
     number: u64,
     request: Request,
     hash: B256,
@@ -123,7 +123,7 @@ struct Asked {
     rule: String,
 }
 
-impl Asked {
+impl PendingSignature {
     fn signable(&self) -> Signable<'_> {
         match (&self.request.subject, &self.typed_data) {
             (Subject::Transaction { transaction, .. }, _) => Signable::Transaction(transaction),
@@ -187,10 +187,10 @@ struct Inner {
     validators: BTreeMap<Address, u64>,
     rate: Rate,
     /// Schedules the parsing of typed data.
-    turns: Turns,
+    scheduler: WorkScheduler,
     /// Each client has at most one request at a time at the log, so that the requests of one client do not delay those
     /// of others.
-    at_log: ClientTurns,
+    at_log: ClientPermits,
     /// The requests that need a device, including those that first wait for people.
     at_devices: Arc<Shares>,
     /// By approver: the clients that are the same person.
@@ -205,7 +205,7 @@ enum RequestProgress {
     Signed(Signed),
     Denied(String),
     /// A person or a device must still act.
-    Waits(Box<Asked>, Outcome),
+    Waits(Box<PendingSignature>, Outcome),
 }
 
 impl Service {
@@ -244,8 +244,8 @@ impl Service {
             approvals: Approvals::default(),
             validators: settings.validators.clone(),
             rate: Rate::new(settings.requests_per_minute),
-            turns: Turns::default(),
-            at_log: ClientTurns::default(),
+            scheduler: WorkScheduler::default(),
+            at_log: ClientPermits::default(),
             at_devices: Arc::default(),
             approvers,
             approvals_needed: settings.approvals,
@@ -296,8 +296,8 @@ impl Service {
     }
 
     /// The scheduler for work that takes processor time.
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.inner.turns
+    pub(crate) fn scheduler(&self) -> &WorkScheduler {
+        &self.inner.scheduler
     }
 
     /// Reloads the policy's file and returns the policy's hash. Waiting requests were decided by the old policy; they
@@ -351,7 +351,12 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`].
-    pub(crate) async fn sign(&self, client: &str, ask: Ask, context: &CallContext) -> Result<Signed, ServiceError> {
+    pub(crate) async fn sign(
+        &self,
+        client: &str,
+        ask: SignatureRequest,
+        context: &CallContext,
+    ) -> Result<Signed, ServiceError> {
         let signer = self.inner.wallets.signer(ask.account, Authority { password: None, context }).await;
         let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| error.to_string());
         let (asked, outcome) = match self.begin(client, ask, signer.clone()).await? {
@@ -370,7 +375,7 @@ impl Service {
     async fn begin(
         &self,
         client: &str,
-        ask: Ask,
+        ask: SignatureRequest,
         signer: Result<Arc<dyn Signer>, String>,
     ) -> Result<RequestProgress, ServiceError> {
         let turn = self.inner.at_log.take(client).await?;
@@ -401,7 +406,8 @@ impl Service {
                 },
             ];
             let rule = decision.rule.unwrap_or_default();
-            let asked = Asked { number, request, hash, typed_data: ask.typed_data, policy: policy.hash(), rule };
+            let asked =
+                PendingSignature { number, request, hash, typed_data: ask.typed_data, policy: policy.hash(), rule };
             let begun = match (decision.outcome, signer) {
                 (Outcome::Deny, _) | (_, Err(_)) => RequestProgress::Denied(decision.reason),
                 (Outcome::Allow, Ok(signer)) if signer.has_key_in_memory() => match at_once(&*signer, &asked) {
@@ -425,7 +431,7 @@ impl Service {
     /// Waits for people and the device, decides again and logs the outcome.
     async fn continue_with(
         &self,
-        asked: Asked,
+        asked: PendingSignature,
         outcome: Outcome,
         signer: Result<Arc<dyn Signer>, String>,
     ) -> Result<Signed, ServiceError> {
@@ -462,7 +468,7 @@ impl Service {
     /// Decides again, considering signatures made in the meantime, and logs the signature.
     async fn finish(
         &self,
-        asked: Asked,
+        asked: PendingSignature,
         is_approved: bool,
         made: Option<HashSignature>,
         signer: Arc<dyn Signer>,
@@ -483,7 +489,7 @@ impl Service {
                 }
                 Outcome::Deny => return Err(ServiceError::Denied(decision.reason)),
             }
-            let asked = Asked { rule: decision.rule.unwrap_or_default(), ..asked };
+            let asked = PendingSignature { rule: decision.rule.unwrap_or_default(), ..asked };
             let signature = match made {
                 Some(signature) => signature,
                 None => at_once(&*signer, &asked)?,
@@ -551,7 +557,7 @@ fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
 }
 
 /// The signature of a key in memory, without waiting.
-fn at_once(signer: &dyn Signer, asked: &Asked) -> Result<HashSignature, ServiceError> {
+fn at_once(signer: &dyn Signer, asked: &PendingSignature) -> Result<HashSignature, ServiceError> {
     let signature = signer.sign(asked.signable()).now_or_never();
     signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign immediately"))).map_err(ServiceError::Key)
 }

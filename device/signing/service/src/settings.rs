@@ -188,7 +188,7 @@ impl Settings {
         use std::io::Read as _;
         let unreadable = |reason: String| SettingsError::Unreadable { path: path.to_owned(), reason };
         let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        owner::check_with_folder(path).map_err(|owner::Exposed { path, access }| SettingsError::Unreadable {
+        owner::check_with_folder(path).map_err(|owner::ExposedPath { path, access }| SettingsError::Unreadable {
             path,
             reason: access.to_string(),
         })?;

@@ -17,12 +17,12 @@ const MAX_RUNNING: usize = 2;
 ///
 /// Only names from the settings occur, so the map stays small.
 #[derive(Debug, Default)]
-pub(crate) struct ClientTurns {
+pub(crate) struct ClientPermits {
     /// Not held across an await.
     of_clients: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-impl ClientTurns {
+impl ClientPermits {
     /// Waits until no other task of this client has its turn.
     ///
     /// # Errors
@@ -41,23 +41,23 @@ impl ClientTurns {
 
 /// The scheduler. A client with many tasks delays its own, not those of others.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    of_clients: ClientTurns,
+pub(crate) struct WorkScheduler {
+    of_clients: ClientPermits,
     of_all: Arc<Semaphore>,
     waiting: Arc<Shares>,
 }
 
-impl Default for Turns {
+impl Default for WorkScheduler {
     fn default() -> Self {
         Self {
-            of_clients: ClientTurns::default(),
+            of_clients: ClientPermits::default(),
             of_all: Arc::new(Semaphore::new(MAX_RUNNING)),
             waiting: Arc::default(),
         }
     }
 }
 
-impl Turns {
+impl WorkScheduler {
     /// Runs a function on a blocking thread when it is the client's turn. Once started it runs to completion and keeps
     /// its turn until then, even if the future is dropped.
     ///
@@ -90,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_waits_for_its_own_turn_and_not_for_those_of_others() {
-        let turns = ClientTurns::default();
+        let turns = ClientPermits::default();
         let first = turns.take("a").await.unwrap();
         let second = turns.take("a");
         tokio::pin!(second);
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_client_has_one_turn_at_a_time_and_others_have_theirs_meanwhile() {
-        let turns = Arc::new(Turns::default());
+        let turns = Arc::new(WorkScheduler::default());
         let (end, ended) = mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
         let held = || {

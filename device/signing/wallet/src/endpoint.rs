@@ -77,14 +77,14 @@ struct Refusal {
 }
 
 #[derive(Clone)]
-enum Place {
+enum EndpointAddress {
     Socket(PathBuf),
     Http { address: SocketAddr, token: Arc<str> },
 }
 
 /// The address of a signing service.
 #[derive(Clone)]
-pub struct Endpoint(Place);
+pub struct Endpoint(EndpointAddress);
 
 impl Endpoint {
     /// Parses a path, `unix:PATH`, or `http://ADDRESS:PORT`, which needs a token. HTTP must lead to this machine,
@@ -98,12 +98,12 @@ impl Endpoint {
             let address = address.filter(|address| address.ip().is_loopback());
             let address = address.ok_or_else(|| EndpointError::Url(url.to_owned()))?;
             let token = token.map(str::trim).filter(|token| !token.is_empty()).ok_or(EndpointError::Token)?;
-            return Ok(Self(Place::Http { address, token: token.into() }));
+            return Ok(Self(EndpointAddress::Http { address, token: token.into() }));
         }
         let path = url.strip_prefix("unix://").or_else(|| url.strip_prefix("unix:")).unwrap_or(url);
         match path.is_empty() || path.contains("://") {
             true => Err(EndpointError::Url(url.to_owned())),
-            false => Ok(Self(Place::Socket(path.into()))),
+            false => Ok(Self(EndpointAddress::Socket(path.into()))),
         }
     }
 
@@ -116,12 +116,12 @@ impl Endpoint {
         let request = serde_json::to_vec(&call).map_err(|error| self.wrong(error))?;
         let max = T::max_length(request.len());
         let text = match &self.0 {
-            Place::Socket(path) => {
+            EndpointAddress::Socket(path) => {
                 let connecting = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
                 let stream = connecting.map_err(|_| self.unreachable("no answer in time"))?;
                 self.over_socket(stream.map_err(|error| self.unreachable(error))?, request, max).await?
             }
-            Place::Http { address, token } => self.over_http(*address, token, request, max).await?,
+            EndpointAddress::Http { address, token } => self.over_http(*address, token, request, max).await?,
         };
         let response: Response<T> = serde_json::from_slice(&text).map_err(|error| self.wrong(error))?;
         match (response.error, response.result) {
@@ -218,8 +218,8 @@ fn shown(text: &str) -> String {
 impl fmt::Display for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Socket(path) => write!(formatter, "{}", path.display()),
-            Place::Http { address, .. } => write!(formatter, "http://{address}"),
+            EndpointAddress::Socket(path) => write!(formatter, "{}", path.display()),
+            EndpointAddress::Http { address, .. } => write!(formatter, "http://{address}"),
         }
     }
 }

@@ -12,7 +12,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tenon_accounts::HashSignature;
-use tenon_api::{BlockSigner, CannotSign, SignerMessage};
+use tenon_api::{BlockSigner, SignError, SignerMessage};
 use tokio::runtime::Handle;
 
 use crate::{
@@ -101,11 +101,11 @@ impl BlockSigner for ServiceMasternode {
     }
 
     /// Refused: the service signs messages, never a digest alone.
-    fn sign(&self, _: B256) -> Result<[u8; 65], CannotSign> {
+    fn sign(&self, _: B256) -> Result<[u8; 65], SignError> {
         Err(self.inner.cannot("a signing service does not sign bare digests".to_owned(), false))
     }
 
-    fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
+    fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], SignError> {
         let inner = &self.inner;
         let state = &mut *inner.state.lock();
         match state.answers.get(&digest) {
@@ -134,8 +134,8 @@ impl BlockSigner for ServiceMasternode {
 }
 
 impl Inner {
-    fn cannot(&self, reason: String, is_pending: bool) -> CannotSign {
-        CannotSign { address: self.account, reason, is_pending }
+    fn cannot(&self, reason: String, is_pending: bool) -> SignError {
+        SignError { address: self.account, reason, is_pending }
     }
 
     /// Notifies the voting, without holding the lock.

@@ -12,7 +12,7 @@ use tenon_api::{
     AccessListItem, SignedAuthorization, Transaction, TransactionPayload,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
 };
-use tenon_bus::{Bus, BusError, FairLimits, FairQueue, NoPlace, Place, PoolBusy, Share};
+use tenon_bus::{Bus, BusError, EnterError, FairLimits, FairQueue, JobPermit, PoolBusy, Share};
 use tokio::time::Instant;
 
 use crate::{Endpoint, EndpointError, endpoint::Answer};
@@ -248,15 +248,15 @@ impl ServiceSigner {
     }
 
     /// Waits for the right to call the service.
-    async fn enter(&self) -> Result<Place, AccountsError> {
+    async fn enter(&self) -> Result<JobPermit, AccountsError> {
         let entered = self.calls.enter(self.share, Some(self.until.into_std())).await;
         entered.map_err(|reason| {
             let pool = "signing service";
             AccountsError::Busy(BusError::Busy(match reason {
-                NoPlace::QueueFull => PoolBusy::QueueFull { pool, waiting: CALL_LIMITS.queue },
-                NoPlace::ClientFull => PoolBusy::ClientFull { pool, waiting: CALL_LIMITS.client_queue },
-                NoPlace::Displaced => PoolBusy::Displaced { pool },
-                NoPlace::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
+                EnterError::QueueFull => PoolBusy::QueueFull { pool, waiting: CALL_LIMITS.queue },
+                EnterError::ClientFull => PoolBusy::ClientFull { pool, waiting: CALL_LIMITS.client_queue },
+                EnterError::Displaced => PoolBusy::Displaced { pool },
+                EnterError::DeadlinePassed => PoolBusy::DeadlinePassed { pool },
             }))
         })
     }

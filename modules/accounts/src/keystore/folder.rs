@@ -9,7 +9,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, hex};
-use tenon_file_access::{Exposed, check_secret, check_unchangeable};
+use tenon_file_access::{FileExposure, check_secret, check_unchangeable};
 use zeroize::Zeroizing;
 
 use super::{
@@ -144,8 +144,8 @@ impl KeyFolder {
     }
 
     /// The folder and the files of `keys` that other users could replace or read.
-    pub(crate) fn exposed(&self, keys: &[ListedKey]) -> Vec<(PathBuf, Exposed)> {
-        let problem = |path: &Path, check: fn(&fs::Metadata) -> Result<(), Exposed>| {
+    pub(crate) fn exposed(&self, keys: &[ListedKey]) -> Vec<(PathBuf, FileExposure)> {
+        let problem = |path: &Path, check: fn(&fs::Metadata) -> Result<(), FileExposure>| {
             let exposed = check(&fs::metadata(path).ok()?).err()?;
             Some((path.to_owned(), exposed))
         };

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use alloy_primitives::{Address, address, hex};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tenon_file_access::Exposed;
+use tenon_file_access::FileExposure;
 use zeroize::Zeroizing;
 
 use super::*;
@@ -397,8 +397,8 @@ fn files_that_others_can_read_and_a_folder_that_they_can_change_are_named() {
     set(folder.path(), 0o777);
     set(&listed[1].path, 0o666);
 
-    let file = (listed[1].path.clone(), Exposed::Readable { mode: 0o666 });
-    assert_eq!(folder.exposed(&listed), [(folder.path().to_owned(), Exposed::Writable), file]);
+    let file = (listed[1].path.clone(), FileExposure::Readable { mode: 0o666 });
+    assert_eq!(folder.exposed(&listed), [(folder.path().to_owned(), FileExposure::Writable), file]);
 }
 
 #[test]

@@ -362,7 +362,7 @@ impl NativeSettings {
     }
 
     /// Every height with its origin.
-    pub fn sourced_heights(&self) -> impl Iterator<Item = (NamedHeight, HeightSource)> {
+    pub fn heights_with_source(&self) -> impl Iterator<Item = (NamedHeight, HeightSource)> {
         self.heights.named().into_iter().map(|height| {
             let is_of_file = self.heights_of_file.contains(&height.name);
             (

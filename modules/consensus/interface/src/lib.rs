@@ -1,8 +1,8 @@
 //! The interface that the engine of a chain family provides to the sealer of `tenon-consensus`, in addition to the
 //! `ConsensusEngine` of `tenon-api`, which decides about blocks.
 //!
-//! It owns [`SealerDuty`]: the transactions that a network expects from the maker of a block. `modules/native/consensus`
-//! implements it, `core/node` hands it to the sealer.
+//! It owns [`SealerTransactions`]: the transactions that a network expects from the maker of a block.
+//! `modules/native/consensus` implements it, and `core/node` passes the implementation to the sealer.
 //!
 //! Invariants: traits only, in the types of `tenon-api`. The crate knows neither the sealer nor an engine, and makes no
 //! block.
@@ -11,29 +11,29 @@
 
 use std::fmt;
 
-use tenon_api::{CannotSign, RecoveredTransaction, SealedHeader, StateReader, StoreError};
+use tenon_api::{RecoveredTransaction, SealedHeader, SignError, StateReader, StoreError};
 
 /// Makes the transactions that a network expects from the maker of a block.
-pub trait SealerDuty: fmt::Debug + Send + Sync {
+pub trait SealerTransactions: fmt::Debug + Send + Sync {
     /// Returns the transaction that is due in the block after `head`, if there is one. Its nonce is the account's nonce
     /// in `state`, the state after `head`; therefore no other program may use the key.
     ///
     /// # Errors
-    /// [`DutyError`].
+    /// [`SealerTransactionError`].
     fn transaction(
         &self,
         head: &SealedHeader,
         state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, DutyError>;
+    ) -> Result<Option<RecoveredTransaction>, SealerTransactionError>;
 }
 
 /// Why a transaction that is due cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub enum DutyError {
+pub enum SealerTransactionError {
     /// The state cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The maker of the block cannot sign.
     #[error(transparent)]
-    Signer(#[from] CannotSign),
+    Signer(#[from] SignError),
 }

@@ -56,10 +56,10 @@ impl BlockProducer for Network {
         &self,
         attributes: &SealAttributes,
         mut transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, BlockNotMade> {
+    ) -> Result<Arc<RecoveredBlock>, BlockProductionError> {
         if self.failures.load(Ordering::SeqCst) > 0 {
             self.failures.fetch_sub(1, Ordering::SeqCst);
-            return Err(BlockNotMade::new(std::io::Error::other("the disk is full")));
+            return Err(BlockProductionError::new(std::io::Error::other("the disk is full")));
         }
         transactions.truncate(self.per_block);
         let header = self.engine.prepare(&self.chain.head().header, attributes, &*self.chain).unwrap();
@@ -115,7 +115,7 @@ fn options(mode: SealMode) -> SealerOptions {
         beneficiary: Address::ZERO,
         gas_limit: 30_000_000,
         extra_data: Bytes::new(),
-        duty: None,
+        own_transactions: None,
         makes_first_block_at_once: false,
     }
 }

@@ -16,8 +16,8 @@ use tenon_api::{
 };
 use tenon_chain::TrieUpdate;
 use tenon_execution_interface::{
-    AnyEvm, BlockEvm, BlockOrigin, BlockRules, BlockState, ChainFamily, EvmFailure, Executed, ExecutionError,
-    FamilyBlock, Fees, Interrupt, Opening, Outcome, RequestRules, StateError, TransactionRejection, Treatment,
+    AnyEvm, BlockEvm, BlockOrigin, BlockRules, BlockState, ChainFamily, EvmFailure, Executed, ExecutionDecision,
+    ExecutionError, FamilyBlock, Fees, Interrupt, Opening, Outcome, RequestRules, StateError, TransactionRejection,
     build_evm, system_call, transact,
 };
 
@@ -162,9 +162,9 @@ impl<I> BlockExecution<I> {
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
     pub fn prepare(&mut self, transaction: &Transaction, sender: Address) -> Result<Prepared, TransactionRejection> {
-        let fees = match self.steps.treat(transaction, sender, &mut AnyEvm::plain(&mut self.evm))? {
-            Treatment::Intercepted => return Ok(Prepared::Intercepted),
-            Treatment::Executed(fees) => fees,
+        let fees = match self.steps.decide_execution(transaction, sender, &mut AnyEvm::plain(&mut self.evm))? {
+            ExecutionDecision::Intercepted => return Ok(Prepared::Intercepted),
+            ExecutionDecision::Executed(fees) => fees,
         };
         let blob_gas = self.check_room(transaction)?;
         let env = self.env_of(transaction, sender)?;
@@ -176,8 +176,8 @@ impl<I> BlockExecution<I> {
         Ok(Prepared::Executed { env, fees, blob_gas })
     }
 
-    /// The next transaction as a message to any receiver, which is how the reference traces it
-    /// ([`FamilyBlock::message_fees`]).
+    /// Prepares the next transaction as a message, even if the block would handle it without the EVM. The reference
+    /// traces transactions in this way ([`FamilyBlock::message_fees`]).
     ///
     /// # Errors
     /// See [`BlockExecution::run_transaction`].
@@ -325,7 +325,8 @@ impl<I> BlockExecution<I> {
     /// root each time, because only those receipts need it.
     ///
     /// # Errors
-    /// [`TransactionRejection::Store`] or [`TransactionRejection::Trie`] if the trie of the parent's state cannot be read.
+    /// [`TransactionRejection::Store`] or [`TransactionRejection::Trie`] if the trie of the parent's state cannot be
+    /// read.
     pub fn root_so_far(&mut self) -> Result<B256, TransactionRejection> {
         let Some((trie, parent_root)) = &self.trie else { return Ok(B256::ZERO) };
         let state = self.evm.ctx.db_mut();

@@ -154,7 +154,7 @@ impl From<TrieError> for TransactionRejection {
 }
 
 impl TransactionRejection {
-    /// Returns whether a later block may include the transaction: only the gas of this block does not suffice.
+    /// Returns whether only the remaining gas of this block is too low. A later block may then include the transaction.
     pub const fn is_out_of_block_gas(&self) -> bool {
         matches!(self, Self::BlockGas { .. } | Self::BlockBlobGas { .. })
     }

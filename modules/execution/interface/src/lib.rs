@@ -26,8 +26,8 @@ pub use evm::{
     system_call, transaction_env, transaction_env_at_any_price,
 };
 pub use family::{
-    BlockOrigin, BranchAnnouncement, ChainFamily, ContractRecords, EthereumFamily, Executed, ExtraPrecompiles,
-    FamilyBlock, Fees, Opening, Outcome, OwnPrices, Treatment, apply_authorizations, effective_price, inspect,
+    BlockOrigin, BranchAnnouncement, ChainFamily, ContractRecords, EthereumFamily, Executed, ExecutionDecision,
+    ExtraPrecompiles, FamilyBlock, Fees, Opening, Outcome, OwnPrices, apply_authorizations, effective_price, inspect,
     run_like_ethereum, run_with, transact,
 };
 pub use state::{

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use tenon_api::{
-    ActorError, Block, BlockNotMade, BlockNumber, BlockProducer, BusError, InsertOutcome, RecoveredBlock,
+    ActorError, Block, BlockNumber, BlockProducer, BlockProductionError, BusError, InsertOutcome, RecoveredBlock,
     RecoveredTransaction, SealAttributes, SealedHeader,
 };
 use tenon_supervisor::{Actor, Mailbox};
@@ -75,7 +75,7 @@ impl Actor for ChainActor {
     }
 }
 
-/// Why the chain's writer did not do what was asked.
+/// Why a request to the chain's writer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// The importer refused it.
@@ -85,7 +85,9 @@ pub enum WriterError {
     #[error(transparent)]
     Actor(#[from] ActorError),
     /// The actor panicked, or was stopped, before it answered. The chain may have changed all the same.
-    #[error("the chain's writer stopped before it answered; retry")]
+    #[error(
+        "the chain's writer stopped before it answered, and the chain may have changed; check the head before you retry"
+    )]
     Stopped,
 }
 
@@ -141,7 +143,7 @@ impl ChainHandle {
 
     async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, WriterError> {
         let (reply, answer) = oneshot::channel();
-        // The caller may have disconnected; the chain has changed all the same.
+        // If the caller has disconnected, the reply cannot be sent. The chain has changed nevertheless.
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
         Ok(answer.await.map_err(|_| WriterError::Stopped)??)
     }
@@ -160,9 +162,9 @@ impl BlockProducer for ChainHandle {
         &self,
         attributes: &SealAttributes,
         transactions: Vec<RecoveredTransaction>,
-    ) -> Result<Arc<RecoveredBlock>, BlockNotMade> {
+    ) -> Result<Arc<RecoveredBlock>, BlockProductionError> {
         let attributes = Box::new(attributes.clone());
         let made = self.ask_waiting(|reply| ChainMessage::Produce { attributes, transactions, reply });
-        made.map_err(BlockNotMade::new)
+        made.map_err(BlockProductionError::new)
     }
 }

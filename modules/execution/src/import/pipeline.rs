@@ -119,7 +119,7 @@ impl Importer {
 
     fn insert_all(&self, mut groups: Groups, progress: &mut Progress<'_>) -> Result<(), ImportError> {
         while let Some(group) = groups.wait() {
-            self.take_turn(group, &mut groups, progress)?;
+            self.run_pipelined(group, &mut groups, progress)?;
             if progress.summary.was_cancelled {
                 break;
             }
@@ -129,7 +129,7 @@ impl Importer {
 
     /// Inserts this group and those that are ready by its end. Everything is committed before it returns, so that
     /// waiting for further blocks delays neither readers nor other writers.
-    fn take_turn(
+    fn run_pipelined(
         &self,
         group: Vec<Prepared>,
         groups: &mut Groups,
@@ -143,7 +143,7 @@ impl Importer {
             thread::Builder::new()
                 .name("import-commit".to_owned())
                 .spawn_scoped(scope, || self.commit_each(commits, &{ done }))?;
-            let mut turn = Turn {
+            let mut run = PipelinedRun {
                 importer: self,
                 to_commit,
                 committed,
@@ -154,9 +154,9 @@ impl Importer {
                 waiting: Arc::default(),
                 passed: VecDeque::new(),
             };
-            let executed = turn.take(group, groups, progress);
+            let executed = run.take(group, groups, progress);
             // The executed blocks are valid even if the block after them is not.
-            turn.settle(progress).and(executed)
+            run.settle(progress).and(executed)
         });
         MutexGuard::unlock_fair(writing);
         outcome
@@ -179,7 +179,7 @@ impl Importer {
 }
 
 /// Executes blocks while another thread commits the previous ones.
-struct Turn<'a> {
+struct PipelinedRun<'a> {
     importer: &'a Importer,
     to_commit: Sender<Vec<Arc<BlockCommit>>>,
     /// How many blocks were committed, in order; ends with the first error.
@@ -197,7 +197,7 @@ struct Turn<'a> {
     passed: VecDeque<ImportedBlock>,
 }
 
-impl Turn<'_> {
+impl PipelinedRun<'_> {
     fn take(
         &mut self,
         group: Vec<Prepared>,
@@ -246,7 +246,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Whether the turn ends after this many blocks.
+    /// Returns whether the run ends after this many blocks.
     fn is_over(&self, blocks: usize) -> bool {
         let max_blocks = if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS };
         blocks >= max_blocks || self.group_size > 1 && self.groups_sent >= TURN_GROUPS

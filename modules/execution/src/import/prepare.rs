@@ -37,7 +37,7 @@ pub(super) struct Group {
     /// Receives one answer.
     answer: Receiver<Vec<Prepared>>,
     /// Released when the blocks are executed or dropped.
-    _place: Place,
+    _reserved: ReservedBytes,
 }
 
 /// Bounds the total length of blocks between reading and execution.
@@ -53,14 +53,14 @@ struct LimitState {
 }
 
 /// Reserved bytes of a [`ByteLimit`].
-struct Place {
+struct ReservedBytes {
     limit: ByteLimit,
     bytes: u64,
 }
 
 impl ByteLimit {
     /// Waits until the bytes fit, or until nothing else is reserved; `None` if closed.
-    fn take(&self, bytes: u64) -> Option<Place> {
+    fn take(&self, bytes: u64) -> Option<ReservedBytes> {
         let (taken, changed) = &*self.0;
         let mut taken = taken.lock();
         changed.wait_while(&mut taken, |taken| {
@@ -70,7 +70,7 @@ impl ByteLimit {
             return None;
         }
         taken.bytes = taken.bytes.saturating_add(bytes);
-        Some(Place { limit: self.clone(), bytes })
+        Some(ReservedBytes { limit: self.clone(), bytes })
     }
 
     fn close(&self) {
@@ -80,7 +80,7 @@ impl ByteLimit {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         let (taken, changed) = &*self.limit.0;
         let mut taken = taken.lock();
@@ -199,14 +199,14 @@ impl Importer {
         workers: &Scope<'scope>,
         groups: &Queue,
     ) -> bool {
-        let Some(place) = groups.limit.take(bytes) else { return false };
+        let Some(reserved) = groups.limit.take(bytes) else { return false };
         let (promise, answer) = bounded(1);
         workers.spawn(move |_| {
             let prepared = self.prepare(group);
             // The receiver is gone if the import ended early.
             drop(promise.send(prepared));
         });
-        groups.sender.send(Group { answer, _place: place }).is_ok()
+        groups.sender.send(Group { answer, _reserved: reserved }).is_ok()
     }
 
     /// Recovers the signers of headers and transactions of all blocks of a group in one batch.

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, map::AddressSet};
 use tenon_api::{
-    Block, BlockNotMade, BlockNumber, CannotSign, EMPTY_OMMERS_HASH, Header, Receipt, RecoveredBlock,
-    RecoveredTransaction, RoundBuilder, SealAttributes, SealedHeader, StateReader, StoreError, Transaction, Unlimited,
-    Withdrawal,
+    Block, BlockNumber, BlockProductionError, EMPTY_OMMERS_HASH, Header, Receipt, RecoveredBlock, RecoveredTransaction,
+    RoundBuilder, SealAttributes, SealedHeader, SignError, StateReader, StoreError, Transaction, Unlimited, Withdrawal,
 };
 use tenon_execution_block::{BlockExecution, StateChanges, assemble};
 use tenon_execution_interface::BlockOrigin;
@@ -37,10 +36,10 @@ impl RoundBuilder for Importer {
         parent: &SealedHeader,
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
-        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, BlockNotMade> {
-        let made = self.build_on(parent, draft, transactions).map_err(BlockNotMade::new)?;
-        let header = seal(made.header).map_err(BlockNotMade::new)?;
+        seal: &dyn Fn(Header) -> Result<SealedHeader, SignError>,
+    ) -> Result<Block, BlockProductionError> {
+        let made = self.build_on(parent, draft, transactions).map_err(BlockProductionError::new)?;
+        let header = seal(made.header).map_err(BlockProductionError::new)?;
         Ok(tenon_chain::assemble_block(header, made.transactions, Vec::new(), made.withdrawals))
     }
 }

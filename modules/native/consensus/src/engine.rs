@@ -437,8 +437,8 @@ impl ConsensusEngine for NativeEngine {
     }
 
     /// The minimum time between two blocks, which is also the actual time as long as no round fails. Engine v2 uses the
-    /// latest parameters, so that a node far behind is measured by the network's current pace.
-    fn pace(&self, head: &SealedHeader) -> Option<Duration> {
+    /// latest parameters, so that a node far behind is measured by the network's current interval.
+    fn min_block_interval(&self, head: &SealedHeader) -> Option<Duration> {
         let consensus = self.consensus();
         let is_v2 = self.is_v2(head.number.saturating_add(1));
         let seconds = if is_v2 { consensus.at_round(u64::MAX).mine_period } else { consensus.period };

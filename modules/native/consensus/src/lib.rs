@@ -69,8 +69,8 @@ pub use messages::{
 pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
 pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};
 pub use signing::{
-    BLOCK_SIGNERS, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
-    signing_transactions,
+    BLOCK_SIGNERS, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, SigningTransactionFilter,
+    is_signing_transaction, signing_transactions,
 };
-pub use signing_duty::SigningDuty;
+pub use signing_duty::SigningTransactionBuilder;
 pub use standalone::HeaderSigners;

@@ -59,14 +59,14 @@ pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>
 
 /// Which signing transactions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Counted {
+pub enum SigningTransactionFilter {
     /// Every one in a block.
     All,
     /// Those that did not fail; the reward's rule before `tipSigning`, when they were executed as ordinary calls.
     Successful,
 }
 
-type TransactionCache = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
+type TransactionCache = LruCache<(B256, SigningTransactionFilter), Arc<[SigningTransaction]>>;
 
 /// Caches the signing transactions of recent blocks and the parts of their headers that walks need, so that an epoch
 /// switch does not have to read two epochs of blocks. Keyed by block hash, so it is correct on every branch.
@@ -93,7 +93,7 @@ impl SigningIndex {
         let link = HeaderLink::new(&block.header);
         self.links.lock().put(link.hash, link);
         let found = signing_transactions(block, None).into();
-        self.transactions.lock().put((block.hash(), Counted::All), found);
+        self.transactions.lock().put((block.hash(), SigningTransactionFilter::All), found);
     }
 
     /// The link of a header, from the cache or the database; `None` if the header is not stored.
@@ -117,7 +117,7 @@ impl SigningIndex {
     pub fn of(
         &self,
         hash: B256,
-        counted: Counted,
+        counted: SigningTransactionFilter,
         chain: &dyn ChainReader,
     ) -> Result<Arc<[SigningTransaction]>, StoreError> {
         let key = (hash, counted);
@@ -127,12 +127,14 @@ impl SigningIndex {
         let unknown = |what: &str| StoreError::UnknownBlock { what: format!("{what}{hash}") };
         let block = chain.block(hash)?.ok_or_else(|| unknown(""))?;
         let found: Arc<[_]> = match counted {
-            Counted::All => signing_transactions(&block, None).into(),
-            Counted::Successful if block.transactions.iter().any(|transaction| is_signing_transaction(transaction)) => {
+            SigningTransactionFilter::All => signing_transactions(&block, None).into(),
+            SigningTransactionFilter::Successful
+                if block.transactions.iter().any(|transaction| is_signing_transaction(transaction)) =>
+            {
                 let receipts = chain.receipts(hash)?.ok_or_else(|| unknown("receipts of "))?;
                 signing_transactions(&block, Some(&receipts)).into()
             }
-            Counted::Successful => Arc::default(),
+            SigningTransactionFilter::Successful => Arc::default(),
         };
         self.transactions.lock().put(key, Arc::clone(&found));
         Ok(found)

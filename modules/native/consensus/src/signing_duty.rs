@@ -3,31 +3,34 @@
 use std::{fmt, sync::Arc};
 
 use tenon_api::{
-    Address, BlockSigner, CannotSign, RecoveredTransaction, SealedHeader, SignerMessage, StateReader, Transaction,
+    Address, BlockSigner, RecoveredTransaction, SealedHeader, SignError, SignerMessage, StateReader, Transaction,
     TransactionPayload, TransactionSignature, U256,
 };
-use tenon_consensus_interface::{DutyError, SealerDuty};
+use tenon_consensus_interface::{SealerTransactionError, SealerTransactions};
 
 use crate::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, signing::SELECTOR};
 
 /// Gas limit of the transaction; it uses none.
 const GAS: u64 = 200_000;
 
-/// Signs every fifteenth block that this masternode has seen.
+/// Builds the signing transactions of one masternode: one for every fifteenth block.
 #[derive(Clone)]
-pub struct SigningDuty {
+pub struct SigningTransactionBuilder {
     signer: Arc<dyn BlockSigner>,
     chain_id: u64,
 }
 
-impl fmt::Debug for SigningDuty {
+impl fmt::Debug for SigningTransactionBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SigningDuty").field("masternode", &self.signer.address()).finish_non_exhaustive()
+        formatter
+            .debug_struct("SigningTransactionBuilder")
+            .field("masternode", &self.signer.address())
+            .finish_non_exhaustive()
     }
 }
 
-impl SigningDuty {
-    /// The signing duty of a masternode on a chain.
+impl SigningTransactionBuilder {
+    /// Signs with the key of a masternode, for this chain.
     pub const fn new(signer: Arc<dyn BlockSigner>, chain_id: u64) -> Self {
         Self { signer, chain_id }
     }
@@ -35,15 +38,15 @@ impl SigningDuty {
     /// The signing transaction for a block, with this nonce of the masternode's account.
     ///
     /// # Errors
-    /// [`CannotSign`].
-    pub fn sign(&self, head: &SealedHeader, nonce: u64) -> Result<RecoveredTransaction, CannotSign> {
+    /// [`SignError`].
+    pub fn sign(&self, head: &SealedHeader, nonce: u64) -> Result<RecoveredTransaction, SignError> {
         let mut input = SELECTOR.to_vec();
         input.extend_from_slice(&U256::from(head.number).to_be_bytes::<32>());
         input.extend_from_slice(head.hash().as_slice());
         self.signed(nonce, BLOCK_SIGNERS, input)
     }
 
-    fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, CannotSign> {
+    fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, SignError> {
         let mut transaction = Transaction {
             hash: Default::default(),
             chain_id: Some(self.chain_id),
@@ -70,13 +73,13 @@ impl SigningDuty {
     }
 }
 
-impl SealerDuty for SigningDuty {
+impl SealerTransactions for SigningTransactionBuilder {
     /// The signing transaction for `head`; `None` if `head` is not a signed block.
     fn transaction(
         &self,
         head: &SealedHeader,
         state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, DutyError> {
+    ) -> Result<Option<RecoveredTransaction>, SealerTransactionError> {
         if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
             return Ok(None);
         }
@@ -92,8 +95,8 @@ mod tests {
     use super::*;
     use crate::{is_signing_transaction, recorded_state::RecordedState, v2::MasternodeKey};
 
-    fn duty() -> SigningDuty {
-        SigningDuty::new(Arc::new(MasternodeKey::from_bytes([7; 32]).unwrap()), 5151)
+    fn builder() -> SigningTransactionBuilder {
+        SigningTransactionBuilder::new(Arc::new(MasternodeKey::from_bytes([7; 32]).unwrap()), 5151)
     }
 
     fn head(number: u64) -> SealedHeader {
@@ -105,16 +108,16 @@ mod tests {
         let genesis = tenon_chain::Genesis::of_network("devnet").unwrap().unwrap();
         let state = RecordedState::of_genesis(&genesis);
         for number in [0, 1, 14, 16, 29] {
-            assert!(duty().transaction(&head(number), &state).unwrap().is_none(), "{number}");
+            assert!(builder().transaction(&head(number), &state).unwrap().is_none(), "{number}");
         }
 
         let head = head(30);
-        let own = duty().transaction(&head, &state).unwrap().unwrap();
+        let own = builder().transaction(&head, &state).unwrap().unwrap();
 
         assert!(is_signing_transaction(&own.transaction));
         assert_eq!(own.transaction.input[4..36], U256::from(30).to_be_bytes::<32>());
         assert_eq!(own.transaction.input[36..], head.hash()[..]);
-        assert_eq!((own.transaction.nonce, own.sender), (0, duty().signer.address()));
+        assert_eq!((own.transaction.nonce, own.sender), (0, builder().signer.address()));
         assert_eq!(tenon_chain::recover_sender(&own.transaction).unwrap(), own.sender);
         let encoded = tenon_chain::encode_transaction(&own.transaction);
         assert_eq!(tenon_chain::decode_transaction(&encoded).unwrap(), *own.transaction);

@@ -18,8 +18,8 @@ use super::{
     token_test,
 };
 use tenon_execution_interface::{
-    AnyEvm, BlockContext, BlockOrigin, BlockState, Executed, ExecutionError, FamilyBlock, Fees, Opening, StateError,
-    TransactionRejection, Treatment,
+    AnyEvm, BlockContext, BlockOrigin, BlockState, Executed, ExecutionDecision, ExecutionError, FamilyBlock, Fees,
+    Opening, StateError, TransactionRejection,
 };
 
 /// State kept between a block's transactions.
@@ -104,12 +104,12 @@ impl NativeBlock {
 
 impl FamilyBlock for NativeBlock {
     /// `docs/spec/chain.md` 3.2.
-    fn treat(
+    fn decide_execution(
         &mut self,
         transaction: &Transaction,
         sender: Address,
         evm: &mut AnyEvm<'_>,
-    ) -> Result<Treatment, TransactionRejection> {
+    ) -> Result<ExecutionDecision, TransactionRejection> {
         let state = &mut evm.context().journaled_state.database;
         self.refresh_owner(state).map_err(|StateError(error)| error)?;
         self.check_denylist(transaction, sender)?;
@@ -117,13 +117,13 @@ impl FamilyBlock for NativeBlock {
             exchange::check_transaction(&self.settings, self.number, self.author, transaction, sender)?;
         }
         if Interception::of(transaction, &self.settings.heights, self.number).is_some() {
-            return Ok(Treatment::Intercepted);
+            return Ok(ExecutionDecision::Intercepted);
         }
         let fees = self.fee_rules(self.owner).fees(transaction, self.sponsorship.capacity(transaction.to))?;
         if let Some(candidate) = token_test::candidate(&self.settings, self.number, transaction) {
             candidate.try_out(evm)?;
         }
-        Ok(Treatment::Executed(Some(fees)))
+        Ok(ExecutionDecision::Executed(Some(fees)))
     }
 
     /// The usual fees, but as if the author had no owner.

@@ -20,7 +20,7 @@ use tenon_api::{
     TransactionType, U256,
 };
 use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, floor_gas, native_intrinsic_gas};
-use tenon_txpool_interface::{Candidate, CostOf, PoolError, PoolPolicy, PoolView, Senders, Terms};
+use tenon_txpool_interface::{Candidate, CostAndPriority, CostOf, PoolError, PoolPolicy, PoolView, Senders};
 
 pub use problem::NativeProblem;
 use problem::in_native_words;
@@ -62,7 +62,7 @@ impl PoolPolicy for NativePolicy {
     }
 
     /// The checks of `docs/spec/chain.md` 9.2, in its order, except those of replacements.
-    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError> {
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, CostAndPriority), PoolError> {
         let Candidate { transaction, size, source, min_tip, .. } = *candidate;
         let PoolView { chain, senders, next_nonce } = *view;
         let head = chain.head();
@@ -203,7 +203,7 @@ impl NativePolicy {
         is_privileged: bool,
         head: &Head,
         state: &dyn StateReader,
-    ) -> Result<Terms, PoolError> {
+    ) -> Result<CostAndPriority, PoolError> {
         let capacities = self.capacities(head.header.hash(), state)?;
         let sponsor = transaction.to.filter(|receiver| capacities.contains_key(receiver));
         if let Some(token) = sponsor
@@ -211,7 +211,7 @@ impl NativePolicy {
         {
             return Err(NativeProblem::Funds.into());
         }
-        let mut terms = Terms { cost: U256::ZERO, sponsor, is_special, is_privileged };
+        let mut terms = CostAndPriority { cost: U256::ZERO, sponsor, is_special, is_privileged };
         terms.cost = cost(transaction, &terms, self.gas_price(head.header.number), &capacities);
         Ok(terms)
     }
@@ -251,7 +251,7 @@ impl NativePolicy {
 
 /// Maximum cost of a transaction to its sender, wei: the part that its token, which pays `price` per gas, does not
 /// cover.
-fn cost(transaction: &Transaction, terms: &Terms, price: U256, capacities: &BTreeMap<Address, U256>) -> U256 {
+fn cost(transaction: &Transaction, terms: &CostAndPriority, price: U256, capacities: &BTreeMap<Address, U256>) -> U256 {
     let gas = U256::from(transaction.gas_limit);
     match terms.sponsor {
         None => gas.saturating_mul(transaction.max_fee_per_gas()).saturating_add(transaction.value),

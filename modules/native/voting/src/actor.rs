@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use alloy_rlp::{Decodable, Encodable};
 use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
-use tenon_api::{Block, CannotSign, ChainReader, RoundMessage, RoundMessageKind, SealedHeader};
+use tenon_api::{Block, ChainReader, RoundMessage, RoundMessageKind, SealedHeader, SignError};
 use tenon_bus::{Bus, Delivery};
 use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
 use tenon_native_consensus::{SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
@@ -35,7 +35,7 @@ const LISTENING_PERIODS: u64 = 2;
 
 /// Messages to the actor.
 pub(crate) enum Input {
-    /// The mailbox exists: begin.
+    /// The mailbox exists: start the replica.
     Begin,
     /// A message of a peer. The guard is dropped once the message has been processed.
     Message(RoundMessage, Box<dyn Send>),
@@ -47,13 +47,14 @@ pub(crate) enum Input {
     Countdown(u64),
     /// A planned proposal may be due.
     TryPropose,
-    /// Clean the pools.
+    /// Remove old messages from the pools.
     Hygiene,
-    /// A key without a record has listened for long enough, unless it had to begin again: the number of its attempt.
+    /// The listening time of the attempt with this number has passed. The key may then sign, unless a later attempt has
+    /// begun.
     Arm(u64),
     /// A pending signature has arrived, or the signer answers again.
     SignerReady,
-    /// The node has fallen far behind, or is no longer.
+    /// The node has fallen far behind, or has caught up.
     SyncingChanged,
     /// Requests the contents of the pools.
     Show(oneshot::Sender<VotingPool>),
@@ -83,16 +84,16 @@ pub(crate) struct VotingActor {
     /// Whether the node is far behind, as last seen in `syncing`.
     is_syncing: bool,
     syncing: Arc<AtomicBool>,
-    /// Number of times that the node has begun to listen. Ends of earlier attempts are ignored.
+    /// Number of times that the node has begun to listen. An [`Input::Arm`] of an earlier attempt is ignored.
     listening_attempt: u64,
-    /// The masternode whose votes the record has.
+    /// The masternode that signed what the voting record contains.
     record_signer: Option<Address>,
     /// The voting state as stored on disk.
     kept: VotingState,
     /// The voting state at the start. A message of a later round with this node's signature was either signed by this
     /// run or by another node with the same key.
     at_start: VotingState,
-    /// The masternode whose votes `at_start` has.
+    /// The masternode that signed what `at_start` contains.
     signer_at_start: Option<Address>,
     early: EarlyMessages,
     proposer: Proposer,
@@ -121,8 +122,8 @@ struct Unsigned {
     timeout: Option<u64>,
     /// The round of a block, and the block without its seal.
     block: Option<(u64, Box<Block>)>,
-    /// A block to state in a signing transaction.
-    duty: Option<SealedHeader>,
+    /// The block that a signing transaction will name.
+    signing_transaction: Option<SealedHeader>,
 }
 
 impl VotingActor {
@@ -269,7 +270,8 @@ impl VotingActor {
         self.planned = None;
         // The pending signatures are useless in a new round, except signing transactions, which count for the whole
         // epoch.
-        self.unsigned = Unsigned { duty: self.unsigned.duty.take(), ..Unsigned::default() };
+        self.unsigned =
+            Unsigned { signing_transaction: self.unsigned.signing_transaction.take(), ..Unsigned::default() };
         self.counts.begin_round(round);
         for vote in self.early.votes_up_to(round) {
             self.take_vote(vote);
@@ -459,7 +461,7 @@ impl VotingActor {
 
     /// Tries the pending signatures again, except those of rounds that are over.
     fn on_signer_ready(&mut self) {
-        let Unsigned { vote, timeout, block, duty } = std::mem::take(&mut self.unsigned);
+        let Unsigned { vote, timeout, block, signing_transaction } = std::mem::take(&mut self.unsigned);
         if let Some((round, block)) = block.filter(|(round, _)| *round == self.round()) {
             self.seal(round, *block);
         }
@@ -470,14 +472,14 @@ impl VotingActor {
             let outcome = self.run(true, Replica::send_timeout);
             self.timed_out(outcome);
         }
-        if let Some(header) = duty {
+        if let Some(header) = signing_transaction {
             self.sign_block(&header);
         }
     }
 }
 
 /// Logged at `debug` only, because an external signer reports the reason to the operator itself.
-fn log_unsigned(cannot: &CannotSign, message: &'static str) {
+fn log_unsigned(cannot: &SignError, message: &'static str) {
     tracing::debug!(reason = %cannot, is_pending = cannot.is_pending, message, "not signed");
 }
 
@@ -513,7 +515,7 @@ impl Actor for VotingActor {
             Input::TryPropose => self.planned = None,
             Input::Hygiene => {
                 if let Some(replica) = &mut self.replica {
-                    replica.on_hygiene();
+                    replica.remove_old_messages();
                 }
                 self.later(HYGIENE_INTERVAL, Input::Hygiene);
             }

@@ -1,6 +1,6 @@
 //! Errors of the voting.
 
-use tenon_api::{ActorError, BlockNotMade, BlockVerdict, BusError, CannotSign, NotSubmitted, StoreError};
+use tenon_api::{ActorError, BlockProductionError, BlockVerdict, BusError, SignError, StoreError, SubmitError};
 use tenon_supervisor::SpawnError;
 
 /// Why the voting was not started.
@@ -14,10 +14,10 @@ pub enum StartError {
     AlreadyRunning,
 }
 
-/// Why the voting did not answer a question.
+/// Why the voting did not answer a request.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
-    /// The actor did not accept the question.
+pub enum VotingError {
+    /// The actor did not accept the request.
     #[error(transparent)]
     Actor(#[from] ActorError),
     /// The actor failed before it answered; it is restarted.
@@ -25,11 +25,11 @@ pub enum NoAnswer {
     Lost,
 }
 
-impl From<NoAnswer> for BusError {
-    fn from(error: NoAnswer) -> Self {
+impl From<VotingError> for BusError {
+    fn from(error: VotingError) -> Self {
         match error {
-            NoAnswer::Actor(error) => error.into(),
-            NoAnswer::Lost => Self::failed(error),
+            VotingError::Actor(error) => error.into(),
+            VotingError::Lost => Self::failed(error),
         }
     }
 }
@@ -39,7 +39,7 @@ impl From<NoAnswer> for BusError {
 pub(crate) enum ProposalError {
     /// It could not be built.
     #[error(transparent)]
-    NotBuilt(#[from] BlockNotMade),
+    NotBuilt(#[from] BlockProductionError),
     /// This node itself refuses it.
     #[error("this node refuses its own block: {0:?}")]
     Refused(BlockVerdict),
@@ -53,8 +53,8 @@ pub(crate) enum SigningTransactionError {
     Nonce(#[from] StoreError),
     /// The masternode cannot sign.
     #[error(transparent)]
-    Signer(#[from] CannotSign),
+    Signer(#[from] SignError),
     /// The pool did not take it.
     #[error(transparent)]
-    Pool(#[from] NotSubmitted),
+    Pool(#[from] SubmitError),
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use tenon_file_access::{Exposed, check_secret};
+use tenon_file_access::{FileExposure, check_secret};
 use tenon_native_consensus::v2::MasternodeKey;
 use zeroize::Zeroizing;
 
@@ -28,7 +28,7 @@ pub enum KeyFileError {
         /// The file.
         path: PathBuf,
         /// Who has access.
-        access: Exposed,
+        access: FileExposure,
     },
     /// The content is not a key.
     #[error("key file {}: not 64 hexadecimal digits of a private key", path.display())]
@@ -85,7 +85,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(
             read_key(&path),
-            Err(KeyFileError::Exposed { access: Exposed::Readable { mode: 0o640 }, .. })
+            Err(KeyFileError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })
         ));
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         for text in ["", "07", &"00".repeat(32), &"0g".repeat(32), &"07".repeat(100)] {

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tenon_network_identity::NodeId;
-use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, Output, Session};
+use tenon_network_rlpx::{AgreedProtocol, CloseReason, DisconnectReason, Hello, Output, Session};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -50,7 +50,7 @@ pub enum Event {
         /// Its content.
         hello: Hello,
         /// Sub-protocols in common.
-        agreed: Vec<Agreed>,
+        agreed: Vec<AgreedProtocol>,
     },
     /// A message.
     Message {
@@ -61,14 +61,14 @@ pub enum Event {
         /// Its payload, which counts as received until it is dropped.
         payload: Payload,
         /// Reading from this peer continues when this is dropped.
-        handled: Handled,
+        handled: ReadPause,
     },
 }
 
-/// Held while the owner processes a message.
+/// Held while the owner processes a message. Reading from the peer continues when it is dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "its drop is what counts")]
-pub struct Handled(oneshot::Sender<()>);
+pub struct ReadPause(oneshot::Sender<()>);
 
 /// A command of the owner.
 #[derive(Debug)]
@@ -353,7 +353,7 @@ impl Driver {
                     let (handled, in_progress) = oneshot::channel();
                     self.in_progress = Some(in_progress);
                     let payload = self.account.payload(payload, turn);
-                    Event::Message { protocol, code, payload, handled: Handled(handled) }
+                    Event::Message { protocol, code, payload, handled: ReadPause(handled) }
                 }
                 Output::Closed(reason) => return Err(reason.into()),
             };

@@ -10,7 +10,7 @@ use tenon_network_connection::{
     Bandwidth, BandwidthLimits, BandwidthShare, Channels, Command, ConnectionEnd, Event, ReceiveBudget, drive,
 };
 use tenon_network_identity::NodeKey;
-use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, Offer, Session, SessionSettings};
+use tenon_network_rlpx::{CloseReason, DisconnectReason, HandshakeRandom, OfferedProtocol, Session, SessionSettings};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, copy, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -78,7 +78,7 @@ impl Owner {
 }
 
 fn sessions() -> (Session, Session) {
-    let settings = || SessionSettings::new("test", vec![Offer::new("eth", 100, 227)]);
+    let settings = || SessionSettings::new("test", vec![OfferedProtocol::new("eth", 100, 227)]);
     let (dialer, listener) = (Arc::new(NodeKey::random().unwrap()), Arc::new(NodeKey::random().unwrap()));
     let random = || HandshakeRandom::generate().unwrap();
     let dialed = Session::dial(settings(), &dialer, listener.id(), random(), Duration::ZERO).unwrap();

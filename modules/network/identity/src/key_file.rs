@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
-use tenon_file_access::{Exposed, check_secret};
+use tenon_file_access::{FileExposure, check_secret};
 use zeroize::Zeroizing;
 
 use crate::{KeyError, NodeKey};
@@ -30,7 +30,7 @@ pub enum KeyFileError {
         /// The file.
         path: PathBuf,
         /// Who has access.
-        access: Exposed,
+        access: FileExposure,
     },
     /// The file contains no key.
     #[error("node key {}: {cause}; remove the file to get a new key", path.display())]
@@ -140,7 +140,7 @@ mod tests {
         let before = fs::read(&path).unwrap();
 
         let refused = load_or_create(&path);
-        assert!(matches!(refused, Err(KeyFileError::Exposed { access: Exposed::Readable { mode: 0o640 }, .. })));
+        assert!(matches!(refused, Err(KeyFileError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })));
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
         let refused = load_or_create(&path);
 
-        assert!(matches!(refused, Err(KeyFileError::Exposed { access: Exposed::Foreign { owner: 1_001 }, .. })));
+        assert!(matches!(refused, Err(KeyFileError::Exposed { access: FileExposure::Foreign { owner: 1_001 }, .. })));
     }
 
     #[test]

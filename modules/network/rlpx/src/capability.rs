@@ -14,14 +14,14 @@ pub struct Capability {
 
 /// A sub-protocol that this node supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct OfferedProtocol {
     /// Name and version.
     pub capability: Capability,
     /// Number of message codes.
     pub length: u64,
 }
 
-impl Offer {
+impl OfferedProtocol {
     /// An offer with this name, version and number of codes.
     pub fn new(name: &str, version: u64, length: u64) -> Self {
         Self { capability: Capability { name: name.to_owned(), version }, length }
@@ -30,7 +30,7 @@ impl Offer {
 
 /// A sub-protocol that both sides support.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct AgreedProtocol {
     /// Name and version.
     pub capability: Capability,
     /// The code on the wire of the sub-protocol's code 0.
@@ -41,10 +41,10 @@ pub struct Agreed {
 
 /// Returns the common sub-protocols: the highest common version of each name, with offsets assigned in ascending order
 /// of the names.
-pub fn agree(ours: &[Offer], theirs: &[Capability]) -> Vec<Agreed> {
+pub fn agree_on_protocols(ours: &[OfferedProtocol], theirs: &[Capability]) -> Vec<AgreedProtocol> {
     let mut theirs: Vec<&Capability> = theirs.iter().collect();
     theirs.sort_unstable();
-    let mut agreed: Vec<Agreed> = Vec::new();
+    let mut agreed: Vec<AgreedProtocol> = Vec::new();
     let mut next = BASE_PROTOCOL_LENGTH;
     for capability in theirs {
         let Some(offer) = ours.iter().find(|offer| offer.capability == *capability) else { continue };
@@ -55,7 +55,7 @@ pub fn agree(ours: &[Offer], theirs: &[Capability]) -> Vec<Agreed> {
         {
             next = last.offset;
         }
-        agreed.push(Agreed { capability: capability.clone(), offset: next, length: offer.length });
+        agreed.push(AgreedProtocol { capability: capability.clone(), offset: next, length: offer.length });
         next += offer.length;
     }
     agreed
@@ -69,12 +69,12 @@ mod tests {
         names.iter().map(|(name, version)| Capability { name: (*name).to_owned(), version: *version }).collect()
     }
 
-    fn ours(names: &[(&str, u64, u64)]) -> Vec<Offer> {
-        names.iter().map(|(name, version, length)| Offer::new(name, *version, *length)).collect()
+    fn ours(names: &[(&str, u64, u64)]) -> Vec<OfferedProtocol> {
+        names.iter().map(|(name, version, length)| OfferedProtocol::new(name, *version, *length)).collect()
     }
 
-    fn result(ours: &[Offer], theirs: &[Capability]) -> Vec<(String, u64, u64)> {
-        agree(ours, theirs)
+    fn result(ours: &[OfferedProtocol], theirs: &[Capability]) -> Vec<(String, u64, u64)> {
+        agree_on_protocols(ours, theirs)
             .into_iter()
             .map(|agreed| (agreed.capability.name, agreed.capability.version, agreed.offset - BASE_PROTOCOL_LENGTH))
             .collect()

@@ -15,7 +15,7 @@ use crate::base::{Hello, read_disconnect};
 use crate::compression::{compress, decompress};
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
 use crate::handshake::{Format, Initiator};
-use crate::{DisconnectReason, HandshakeRandom, Offer, Output, Session, SessionSettings};
+use crate::{DisconnectReason, HandshakeRandom, OfferedProtocol, Output, Session, SessionSettings};
 
 #[derive(Deserialize)]
 struct File {
@@ -60,7 +60,8 @@ struct Node {
 impl Node {
     fn new(status: Status) -> (Self, Arc<NodeKey>) {
         let key = Arc::new(NodeKey::random().unwrap());
-        let offers = [(100, 227), (63, 17), (62, 8)].map(|(version, length)| Offer::new("eth", version, length));
+        let offers =
+            [(100, 227), (63, 17), (62, 8)].map(|(version, length)| OfferedProtocol::new("eth", version, length));
         let settings = SessionSettings::new("node", offers.to_vec());
         let session = Session::accept(settings, &key, HandshakeRandom::generate().unwrap(), Duration::ZERO);
         let node = Self { session, eth: None, status, messages: Vec::new(), is_closed: false, now: Duration::ZERO };
@@ -187,7 +188,7 @@ fn run(case: &Case, status: &Status) {
         let hello = Hello {
             version: 5,
             name: "probe".to_owned(),
-            capabilities: vec![Offer::new("eth", 100, 227).capability],
+            capabilities: vec![OfferedProtocol::new("eth", 100, 227).capability],
             listen_port: 0,
             id: probe.key.id(),
         };

@@ -11,11 +11,11 @@
 //! ```
 //! use std::{sync::Arc, time::Duration};
 //! use tenon_network_identity::NodeKey;
-//! use tenon_network_rlpx::{HandshakeRandom, Offer, Output, Session, SessionSettings};
+//! use tenon_network_rlpx::{HandshakeRandom, OfferedProtocol, Output, Session, SessionSettings};
 //!
 //! # fn connect() -> Result<(), Box<dyn std::error::Error>> {
 //! let (ours, theirs) = (Arc::new(NodeKey::random()?), NodeKey::random()?);
-//! let settings = SessionSettings::new("example", vec![Offer::new("eth", 100, 227)]);
+//! let settings = SessionSettings::new("example", vec![OfferedProtocol::new("eth", 100, 227)]);
 //! let random = HandshakeRandom::generate()?;
 //! let mut session = Session::dial(settings, &ours, theirs.id(), random, Duration::ZERO)?;
 //! let Some(Output::Write(auth)) = session.next_output(Duration::ZERO) else { panic!("the first packet") };
@@ -43,7 +43,7 @@ mod cases;
 mod recorded;
 
 pub use base::{BASE_PROTOCOL_VERSION, DisconnectReason, Hello, MAX_HELLO_BYTES};
-pub use capability::{Agreed, BASE_PROTOCOL_LENGTH, Capability, Offer, agree};
+pub use capability::{AgreedProtocol, BASE_PROTOCOL_LENGTH, Capability, OfferedProtocol, agree_on_protocols};
 pub use error::{CloseReason, FrameError, HandshakeError, HelloError, SendError};
 pub use handshake::HandshakeRandom;
 pub use session::{Output, Session, SessionSettings};

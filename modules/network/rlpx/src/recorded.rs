@@ -12,7 +12,7 @@ use crate::compression::{compress, decompress};
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
 use crate::handshake::{Format, Initiator, PacketReader};
 use crate::secrets::{Agreement, Secrets};
-use crate::{DisconnectReason, HandshakeRandom, Hello, Offer, Output, Session, SessionSettings};
+use crate::{DisconnectReason, HandshakeRandom, Hello, OfferedProtocol, Output, Session, SessionSettings};
 
 #[derive(Deserialize)]
 struct File {
@@ -139,7 +139,7 @@ fn version_and_more(content: &[u8]) -> (u64, Vec<u8>) {
 }
 
 fn settings() -> SessionSettings {
-    let offers = [(100, 227), (63, 17), (62, 8)].map(|(version, length)| Offer::new("eth", version, length));
+    let offers = [(100, 227), (63, 17), (62, 8)].map(|(version, length)| OfferedProtocol::new("eth", version, length));
     SessionSettings::new("recorded", offers.to_vec())
 }
 

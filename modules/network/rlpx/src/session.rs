@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenon_network_identity::{NodeId, NodeKey};
 
 use crate::base::{BASE_PROTOCOL_VERSION, DisconnectReason, EMPTY_LIST, Hello, MAX_HELLO_BYTES, code, read_disconnect};
-use crate::capability::{Agreed, BASE_PROTOCOL_LENGTH, Offer, agree};
+use crate::capability::{AgreedProtocol, BASE_PROTOCOL_LENGTH, OfferedProtocol, agree_on_protocols};
 use crate::compression::decompress;
 use crate::error::{CloseReason, FrameError, HandshakeError, HelloError, SendError};
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
@@ -25,7 +25,7 @@ pub struct SessionSettings {
     /// The client's name in Hello.
     pub name: String,
     /// Sub-protocols, in the order in which Hello lists them.
-    pub offers: Vec<Offer>,
+    pub offers: Vec<OfferedProtocol>,
     /// Time limit for handshake and Hello together.
     pub handshake_timeout: Duration,
     /// Maximum time without a complete frame.
@@ -38,7 +38,7 @@ pub struct SessionSettings {
 
 impl SessionSettings {
     /// Settings with the times and limits of `docs/spec/p2p.md` 1.
-    pub fn new(name: &str, offers: Vec<Offer>) -> Self {
+    pub fn new(name: &str, offers: Vec<OfferedProtocol>) -> Self {
         Self {
             name: name.to_owned(),
             offers,
@@ -65,7 +65,7 @@ pub enum Output {
         /// The contents of the Hello.
         hello: Hello,
         /// Common sub-protocols, at least one.
-        agreed: Vec<Agreed>,
+        agreed: Vec<AgreedProtocol>,
     },
     /// A message of a sub-protocol arrived.
     Message {
@@ -112,7 +112,7 @@ pub struct Session {
     state: State,
     key: KeyUse,
     frames: Option<FrameCodec>,
-    agreed: Vec<Agreed>,
+    agreed: Vec<AgreedProtocol>,
     is_compressed: bool,
     /// Received bytes. The first `read` of them are processed.
     received: Vec<u8>,
@@ -186,7 +186,7 @@ impl Session {
     }
 
     /// The agreed sub-protocols, from [`Output::Greeted`] on.
-    pub fn agreed(&self) -> &[Agreed] {
+    pub fn agreed(&self) -> &[AgreedProtocol] {
         &self.agreed
     }
 
@@ -478,7 +478,7 @@ impl Session {
         if Some(hello.id) != self.remote {
             return Err(HelloError::OtherId.into());
         }
-        self.agreed = agree(&self.settings.offers, &hello.capabilities);
+        self.agreed = agree_on_protocols(&self.settings.offers, &hello.capabilities);
         if self.agreed.is_empty() {
             return Err(CloseReason::NoCommonCapability);
         }
@@ -493,7 +493,7 @@ impl Session {
             code::PING => self.write(code::PONG, &EMPTY_LIST),
             code if code < BASE_PROTOCOL_LENGTH => {}
             code => {
-                let of = |agreed: &Agreed| (agreed.offset..agreed.offset + agreed.length).contains(&code);
+                let of = |agreed: &AgreedProtocol| (agreed.offset..agreed.offset + agreed.length).contains(&code);
                 let protocol = self.agreed.iter().position(of).ok_or(CloseReason::CodeOutOfRange { code })?;
                 let code = code - self.agreed[protocol].offset;
                 self.outputs.push_back(Output::Message { protocol, code, payload });

@@ -8,14 +8,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tenon_network_identity::NodeKey;
 use tenon_network_rlpx::{
-    CloseReason, DisconnectReason, HandshakeError, HandshakeRandom, HelloError, Offer, Output, SendError, Session,
-    SessionSettings,
+    CloseReason, DisconnectReason, HandshakeError, HandshakeRandom, HelloError, OfferedProtocol, Output, SendError,
+    Session, SessionSettings,
 };
 
 const START: Duration = Duration::from_secs(1000);
 
 fn settings() -> SessionSettings {
-    SessionSettings::new("test", vec![Offer::new("eth", 100, 227)])
+    SessionSettings::new("test", vec![OfferedProtocol::new("eth", 100, 227)])
 }
 
 /// One side of a link, with all its outputs other than writes.

@@ -273,7 +273,7 @@ impl NetworkActor {
         acceptance.accepts_transactions.store(self.sync.is_synced(), Ordering::Relaxed);
         let Some(consensus) = &self.parts.consensus else { return };
         let is_syncing = self.sync.is_behind();
-        if acceptance.accepts_consensus.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
+        if acceptance.accepts_round_messages.swap(!is_syncing, Ordering::Relaxed) == is_syncing {
             consensus.set_syncing(is_syncing);
         }
     }
@@ -468,7 +468,7 @@ impl NetworkActor {
                 let _ = answer.send(self.connection_manager.authenticated(connection, node, local, clock));
             }
             Input::Greeted { connection, hello, answer } => {
-                let _ = answer.send(self.connection_manager.greeted(connection, hello));
+                let _ = answer.send(self.connection_manager.receive_hello(connection, hello));
             }
             Input::Established { connection, status } => self.establish(connection, &status),
             Input::NewHead { connection, hash, total_difficulty, number } => {

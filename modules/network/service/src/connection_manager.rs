@@ -141,7 +141,7 @@ impl ConnectionManager {
     ///
     /// # Errors
     /// The reason to refuse it.
-    pub(crate) fn greeted(&mut self, connection: ConnectionId, hello: Hello) -> Result<(), DisconnectReason> {
+    pub(crate) fn receive_hello(&mut self, connection: ConnectionId, hello: Hello) -> Result<(), DisconnectReason> {
         let managed = self.connections.get_mut(&connection).ok_or(DisconnectReason::REQUESTED)?;
         let node = managed.node.ok_or(DisconnectReason::REQUESTED)?;
         let (slot, ip) = (managed.slot(node), managed.remote.ip());

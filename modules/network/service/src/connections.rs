@@ -13,7 +13,7 @@ use tenon_network_connection::{
 };
 use tenon_network_identity::{NodeId, NodeKey};
 use tenon_network_peers::Fault;
-use tenon_network_rlpx::{Agreed, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
+use tenon_network_rlpx::{AgreedProtocol, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
 use tenon_network_sync::CheckedBody;
 use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_body, version};
 use tenon_supervisor::Mailbox;
@@ -29,8 +29,8 @@ use crate::conversation::{BeginOutcome, Conversation, Delivery, Ended, Step};
 use crate::handshake_slot::{HandshakeSlot, displaced};
 use crate::link::{LinkReceivers, Outgoing, SharedAcceptance};
 use crate::message_work::{
-    AwaitedAnswers, AwaitedOfNode, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, MismatchedBodies, Turns,
-    unwanted_pause,
+    AwaitedAnswers, AwaitedOfNode, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, MessageTurns,
+    MismatchedBodies, unwanted_pause,
 };
 use crate::serving::{self, PeerRequest};
 use crate::system::{self, TcpStream};
@@ -75,7 +75,7 @@ pub(crate) struct Context {
     pub(crate) readers: FairTurns,
     pub(crate) acceptance: Arc<SharedAcceptance>,
     /// Limits the number of large messages that are processed at a time.
-    pub(crate) turns: Turns,
+    pub(crate) turns: MessageTurns,
     /// The answers that each node owes.
     pub(crate) awaited: AwaitedAnswers,
     pub(crate) traffic: Arc<Traffic>,
@@ -437,7 +437,7 @@ impl ConnectionTask<'_> {
         }
     }
 
-    async fn greet(&mut self, hello: Hello, agreed: &[Agreed]) -> Result<Vec<Step>, EndReason> {
+    async fn greet(&mut self, hello: Hello, agreed: &[AgreedProtocol]) -> Result<Vec<Step>, EndReason> {
         let spoken = agreed.iter().enumerate().find_map(|(index, agreed)| {
             let number = u32::try_from(agreed.capability.version).ok()?;
             (agreed.capability.name == PROTOCOL).then_some((index, version(number)?))

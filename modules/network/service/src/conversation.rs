@@ -247,7 +247,7 @@ mod tests {
     }
 
     const CLOSED: AcceptedMessages =
-        AcceptedMessages { accepts_transactions: false, accepts_consensus: false, ..AcceptedMessages::ALL };
+        AcceptedMessages { accepts_transactions: false, accepts_round_messages: false, ..AcceptedMessages::ALL };
 
     impl Conversation {
         fn receive(&mut self, code: u64, payload: &[u8], acceptance: AcceptedMessages) -> Vec<Step> {
@@ -294,14 +294,15 @@ mod tests {
     #[test]
     fn answers_that_are_not_awaited_are_ignored_undecoded() {
         let mut conversation = established();
-        let nothing_awaited = AcceptedMessages { awaits_headers: false, awaits_bodies: false, ..AcceptedMessages::ALL };
+        let nothing_awaited =
+            AcceptedMessages { accepts_headers: false, accepts_bodies: false, ..AcceptedMessages::ALL };
         for code in [4, 6] {
             assert_eq!(conversation.receive(code, b"no RLP", nothing_awaited), []);
         }
         for never_requested in [0x0e, 0x10] {
             assert_eq!(conversation.receive(never_requested, b"no RLP", AcceptedMessages::ALL), []);
         }
-        let no_blocks = AcceptedMessages { accepts_blocks: false, ..AcceptedMessages::ALL };
+        let no_blocks = AcceptedMessages { accepts_new_blocks: false, ..AcceptedMessages::ALL };
         assert_eq!(conversation.receive(7, b"no RLP", no_blocks), []);
     }
 

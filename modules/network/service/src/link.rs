@@ -64,18 +64,18 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct SharedAcceptance {
     pub(crate) accepts_transactions: AtomicBool,
-    pub(crate) accepts_consensus: AtomicBool,
+    pub(crate) accepts_round_messages: AtomicBool,
 }
 
 impl SharedAcceptance {
     /// Returns the messages to accept from a node now: the shared settings, and the answers that the node owes.
-    pub(crate) fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_blocks: bool) -> AcceptedMessages {
+    pub(crate) fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_new_blocks: bool) -> AcceptedMessages {
         AcceptedMessages {
             accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),
-            accepts_consensus: self.accepts_consensus.load(Ordering::Relaxed),
-            accepts_blocks,
-            awaits_headers: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockHeaders)),
-            awaits_bodies: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockBodies)),
+            accepts_round_messages: self.accepts_round_messages.load(Ordering::Relaxed),
+            accepts_new_blocks,
+            accepts_headers: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockHeaders)),
+            accepts_bodies: awaited.is_some_and(|awaited| awaited.awaits(Kind::BlockBodies)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenon_network_connection::{FairTurn, FairTurns, Handled};
+use tenon_network_connection::{FairTurn, FairTurns, ReadPause};
 use tenon_network_identity::NodeId;
 use tenon_network_wire::Kind;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ pub(crate) fn unwanted_pause(bytes: usize) -> Duration {
 /// Turns for decoding and processing large messages. All connections share them; the address that has used the least time
 /// is served first. A connection has at most one message in progress.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct MessageTurns {
     /// For transactions: at most one per two processors, so that requests of other clients are served meanwhile.
     transactions: FairTurns,
     /// For blocks that were not requested: one at a time, because a body that does not match its header may expand to
@@ -42,7 +42,7 @@ pub(crate) struct Turns {
     answers: FairTurns,
 }
 
-impl Default for Turns {
+impl Default for MessageTurns {
     fn default() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -53,7 +53,7 @@ impl Default for Turns {
     }
 }
 
-impl Turns {
+impl MessageTurns {
     /// Waits for a turn for a message of this kind from `address`.
     pub(crate) fn wait(&self, kind: Kind, address: IpAddr) -> impl Future<Output = FairTurn> + use<> {
         let turns = match kind {
@@ -70,13 +70,13 @@ impl Turns {
 #[derive(Debug)]
 pub(crate) struct InProgress {
     /// Dropping it lets the connection read the next message.
-    _handled: Handled,
+    _handled: ReadPause,
     /// The turn of a large message.
     pub(crate) turn: Option<FairTurn>,
 }
 
 impl InProgress {
-    pub(crate) const fn new(handled: Handled) -> Self {
+    pub(crate) const fn new(handled: ReadPause) -> Self {
         Self { _handled: handled, turn: None }
     }
 }
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn transactions_blocks_and_answers_do_not_wait_for_each_other() {
-        let (turns, address) = (Turns::default(), IpAddr::from([10, 0, 0, 1]));
+        let (turns, address) = (MessageTurns::default(), IpAddr::from([10, 0, 0, 1]));
         let mut held = Vec::new();
         while let Some(turn) = futures_util::FutureExt::now_or_never(turns.wait(Kind::BlockBodies, address)) {
             held.push(turn);

@@ -20,7 +20,7 @@ use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoin
 use tenon_network_identity::{Endpoint, Enode, EnodeError, NodeId, NodeKey, UnusableNode, load_or_create};
 use tenon_network_nat::{MappedPort, NatSettings, PortMapper, Transport};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
-use tenon_network_rlpx::{Offer, SessionSettings};
+use tenon_network_rlpx::{OfferedProtocol, SessionSettings};
 use tenon_network_wire::{VERSIONS, limits};
 use tenon_supervisor::{ActorHealth, ActorOptions, Mailbox, Supervisor};
 use tokio::runtime::Handle;
@@ -32,7 +32,7 @@ use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connection_manager::ConnectionManager;
 use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
-use crate::message_work::{AwaitedAnswers, Turns};
+use crate::message_work::{AwaitedAnswers, MessageTurns};
 use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, StartError};
 use crate::sockets::{self, SharedLimiter, Timer};
@@ -111,8 +111,8 @@ impl External {
 enum ChangePeerError {
     /// The network is stopped.
     #[error(
-        "the peer-to-peer network is off; --p2p (p2p.enabled) or `tenon module enable network` turns it on, for native \
-         chains"
+        "the peer-to-peer network is off; on a native chain, --p2p (p2p.enabled) or `tenon module enable network` turns \
+         it on"
     )]
     Off,
     /// The text is no enode URL.
@@ -369,7 +369,8 @@ async fn listen(settings: &NetworkSettings) -> Result<Sockets, StartError> {
     first_free(attempts, || listen_once(settings)).await
 }
 
-/// The result of the first attempt that does not fail with a UDP port in use, or of the last attempt.
+/// Calls `open` until it does not fail because the UDP port is in use, at most `attempts` times. Returns the last
+/// result.
 async fn first_free<T, F>(attempts: usize, open: impl Fn() -> F) -> Result<T, StartError>
 where
     F: Future<Output = Result<T, StartError>>,
@@ -444,7 +445,7 @@ fn discovery_maker(
 
 fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts, traffic: Arc<Traffic>) -> Context {
     let offered = VERSIONS.iter().filter(|version| OFFERED_VERSIONS.contains(&version.number));
-    let offers = offered.map(|version| Offer::new(PROTOCOL, version.number.into(), version.length)).collect();
+    let offers = offered.map(|version| OfferedProtocol::new(PROTOCOL, version.number.into(), version.length)).collect();
     let mut session = SessionSettings::new(&settings.name, offers);
     session.max_message_bytes = limits::MAX_MESSAGE_BYTES;
     Context {
@@ -457,7 +458,7 @@ fn context(settings: &NetworkSettings, key: &Arc<NodeKey>, ports: &NetworkPorts,
         bandwidth: Bandwidth::new(settings.bandwidth),
         readers: FairTurns::new(MAX_READERS),
         acceptance: Arc::default(),
-        turns: Turns::default(),
+        turns: MessageTurns::default(),
         awaited: AwaitedAnswers::default(),
         traffic,
     }

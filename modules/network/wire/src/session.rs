@@ -14,32 +14,32 @@ pub struct AcceptedMessages {
     /// Whether transactions, orders and lendings are accepted: once the node is synced.
     pub accepts_transactions: bool,
     /// Whether votes, timeouts and sync infos are accepted: unless the node is far behind.
-    pub accepts_consensus: bool,
-    /// Whether blocks are accepted from this peer.
-    pub accepts_blocks: bool,
-    /// Whether the peer owes headers.
-    pub awaits_headers: bool,
-    /// Whether the peer owes bodies.
-    pub awaits_bodies: bool,
+    pub accepts_round_messages: bool,
+    /// Whether announced blocks (NewBlock) are accepted from this peer.
+    pub accepts_new_blocks: bool,
+    /// Whether headers are accepted: while a request for headers to this peer is open.
+    pub accepts_headers: bool,
+    /// Whether bodies are accepted: while a request for bodies to this peer is open.
+    pub accepts_bodies: bool,
 }
 
 impl AcceptedMessages {
-    /// Accepts everything.
+    /// Accepts every kind that this node handles.
     pub const ALL: Self = Self {
         accepts_transactions: true,
-        accepts_consensus: true,
-        accepts_blocks: true,
-        awaits_headers: true,
-        awaits_bodies: true,
+        accepts_round_messages: true,
+        accepts_new_blocks: true,
+        accepts_headers: true,
+        accepts_bodies: true,
     };
 
     const fn accepts(self, kind: Kind) -> bool {
         match kind {
             Kind::Transactions | Kind::OrderTx | Kind::LendingTx => self.accepts_transactions,
-            Kind::Vote | Kind::Timeout | Kind::SyncInfo => self.accepts_consensus,
-            Kind::NewBlock => self.accepts_blocks,
-            Kind::BlockHeaders => self.awaits_headers,
-            Kind::BlockBodies => self.awaits_bodies,
+            Kind::Vote | Kind::Timeout | Kind::SyncInfo => self.accepts_round_messages,
+            Kind::NewBlock => self.accepts_new_blocks,
+            Kind::BlockHeaders => self.accepts_headers,
+            Kind::BlockBodies => self.accepts_bodies,
             // Never requested.
             Kind::Receipts | Kind::NodeData | Kind::PooledTransactions => false,
             _ => true,

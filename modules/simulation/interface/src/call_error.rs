@@ -23,7 +23,7 @@ pub enum CallError {
     /// The call object or its overrides are contradictory or invalid.
     #[error(transparent)]
     Member(#[from] MemberError),
-    /// The rules, the author or the opening steps of the block are not known, or the block cannot be executed.
+    /// The block cannot be executed: its rules or its author are not known, or one of its steps failed.
     #[error(transparent)]
     Block(Box<ExecutionError>),
     /// The time limit of calls has passed.
@@ -43,7 +43,7 @@ pub enum CallError {
         /// The message's gas limit.
         gas_limit: u64,
     },
-    /// The message is not valid, in the words of the reference for access lists.
+    /// The message is not valid. The text is the reference's for `eth_createAccessList`.
     #[error("failed to apply transaction: {hash} err: {reason}")]
     InvalidListMessage {
         /// The hash of the corresponding unsigned transaction.
@@ -82,7 +82,7 @@ pub enum CallError {
         sender: Address,
     },
     /// The access list still changed in the last run.
-    #[error("the access list did not settle in {runs} runs")]
+    #[error("the access list still changed after {runs} runs")]
     UnsettledList {
         /// Maximum number of runs.
         runs: usize,

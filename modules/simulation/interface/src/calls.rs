@@ -88,7 +88,7 @@ pub trait CallFamily {
     /// Finds the gas that a call needs.
     ///
     /// # Errors
-    /// The call fails with any gas, or was stopped.
+    /// The call fails with every gas limit, or the search was stopped.
     fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd>;
 }
 

@@ -3,9 +3,9 @@
 //! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]),
 //! the rules of a call ([`CallRules`]), the runs of an estimate ([`Trials`]), why a call or a run has no result
 //! ([`CallError`], [`RunFailure`]), and the members and texts that families have in common. The steps of a call, a
-//! simulation or a trace are the same for every family: `tenon-simulation` has them, and Ethereum's family.
-//! `modules/native/simulation` is that of native chains. A family is chosen once for a chain, like the
-//! [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
+//! simulation or a trace are the same for every family: `tenon-simulation` has them, and implements
+//! Ethereum's family; `modules/native/simulation` implements that of native chains. A family is chosen once for a chain,
+//! like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
 //!
 //! Invariants: the crate runs nothing but one message at a time, and writes nothing; it knows no database
 //! and no JSON.

@@ -22,7 +22,7 @@ impl AnswerLength for Bytes {
     }
 }
 
-/// A number: only its errors may be long.
+/// A gas estimate is short. Only its error can be long: the output of a reverted call.
 impl AnswerLength for u64 {
     fn copies(&self) -> usize {
         size_of::<Self>()

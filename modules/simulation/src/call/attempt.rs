@@ -47,7 +47,7 @@ pub(crate) enum Kind {
 /// slot: two calls with the same slot replace one another, which costs an extra attempt.
 #[derive(Clone)]
 pub(crate) struct LongCalls {
-    // Atomics without a lock: a lost update costs only one attempt, too.
+    // Atomics without a lock: a lost update also costs one attempt only.
     places: Arc<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -106,7 +106,7 @@ impl Calls {
             return None;
         }
         let end = Instant::now().checked_add(self.limits.attempt_time)?;
-        let interrupt = Interrupt::attempt(caller, end);
+        let interrupt = Interrupt::for_attempt(caller, end);
         let base = self.base_in_time(call.block, end).map_err(CallEnd::from);
         match base.and_then(|(header, state)| self.run(call, &header, state, interrupt)) {
             Ok(output) => Some(Ok(output)),
@@ -127,7 +127,7 @@ impl Calls {
         }
         self.attempt_kind(Kind::Estimate, request, caller, |end| -> Result<u64, CallEnd> {
             let (header, state) = self.base_in_time(estimate.block, end)?;
-            self.estimate_over(estimate, &header, state, Interrupt::attempt(caller, end))
+            self.estimate_over(estimate, &header, state, Interrupt::for_attempt(caller, end))
         })
     }
 
@@ -142,7 +142,7 @@ impl Calls {
         }
         self.attempt_kind(Kind::AccessList, &request.request, caller, |end| -> Result<AccessListReply, CallEnd> {
             let (header, state) = self.base_in_time(request.block, end)?;
-            self.access_list_over(request, &header, state, Interrupt::attempt(caller, end))
+            self.access_list_over(request, &header, state, Interrupt::for_attempt(caller, end))
         })
     }
 

@@ -45,7 +45,7 @@ impl CallEnvironment {
 impl Calls {
     /// Stops a call when its time limit has passed or its caller has disconnected.
     pub(crate) fn interrupt(&self, caller: &CallContext) -> Interrupt {
-        Interrupt::when(caller, std::time::Instant::now().checked_add(self.limits.call_timeout))
+        Interrupt::for_caller(caller, std::time::Instant::now().checked_add(self.limits.call_timeout))
     }
 }
 

@@ -92,7 +92,7 @@ impl Trials for CallTrials<'_> {
 /// Searches the gas that a call needs, like go-ethereum.
 ///
 /// # Errors
-/// The call fails with any gas, or was stopped.
+/// The call fails with every gas limit, or the search was stopped.
 pub(crate) fn search_gas(estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
     let mut search = Search { trials };
     let ceiling = search.ceiling(estimate.request.gas)?;

@@ -59,7 +59,7 @@ pub(crate) enum SimulateError {
         /// The time of the block before it.
         previous: u64,
     },
-    /// There is no time after that of the block before.
+    /// The previous block has the largest possible timestamp, so the next one can have none.
     #[error("block timestamps must be in order: the time after the last one is above 2^64 - 1")]
     TimestampTooLarge,
     /// The overridden base fee has too many bits.
@@ -89,10 +89,10 @@ pub(crate) enum SimulateError {
     /// The memory of traces, or of the client, is used up.
     #[error("out of memory: the node has no memory left for this simulation; simulate fewer calls, or try again later")]
     OutOfMemory,
-    /// The state of the previous block is still in use; the code of the simulation is wrong.
+    /// The state of the previous block is still in use. This is a bug of the simulation.
     #[error("simulation failed: its state is still in use")]
     StateInUse,
-    /// The same as for a call.
+    /// An error that a call can have too.
     #[error(transparent)]
     Call(#[from] CallError),
 }

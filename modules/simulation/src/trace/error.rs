@@ -37,10 +37,10 @@ pub(crate) enum TraceError {
     /// The chain's family has no such tracer.
     #[error("the chain has no such tracer")]
     NoSuchTracer,
-    /// The tracer cannot be used; the reason comes with the request.
+    /// The requested tracer cannot be used. The request contains the text (`Tracer::Unusable`).
     #[error("{0}")]
     UnusableTracer(String),
-    /// The tracer is about an instruction that the EVM does not know.
+    /// The tracer's options name an instruction that the EVM does not have.
     #[error("opcode {0} not defined")]
     UnknownInstruction(String),
     /// The tracer's own options are not valid.
@@ -67,7 +67,7 @@ pub(crate) enum TraceError {
     /// A transaction of a block is not valid at its position, so that no later one can be traced.
     #[error(transparent)]
     Rejected(TransactionRejection),
-    /// The same, found by the EVM; this is the reference's text.
+    /// Like [`TraceError::Rejected`], but found by the EVM. The text is the reference's.
     #[error("{0}")]
     InvalidMessage(String),
     /// A trie could not be read.

@@ -73,7 +73,7 @@ impl Calls {
         let engine = &*self.engine;
         let author = engine.author(&block.header)?;
         let origin = BlockOrigin::Whole { chain: &*self.chain, engine, block, parent };
-        let (family, interrupt) = (self.executor.family(), Interrupt::when(caller, None));
+        let (family, interrupt) = (self.executor.family(), Interrupt::for_caller(caller, None));
         let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
         execution.set_receipt_root_base(nodes, parent.state_root);
         execution.run_opening_calls();

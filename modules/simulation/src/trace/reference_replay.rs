@@ -248,7 +248,7 @@ impl<'a> ReferenceTracing<'a> {
         fees: &Fees,
     ) -> Result<Outcome, TraceError> {
         evm.inspector = TraceInspector::idle(&self.replay.memory);
-        evm.ctx.chain = Interrupt::when(self.replay.caller, None);
+        evm.ctx.chain = Interrupt::for_caller(self.replay.caller, None);
         transact(&**self.replay.calls.executor.family(), evm, message.clone(), Some(fees)).map_err(|failure| match self
             .no_outcome(failure, evm, &message)
         {

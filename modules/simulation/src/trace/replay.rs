@@ -208,7 +208,7 @@ impl<'a> Replay<'a> {
         let parent = calls.chain.header(parent)?.ok_or_else(unknown)?;
         let state = calls.state_after(&parent, caller)?;
         let author = calls.engine.author(&block.header)?;
-        let (family, no_deadline) = (calls.executor.family(), Interrupt::when(caller, None));
+        let (family, no_deadline) = (calls.executor.family(), Interrupt::for_caller(caller, None));
         let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
         let idle = TraceInspector::idle(&self.memory);
         let mut execution = BlockExecution::watched(family, &block.header, author, state, no_deadline, idle, origin)?;
@@ -264,8 +264,8 @@ impl<'a> Replay<'a> {
     /// Ends a run at `deadline`, or with the attempt.
     pub(super) fn interrupt(&self, deadline: Option<Instant>) -> Interrupt {
         match self.attempt_ends {
-            Some(end) => Interrupt::attempt(self.caller, end),
-            None => Interrupt::when(self.caller, deadline),
+            Some(end) => Interrupt::for_attempt(self.caller, end),
+            None => Interrupt::for_caller(self.caller, deadline),
         }
     }
 
@@ -293,7 +293,7 @@ impl<'a> Replay<'a> {
         };
         let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
         answer.map_err(|failure| match failure {
-            TracerFailure::Worded(text) => TraceError::NoResult(text),
+            TracerFailure::ReferenceText(text) => TraceError::NoResult(text),
             TracerFailure::Script(error) => error.into(),
             TracerFailure::State(StateError(error)) => error.into(),
         })
@@ -326,7 +326,7 @@ pub(super) fn execute_transaction_of_block<I>(
     name: impl FnOnce() -> String,
     caller: &CallContext,
 ) -> Result<(), TraceError> {
-    execution.evm_mut().ctx.chain = Interrupt::when(caller, None);
+    execution.evm_mut().ctx.chain = Interrupt::for_caller(caller, None);
     execution.run_transaction(transaction, sender).map_err(|reason| match reason {
         TransactionRejection::Store(error) => error.into(),
         _ if caller.is_cancelled() => CallError::CallerGone.into(),

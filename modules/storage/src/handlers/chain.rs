@@ -12,7 +12,7 @@ use tenon_api::{
 };
 use tenon_chain::{ListTrie, TrieError, resolve_block};
 
-use super::{Answers, again_after_reorganisation, error::AnswerError};
+use super::{Answers, error::AnswerError, repeat_after_reorganisation};
 use crate::options::Mode;
 
 /// Gas of a block, or limit of a transaction, up to which its receipts are read on the caller's task: they have at most
@@ -47,7 +47,7 @@ impl Answers {
         Ok(Some(StoredBlock { block, total_difficulty, is_canonical }))
     }
 
-    /// Total difficulty, and whether the block is canonical. No read for the head.
+    /// Returns the total difficulty, and whether the block is canonical. Reads nothing if it is the head.
     fn standing(&self, header: &SealedHeader) -> Result<(U256, bool), StoreError> {
         let head = self.store.head();
         if head.header.hash() == header.hash() {
@@ -85,7 +85,7 @@ impl Answers {
     /// Receipts of an executed block of any branch.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, AnswerError> {
         // The receipts move when the block leaves the chain, so the read may have missed them in both places.
-        again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
+        repeat_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
     }
 
     pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, AnswerError> {
@@ -182,7 +182,7 @@ impl Answers {
 
     fn receipt_once(&self, hash: B256) -> Result<Option<LocatedReceipt>, AnswerError> {
         let Some((block, transaction)) = self.locate_with_block(hash)? else { return Ok(None) };
-        let found = again_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
+        let found = repeat_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
         let Some((receipt, first_log_index)) = found else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(block.header.header());
         Ok(Some(LocatedReceipt { transaction, receipt, first_log_index, blob_gas_price }))

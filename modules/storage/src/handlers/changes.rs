@@ -7,14 +7,15 @@ use tenon_api::{
 };
 
 use super::{
-    Answers, again_after_reorganisation,
+    Answers,
     error::{AnswerError, LimitExceeded},
+    repeat_after_reorganisation,
 };
 
 impl Answers {
     pub(super) fn changes(&self, request: &GetChainChanges) -> Result<ChainChanges, AnswerError> {
         let generations = &self.store.shared.generations;
-        again_after_reorganisation(|| generations.together(|| self.changes_once(request)))
+        repeat_after_reorganisation(|| generations.together(|| self.changes_once(request)))
     }
 
     fn changes_once(&self, request: &GetChainChanges) -> Result<ChainChanges, AnswerError> {

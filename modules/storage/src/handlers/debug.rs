@@ -13,8 +13,9 @@ use tenon_api::{
 use tenon_bus::CallContext;
 
 use super::{
-    Answers, again_after_reorganisation,
+    Answers,
     error::{AnswerError, LimitExceeded},
+    repeat_after_reorganisation,
 };
 use crate::{
     format::columns::Column,
@@ -36,7 +37,7 @@ struct Parts {
 
 impl Answers {
     pub(super) fn dump(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, AnswerError> {
-        again_after_reorganisation(|| self.dump_once(request, context))
+        repeat_after_reorganisation(|| self.dump_once(request, context))
     }
 
     fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, AnswerError> {
@@ -100,7 +101,7 @@ impl Answers {
         request: &GetAccountRange,
         context: &CallContext,
     ) -> Result<AccountRange, AnswerError> {
-        again_after_reorganisation(|| {
+        repeat_after_reorganisation(|| {
             let (header, state) = self.canonical_state_of(request.block)?;
             let max = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
             let mut found = self.first_by_hash(&*state, &request.start, max.saturating_add(1), context)?;
@@ -167,7 +168,7 @@ impl Answers {
         request: &GetModifiedAccounts,
         context: &CallContext,
     ) -> Result<Vec<Address>, AnswerError> {
-        again_after_reorganisation(|| {
+        repeat_after_reorganisation(|| {
             let (older, newer) = (self.store.state_at(request.from)?, self.store.state_at(request.to)?);
             let span = request.to.0.saturating_sub(request.from.0);
             if span > self.limits.chain_changes {

@@ -27,7 +27,8 @@ pub(super) enum AnswerError {
     Limit(#[from] LimitExceeded),
 }
 
-/// An error of the database stays one: the read is repeated if the chain was reorganised.
+/// An error of the database becomes [`AnswerError::Store`], because a read that fails with
+/// [`StoreError::Reorganised`] is repeated.
 impl From<TrieError> for AnswerError {
     fn from(error: TrieError) -> Self {
         match error {

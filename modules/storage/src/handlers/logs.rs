@@ -17,8 +17,9 @@ use tenon_api::{
 use tenon_bus::CallContext;
 
 use super::{
-    Answers, again_after_reorganisation,
+    Answers,
     error::{AnswerError, LimitExceeded},
+    repeat_after_reorganisation,
 };
 use crate::{read::log_search::LogSearch, store::Store};
 
@@ -104,7 +105,7 @@ impl Answers {
             return Err(LimitExceeded::LogBlocks { max }.into());
         }
         let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: is_over };
-        let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
+        let logs = repeat_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
         if let LogRange::Block(hash) = request.range
             && logs.iter().any(|log| log.block_hash != hash)
         {

@@ -126,7 +126,8 @@ fn attempt<R: Request>(
     )
 }
 
-/// Registers the store's handlers. `pool` runs proofs, and long reads of logs and receipts.
+/// Registers the store's handlers. `pool` runs the requests that scan: proofs, dumps, comparisons of states, searches
+/// for preimages, compaction, and long reads of logs and receipts.
 ///
 /// # Errors
 /// [`RegisterError`] if one of the requests already has a handler.
@@ -183,7 +184,7 @@ pub fn register(
 const ATTEMPTS: usize = 4;
 
 /// Repeats a read whose block was removed from the chain while it ran.
-fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, AnswerError>) -> Result<T, AnswerError> {
+fn repeat_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, AnswerError>) -> Result<T, AnswerError> {
     for _ in 1..ATTEMPTS {
         match read() {
             Err(AnswerError::Store(StoreError::Reorganised { .. })) => {}

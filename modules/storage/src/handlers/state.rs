@@ -11,8 +11,9 @@ use tenon_bus::{CallContext, CallerAllowance};
 use tenon_chain::{StateUnavailable, TrieError, require_block};
 
 use super::{
-    Answers, again_after_reorganisation,
+    Answers,
     error::{AnswerError, LimitExceeded},
+    repeat_after_reorganisation,
 };
 use crate::read::shared::corrupt;
 
@@ -41,11 +42,11 @@ impl Answers {
         if requested > max {
             return Err(LimitExceeded::ProofSlots { max, requested }.into());
         }
-        again_after_reorganisation(|| {
+        repeat_after_reorganisation(|| {
             let (header, state) = self.state_of(request.block)?;
             let proof = self.prove(&header, request, context);
             // Returns the specific error if the state was pruned or unwound during the walk of the trie.
-            state.account(request.address).map_err(|error| worded(error, &header))?;
+            state.account(request.address).map_err(|error| with_reference_text(error, &header))?;
             Ok(proof?)
         })
     }
@@ -76,7 +77,7 @@ impl Answers {
         block: BlockId,
         read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
     ) -> Result<T, AnswerError> {
-        again_after_reorganisation(|| {
+        repeat_after_reorganisation(|| {
             // A state is found by its height; the header is needed only for error texts.
             let value = match block {
                 BlockId::Number(number) => self.store.with_state_at(number, &read).ok(),
@@ -87,10 +88,11 @@ impl Answers {
                 return Ok(value);
             }
             let (header, state) = self.state_of(block)?;
-            read(&*state).map_err(|error| worded(error, &header))
+            read(&*state).map_err(|error| with_reference_text(error, &header))
         })
     }
 
+    /// Returns a block of any branch and the state after it.
     fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), AnswerError> {
         let (header, canonical) = self.state_at(block)?;
         if self.is_of_another_branch(block, &header)? {
@@ -100,7 +102,7 @@ impl Answers {
         Ok((header, canonical?))
     }
 
-    /// The same, for canonical blocks only.
+    /// Returns a canonical block and the state after it. Fails for a block of another branch.
     pub(super) fn canonical_state_of(
         &self,
         block: BlockId,
@@ -120,7 +122,8 @@ impl Answers {
         block: BlockId,
     ) -> Result<(Arc<SealedHeader>, Result<Arc<dyn StateReader>, AnswerError>), AnswerError> {
         let header = require_block(&*self.store, block)?;
-        let state = self.store.state_at(BlockNumber(header.number)).map_err(|error| worded(error, &header));
+        let state =
+            self.store.state_at(BlockNumber(header.number)).map_err(|error| with_reference_text(error, &header));
         Ok((header, state))
     }
 
@@ -136,7 +139,7 @@ impl Answers {
 }
 
 /// Gives the error of an unavailable state the text that clients of the reference match (`docs/spec/rpc-eth.md` 5.2).
-fn worded(error: StoreError, header: &SealedHeader) -> AnswerError {
+fn with_reference_text(error: StoreError, header: &SealedHeader) -> AnswerError {
     match error {
         StoreError::Pruned { .. } => missing_state(header),
         // The head moved below the block between the look-ups of the block and of its state.

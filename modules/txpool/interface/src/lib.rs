@@ -2,8 +2,9 @@
 //! cost.
 //!
 //! It owns the trait [`PoolPolicy`] and its inputs and outputs: the [`Candidate`], its [`Source`], the view of the
-//! chain ([`PoolView`]) with the recovery of [`Senders`], the [`Terms`], and the pool's errors ([`PoolError`]). The
-//! pool is `tenon-txpool`, with the policy of the Ethereum profile; that of native chains is `modules/native/pool`.
+//! chain ([`PoolView`]) with the recovery of [`Senders`], the [`CostAndPriority`], and the pool's errors
+//! ([`PoolError`]). The pool is `tenon-txpool`, with the policy of the Ethereum profile; that of native chains is
+//! `modules/native/pool`.
 //!
 //! Invariants: nothing here holds a waiting transaction or knows the pool; a sender is recovered once while it is cached;
 //! no lock is held during a recovery.
@@ -16,6 +17,6 @@ mod senders;
 mod source;
 
 pub use error::{BlobProblem, PoolError};
-pub use policy::{Candidate, CostOf, PoolPolicy, PoolView, Terms};
+pub use policy::{Candidate, CostAndPriority, CostOf, PoolPolicy, PoolView};
 pub use senders::Senders;
 pub use source::Source;

@@ -35,7 +35,7 @@ pub struct PoolView<'a> {
 
 /// The cost of a transaction to its sender, and its priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct CostAndPriority {
     /// Maximum cost to its sender, wei.
     pub cost: U256,
     /// The contract that pays its gas; `None` if the sender does.
@@ -48,7 +48,7 @@ pub struct Terms {
 }
 
 /// Computes the maximum cost of a transaction to its sender, wei.
-pub type CostOf = Box<dyn Fn(&Transaction, &Terms) -> U256>;
+pub type CostOf = Box<dyn Fn(&Transaction, &CostAndPriority) -> U256>;
 
 /// The pool's rules of a chain family. Implemented by `EthereumPolicy` of `tenon-txpool` and in
 /// `modules/native/pool`.
@@ -66,7 +66,7 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Why it is refused.
-    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, Terms), PoolError>;
+    fn check(&self, candidate: &Candidate<'_>, view: &PoolView<'_>) -> Result<(Address, CostAndPriority), PoolError>;
 
     /// The costs, after this head, of transactions that contracts pay for.
     ///

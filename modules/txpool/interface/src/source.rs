@@ -10,8 +10,9 @@ pub enum Source {
     Client,
     /// A peer.
     Peer,
-    /// The node itself, for its duty as a masternode: local, and not journalled, since it has no use after a restart.
-    Duty,
+    /// The node itself, as a masternode: a signing transaction. Local, and not journalled, because it has no use after
+    /// a restart.
+    Masternode,
     /// A block that left the canonical chain: exempt from the minimum tip.
     Reorganisation,
 }

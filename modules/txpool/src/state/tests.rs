@@ -438,7 +438,7 @@ fn sponsored_transactions_leave_when_neither_contract_nor_sender_can_pay() {
     let cost = |entry: &Entry| U256::from(if entry.transaction.sender == poor { 8 } else { 7 });
     let mut changes = Changes::default();
 
-    state.revalue(cost, Instant::now(), &mut changes);
+    state.update_sponsored_costs(cost, Instant::now(), &mut changes);
 
     assert_eq!((state.status().pending, changes.dropped), (1, 1));
     assert!(state.content(Some(poor)).pending.is_empty());

@@ -8,7 +8,7 @@ use tenon_sdk::{
 
 use crate::{
     Erc20Index, Settings,
-    keys::{self, Cursor, Place},
+    keys::{self, Cursor, TransferPosition},
     ledger::{self, Direction},
     transfer::{self, Transfer},
 };
@@ -182,13 +182,14 @@ async fn read_block(
     block: u64,
     transfers: &mut Vec<Transfer>,
 ) -> Result<(), Failure> {
-    let mut from = keys::transfer(token, Place { block, log: 0 });
-    let end = keys::transfer(token, Place { block: block.saturating_add(1), log: 0 });
+    let mut from = keys::transfer(token, TransferPosition { block, log: 0 });
+    let end = keys::transfer(token, TransferPosition { block: block.saturating_add(1), log: 0 });
     loop {
         let page = storage.range(&from, Some(&end), u64::MAX).await?;
         for (key, record) in &page.records {
-            let place = key.get(key.len().saturating_sub(Place::LENGTH)..).and_then(Place::decode);
-            let transfer = place.and_then(|place| Transfer::decode(token, place, record));
+            let position =
+                key.get(key.len().saturating_sub(TransferPosition::LENGTH)..).and_then(TransferPosition::decode);
+            let transfer = position.and_then(|position| Transfer::decode(token, position, record));
             transfers.push(transfer.ok_or_else(|| Failure::server("the index is damaged: a transfer"))?);
         }
         match page.records.last() {

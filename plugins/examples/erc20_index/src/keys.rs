@@ -7,21 +7,21 @@
 //! | `N` token | holders u64 ‖ transfers u64 |
 //! | `B` token holder | balance, 32 bytes; no record means zero |
 //! | `R` token !balance holder | empty: the ranking, largest balance first |
-//! | `T` token place | transaction hash ‖ sender ‖ receiver ‖ value |
-//! | `A` token holder place | empty: the transfers of one account |
+//! | `T` token position | transaction hash ‖ sender ‖ receiver ‖ value |
+//! | `A` token holder position | empty: the transfers of one account |
 //!
-//! A place is block number u64 ‖ position of the log in the block u64.
+//! A position is: block number u64 ‖ position of the log in the block u64.
 
 use tenon_sdk::prelude::*;
 
 /// Position of a transfer in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct TransferPosition {
     pub(crate) block: u64,
     pub(crate) log: u64,
 }
 
-impl Place {
+impl TransferPosition {
     pub(crate) const LENGTH: usize = 16;
 
     pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
@@ -93,14 +93,14 @@ pub(crate) fn decode_rank(rest: &[u8]) -> Option<(U256, Address)> {
     Some((!U256::from_be_bytes(*balance), Address::try_from(holder).ok()?))
 }
 
-pub(crate) fn transfer(token: Address, place: Place) -> Vec<u8> {
-    [of_token(b'T', token).as_slice(), &place.encode()].concat()
+pub(crate) fn transfer(token: Address, position: TransferPosition) -> Vec<u8> {
+    [of_token(b'T', token).as_slice(), &position.encode()].concat()
 }
 
 pub(crate) fn of_holder(token: Address, holder: Address) -> Vec<u8> {
     [of_token(b'A', token).as_slice(), holder.as_slice()].concat()
 }
 
-pub(crate) fn transfer_of(token: Address, holder: Address, place: Place) -> Vec<u8> {
-    [of_holder(token, holder).as_slice(), &place.encode()].concat()
+pub(crate) fn transfer_of(token: Address, holder: Address, position: TransferPosition) -> Vec<u8> {
+    [of_holder(token, holder).as_slice(), &position.encode()].concat()
 }

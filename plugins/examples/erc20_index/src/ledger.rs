@@ -94,8 +94,8 @@ pub(crate) async fn batch(
 }
 
 fn record(batch: &mut Batch, transfer: &Transfer, direction: Direction) {
-    let key = keys::transfer(transfer.token, transfer.place);
-    let of_holders = transfer.holders().map(|holder| keys::transfer_of(transfer.token, holder, transfer.place));
+    let key = keys::transfer(transfer.token, transfer.position);
+    let of_holders = transfer.holders().map(|holder| keys::transfer_of(transfer.token, holder, transfer.position));
     match direction {
         Direction::Apply => {
             batch.put(&key, &transfer.encode());

@@ -4,7 +4,7 @@ use tenon_sdk::{api::LocatedLog, prelude::*};
 
 use crate::{
     Erc20Index,
-    keys::{self, Cursor, Place},
+    keys::{self, Cursor, TransferPosition},
     ledger::{Counts, decode_balance},
     transfer::{self, Transfer},
 };
@@ -110,8 +110,8 @@ impl From<Transfer> for TransferEntry {
             from: transfer.from,
             to: transfer.to,
             value: transfer.value,
-            block_number: Quantity(transfer.place.block),
-            log_index: Quantity(transfer.place.log),
+            block_number: Quantity(transfer.position.block),
+            log_index: Quantity(transfer.position.log),
             transaction_hash: transfer.transaction,
         }
     }
@@ -135,12 +135,13 @@ pub(crate) async fn transfers(
     };
     let storage = context.storage();
     let found = storage.range_descending(&prefix, Some(&end), page.limit()).await?;
-    let place = |key: &Bytes| key.get(prefix.len()..).and_then(Place::decode);
-    let places: Vec<Place> = found.records.iter().filter_map(|(key, _)| place(key)).collect();
-    let records = storage.get_many(places.iter().map(|place| keys::transfer(token, *place))).await?;
+    let position = |key: &Bytes| key.get(prefix.len()..).and_then(TransferPosition::decode);
+    let positions: Vec<TransferPosition> = found.records.iter().filter_map(|(key, _)| position(key)).collect();
+    let records = storage.get_many(positions.iter().map(|position| keys::transfer(token, *position))).await?;
     // A transfer that was undone between the two reads is omitted.
-    let entries = places.iter().zip(records).filter_map(|(place, record)| Transfer::decode(token, *place, &record?));
-    let next = places.last().filter(|_| found.has_more).map(|place| Bytes::copy_from_slice(&place.encode()));
+    let entries =
+        positions.iter().zip(records).filter_map(|(position, record)| Transfer::decode(token, *position, &record?));
+    let next = positions.last().filter(|_| found.has_more).map(|position| Bytes::copy_from_slice(&position.encode()));
     Ok(Entries { entries: entries.map(TransferEntry::from).collect(), next })
 }
 

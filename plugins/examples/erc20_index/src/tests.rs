@@ -89,19 +89,20 @@ fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let expected: Vec<_> =
         ranking.iter().map(|(balance, account)| json!({ "address": account, "balance": balance })).collect();
     assert_eq!(holders, expected);
-    let places = |entries: &[Value]| -> Vec<(Value, Value)> {
+    let positions = |entries: &[Value]| -> Vec<(Value, Value)> {
         entries.iter().map(|entry| (entry["blockNumber"].clone(), entry["logIndex"].clone())).collect()
     };
     let mut newest_first: Vec<_> = transfers.clone();
     newest_first.reverse();
-    let place =
-        |transfer: &transfer::Transfer| (json!(Quantity(transfer.place.block)), json!(Quantity(transfer.place.log)));
-    let expected: Vec<_> = newest_first.iter().map(place).collect();
-    assert_eq!(places(&all(index, "token_transfers", None, 3)), expected);
+    let position = |transfer: &transfer::Transfer| {
+        (json!(Quantity(transfer.position.block)), json!(Quantity(transfer.position.log)))
+    };
+    let expected: Vec<_> = newest_first.iter().map(position).collect();
+    assert_eq!(positions(&all(index, "token_transfers", None, 3)), expected);
     for account in (0..4).map(holder) {
         let of_holder = newest_first.iter().filter(|transfer| transfer.from == account || transfer.to == account);
-        let expected: Vec<_> = of_holder.map(place).collect();
-        assert_eq!(places(&all(index, "token_transfers", Some(account), 2)), expected, "of {account}");
+        let expected: Vec<_> = of_holder.map(position).collect();
+        assert_eq!(positions(&all(index, "token_transfers", Some(account), 2)), expected, "of {account}");
     }
 }
 

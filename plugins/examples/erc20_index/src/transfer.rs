@@ -2,7 +2,7 @@
 
 use tenon_sdk::{api::LocatedLog, prelude::*};
 
-use crate::keys::Place;
+use crate::keys::TransferPosition;
 
 /// keccak256 of `Transfer(address,address,uint256)`.
 pub(crate) fn topic() -> B256 {
@@ -13,7 +13,7 @@ pub(crate) fn topic() -> B256 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) token: Address,
-    pub(crate) place: Place,
+    pub(crate) position: TransferPosition,
     pub(crate) transaction: B256,
     pub(crate) from: Address,
     pub(crate) to: Address,
@@ -29,7 +29,7 @@ impl Transfer {
         }
         Some(Self {
             token: located.log.address,
-            place: Place { block: located.block_number.0, log: located.log_index },
+            position: TransferPosition { block: located.block_number.0, log: located.log_index },
             transaction: located.transaction_hash,
             from: Address::from_word(*from),
             to: Address::from_word(*to),
@@ -43,13 +43,13 @@ impl Transfer {
         [self.transaction.as_slice(), self.from.as_slice(), self.to.as_slice(), &value].concat()
     }
 
-    pub(crate) fn decode(token: Address, place: Place, record: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(token: Address, position: TransferPosition, record: &[u8]) -> Option<Self> {
         let (transaction, rest) = record.split_first_chunk::<32>()?;
         let (from, rest) = rest.split_first_chunk::<20>()?;
         let (to, value) = rest.split_first_chunk::<20>()?;
         Some(Self {
             token,
-            place,
+            position,
             transaction: B256::from(*transaction),
             from: Address::from(*from),
             to: Address::from(*to),

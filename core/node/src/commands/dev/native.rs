@@ -7,8 +7,8 @@ use tenon_accounts::Accounts;
 use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus_interface::SealerDuty;
-use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
+use tenon_consensus_interface::SealerTransactions;
+use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningTransactionBuilder, v1_masternodes};
 
 use super::ETHER;
 use crate::exit::Stop;
@@ -63,9 +63,9 @@ impl Masternode {
         self.signer.address()
     }
 
-    /// Its duty to sign every fifteenth block.
-    pub(super) fn duty(&self) -> Arc<dyn SealerDuty> {
-        Arc::new(SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
+    /// Makes its signing transactions: one for every fifteenth block.
+    pub(super) fn own_transactions(&self) -> Arc<dyn SealerTransactions> {
+        Arc::new(SigningTransactionBuilder::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
     }
 
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it can continue

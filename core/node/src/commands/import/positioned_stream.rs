@@ -12,33 +12,33 @@ const KEPT: usize = 1 << 16;
 
 /// The positions of the last blocks read: height, and offset in the uncompressed file.
 #[derive(Clone, Default)]
-pub(super) struct Places(Arc<Mutex<VecDeque<(BlockNumber, u64)>>>);
+pub(super) struct BlockPositions(Arc<Mutex<VecDeque<(BlockNumber, u64)>>>);
 
-impl Places {
+impl BlockPositions {
     fn push(&self, number: BlockNumber, offset: u64) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if places.len() == KEPT {
-            places.pop_front();
+        let mut positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if positions.len() == KEPT {
+            positions.pop_front();
         }
-        places.push_back((number, offset));
+        positions.push_back((number, offset));
     }
 
     /// The position of the block of this height.
     pub(super) fn of(&self, number: BlockNumber) -> Option<u64> {
-        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        places.iter().find(|(height, _)| *height == number).map(|(_, offset)| *offset)
+        let positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        positions.iter().find(|(height, _)| *height == number).map(|(_, offset)| *offset)
     }
 }
 
 /// A stream of blocks that records their positions.
 pub(super) struct PositionedStream<R> {
     stream: BlockStream<R>,
-    places: Places,
+    positions: BlockPositions,
 }
 
 impl<R: Read> PositionedStream<R> {
-    pub(super) const fn new(stream: BlockStream<R>, places: Places) -> Self {
-        Self { stream, places }
+    pub(super) const fn new(stream: BlockStream<R>, positions: BlockPositions) -> Self {
+        Self { stream, positions }
     }
 }
 
@@ -49,7 +49,7 @@ impl<R: Read> Iterator for PositionedStream<R> {
         let offset = self.stream.offset();
         let block = self.stream.next()?;
         if let Ok(block) = &block {
-            self.places.push(BlockNumber(block.header.number), offset);
+            self.positions.push(BlockNumber(block.header.number), offset);
         }
         Some(block)
     }
@@ -67,12 +67,15 @@ mod tests {
         };
         let (first, second) = (encoded(7), encoded(8));
         let file = [first.clone(), second].concat();
-        let places = Places::default();
+        let positions = BlockPositions::default();
 
         let read =
-            PositionedStream::new(BlockStream::new(file.as_slice()), places.clone()).filter(Result::is_ok).count();
+            PositionedStream::new(BlockStream::new(file.as_slice()), positions.clone()).filter(Result::is_ok).count();
 
         assert_eq!(read, 2);
-        assert_eq!([7, 8, 9].map(|number| places.of(BlockNumber(number))), [Some(0), Some(first.len() as u64), None]);
+        assert_eq!(
+            [7, 8, 9].map(|number| positions.of(BlockNumber(number))),
+            [Some(0), Some(first.len() as u64), None]
+        );
     }
 }

@@ -12,7 +12,7 @@ use tenon_api::{AccessListItem, Transaction, TransactionPayload, TransactionSign
 use tenon_device_session::Fees;
 use tenon_ipc_client::PolicyClient as _;
 use tenon_signing_policy::{
-    DisplayText, Domain, Explained, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, Subject,
+    DisplayText, Domain, ExplainedDecision, NoHistory, Outcome, Policy, PolicyError, Presentation, Request, Subject,
     TypedMessage,
 };
 use tenon_signing_service::Settings;
@@ -126,7 +126,7 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     written.map_err(|error| Stop::failure(format!("{}: {error}", beside.path().display())))?;
     let policy = Policy::read(beside.path()).map_err(|error| wrong(path("policy"), &error.to_string()))?;
     for (rule, client) in policy.unknown_clients(|name| settings.clients.contains_key(name)) {
-        log_output::say(&format!("rule \"{rule}\" names the client \"{client}\", which is not in the settings"));
+        log_output::print_line(&format!("rule \"{rule}\" names the client \"{client}\", which is not in the settings"));
     }
     let client = requests::connect(path("socket"))?;
     beside
@@ -155,7 +155,7 @@ fn explain(matches: &ArgMatches) -> Result<(), Stop> {
     print(explanation(&shown, &explained).as_bytes())
 }
 
-fn explanation(shown: &Presentation, explained: &Explained) -> String {
+fn explanation(shown: &Presentation, explained: &ExplainedDecision) -> String {
     let mut text = format!("{}\n", shown.title);
     let width = shown.lines.iter().map(|line| line.label.chars().count()).max().unwrap_or_default();
     for line in &shown.lines {

@@ -12,7 +12,7 @@ use tenon_native_consensus::{ExtraFields, v2_seal_hash};
 use tenon_signing_policy::{Kind, Subject, ValidatorMessage};
 
 use super::decoding::{Arguments, Whole};
-use crate::service::Ask;
+use crate::service::SignatureRequest;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,12 +71,12 @@ fn parts<T: DeserializeOwned>(arguments: &Arguments<'_>) -> Result<(Address, u64
     Ok((arguments.address(0)?, chain_id.0, arguments.structure(2)?))
 }
 
-fn ask(account: Address, message: ValidatorMessage) -> Ask {
-    Ask { account, subject: Subject::Validator(message), typed_data: None }
+fn ask(account: Address, message: ValidatorMessage) -> SignatureRequest {
+    SignatureRequest { account, subject: Subject::Validator(message), typed_data: None }
 }
 
 /// `consensus_signSeal`: account, chain id, and the header (RLP) with an empty seal.
-pub(super) fn seal(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn seal(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let (account, chain_id, encoded): (_, _, Bytes) = parts(arguments)?;
     let invalid = |error: String| Failure::invalid_params(format!("invalid argument 2: header: {error}"));
     let mut rest = &encoded[..];
@@ -90,7 +90,7 @@ pub(super) fn seal(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
 }
 
 /// `consensus_signVote`: account, chain id, `{proposedBlockInfo, gapNumber}`.
-pub(super) fn vote(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn vote(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let (account, chain_id, vote): (_, _, VoteJson) = parts(arguments)?;
     let block = BlockInfo::from(vote.proposed_block_info);
     let (kind, round, number) = (Kind::Vote, block.round, Some(block.number));
@@ -99,7 +99,7 @@ pub(super) fn vote(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
 }
 
 /// `consensus_signTimeout`: account, chain id, `{round, gapNumber}`.
-pub(super) fn timeout(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn timeout(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let (account, chain_id, timeout): (_, _, TimeoutJson) = parts(arguments)?;
     let (kind, round) = (Kind::Timeout, timeout.round.0);
     let hash = timeout_digest(round, timeout.gap_number.0);
@@ -108,7 +108,7 @@ pub(super) fn timeout(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
 
 /// `consensus_signSyncInfo`: account, chain id, `{highestQuorumCert, highestTimeoutCert}`. The protocol has no
 /// signature on this message; the hash that identifies it in gossip is signed.
-pub(super) fn sync_info(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn sync_info(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let (account, chain_id, info): (_, _, SyncInfoJson) = parts(arguments)?;
     let (quorum, timeout) = (info.highest_quorum_cert, info.highest_timeout_cert);
     let info = SyncInfo {

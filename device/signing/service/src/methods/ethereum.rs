@@ -8,7 +8,7 @@ use tenon_sdk::shapes::{CallArguments, JsonWriter, write_transaction};
 use tenon_signing_policy::{Domain, Subject, TypedMessage};
 
 use super::decoding::Arguments;
-use crate::service::Ask;
+use crate::service::SignatureRequest;
 
 /// Maximum number of members of a message that are shown to a person.
 const MAX_MEMBERS: usize = 1_024;
@@ -22,16 +22,22 @@ const DOMAIN_TYPE: &str = "EIP712Domain";
 const STANDARD_MEMBERS: [&str; 5] = ["name", "version", "chainId", "verifyingContract", "salt"];
 
 /// `eth_sign`: account and message.
-pub(super) fn message(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
-    Ok(Ask { account: arguments.address(0)?, subject: Subject::Message(arguments.bytes(1)?), typed_data: None })
+pub(super) fn message(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
+    Ok(SignatureRequest {
+        account: arguments.address(0)?,
+        subject: Subject::Message(arguments.bytes(1)?),
+        typed_data: None,
+    })
 }
 
 /// `account_signData`: the kind of data, account and data.
-pub(super) fn data(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn data(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let kind: String = arguments.structure(0)?;
     let account = arguments.address(1)?;
     match kind.split(';').next().unwrap_or_default().trim() {
-        "text/plain" => Ok(Ask { account, subject: Subject::Message(arguments.bytes(2)?), typed_data: None }),
+        "text/plain" => {
+            Ok(SignatureRequest { account, subject: Subject::Message(arguments.bytes(2)?), typed_data: None })
+        }
         "data/typed" => typed_data(account, arguments.structure(2)?),
         other => Err(Failure::invalid_params(format!(
             "data of kind {other:?} are not supported, only \"text/plain\" and \"data/typed\""
@@ -40,18 +46,18 @@ pub(super) fn data(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
 }
 
 /// `eth_signTypedData_v4`, `account_signTypedData`: account and data.
-pub(super) fn typed_data_of(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn typed_data_of(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     typed_data(arguments.address(0)?, arguments.structure(1)?)
 }
 
-fn typed_data(account: Address, data: Value) -> Result<Ask, Failure> {
+fn typed_data(account: Address, data: Value) -> Result<SignatureRequest, Failure> {
     let invalid = |error: tenon_typed_data::TypedDataError| Failure::invalid_params(format!("typed data: {error}"));
     let data = tenon_typed_data::read(data).map_err(invalid)?;
     let text = data.to_string();
     let message = typed_message(&data);
     let hashes = tenon_typed_data::hash(data).map_err(invalid)?;
     let subject = Subject::TypedData(Box::new(TypedMessage { hash: hashes.to_sign(), ..message }));
-    Ok(Ask { account, subject, typed_data: Some((hashes, text)) })
+    Ok(SignatureRequest { account, subject, typed_data: Some((hashes, text)) })
 }
 
 /// Extracts what rules check and people read: only members that are hashed. The domain and every structure may contain
@@ -132,7 +138,7 @@ fn shown_member(value: &Value) -> String {
 }
 
 /// `eth_signTransaction`, `account_signTransaction`: a complete transaction.
-pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let given: CallArguments = arguments.param(0)?;
     if let (Some(data), Some(input)) = (&given.data, &given.input)
         && data != input
@@ -148,7 +154,11 @@ pub(super) fn transaction(arguments: &Arguments<'_>) -> Result<Ask, Failure> {
     }
     let transaction = unsigned_transaction(&request, chain_id).map_err(BusError::from)?;
     let hash = tenon_chain::signing_hash(&transaction);
-    Ok(Ask { account, subject: Subject::Transaction { transaction: Box::new(transaction), hash }, typed_data: None })
+    Ok(SignatureRequest {
+        account,
+        subject: Subject::Transaction { transaction: Box::new(transaction), hash },
+        typed_data: None,
+    })
 }
 
 /// `{raw, tx}`: the signed transaction, encoded and as JSON.

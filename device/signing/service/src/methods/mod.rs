@@ -11,7 +11,7 @@ use tenon_signing_policy::Subject;
 
 use crate::{
     Service, ServiceError,
-    service::{Ask, message_bytes},
+    service::{SignatureRequest, message_bytes},
 };
 pub(crate) use decoding::Arguments;
 
@@ -65,9 +65,14 @@ fn takes_typed_data(method: &str) -> bool {
 }
 
 /// Like [`ask`], on another thread, so that hashing typed data does not block the thread that serves all clients.
-async fn ask_in_turn(service: &Service, client: &str, method: &str, params: Option<&str>) -> Result<Ask, Failure> {
+async fn ask_in_turn(
+    service: &Service,
+    client: &str,
+    method: &str,
+    params: Option<&str>,
+) -> Result<SignatureRequest, Failure> {
     let (method, params) = (method.to_owned(), params.map(str::to_owned));
-    let asking = service.turns().run(client, move || ask(&method, &Arguments::new(params.as_deref())?));
+    let asking = service.scheduler().run(client, move || ask(&method, &Arguments::new(params.as_deref())?));
     asking.await?
 }
 
@@ -93,7 +98,7 @@ fn in_one_line(json: &str) -> Result<Vec<u8>, Failure> {
 ///
 /// # Errors
 /// A failure for the client: the method does not exist or its arguments are not valid.
-pub(crate) fn ask(method: &str, arguments: &Arguments<'_>) -> Result<Ask, Failure> {
+pub(crate) fn ask(method: &str, arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     match method {
         "eth_sign" => ethereum::message(arguments),
         "eth_signTransaction" | "account_signTransaction" => ethereum::transaction(arguments),
@@ -154,6 +159,6 @@ pub(crate) async fn sign_raw(
     context: &CallContext,
 ) -> Result<Bytes, ServiceError> {
     service.count(client)?;
-    let ask = Ask { account, subject: crate::raw_data::subject_of(data)?, typed_data: None };
+    let ask = SignatureRequest { account, subject: crate::raw_data::subject_of(data)?, typed_data: None };
     Ok(message_bytes(&service.sign(client, ask, context).await?))
 }

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     Service,
-    connections::{Connections, Place},
+    connections::{ConnectionGuard, Connections},
 };
 use sessions::{LoggedIn, Session, Sessions};
 
@@ -95,7 +95,7 @@ impl Page {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, place: &Place) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, place: &ConnectionGuard) -> Answer {
         // Rejects DNS rebinding: a foreign name that resolves to this address sends its own `Host`.
         if of_header(&request, header::HOST) != Some(&self.host) {
             return message(StatusCode::MISDIRECTED_REQUEST, "This page has another address.");

@@ -6,10 +6,10 @@ use alloy_primitives::B256;
 use tenon_signing_audit::Step;
 use tenon_signing_policy::Presentation;
 
-use super::{Asked, Service, ServiceError};
+use super::{PendingSignature, Service, ServiceError};
 use crate::{
     ApproveError, WaitingRequest,
-    approvals::{Answer, Approver, Place},
+    approvals::{Answer, Approver, WaitingEntry},
     clock::now,
     program::Program,
 };
@@ -19,7 +19,7 @@ pub(super) const PROGRAM: &str = "the program";
 
 impl Service {
     /// Waits until enough people have approved.
-    pub(super) async fn ask_people(&self, asked: &Asked) -> Result<(), ServiceError> {
+    pub(super) async fn ask_people(&self, asked: &PendingSignature) -> Result<(), ServiceError> {
         let policy = self.policy();
         let waiting = WaitingRequest {
             number: asked.number,
@@ -34,9 +34,9 @@ impl Service {
             presentation: Presentation::new(&asked.request, policy.interfaces()),
         };
         drop(policy);
-        let place = self.inner.approvals.wait(waiting.clone());
-        let mut place: Place =
-            place.ok_or(ServiceError::TooMany("the maximum number of requests is waiting for approval"))?;
+        let entry = self.inner.approvals.wait(waiting.clone());
+        let mut entry: WaitingEntry =
+            entry.ok_or(ServiceError::TooMany("the maximum number of requests is waiting for approval"))?;
         // The question to the program is withdrawn when the request stops waiting.
         let asking = async {
             if let Some(program) = &self.inner.program {
@@ -44,7 +44,7 @@ impl Service {
             }
             pending::<Infallible>().await
         };
-        let answered = tokio::time::timeout(self.inner.approval_time, &mut place.answer);
+        let answered = tokio::time::timeout(self.inner.approval_time, &mut entry.answer);
         let answered = tokio::select! {
             answered = answered => answered,
             never = asking => match never {},

@@ -100,13 +100,13 @@ impl Setup {
         std::fs::remove_file(self.folder.path().join("socket")).unwrap();
     }
 
-    fn vote(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
+    fn vote(&self, digest: B256) -> Result<[u8; 65], SignError> {
         let message = SignerMessage::Vote { hash: B256::ZERO, round: 9, number: 8, gap_number: 0 };
         self.masternode.sign_message(message, digest)
     }
 
     /// The vote once the service has answered.
-    async fn answered(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
+    async fn answered(&self, digest: B256) -> Result<[u8; 65], SignError> {
         loop {
             match self.vote(digest) {
                 Err(error) if error.is_pending => self.wait_until_ready().await,

@@ -59,16 +59,16 @@ impl Interrupt {
         Self { armed: None }
     }
 
-    /// An interrupt that stops a run at `deadline`, or when the caller has disconnected.
-    pub fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
+    /// An interrupt that stops a run when its caller has disconnected, or at `deadline`.
+    pub fn for_caller(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, paused_before) = (caller.clone(), caller.parked());
         Self {
             armed: Some(Armed { caller, deadline, paused_before, stride: STRIDE, countdown: STRIDE, refused: None }),
         }
     }
 
-    /// Stops an attempt at `end`, and before any single operation that would take long.
-    pub fn attempt(caller: &CallContext, end: Instant) -> Self {
+    /// An interrupt that stops an attempt at `end`, and before any single operation that would take long.
+    pub fn for_attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
         let (caller, paused_before) = (caller.clone(), Duration::ZERO);
         Self { armed: Some(Armed { caller, deadline: Some(end), paused_before, stride, countdown, refused: None }) }

@@ -132,8 +132,8 @@ pub enum BlockOrigin<'a> {
     Simulated,
 }
 
-/// How a block treats a transaction.
-pub enum Treatment {
+/// Whether the EVM runs a transaction, and with which fees.
+pub enum ExecutionDecision {
     /// It is not executed in the EVM, but by [`FamilyBlock::apply_intercepted`].
     Intercepted,
     /// It runs in the EVM, with these fees; as on Ethereum if `None`.
@@ -142,23 +142,23 @@ pub enum Treatment {
 
 /// State that a family keeps between the transactions of one block. The provided methods are Ethereum's and do nothing.
 pub trait FamilyBlock: Send {
-    /// Decides the treatment of the next transaction.
+    /// Checks the next transaction by the family's rules, and decides how it is executed.
     ///
     /// # Errors
     /// [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
-    fn treat(
+    fn decide_execution(
         &mut self,
         _transaction: &Transaction,
         _sender: Address,
         _evm: &mut AnyEvm<'_>,
-    ) -> Result<Treatment, TransactionRejection> {
-        Ok(Treatment::Executed(None))
+    ) -> Result<ExecutionDecision, TransactionRejection> {
+        Ok(ExecutionDecision::Executed(None))
     }
 
     /// The fees of the next transaction when traced as a message.
     ///
     /// # Errors
-    /// See [`FamilyBlock::treat`].
+    /// See [`FamilyBlock::decide_execution`].
     fn message_fees(&self, _transaction: &Transaction) -> Result<Option<Fees>, TransactionRejection> {
         Ok(None)
     }
@@ -190,7 +190,7 @@ pub trait FamilyBlock: Send {
     /// Applies an intercepted transaction; returns the logs of its receipt.
     ///
     /// # Errors
-    /// See [`FamilyBlock::treat`].
+    /// See [`FamilyBlock::decide_execution`].
     fn apply_intercepted(
         &mut self,
         _transaction: &Transaction,

@@ -507,7 +507,7 @@ impl Database for BlockState {
         let mut info = account.now.clone();
         let has_storage_alone = is_marked && account.has_storage_alone();
         if let (Some(balances), Some(info)) = (&mut self.whole_balances, &mut info) {
-            info.balance = balances.show(address, info.balance);
+            info.balance = balances.load(address, info.balance);
         }
         if let Some(info) = &mut info
             && has_storage_alone

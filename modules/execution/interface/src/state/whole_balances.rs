@@ -55,8 +55,8 @@ impl WholeBalances {
         };
     }
 
-    /// The part of an account's balance that the EVM sees when it reads the account.
-    pub fn show(&mut self, address: Address, low: U256) -> U256 {
+    /// Splits the balance of an account that the EVM reads: returns the visible part, and keeps the hidden rest.
+    pub fn load(&mut self, address: Address, low: U256) -> U256 {
         let high = self.high(address);
         // An account with a visible balance of zero could look empty.
         let seen = if high != 0 && low.is_zero() { U256::ONE } else { low };
@@ -225,7 +225,7 @@ mod tests {
         let mut state = EvmState::default();
         for (address, low, high) in accounts {
             balances.set_high(*address, *high);
-            let balance = balances.show(*address, *low);
+            let balance = balances.load(*address, *low);
             state.insert(*address, EvmAccount::from(AccountInfo { balance, ..AccountInfo::default() }));
         }
         state

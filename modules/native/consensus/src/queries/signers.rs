@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tenon_api::{Address, BlockId, SealedHeader, StoreError, messages::BlockSigners};
 
 use super::{Queries, QueryError};
-use crate::{Counted, MERGE_SIGN_RANGE, recover, v1_seal_hash};
+use crate::{MERGE_SIGN_RANGE, SigningTransactionFilter, recover, v1_seal_hash};
 
 /// Number of blocks after a block whose signing transactions for it count.
 const LATEST_SIGNATURE: u64 = 30;
@@ -52,7 +52,7 @@ impl Queries {
                 break;
             }
             let Some(hash) = self.chain.canonical_hash(number.into())? else { break };
-            for signing in &*self.engine.signing().of(hash, Counted::All, &*self.chain)? {
+            for signing in &*self.engine.signing().of(hash, SigningTransactionFilter::All, &*self.chain)? {
                 if signing.block == block.hash() && missing.remove(&signing.signer) {
                     found.insert(signing.signer);
                 }

@@ -13,7 +13,7 @@ use crate::{
     addresses_of,
     ancestry::required,
     header_link::HeaderLink,
-    signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
+    signing::{MERGE_SIGN_RANGE, SigningIndex, SigningTransactionFilter},
     v1_masternodes,
 };
 
@@ -107,8 +107,11 @@ impl WindowBuilder<'_> {
                 window.rewarded.push((current.number, current.hash()));
             }
             // Before tipSigning these were ordinary calls, which could fail.
-            let counted =
-                if current.number < self.settings.heights.tip_signing { Counted::Successful } else { Counted::All };
+            let counted = if current.number < self.settings.heights.tip_signing {
+                SigningTransactionFilter::Successful
+            } else {
+                SigningTransactionFilter::All
+            };
             self.collect(&mut window, current.hash(), counted)?;
             current = self.parent_of(&current)?;
         }
@@ -139,7 +142,7 @@ impl WindowBuilder<'_> {
             } else if switches == 1 {
                 window.rewarded.push((current.number, current.hash));
             }
-            self.collect(&mut window, current.hash, Counted::All)?;
+            self.collect(&mut window, current.hash, SigningTransactionFilter::All)?;
             if current.number == 0 {
                 return Ok(EndedEpoch { window: None, burned });
             }
@@ -163,7 +166,7 @@ impl WindowBuilder<'_> {
         epoch_switch.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default()
     }
 
-    fn collect(&self, window: &mut Window, hash: B256, counted: Counted) -> Result<(), RewardError> {
+    fn collect(&self, window: &mut Window, hash: B256, counted: SigningTransactionFilter) -> Result<(), RewardError> {
         for transaction in self.signing.of(hash, counted, self.chain)?.iter() {
             window.signatures.entry(transaction.block).or_default().insert(transaction.signer);
         }

@@ -1,6 +1,6 @@
 //! Errors of engine v1.
 
-use tenon_api::{Address, CannotSign, StoreError};
+use tenon_api::{Address, SignError, StoreError};
 
 use crate::SignatureProblem;
 
@@ -9,7 +9,7 @@ use crate::SignatureProblem;
 pub enum V1Error {
     /// This node's account cannot sign.
     #[error(transparent)]
-    Signer(#[from] CannotSign),
+    Signer(#[from] SignError),
     /// A second signature is required from block 901 on.
     #[error("no validator in header")]
     NoSecondSignature,

@@ -10,7 +10,7 @@ use super::{
     randomize::RANDOMIZE_EPOCH,
     second_signer::{decode_numbers, second_signer},
     snapshot::{NONCE_ADD, NONCE_DROP, Snapshots},
-    turn::Turn,
+    turn::CreatorTurn,
 };
 use crate::{
     ancestry::ancestor,
@@ -155,7 +155,7 @@ fn verify_seals(
     let creator = context.creator(header)?;
     let parent_creator = if parent.number == 0 { None } else { Some(context.creator(parent)?) };
     let masternodes = masternodes_at(context, parent)?;
-    let turn = Turn::new(&masternodes, parent_creator, creator);
+    let turn = CreatorTurn::new(&masternodes, parent_creator, creator);
     if header.difficulty != turn.difficulty() {
         return Err(V1Error::Difficulty);
     }

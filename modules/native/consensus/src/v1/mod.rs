@@ -20,9 +20,9 @@ use tenon_chain::NativeSettings;
 
 pub use checkpoint::CheckpointLists;
 pub use error::V1Error;
-pub use randomize::{Revelation, draw_second_signers};
+pub use randomize::{RandomizeEntry, draw_second_signers};
 pub use second_signer::{Pairs, decode_numbers, encode_numbers, second_signer};
-pub use turn::Turn;
+pub use turn::CreatorTurn;
 
 pub(crate) use context::Context;
 
@@ -175,9 +175,14 @@ impl V1Engine {
     ///
     /// # Errors
     /// [`V1Error`] if the parent's creator or epoch cannot be determined.
-    pub fn turn(&self, parent: &SealedHeader, creator: Address, chain: &dyn ChainReader) -> Result<Turn, V1Error> {
+    pub fn turn(
+        &self,
+        parent: &SealedHeader,
+        creator: Address,
+        chain: &dyn ChainReader,
+    ) -> Result<CreatorTurn, V1Error> {
         let parent_creator = if parent.number == 0 { None } else { Some(self.author(parent)?) };
-        Ok(Turn::new(&self.masternodes(parent, chain)?, parent_creator, creator))
+        Ok(CreatorTurn::new(&self.masternodes(parent, chain)?, parent_creator, creator))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     addresses_of,
     ancestry::{ancestor, required},
     contract_slots::read_addresses,
-    signing::{BLOCK_SIGNERS, Counted, MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex},
+    signing::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex, SigningTransactionFilter},
     v1_masternodes,
 };
 
@@ -149,7 +149,7 @@ fn without_returned(
         if block_number.is_multiple_of(MERGE_SIGN_RANGE) {
             countable.insert(*hash);
         }
-        for transaction in signing.of(*hash, Counted::All, chain)?.iter() {
+        for transaction in signing.of(*hash, SigningTransactionFilter::All, chain)?.iter() {
             if countable.contains(&transaction.block) {
                 // One transaction removes one entry: the first.
                 if let Some(place) = penalised.iter().position(|address| *address == transaction.signer) {

@@ -25,14 +25,14 @@ const OPENINGS_POSITION: U256 = U256::ONE;
 
 /// The data of one masternode in the contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Revelation {
+pub struct RandomizeEntry {
     /// `getSecret`: encrypted numbers, committed to in the blocks 800 to 849 of the epoch.
     pub secrets: Vec<B256>,
     /// `getOpening`: the key to them, published in the blocks 850 to 899.
     pub opening: B256,
 }
 
-impl Revelation {
+impl RandomizeEntry {
     /// Reads the data of `masternode` from the state before the checkpoint.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ pub fn draw_second_signers(numbers: impl IntoIterator<Item = i64>, count: u32) -
 /// # Errors
 /// [`V1Error::NoMasternodes`] for an empty list, [`V1Error::Store`] when the state can't be read.
 pub(super) fn second_signer_numbers(state: &dyn StateReader, masternodes: &[Address]) -> Result<Vec<u32>, V1Error> {
-    let read = |masternode: &Address| Revelation::read(state, *masternode).map(|revelation| revelation.number());
+    let read = |masternode: &Address| RandomizeEntry::read(state, *masternode).map(|entry| entry.number());
     let numbers = masternodes.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     draw_second_signers(numbers, u32::try_from(masternodes.len()).unwrap_or(u32::MAX))
 }
@@ -123,9 +123,9 @@ mod tests {
 
         for case in vector["cases"].as_array().unwrap() {
             let secret: B256 = case["secretWord"].as_str().unwrap().parse().unwrap();
-            let revelation = Revelation { secrets: vec![secret], opening };
+            let entry = RandomizeEntry { secrets: vec![secret], opening };
 
-            assert_eq!(revelation.number(), case["number"].as_i64().unwrap());
+            assert_eq!(entry.number(), case["number"].as_i64().unwrap());
             let sealed = go_base64::decode_url_safe(case["base64"].as_str().unwrap().as_bytes());
             assert_eq!(hex::encode_prefixed(&sealed[..BLOCK_BYTES]), vector["iv"].as_str().unwrap());
         }
@@ -138,11 +138,11 @@ mod tests {
         let opening = vector["openingKey"].as_str().unwrap().parse().unwrap();
         let word = |index: usize| vector["cases"][index]["secretWord"].as_str().unwrap().parse::<B256>().unwrap();
 
-        let revelation = Revelation { secrets: vec![word(2), word(0), B256::ZERO, B256::repeat_byte(0x41)], opening };
+        let entry = RandomizeEntry { secrets: vec![word(2), word(0), B256::ZERO, B256::repeat_byte(0x41)], opening };
 
-        assert_eq!(revelation.number(), 427);
-        assert_eq!(Revelation { opening: B256::ZERO, ..revelation }.number(), 0, "another key decrypts no secret");
-        assert_eq!(Revelation::default().number(), 0);
+        assert_eq!(entry.number(), 427);
+        assert_eq!(RandomizeEntry { opening: B256::ZERO, ..entry }.number(), 0, "another key decrypts no secret");
+        assert_eq!(RandomizeEntry::default().number(), 0);
     }
 
     #[test]

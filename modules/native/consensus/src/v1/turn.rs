@@ -11,7 +11,7 @@ const EPOCH: u64 = 900;
 
 /// The positions of a block's creator and its parent's in the list of masternodes as of the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct CreatorTurn {
     /// Length of the list.
     length: usize,
     /// Position of the parent's creator; `None` if the parent is the genesis block or its creator is not listed.
@@ -20,7 +20,7 @@ pub struct Turn {
     current: Option<usize>,
 }
 
-impl Turn {
+impl CreatorTurn {
     /// Looks up both positions. `parent_creator` is `None` for the genesis block.
     pub fn new(masternodes: &[Address], parent_creator: Option<Address>, creator: Address) -> Self {
         let place = |address: Address| masternodes.iter().position(|masternode| *masternode == address);
@@ -98,7 +98,7 @@ mod tests {
 
         for case @ (length, previous, current, difficulty, is_in_turn, wait) in cases {
             let list = masternodes(length);
-            let turn = Turn::new(&list, previous.map(Address::with_last_byte), Address::with_last_byte(current));
+            let turn = CreatorTurn::new(&list, previous.map(Address::with_last_byte), Address::with_last_byte(current));
 
             assert_eq!(turn.difficulty(), U256::from(difficulty), "{case:?}");
             assert_eq!(turn.is_in_turn(), is_in_turn, "{case:?}");
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn waits_twice_as_long_if_the_epoch_ends_during_the_wait() {
         let list = masternodes(5);
-        let turn = Turn::new(&list, Some(list[0]), list[4]);
+        let turn = CreatorTurn::new(&list, Some(list[0]), list[4]);
 
         assert_eq!(turn.wait_before_sealing(896), Some(30), "hop 3, 4 blocks left");
         assert_eq!(turn.wait_before_sealing(897), Some(60), "hop 3, 3 blocks left");

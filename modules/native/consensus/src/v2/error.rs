@@ -1,6 +1,6 @@
 //! Errors of engine v2.
 
-use tenon_api::{Address, B256, CannotSign, StoreError};
+use tenon_api::{Address, B256, SignError, StoreError};
 
 use crate::{extra::ExtraProblem, signers::SignatureProblem};
 
@@ -10,7 +10,7 @@ use crate::{extra::ExtraProblem, signers::SignatureProblem};
 pub enum V2Error {
     /// This node's account cannot sign.
     #[error(transparent)]
-    Signer(#[from] CannotSign),
+    Signer(#[from] SignError),
     /// The header lacks the three native items.
     #[error("not a native header: no validators, validator and penalties")]
     NotNative,

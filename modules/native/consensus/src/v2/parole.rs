@@ -12,7 +12,7 @@ use super::{
     penalty::{EndedEpochBlocks, ended_epoch},
     round_of, stored_header,
 };
-use crate::signing::{Counted, MERGE_SIGN_RANGE};
+use crate::signing::{MERGE_SIGN_RANGE, SigningTransactionFilter};
 
 impl V2Engine {
     /// The addresses penalised by the epoch that ends with `parent`. An address need not be a candidate any more, and
@@ -90,7 +90,7 @@ impl V2Engine {
             if number.is_multiple_of(MERGE_SIGN_RANGE) {
                 signable.insert(*hash);
             }
-            for signing in self.signing.of(*hash, Counted::All, chain)?.iter() {
+            for signing in self.signing.of(*hash, SigningTransactionFilter::All, chain)?.iter() {
                 if signable.contains(&signing.block) {
                     *signed.entry(signing.signer).or_default() += 1;
                 }

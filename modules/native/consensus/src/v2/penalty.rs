@@ -7,7 +7,7 @@ use tenon_api::{Address, B256, ChainReader, SealedHeader};
 use super::{EpochInfo, V2Engine, V2Error, gap_number};
 use crate::{
     header_link::HeaderLink,
-    signing::{Counted, MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex},
+    signing::{MERGE_SIGN_RANGE, RETURN_RANGE, SigningIndex, SigningTransactionFilter},
 };
 
 /// The lists in the header of an epoch switch.
@@ -102,7 +102,7 @@ impl V2Engine {
             if number.is_multiple_of(MERGE_SIGN_RANGE) {
                 signable.insert(*hash);
             }
-            for signing in self.signing.of(*hash, Counted::All, chain)?.iter() {
+            for signing in self.signing.of(*hash, SigningTransactionFilter::All, chain)?.iter() {
                 if signable.contains(&signing.block) {
                     held.retain(|address| *address != signing.signer);
                 }

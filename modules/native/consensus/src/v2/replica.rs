@@ -397,8 +397,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Call it every minute: drops messages of old rounds.
-    pub fn on_hygiene(&mut self) {
+    /// Removes the messages of old rounds from the pools. Call it every minute.
+    pub fn remove_old_messages(&mut self) {
         self.votes.clean(self.state.round);
         self.timeouts.clean(self.state.round);
     }

@@ -3,7 +3,7 @@
 
 use secp256k1::{Message, SECP256K1, SecretKey};
 use tenon_api::{
-    Address, B256, BlockSigner, CannotSign, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader,
+    Address, B256, BlockSigner, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader, SignError,
     SignerMessage, U256,
 };
 use tenon_chain::NATIVE_BASE_FEE;
@@ -59,7 +59,7 @@ impl BlockSigner for MasternodeKey {
         self.address
     }
 
-    fn sign(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], CannotSign> {
+    fn sign(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], SignError> {
         Ok(Self::sign(self, digest))
     }
 }
@@ -143,8 +143,8 @@ impl V2Engine {
 /// Adds the proposer's signature to a finished header.
 ///
 /// # Errors
-/// [`CannotSign`].
-pub fn seal(mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, CannotSign> {
+/// [`SignError`].
+pub fn seal(mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, SignError> {
     let signature = signer.sign_message(SignerMessage::Seal(&header), v2_seal_hash(&header))?;
     header.native_seal.get_or_insert_default().validator = signature.to_vec().into();
     Ok(tenon_chain::seal(header))

@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn verification_stops_when_the_time_of_the_call_is_over() {
-        let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
+        let over = Interrupt::for_caller(&CallContext::new(), Some(Instant::now()));
         for proof in recorded_proofs("0x1e") {
             assert_eq!(ring_signature::verify(&proof, &Interrupt::never()), Ok(()));
             assert_eq!(ring_signature::verify(&proof, &over), Err(Abandoned));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_proof_is_verified_once() {
-        let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
+        let over = Interrupt::for_caller(&CallContext::new(), Some(Instant::now()));
         for (contract, name) in [(RING_SIGNATURE, "0x1e"), (BULLETPROOF, "0x28")] {
             for proof in recorded_proofs(name) {
                 assert_eq!(verify(contract, &proof, &Interrupt::never()), Ok(()));

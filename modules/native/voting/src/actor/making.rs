@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenon_api::{Block, BlockSigner, SealedHeader};
 use tenon_native_consensus::v2::{Replica, VotingState, seal};
-use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningDuty};
+use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningTransactionBuilder};
 
 use super::{Input, VotingActor};
 use crate::error::SigningTransactionError;
@@ -79,7 +79,7 @@ impl VotingActor {
         }
         let Err(error) = self.send_signing_transaction(header, key) else { return };
         if let SigningTransactionError::Signer(cannot) = &error {
-            self.unsigned.duty = Some(header.clone());
+            self.unsigned.signing_transaction = Some(header.clone());
             if cannot.is_pending {
                 return;
             }
@@ -93,7 +93,7 @@ impl VotingActor {
         key: Arc<dyn BlockSigner>,
     ) -> Result<(), SigningTransactionError> {
         let nonce = self.ports.pool.next_nonce(key.address())?;
-        let signed = SigningDuty::new(key, self.ports.chain_id).sign(header, nonce)?;
+        let signed = SigningTransactionBuilder::new(key, self.ports.chain_id).sign(header, nonce)?;
         self.ports.pool.submit_own(&tenon_chain::encode_transaction(&signed.transaction))?;
         Ok(())
     }

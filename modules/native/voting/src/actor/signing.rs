@@ -17,8 +17,8 @@ impl VotingActor {
         self.ports.key.clone().filter(|_| may_sign)
     }
 
-    /// Uses the key at once if it has signed last on this node. Otherwise another node may still use the key, so this node
-    /// listens first.
+    /// Enables signing at once if the voting record of this node belongs to the key. Otherwise another node may still
+    /// sign with the key, so this node listens first.
     pub(super) fn use_key(&mut self) {
         let Some(key) = self.ports.key.clone().filter(|_| self.signing == Signing::Unchecked) else { return };
         if self.record_signer == Some(key.address()) {
@@ -46,7 +46,7 @@ impl VotingActor {
         }
     }
 
-    /// No replica could be started, so nothing is heard: listens again with the next attempt.
+    /// Stops listening, because without a replica no message is processed. The next start of the replica begins again.
     pub(super) fn interrupt_listening(&mut self) {
         if self.signing == Signing::Listening {
             self.signing = Signing::Unchecked;

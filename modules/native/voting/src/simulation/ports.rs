@@ -9,10 +9,10 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use tenon_api::{
-    BatchObserver, Block, BlockNotMade, BlockNumber, BlockPort, BlockSigner, BlockVerdict, CannotSign, ChainReader,
-    ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, Header, NotSubmitted, PeerTransactions,
-    PendingTransactions, RecoveredBlock, RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork,
-    SealedHeader, SignerMessage, StoreError,
+    BatchObserver, Block, BlockNumber, BlockPort, BlockProductionError, BlockSigner, BlockVerdict, ChainReader,
+    ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, Header, PeerTransactions, PendingTransactions,
+    RecoveredBlock, RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader,
+    SignError, SignerMessage, StoreError, SubmitError,
 };
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::v2::MasternodeKey;
@@ -119,11 +119,11 @@ impl BlockSigner for DelayedSigner {
         self.key.address()
     }
 
-    fn sign(&self, _: B256) -> Result<[u8; 65], CannotSign> {
+    fn sign(&self, _: B256) -> Result<[u8; 65], SignError> {
         panic!("every caller says what it signs");
     }
 
-    fn sign_message(&self, _: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], CannotSign> {
+    fn sign_message(&self, _: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], SignError> {
         let now = self.clock.0.load(Ordering::Relaxed);
         let mut asked = self.asked.lock();
         let known = asked.get(&digest).copied();
@@ -141,7 +141,7 @@ impl BlockSigner for DelayedSigner {
             self.outbox.push(ActorOutput::Later(Duration::from_millis(wait), Input::SignerReady));
         }
         let is_pending = begin.or(known.map(|(is_asked, ..)| (is_asked, 0))).is_some_and(|(is_asked, _)| is_asked);
-        Err(CannotSign { address: self.key.address(), reason: "not yet".to_owned(), is_pending })
+        Err(SignError { address: self.key.address(), reason: "not yet".to_owned(), is_pending })
     }
 }
 
@@ -267,11 +267,11 @@ impl RoundBuilder for Blocks {
         _parent: &SealedHeader,
         draft: Header,
         transactions: Vec<RecoveredTransaction>,
-        seal: &dyn Fn(Header) -> Result<SealedHeader, CannotSign>,
-    ) -> Result<Block, BlockNotMade> {
+        seal: &dyn Fn(Header) -> Result<SealedHeader, SignError>,
+    ) -> Result<Block, BlockProductionError> {
         let transactions: Vec<_> = transactions.into_iter().map(|recovered| recovered.transaction).collect();
         let transactions_root = tenon_chain::transactions_root(&transactions);
-        let header = seal(Header { transactions_root, ..draft }).map_err(BlockNotMade::new)?;
+        let header = seal(Header { transactions_root, ..draft }).map_err(BlockProductionError::new)?;
         Ok(tenon_chain::assemble_block(header, transactions, Vec::new(), None))
     }
 }
@@ -376,7 +376,7 @@ impl PeerTransactions for Pool {
         self.best(None)
     }
 
-    fn submit_own(&self, raw: &[u8]) -> Result<(), NotSubmitted> {
+    fn submit_own(&self, raw: &[u8]) -> Result<(), SubmitError> {
         self.add(raw);
         self.own.fetch_add(1, Ordering::Relaxed);
         self.outbox.push(ActorOutput::Transaction(Bytes::copy_from_slice(raw)));

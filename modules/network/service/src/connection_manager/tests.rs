@@ -41,7 +41,7 @@ fn hello(node: NodeId) -> Hello {
 fn connect(manager: &mut ConnectionManager, connection: ConnectionId, number: u8) -> Result<(), DisconnectReason> {
     manager.start(connection, at(number), None);
     let met = manager.authenticated(connection, id(number), Some(at(200)), CLOCK);
-    met.and_then(|()| manager.greeted(connection, hello(id(number))))
+    met.and_then(|()| manager.receive_hello(connection, hello(id(number))))
 }
 
 fn actions(manager: &mut ConnectionManager) -> Vec<Action> {
@@ -115,7 +115,7 @@ fn one_address_does_not_keep_all_inbound_slots() {
         next += 1;
         manager.start(next.into(), at(address), None);
         let met = manager.authenticated(next.into(), id(next), None, CLOCK);
-        met.and_then(|()| manager.greeted(next.into(), hello(id(next))))
+        met.and_then(|()| manager.receive_hello(next.into(), hello(id(next))))
     };
     (0..8).for_each(|_| connect_from(&mut manager, 1).unwrap());
     actions(&mut manager);
@@ -163,7 +163,7 @@ fn a_static_node_is_dialed_and_a_removed_one_cut() {
     assert!(manager.schedule(CLOCK).contains(&Dial::Connect { id: node, endpoint }));
     manager.start(7, at(1), Some(node));
     manager.authenticated(7, node, None, CLOCK).unwrap();
-    manager.greeted(7, hello(node)).unwrap();
+    manager.receive_hello(7, hello(node)).unwrap();
     assert!(manager.peers()[0].is_static && !manager.peers()[0].is_inbound);
     actions(&mut manager);
 
@@ -236,7 +236,7 @@ proptest! {
                 ConnectionManagerInput::Greeted { connection, node } => {
                     let is_new = manager.connections.get(&connection).is_some_and(|managed| managed.greeting.is_none());
                     if is_new {
-                        let _ = manager.greeted(connection, hello(id(node)));
+                        let _ = manager.receive_hello(connection, hello(id(node)));
                     }
                 }
                 ConnectionManagerInput::Fault { connection, fault } => manager.fault(connection, fault, clock),

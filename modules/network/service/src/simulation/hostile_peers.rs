@@ -9,7 +9,7 @@ use tenon_api::{Header, SealedHeader};
 use tenon_memory_chain::network_ports::header_after;
 use tenon_network_connection::{Bandwidth, Channels, Command, ConnectionEnd, Event, ReceiveBudget, drive};
 use tenon_network_identity::{Enode, NodeId, NodeKey};
-use tenon_network_rlpx::{Offer, Session, SessionSettings};
+use tenon_network_rlpx::{OfferedProtocol, Session, SessionSettings};
 use tenon_network_wire::{EthSession, HeaderOrigin, HeaderRequest, Kind, Message, Status, version};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -64,7 +64,7 @@ struct Connected {
 async fn connect(name: &str, key: &Arc<NodeKey>, node: &Enode, status: Status) -> Connected {
     let version = version(100).unwrap();
     let stream = TcpStream::connect(address(node)).await.unwrap();
-    let settings = SessionSettings::new(name, vec![Offer::new("eth", 100, version.length)]);
+    let settings = SessionSettings::new(name, vec![OfferedProtocol::new("eth", 100, version.length)]);
     let random = system::random_for_handshake().unwrap();
     let session = Session::dial(settings, key, node.id, random, Duration::ZERO).unwrap();
     let ((events_in, mut events), (urgent, urgent_out), (bulk_in, bulk)) = (channel(1), channel(1), channel(1));

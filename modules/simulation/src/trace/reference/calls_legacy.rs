@@ -266,7 +266,7 @@ impl Tracer for LegacyCallTracer {
 
     fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
-            return Err(TracerFailure::Worded(
+            return Err(TracerFailure::ReferenceText(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
             ));
         };

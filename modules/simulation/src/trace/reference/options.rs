@@ -1,6 +1,6 @@
 //! Creates the reference's tracers from the options of a trace.
 
-use tenon_api::messages::Tracer as Chosen;
+use tenon_api::messages::Tracer as RequestedTracer;
 use tenon_execution_interface::MovedPrecompiles;
 use tenon_javascript::ScriptError;
 
@@ -27,28 +27,31 @@ use crate::{
 /// # Errors
 /// There is no such tracer, or not with these options.
 pub(in crate::trace) fn watch_of(
-    chosen: &Chosen,
+    chosen: &RequestedTracer,
     precompiles: &MovedPrecompiles,
     scripts: impl FnOnce(ScriptSource<'_>) -> Result<Watch, ScriptError>,
 ) -> Result<Watch, TraceError> {
     let tracer: Box<dyn Tracer> = match chosen {
-        Chosen::StructLogger(options) => Box::new(StructLogger::new(*options)),
-        Chosen::Calls(options) => Box::new(CallTracer::new(options.only_top_call)),
-        Chosen::Contracts { instruction } => {
+        RequestedTracer::StructLogger(options) => Box::new(StructLogger::new(*options)),
+        RequestedTracer::Calls(options) => Box::new(CallTracer::new(options.only_top_call)),
+        RequestedTracer::Contracts { instruction } => {
             let wanted = instruction.as_deref().map(defined_instruction).transpose()?;
             Box::new(ContractTracer::new(wanted))
         }
-        Chosen::CallsLegacy => Box::new(LegacyCallTracer::new(precompiles.clone())),
-        Chosen::Disassembly => Box::new(DisassemblyTracer::new()),
-        Chosen::Noop => Box::new(NoopTracer),
-        Chosen::Prestate(_) => Box::new(PrestateTracer::default()),
-        Chosen::Selectors => Box::new(SelectorTracer::new(precompiles.clone(), false)),
-        Chosen::SelectorsLegacy => Box::new(SelectorTracer::new(precompiles.clone(), true)),
-        Chosen::InstructionCount => Box::new(CountTracer::default()),
-        Chosen::Sequences(length) => Box::new(SequenceTracer::new(*length)),
-        Chosen::Script { source, config } => return Ok(scripts(ScriptSource { source, config })?),
-        Chosen::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
-        Chosen::FlatCalls(_) | Chosen::Mux(_) | Chosen::Erc7562(_) | Chosen::StateGas => {
+        RequestedTracer::CallsLegacy => Box::new(LegacyCallTracer::new(precompiles.clone())),
+        RequestedTracer::Disassembly => Box::new(DisassemblyTracer::new()),
+        RequestedTracer::Noop => Box::new(NoopTracer),
+        RequestedTracer::Prestate(_) => Box::new(PrestateTracer::default()),
+        RequestedTracer::Selectors => Box::new(SelectorTracer::new(precompiles.clone(), false)),
+        RequestedTracer::SelectorsLegacy => Box::new(SelectorTracer::new(precompiles.clone(), true)),
+        RequestedTracer::InstructionCount => Box::new(CountTracer::default()),
+        RequestedTracer::Sequences(length) => Box::new(SequenceTracer::new(*length)),
+        RequestedTracer::Script { source, config } => return Ok(scripts(ScriptSource { source, config })?),
+        RequestedTracer::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
+        RequestedTracer::FlatCalls(_)
+        | RequestedTracer::Mux(_)
+        | RequestedTracer::Erc7562(_)
+        | RequestedTracer::StateGas => {
             return Err(TraceError::NoSuchTracer);
         }
     };
@@ -70,7 +73,7 @@ mod tests {
     use tenon_execution_interface::PrecompileSet;
 
     /// The error; none if the tracer was made.
-    fn refusal(chosen: &Chosen) -> Option<String> {
+    fn refusal(chosen: &RequestedTracer) -> Option<String> {
         let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, extras: None });
         let scripts = |script: ScriptSource<'_>| {
             Err(ScriptError::Script(format!("script {} with {}", script.source, script.config)))
@@ -81,20 +84,20 @@ mod tests {
     #[test]
     fn every_tracer_of_the_reference_exists() {
         let all = [
-            Chosen::StructLogger(StructLogOptions::default()),
-            Chosen::Calls(CallTracerOptions::default()),
-            Chosen::CallsLegacy,
-            Chosen::Contracts { instruction: None },
-            Chosen::Contracts { instruction: Some("PUSH1".to_owned()) },
-            Chosen::Disassembly,
-            Chosen::Noop,
-            Chosen::Prestate(PrestateTracerOptions::default()),
-            Chosen::Selectors,
-            Chosen::SelectorsLegacy,
-            Chosen::InstructionCount,
-            Chosen::Sequences(SequenceLength::One),
-            Chosen::Sequences(SequenceLength::Two),
-            Chosen::Sequences(SequenceLength::Three),
+            RequestedTracer::StructLogger(StructLogOptions::default()),
+            RequestedTracer::Calls(CallTracerOptions::default()),
+            RequestedTracer::CallsLegacy,
+            RequestedTracer::Contracts { instruction: None },
+            RequestedTracer::Contracts { instruction: Some("PUSH1".to_owned()) },
+            RequestedTracer::Disassembly,
+            RequestedTracer::Noop,
+            RequestedTracer::Prestate(PrestateTracerOptions::default()),
+            RequestedTracer::Selectors,
+            RequestedTracer::SelectorsLegacy,
+            RequestedTracer::InstructionCount,
+            RequestedTracer::Sequences(SequenceLength::One),
+            RequestedTracer::Sequences(SequenceLength::Two),
+            RequestedTracer::Sequences(SequenceLength::Three),
         ];
         for chosen in all {
             assert_eq!(refusal(&chosen), None, "{chosen:?}");
@@ -103,11 +106,11 @@ mod tests {
 
     #[test]
     fn others_are_refused_and_scripts_are_started() {
-        let script = Chosen::Script { source: "{a: 1}".to_owned(), config: "{}".to_owned() };
+        let script = RequestedTracer::Script { source: "{a: 1}".to_owned(), config: "{}".to_owned() };
         let cases = [
-            (Chosen::Contracts { instruction: Some("PUSH99".to_owned()) }, "opcode PUSH99 not defined"),
-            (Chosen::Unusable { reason: "because".to_owned() }, "because"),
-            (Chosen::FlatCalls(FlatCallTracerOptions::default()), "the chain has no such tracer"),
+            (RequestedTracer::Contracts { instruction: Some("PUSH99".to_owned()) }, "opcode PUSH99 not defined"),
+            (RequestedTracer::Unusable { reason: "because".to_owned() }, "because"),
+            (RequestedTracer::FlatCalls(FlatCallTracerOptions::default()), "the chain has no such tracer"),
             (script, "script {a: 1} with {}"),
         ];
         for (chosen, expected) in cases {

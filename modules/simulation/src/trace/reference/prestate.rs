@@ -139,14 +139,14 @@ impl Tracer for PrestateTracer {
 
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
-            return Err(TracerFailure::Worded(
+            return Err(TracerFailure::ReferenceText(
                 "TypeError: undefined    in server-side tracer function 'result'".into(),
             ));
         };
         if self.accounts.is_empty() {
             // The reference's script has no database if no instruction ran.
             let shown: String = format!("{:#x}", start.from).chars().take(32).collect();
-            return Err(TracerFailure::Worded(format!(
+            return Err(TracerFailure::ReferenceText(format!(
                 "TypeError: cannot read property '{shown}...' of null    in server-side tracer function 'result'"
             )));
         }

@@ -184,8 +184,8 @@ pub(super) trait Tracer {
 
 /// Why a tracer has no answer.
 pub(in crate::trace) enum TracerFailure {
-    /// There is none for this run; this is the reference's text.
-    Worded(String),
+    /// The tracer has no answer for this run. The text is the reference's.
+    ReferenceText(String),
     /// The script failed.
     Script(ScriptError),
     /// The database failed.
