@@ -16,7 +16,7 @@ pub(crate) enum SimulateError {
     /// There are no blocks.
     #[error("empty input")]
     NoBlocks,
-    /// There are more blocks than a simulation may have, including those that fill gaps.
+    /// The simulation has too many blocks. Empty blocks that fill gaps between heights count.
     #[error("too many blocks")]
     TooManyBlocks,
     /// A block has too many calls.
