@@ -81,8 +81,9 @@ lint: setup ## run clippy with warnings as errors, and the checks of unsafe code
 format: ## format the code
 	$(CARGO) fmt --all
 
+# `--examples` enables the features of development dependencies, as `make lint` does, so that dependencies are checked once.
 docs: setup ## build the API documentation with warnings as errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --lib --bins --examples
 
 setup: ## install what is missing for a build
 	@scripts/setup.sh build

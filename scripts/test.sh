@@ -15,8 +15,9 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 target="${CARGO_TARGET_DIR:-$cache/target}"
 suites="${*:-rust conformance recorded network faults clients modules}"
 
-# Builds the program and the plugins for all suites, in one profile to keep the build short.
-scripts/cargo.sh build --workspace
+# Builds the program and the plugins for all suites, in one profile to keep the build short. `--examples` enables the features
+# of development dependencies, as `cargo test` does. Without them most crates would be compiled again for the Rust suite.
+scripts/cargo.sh build --workspace --lib --bins --examples
 
 export TENON_BIN="$target/debug/tenon" TENON_NODE_MODULES="$cache/node/node_modules"
 # The abuse tests write their figures to this file, for the table at the end.

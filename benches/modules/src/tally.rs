@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tenon_bench::Latencies;
+use tenon_latencies::Latencies;
 
 use crate::modules::{OperationKind, SUBJECTS};
 

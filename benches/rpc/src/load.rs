@@ -17,7 +17,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use tenon_bench::Latencies;
+use tenon_latencies::Latencies;
 
 /// The server under load.
 pub(crate) enum Target {
