@@ -68,6 +68,7 @@ struct Tables {
     nodes: HashMap<(Option<B256>, Vec<u8>, B256), Bytes>,
     finality: (Option<BlockNumber>, Option<BlockNumber>),
     refused: Option<BlockNumber>,
+    unreadable: Option<Address>,
     group: usize,
     longest_offer: usize,
 }
@@ -92,6 +93,11 @@ impl MemoryChain {
     /// Fails like a full disk when this block is committed.
     pub fn refuse_block(&self, number: BlockNumber) {
         self.tables.write().refused = Some(number);
+    }
+
+    /// Reading this account fails from now on, as with a damaged disk; with `None`, all can be read again.
+    pub fn set_unreadable(&self, account: Option<Address>) {
+        self.tables.write().unreadable = account;
     }
 
     /// Accepts this many blocks of an import in one call, and commits up to three of them together.
@@ -147,6 +153,9 @@ struct MemoryState {
 
 impl StateReader for MemoryState {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        if self.tables.read().unreadable == Some(address) {
+            return Err(StoreError::Engine("input/output error".to_owned()));
+        }
         Ok(self.state.get(&address).map(|account| account.0))
     }
 

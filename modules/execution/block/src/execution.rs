@@ -102,7 +102,7 @@ impl BlockExecution<()> {
     ) -> Result<Self, ExecutionError> {
         let mut execution = Self::watched(family, header, author, state, Interrupt::never(), (), origin)?;
         execution.set_receipt_root_base(trie.0, trie.1);
-        execution.run_opening_calls();
+        execution.run_opening_calls()?;
         Ok(execution)
     }
 }
@@ -134,18 +134,28 @@ impl<I> BlockExecution<I> {
 
     /// Calls the system contracts at the start of a block. A failed call changes nothing and does not invalidate the
     /// block (EIP-4788, EIP-2935).
-    pub fn run_opening_calls(&mut self) {
+    ///
+    /// # Errors
+    /// [`ExecutionError::Store`]: the state cannot be read.
+    pub fn run_opening_calls(&mut self) -> Result<(), ExecutionError> {
         for (contract, input) in self.rules.opening_calls.clone() {
-            if let Err(failure) = system_call(&mut AnyEvm::plain(&mut self.evm), contract, input) {
-                tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
+            match system_call(&mut AnyEvm::plain(&mut self.evm), contract, input) {
+                Ok(_) => {}
+                Err(EVMError::Database(StateError(error))) => return Err(error.into()),
+                Err(failure) => {
+                    tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
+                }
             }
         }
+        Ok(())
     }
 
     /// Executes the next transaction and adds its receipt.
     ///
     /// # Errors
-    /// [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
+    /// [`TransactionRejection`]: the transaction is not valid here, and nothing has changed. After
+    /// [`TransactionRejection::Store`] and [`TransactionRejection::Trie`] its validity is unknown, and the caller must
+    /// drop the execution: the transaction may have changed the state without getting a receipt.
     pub fn run_transaction(&mut self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
         match self.prepare(transaction, sender)? {
             Prepared::Intercepted => self.intercept(transaction, sender),
@@ -376,6 +386,7 @@ impl<I> BlockExecution<I> {
                 Ok(ExecutionResult::Success { output, .. }) => requests.push(request_type, output.data()),
                 Ok(ExecutionResult::Revert { .. }) => return Err(failed("execution reverted".to_owned())),
                 Ok(ExecutionResult::Halt { reason, .. }) => return Err(failed(reason.to_string())),
+                Err(EVMError::Database(StateError(error))) => return Err(error.into()),
                 Err(failure) => return Err(failed(failure.to_string())),
             }
         }

@@ -9,9 +9,7 @@ use tenon_api::{
 };
 use tenon_bus::spans;
 use tenon_chain::{ChainSpec, TrieUpdate};
-use tenon_execution_interface::{
-    BlockOrigin, BlockState, ChainFamily, CodeCache, ExecutionError, TransactionRejection,
-};
+use tenon_execution_interface::{BlockOrigin, BlockState, ChainFamily, CodeCache, ExecutionError};
 
 use crate::execution::{BlockExecution, BlockOutcome, BlockResults};
 
@@ -227,11 +225,10 @@ impl Executor {
 
 fn run_transactions(execution: &mut BlockExecution, block: &RecoveredBlock) -> Result<(), ExecutionError> {
     for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
-        execution.run_transaction(transaction, *sender).map_err(|reason| match reason {
-            TransactionRejection::Store(error) => ExecutionError::Store(error),
-            TransactionRejection::Trie(source) => ExecutionError::Trie { number: block.number(), source: *source },
-            reason => ExecutionError::Transaction { number: block.number(), index, hash: transaction.hash, reason },
-        })?;
+        if let Err(rejection) = execution.run_transaction(transaction, *sender) {
+            let reason = rejection.unless_unreadable(block.number())?;
+            return Err(ExecutionError::Transaction { number: block.number(), index, hash: transaction.hash, reason });
+        }
     }
     Ok(())
 }

@@ -53,8 +53,7 @@ impl Executor {
         let receipt = match (result, receipt) {
             (Ok(()), Some(receipt)) => Ok(receipt),
             (Ok(()), None) => return Err(StoreError::Corrupt { what: "receipt".to_owned() }.into()),
-            (Err(TransactionRejection::Store(error)), _) => return Err(error.into()),
-            (Err(rejection), _) => Err(rejection),
+            (Err(rejection), _) => Err(rejection.unless_unreadable(header.number.into())?),
         };
         state.credit(author, U256::ZERO, clears_empty)?;
         let state_root = root_after(header.number.into(), &state, before)?;

@@ -94,18 +94,16 @@ impl ExecutionError {
     /// Returns whether the block itself is invalid, as opposed to data or rules missing on this node.
     pub fn is_block_invalid(&self) -> bool {
         match self {
-            Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
-                true
-            }
+            Self::Mismatch { .. }
+            | Self::MissingItem { .. }
+            | Self::SystemCall { .. }
+            | Self::DepositLog { .. }
+            | Self::Exchange { .. } => true,
             Self::Transaction { reason, .. } => !matches!(
                 reason,
                 TransactionRejection::Unsupported(_) | TransactionRejection::Store(_) | TransactionRejection::Trie(_)
             ),
-            Self::Unsupported { .. }
-            | Self::Exchange { .. }
-            | Self::Consensus(_)
-            | Self::Store(_)
-            | Self::Trie { .. } => false,
+            Self::Unsupported { .. } | Self::Consensus(_) | Self::Store(_) | Self::Trie { .. } => false,
         }
     }
 }
@@ -157,6 +155,18 @@ impl TransactionRejection {
     /// Returns whether only the remaining gas of this block is too low. A later block may then include the transaction.
     pub const fn is_out_of_block_gas(&self) -> bool {
         matches!(self, Self::BlockGas { .. } | Self::BlockBlobGas { .. })
+    }
+
+    /// Returns the rejection if the transaction is the cause.
+    ///
+    /// # Errors
+    /// [`ExecutionError`] if this node could not read the state or its trie during the execution of block `number`.
+    pub fn unless_unreadable(self, number: BlockNumber) -> Result<Self, ExecutionError> {
+        match self {
+            Self::Store(error) => Err(error.into()),
+            Self::Trie(source) => Err(ExecutionError::Trie { number, source: *source }),
+            rejection => Ok(rejection),
+        }
     }
 }
 

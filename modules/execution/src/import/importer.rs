@@ -245,8 +245,12 @@ impl Importer {
     ) -> Result<BlockCommit, ImportError> {
         let executed = self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent);
         if let Err(error) = &executed {
-            // A failure of the database does not make the block invalid.
-            if !matches!(error, ExecutionError::Store(_)) {
+            // A failure of this node does not make the block invalid.
+            let is_refused = match error {
+                ExecutionError::Consensus(error) => error.cause == RefusalCause::BrokenRule,
+                error => error.is_block_invalid(),
+            };
+            if is_refused {
                 self.remember_refusal(&block.header);
             }
             *self.failed.lock() = Some((block, parent.clone()));

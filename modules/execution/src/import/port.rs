@@ -130,6 +130,7 @@ mod tests {
         let mismatch =
             ExecutionError::Mismatch { number, what: "state root", computed: "1".to_owned(), expected: "2".to_owned() };
         assert!(wrong(mismatch.into()));
+        assert!(wrong(ExecutionError::Exchange { number, reason: "nonce too low".to_owned() }.into()));
         let failed = StoreError::Engine("disk full".to_owned());
         assert!(!wrong(failed.clone().into()));
         let unread = TransactionRejection::Store(failed);

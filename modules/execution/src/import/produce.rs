@@ -8,7 +8,7 @@ use tenon_api::{
     RoundBuilder, SealAttributes, SealedHeader, SignError, StateReader, StoreError, Transaction, Unlimited, Withdrawal,
 };
 use tenon_execution_block::{BlockExecution, StateChanges, assemble};
-use tenon_execution_interface::BlockOrigin;
+use tenon_execution_interface::{BlockOrigin, ExecutionError};
 
 use super::importer::Importer;
 use crate::ImportError;
@@ -84,7 +84,7 @@ impl Importer {
         draft: SealedHeader,
         transactions: Vec<RecoveredTransaction>,
     ) -> Result<Unsealed, ImportError> {
-        let taken = take_transactions(&mut execution, transactions);
+        let taken = take_transactions(&mut execution, draft.number.into(), transactions)?;
         let withdrawals = draft.withdrawals_root.map(|_| Vec::new());
         let block = tenon_chain::assemble_block(draft, taken.transactions, Vec::new(), withdrawals);
         let rewards = self.engine.rewards(&block, &*self.chain)?;
@@ -141,9 +141,16 @@ impl Importer {
     }
 }
 
-/// Executes the transactions that fit. Once a sender's transaction is left out, its later ones would leave a gap and
+/// Executes the transactions that fit in block `number`. Once a sender's transaction is left out, its later ones would leave a gap and
 /// are left out too.
-fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTransaction>) -> IncludedTransactions {
+///
+/// # Errors
+/// [`ExecutionError`] if this node cannot read the state or its trie: it cannot decide which transactions are valid.
+fn take_transactions(
+    execution: &mut BlockExecution,
+    number: BlockNumber,
+    candidates: Vec<RecoveredTransaction>,
+) -> Result<IncludedTransactions, ExecutionError> {
     let mut taken = IncludedTransactions::default();
     let mut left_out = AddressSet::default();
     let mut bytes_left = execution.max_block_bytes().saturating_sub(SIZE_RESERVE);
@@ -165,7 +172,8 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
                 taken.transactions.push(transaction);
                 taken.senders.push(sender);
             }
-            Err(reason) => {
+            Err(rejection) => {
+                let reason = rejection.unless_unreadable(number)?;
                 if !reason.is_out_of_block_gas() {
                     tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction not included in the \
                         block");
@@ -174,5 +182,5 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
             }
         }
     }
-    taken
+    Ok(taken)
 }

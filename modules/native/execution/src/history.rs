@@ -1,9 +1,10 @@
 //! The history contract on native chains (EIP-2935, `docs/spec/upgrades.md` 7.3).
 
 use alloy_primitives::{B256, Bytes, b256, hex};
+use revm::context::result::EVMError;
 use tenon_api::Header;
 
-use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, HISTORY_STORAGE_ADDRESS, system_call};
+use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, HISTORY_STORAGE_ADDRESS, StateError, system_call};
 
 /// The contract's code: the EIP's. A native chain puts it in place by itself, without a transaction.
 const CODE: [u8; 83] = hex!(
@@ -21,10 +22,13 @@ const CODE_HASH: B256 = b256!("6e49e66782037c0555897870e29fa5e552daf4719552131a0
 ///
 /// # Errors
 /// [`ExecutionError::Unsupported`] if other code is at the address: the reference stops there.
+/// [`ExecutionError::Store`] if the state cannot be read.
 pub(super) fn store_parent_hash(evm: &mut AnyEvm<'_>, header: &Header) -> Result<(), ExecutionError> {
     deploy(&mut evm.context().journaled_state.database, header)?;
-    if let Err(failure) = system_call(evm, HISTORY_STORAGE_ADDRESS, header.parent_hash.0.into()) {
-        tracing::debug!(number = header.number, %failure, "call of the history contract failed");
+    match system_call(evm, HISTORY_STORAGE_ADDRESS, header.parent_hash.0.into()) {
+        Ok(_) => {}
+        Err(EVMError::Database(StateError(error))) => return Err(error.into()),
+        Err(failure) => tracing::debug!(number = header.number, %failure, "call of the history contract failed"),
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Simulation<'_> {
         let mut block = self.open(header, author, state_overrides)?;
         self.set_context(&mut block, &overrides);
         block.blobs = block.execution.evm_mut().ctx.block.blob_excess_gas_and_price;
-        block.execution.run_opening_calls();
+        block.execution.run_opening_calls().map_err(CallError::from)?;
         for call in calls {
             self.check_time()?;
             let (transaction, sender, done) = self.run_call(&mut block, call)?;

@@ -76,7 +76,7 @@ impl Calls {
         let (family, interrupt) = (self.executor.family(), Interrupt::for_caller(caller, None));
         let mut execution = BlockExecution::watched(family, &block.header, author, state, interrupt, (), origin)?;
         execution.set_receipt_root_base(nodes, parent.state_root);
-        execution.run_opening_calls();
+        execution.run_opening_calls()?;
         Ok(execution)
     }
 

@@ -212,7 +212,7 @@ impl<'a> Replay<'a> {
         let origin = BlockOrigin::Replayed { chain: &calls.chain, engine: &calls.engine, parent: &parent };
         let idle = TraceInspector::idle(&self.memory);
         let mut execution = BlockExecution::watched(family, &block.header, author, state, no_deadline, idle, origin)?;
-        execution.run_opening_calls();
+        execution.run_opening_calls()?;
         Ok(execution)
     }
 
