@@ -63,7 +63,7 @@ pub fn scan(bytes: &[u8], piece: usize) -> String {
     format!("{:?}", scanner.finish())
 }
 
-/// Checks the value of an `Authorization` header at an instant in seconds after 1970.
+/// Checks the value of an `Authorization` header at an instant in seconds since 1970.
 ///
 /// # Errors
 /// The reason, as in the answer.

@@ -50,7 +50,7 @@ pub(crate) enum Authorization {
     Valid {
         /// The client that it names, if any.
         client: Option<ClientId>,
-        /// Its expiry in seconds after 1970, if any.
+        /// Its expiry in seconds since 1970, if any.
         expiry: Option<u64>,
     },
     /// A refused token, and the reason.

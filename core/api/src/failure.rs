@@ -34,7 +34,7 @@ impl FailureCode {
     pub const REVERTED: Self = Self(3);
     /// A transaction of a simulated block failed and did not revert, as in go-ethereum: `-32015`.
     pub const VM_ERROR: Self = Self(-32015);
-    /// A request asks for more than one client may, as in go-ethereum: `-38026`.
+    /// The request exceeds a limit for one client, as in go-ethereum: `-38026`.
     pub const CLIENT_LIMIT: Self = Self(-38026);
     /// The plugin's own code panicked. Only between plugin and host; a client receives [`FailureCode::SERVER`].
     pub const CRASHED: Self = Self(CODE_CRASHED);

@@ -296,13 +296,13 @@ impl Router {
         raw: &mut RawCall<'_>,
         caller: &Caller,
     ) -> Result<JsonBytes, Failure> {
-        let _place = match cost {
+        let _permit = match cost {
             Cost::Fast => None,
             Cost::Slow => {
-                let mut entering = Box::pin(self.slow_place(plugin, caller));
+                let mut entering = Box::pin(self.slow_call_permit(plugin, caller));
                 let first = poll_fn(|task| Poll::Ready(entering.as_mut().poll(task))).await;
                 Some(match first {
-                    Poll::Ready(place) => place?,
+                    Poll::Ready(permit) => permit?,
                     Poll::Pending => {
                         raw.detach();
                         entering.await?
@@ -536,9 +536,9 @@ impl Router {
         Arc::ptr_eq(routes, &self.inner.routes.load())
     }
 
-    /// Waits for the turn of a slow call. Each plugin has its own places, shared fairly by its callers: one whose calls
+    /// Waits until a slow call may run. Each plugin has its own places, shared fairly by its callers: one whose calls
     /// do not end blocks no other.
-    async fn slow_place(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<JobPermit, Failure> {
+    async fn slow_call_permit(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<JobPermit, Failure> {
         let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
         let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
         plugin.unless_cancelled(queue.enter(share, deadline)).await?.map_err(|reason| {

@@ -27,7 +27,7 @@ pub enum SwitchError {
 }
 
 impl SwitchError {
-    /// The part's own error.
+    /// An error of the part itself, with this text.
     pub fn new(cause: impl Display) -> Self {
         Self::Part(cause.to_string())
     }

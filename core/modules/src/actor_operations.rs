@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::{
     ModuleError, ModuleRegister,
     actor::{ActorControl, ActorModule, ActorStage, ActorSwitch, KnownActor, SwitchState},
-    ends::now,
+    end_times::now,
     reports::micros,
 };
 

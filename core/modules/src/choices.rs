@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tenon_api::Capability;
 use tenon_host::{Ownership, check_owner};
 
-use crate::{ModuleError, PluginPlan, actor::KnownActor, ends::EndTimes, plugin_module::KnownPlugins};
+use crate::{ModuleError, PluginPlan, actor::KnownActor, end_times::EndTimes, plugin_module::KnownPlugins};
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(crate) struct Choices {
 /// When a module will be disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
-    /// Seconds after 1970.
+    /// Seconds since 1970.
     until: u64,
     /// Whether the settings enabled it at the time of the choice; `None` if they did not mention it.
     wanted: Option<bool>,

@@ -20,7 +20,7 @@ mod actor_operations;
 mod bus_handlers;
 mod candidates;
 mod choices;
-mod ends;
+mod end_times;
 mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

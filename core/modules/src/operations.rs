@@ -20,7 +20,7 @@ use tenon_host::{LAST_REFERENCE_TIMEOUT, RouteTable, RunningPlugin, find_library
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::{Candidate, CheckedCandidate},
-    ends::end_after,
+    end_times::end_after,
     low_priority::blocking,
     plugin_module::{Build, State},
     reports::{micros, unavailable},

@@ -12,7 +12,7 @@ use tenon_bus::Bus;
 use tenon_host::{LibraryCache, Router, VouchedBuilds};
 
 use crate::{
-    ModuleError, ModuleOptions, PluginPlan, actor::KnownActor, choices::Choices, ends::EndTimes,
+    ModuleError, ModuleOptions, PluginPlan, actor::KnownActor, choices::Choices, end_times::EndTimes,
     plugin_module::KnownPlugins,
 };
 

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::{Candidate, CheckedCandidate},
-    ends::now,
+    end_times::now,
     plugin_module::{KnownPlugin, State},
 };
 

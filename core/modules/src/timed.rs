@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use tenon_api::messages::{ModuleChange, ModuleOperation, ModuleReport, ModuleState};
 use tokio::time::Instant;
 
-use crate::{ModuleError, ModuleRegister, ends::now, plugin_module::State};
+use crate::{ModuleError, ModuleRegister, end_times::now, plugin_module::State};
 
 /// Interval between reads of the wall clock, which can be set; also the delay before a refused end is tried again.
 const CHECK_PERIOD: Duration = Duration::from_secs(60);

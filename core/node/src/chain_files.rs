@@ -103,7 +103,7 @@ pub(crate) enum RequestFileError {
         "{name}: requests can use files in these folders only: {} (setting rpc.files); put the file there",
         comma_separated(folders)
     )]
-    Elsewhere {
+    OutsideFolders {
         /// The name in the request.
         name: String,
         /// The folders for requests.
@@ -111,7 +111,7 @@ pub(crate) enum RequestFileError {
     },
     /// Only the node may use the path.
     #[error("{name}: {reason}")]
-    NodesOwn {
+    BelongsToNode {
         /// The name in the request.
         name: String,
         /// See [`OwnPaths::refusal`].
@@ -204,7 +204,7 @@ impl RequestFolders {
     /// # Errors
     /// If it is elsewhere, after resolving links and dots, or belongs to the node.
     fn place(&self, name: &str) -> Result<PathBuf, RequestFileError> {
-        let refusal = || RequestFileError::Elsewhere { name: name.to_owned(), folders: self.folders.clone() };
+        let refusal = || RequestFileError::OutsideFolders { name: name.to_owned(), folders: self.folders.clone() };
         let first = self.folders.first().ok_or_else(refusal)?;
         let asked = first.join(name);
         let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
@@ -219,7 +219,7 @@ impl RequestFolders {
         }
         match self.own.refusal(&real) {
             None => Ok(real),
-            Some(reason) => Err(RequestFileError::NodesOwn { name: name.to_owned(), reason }),
+            Some(reason) => Err(RequestFileError::BelongsToNode { name: name.to_owned(), reason }),
         }
     }
 

@@ -11,6 +11,6 @@ pub(crate) fn refuse() {
     let limited = setrlimit(Resource::Core, none);
     let refused = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if let Err(error) = limited.and(refused) {
-        crate::log_output::print_line(&format!("tenon: can't turn core dumps off: {error}"));
+        crate::log_output::eprint_line(&format!("tenon: can't turn core dumps off: {error}"));
     }
 }

@@ -15,6 +15,6 @@ pub(crate) fn refuse_without_signal() {
         signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop)
     };
     if let Err(error) = listen() {
-        crate::log_output::print_line(&format!("tenon: can't catch the signal of the file size limit: {error}"));
+        crate::log_output::eprint_line(&format!("tenon: can't catch the signal of the file size limit: {error}"));
     }
 }

@@ -65,7 +65,7 @@ fn write(line: &[u8]) {
 }
 
 /// Writes a line without control characters to standard error, and to the log file if there is one.
-pub(crate) fn print_line(line: &str) {
+pub(crate) fn eprint_line(line: &str) {
     let _ = LogOutput.write_all(format!("{}\n", without_control_characters(line)).as_bytes());
 }
 

@@ -109,7 +109,7 @@ fn exit_code(outcome: Result<(), Stop>) -> ExitCode {
     let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            log_output::print_line(&format!("tenon: {stop}"));
+            log_output::eprint_line(&format!("tenon: {stop}"));
             stop.exit_code()
         }
     };

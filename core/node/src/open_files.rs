@@ -52,8 +52,8 @@ pub(crate) fn require(wanted: u64) -> Result<(), Stop> {
 ///
 /// # Errors
 /// [`Stop::Failure`] if it is too low for a node.
-pub(crate) fn fit_limits(settings: &mut Settings) -> Result<(), Stop> {
-    raised().map_or(Ok(()), |max| fit_limits_to(max, settings))
+pub(crate) fn raise_limit_and_fit_settings(settings: &mut Settings) -> Result<(), Stop> {
+    raised().map_or(Ok(()), |max| fit_settings_to(max, settings))
 }
 
 /// Connections of peers, two each, and handshakes, if the settings enable the network.
@@ -62,7 +62,7 @@ fn peers(settings: &Settings) -> u64 {
     if peers.enabled { 2 * u64::from(peers.maxpeers) + u64::from(peers.maxpendpeers.max(50)) } else { 0 }
 }
 
-fn fit_limits_to(max: u64, settings: &mut Settings) -> Result<(), Stop> {
+fn fit_settings_to(max: u64, settings: &mut Settings) -> Result<(), Stop> {
     let http = u64::from(settings.http.connections) * u64::from(settings.http.enabled);
     let websocket = u64::from(settings.ws.connections) * u64::from(settings.ws.enabled);
     let socket = u64::from(settings.ipc.connections) * u64::from(!settings.ipc.disabled);
@@ -116,7 +116,7 @@ mod tests {
     fn settings_that_fit_are_unchanged() {
         let mut settings = Settings::default();
 
-        fit_limits_to(total(&settings), &mut settings).unwrap();
+        fit_settings_to(total(&settings), &mut settings).unwrap();
 
         assert_eq!(settings, Settings::default());
     }
@@ -127,7 +127,7 @@ mod tests {
             let mut settings = Settings::default();
             assert!(total(&settings) > max);
 
-            fit_limits_to(max, &mut settings).unwrap();
+            fit_settings_to(max, &mut settings).unwrap();
 
             assert!(total(&settings) <= max, "{max}: {settings:?}");
             let shares = [settings.http.connections, settings.ws.connections, settings.ipc.connections];
@@ -141,7 +141,7 @@ mod tests {
         let mut settings = Settings::default();
         (settings.http.enabled, settings.ws.enabled) = (false, false);
 
-        fit_limits_to(1_024, &mut settings).unwrap();
+        fit_settings_to(1_024, &mut settings).unwrap();
 
         assert!(settings.ipc.connections >= 400, "{}", settings.ipc.connections);
     }
@@ -150,7 +150,7 @@ mod tests {
     fn a_limit_too_low_for_a_node_is_refused_with_a_remedy() {
         let mut settings = Settings::default();
 
-        let refused = fit_limits_to(MIN_FILES - 1, &mut settings).unwrap_err().to_string();
+        let refused = fit_settings_to(MIN_FILES - 1, &mut settings).unwrap_err().to_string();
 
         assert!(refused.contains("255 files") && refused.contains("ulimit -n"), "{refused}");
     }

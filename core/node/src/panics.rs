@@ -12,7 +12,7 @@ use std::panic::{PanicHookInfo, set_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::log_output::print_line;
+use crate::log_output::eprint_line;
 
 /// Whether a backtrace is being resolved. The standard library does so under one lock of the process, and capturing the
 /// next backtrace would wait for it.
@@ -25,17 +25,17 @@ pub(crate) fn install_panic_hook() {
 
 fn report(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
-    print_line(&format!("thread '{}' {panic}", thread.name().unwrap_or("without a name")));
+    eprint_line(&format!("thread '{}' {panic}", thread.name().unwrap_or("without a name")));
     if !is_trace_wanted() {
         return;
     }
     if IS_TRACING.swap(true, Ordering::AcqRel) {
-        print_line("no trace of this panic: the trace of an earlier one is still being written");
+        eprint_line("no trace of this panic: the trace of an earlier one is still being written");
         return;
     }
     let trace = Backtrace::force_capture();
     let write = move || {
-        print_line(&format!("trace of the panic:\n{trace}"));
+        eprint_line(&format!("trace of the panic:\n{trace}"));
         IS_TRACING.store(false, Ordering::Release);
     };
     // The program, and its backtrace thread, may end once its main thread has panicked.
@@ -43,7 +43,7 @@ fn report(panic: &PanicHookInfo<'_>) {
         write();
     } else if thread::Builder::new().name("panic-trace".to_owned()).spawn(write).is_err() {
         IS_TRACING.store(false, Ordering::Release);
-        print_line("no trace of this panic: no thread could be started to write it");
+        eprint_line("no trace of this panic: no thread could be started to write it");
     }
 }
 

@@ -92,7 +92,7 @@ impl Passwords {
             return Err(Stop::Usage("the two passwords differ; nothing was changed".into()));
         }
         if password.expose().is_empty() {
-            log_output::print_line(
+            log_output::eprint_line(
                 "tenon: the new password is empty: everybody who can read the key file can use the key",
             );
         }
@@ -104,7 +104,7 @@ impl Passwords {
 fn warn_of_access(name: &str, path: &Path) {
     let Ok(metadata) = std::fs::metadata(path) else { return };
     if let Some(access) = metadata.is_file().then(|| check_secret(&metadata).err()).flatten() {
-        log_output::print_line(&format!("tenon: {name}: {}: {access}", path.display()));
+        log_output::eprint_line(&format!("tenon: {name}: {}: {access}", path.display()));
     }
 }
 

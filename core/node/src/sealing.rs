@@ -53,9 +53,9 @@ impl BlockSigner for WalletSigner {
     }
 
     fn sign(&self, digest: B256) -> Result<[u8; 65], SignError> {
-        let cannot = |reason: String| SignError { address: self.account, reason, is_pending: false };
-        let directory = self.directory.get().ok_or_else(|| cannot("the wallets are not open yet".to_owned()))?;
-        directory.sign_block(self.account, digest).map_err(|error| cannot(error.to_string()))
+        let sign_error = |reason: String| SignError { address: self.account, reason, is_pending: false };
+        let directory = self.directory.get().ok_or_else(|| sign_error("the wallets are not open yet".to_owned()))?;
+        directory.sign_block(self.account, digest).map_err(|error| sign_error(error.to_string()))
     }
 }
 
@@ -82,7 +82,7 @@ impl OneMasternode {
             beneficiary: account,
             gas_limit: chain.head_gas_limit(),
             extra_data: Bytes::new(),
-            own_transactions: Some(Arc::new(SigningTransactionBuilder::new(
+            transaction_source: Some(Arc::new(SigningTransactionBuilder::new(
                 Arc::clone(&signer) as _,
                 chain.spec.chain_id,
             ))),

@@ -118,7 +118,7 @@ impl Command {
     async fn execute(self, wallet: &mut Wallet, mut person: Box<dyn Person>) {
         let person = person.as_mut();
         match self {
-            Self::Open(given, reply) => answer!(reply, cancel => wallet.open(given, person, &mut cancel)),
+            Self::Open(prompt_reply, reply) => answer!(reply, cancel => wallet.open(prompt_reply, person, &mut cancel)),
             Self::Derive { path, is_pinned, is_shown, reply } => {
                 answer!(reply, cancel => wallet.derive(path, is_pinned, is_shown, person, &mut cancel));
             }
@@ -224,11 +224,11 @@ impl WalletHandle {
     /// use the device.
     pub async fn open(
         &self,
-        given: Option<PromptReply>,
+        prompt_reply: Option<PromptReply>,
         person: Box<dyn Person>,
         deadline: Instant,
     ) -> Result<(), DeviceError> {
-        self.ask(deadline, person, |reply| Command::Open(given, reply)).await
+        self.ask(deadline, person, |reply| Command::Open(prompt_reply, reply)).await
     }
 
     /// See [`Wallet::derive`].

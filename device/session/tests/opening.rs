@@ -15,8 +15,8 @@ use tenon_device_simulator::{Fault, FaultPlan, Model, PassphraseSource, Simulato
 use zeroize::Zeroizing;
 
 async fn open(held: &mut Held, answer: &str) -> Result<(), String> {
-    let given = held.status.borrow().reply_to_prompt(Zeroizing::new(answer.to_owned()));
-    held.wallet.open(given, &mut NoPerson, &mut never()).await.map_err(|error| error.to_string())
+    let prompt_reply = held.status.borrow().reply_to_prompt(Zeroizing::new(answer.to_owned()));
+    held.wallet.open(prompt_reply, &mut NoPerson, &mut never()).await.map_err(|error| error.to_string())
 }
 
 fn with_pin(model: Model) -> SimulatorSettings {
@@ -278,11 +278,11 @@ async fn the_delay_after_a_wrong_pin_may_exceed_the_limit_for_prompts() {
     }
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
-    let given = held.status.borrow().reply_to_prompt(typed);
+    let prompt_reply = held.status.borrow().reply_to_prompt(typed);
 
     // The device now delays its response by 1.2 seconds; cancelling the call ends the wait.
     let mut leaves: BoxFuture<'_, ()> = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
-    assert_eq!(held.wallet.open(given, &mut NoPerson, &mut leaves).await, Err(DeviceError::Cancelled));
+    assert_eq!(held.wallet.open(prompt_reply, &mut NoPerson, &mut leaves).await, Err(DeviceError::Cancelled));
     assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
 

@@ -74,9 +74,9 @@ impl DeviceWallets {
         let person = EventPerson::boxed(&self.bus, url);
         match operation {
             WalletOperation::Open { passphrase } => {
-                let given = handle.status().reply_to_prompt(Zeroizing::new(passphrase.expose().to_owned()));
+                let prompt_reply = handle.status().reply_to_prompt(Zeroizing::new(passphrase.expose().to_owned()));
                 drop(passphrase);
-                caller.wait(handle.open(given, person, caller.deadline)).await.map_err(failed)?;
+                caller.wait(handle.open(prompt_reply, person, caller.deadline)).await.map_err(failed)?;
                 Ok(WalletAnswer::Done)
             }
             WalletOperation::Derive { path, is_pinned } => {

@@ -9,7 +9,7 @@ use sha2::Sha256;
 use tenon_ipc::fuzzing::{HeaderDecisions, authorization, check_headers, token_secret};
 
 const SECRET: [u8; 32] = [7; 32];
-/// The instant at which tokens are checked, seconds after 1970.
+/// The instant at which tokens are checked, seconds since 1970.
 const NOW: u64 = 1_800_000_000;
 /// Allowed difference of `iat`.
 const LEEWAY: u64 = 60;

@@ -10,11 +10,11 @@ mod answers;
 mod body;
 mod conversation;
 pub(crate) mod cors;
-mod ends;
 mod head;
 pub(crate) mod hosts;
 mod listener;
 mod proxies;
+mod stop_signals;
 mod stream;
 
 use std::{
@@ -46,12 +46,12 @@ use answers::{
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
-pub(crate) use ends::StopSignals;
 use head::{has_one_host, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
+pub(crate) use stop_signals::StopSignals;
 
 /// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,17 +45,17 @@ pub(crate) struct Attempt(OwnedMutexGuard<WrongPasswords>);
 impl Attempts {
     /// Waits until the client may try a password for the account.
     pub(crate) async fn begin(&self, account: Address, client: ClientId) -> Attempt {
-        let turn = self.turn(account, client);
-        let wrong = turn.lock_owned().await;
+        let entry = self.entry(account, client);
+        let wrong = entry.lock_owned().await;
         sleep_until(wrong.not_before).await;
         Attempt(wrong)
     }
 
-    fn turn(&self, account: Address, client: ClientId) -> Arc<AsyncMutex<WrongPasswords>> {
+    fn entry(&self, account: Address, client: ClientId) -> Arc<AsyncMutex<WrongPasswords>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if known.len() >= MAX_RECORDED_PAIRS {
-            known.retain(|_, turn| turn.try_lock().map_or(true, |wrong| !wrong.is_forgotten(now)));
+            known.retain(|_, entry| entry.try_lock().map_or(true, |wrong| !wrong.is_forgotten(now)));
         }
         if known.len() >= MAX_RECORDED_PAIRS
             && let Some(oldest) = oldest(&known)
@@ -68,7 +68,7 @@ impl Attempts {
 }
 
 fn oldest(known: &Known) -> Option<(Address, ClientId)> {
-    let ages = known.iter().filter_map(|(pair, turn)| Some((turn.try_lock().ok()?.not_before, *pair)));
+    let ages = known.iter().filter_map(|(pair, entry)| Some((entry.try_lock().ok()?.not_before, *pair)));
     ages.min_by_key(|(not_before, _)| *not_before).map(|(_, pair)| pair)
 }
 

@@ -226,7 +226,7 @@ impl WalletDirectory {
     /// Creates a key in a new key file.
     ///
     /// # Errors
-    /// [`AccountsError::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::Busy`].
+    /// [`AccountsError::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::NotCompleted`].
     pub async fn create_account(&self, password: SecretText, context: &CallContext) -> Result<Address, AccountsError> {
         self.keystore()?.create(password, context).await
     }

@@ -90,9 +90,10 @@ pub enum AccountsError {
     /// A key file could not be read, written or opened.
     #[error(transparent)]
     Folder(#[from] KeyFolderError),
-    /// The key was not derived: too many derivations wait, the caller's time is over, or the derivation itself failed.
+    /// A key was not derived, or a signing service was not called: too many requests wait, the caller's time is over,
+    /// or the derivation itself failed.
     #[error(transparent)]
-    Busy(BusError),
+    NotCompleted(BusError),
     /// The pool did not give a nonce, or refused the transaction.
     #[error(transparent)]
     Pool(BusError),
@@ -120,7 +121,7 @@ fn ether(wei: U256) -> f64 {
 impl From<AccountsError> for BusError {
     fn from(error: AccountsError) -> Self {
         match error {
-            AccountsError::Busy(error) | AccountsError::Pool(error) => error,
+            AccountsError::NotCompleted(error) | AccountsError::Pool(error) => error,
             // Clients match this text without the file's name.
             AccountsError::Folder(KeyFolderError::File { source: source @ KeyFileError::WrongPassword, .. }) => {
                 Self::failed(source)

@@ -61,8 +61,8 @@ impl KeyWork {
     /// caller leaves is not run.
     ///
     /// # Errors
-    /// [`AccountsError::Busy`] if too many jobs wait, the caller's deadline has passed, no thread could be started, or
-    /// the job panicked.
+    /// [`AccountsError::NotCompleted`] if too many jobs wait, the caller's deadline has passed, no thread could be
+    /// started, or the job panicked.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
@@ -74,7 +74,7 @@ impl KeyWork {
             let _taken = gate.take(memory, context)?;
             at_lowest_priority(job).map_err(BusError::failed)
         };
-        self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
+        self.pool.run(context, guarded).await.map_err(AccountsError::NotCompleted)
     }
 }
 

@@ -179,7 +179,7 @@ impl KeystoreWallets {
     /// Creates a key and stores it.
     ///
     /// # Errors
-    /// [`AccountsError::Folder`], [`AccountsError::Busy`].
+    /// [`AccountsError::Folder`], [`AccountsError::NotCompleted`].
     pub(crate) async fn create(&self, password: SecretText, context: &CallContext) -> Result<Address, AccountsError> {
         self.store(context, move |folder| folder.create(password.expose().as_bytes())).await
     }

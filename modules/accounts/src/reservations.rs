@@ -19,7 +19,7 @@ pub(crate) struct Reservations {
 /// The right to choose a sender's next nonce, released on drop.
 pub(crate) struct Reservation {
     sender: Address,
-    turn: Arc<AsyncMutex<()>>,
+    lock: Arc<AsyncMutex<()>>,
     /// `None` during release.
     held: Option<OwnedMutexGuard<()>>,
     of: Reservations,
@@ -28,9 +28,9 @@ pub(crate) struct Reservation {
 impl Reservations {
     /// Waits for its turn, in order of arrival.
     pub(crate) async fn reserve(&self, sender: Address) -> Reservation {
-        let turn = Arc::clone(self.senders().entry(sender).or_default());
-        let mut reservation = Reservation { sender, turn, held: None, of: self.clone() };
-        reservation.held = Some(Arc::clone(&reservation.turn).lock_owned().await);
+        let lock = Arc::clone(self.senders().entry(sender).or_default());
+        let mut reservation = Reservation { sender, lock, held: None, of: self.clone() };
+        reservation.held = Some(Arc::clone(&reservation.lock).lock_owned().await);
         reservation
     }
 
@@ -44,7 +44,7 @@ impl Drop for Reservation {
         drop(self.held.take());
         let mut senders = self.of.senders();
         // Only the table and this reservation refer to it: no other caller waits.
-        if Arc::strong_count(&self.turn) <= 2 {
+        if Arc::strong_count(&self.lock) <= 2 {
             senders.remove(&self.sender);
         }
     }

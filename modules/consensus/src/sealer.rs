@@ -20,7 +20,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
-use tenon_consensus_interface::{SealerTransactionError, SealerTransactions};
+use tenon_consensus_interface::{SealerTransactionError, SealerTransactionSource};
 use tenon_supervisor::{Actor, ActorOptions, SpawnError, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
@@ -57,7 +57,7 @@ pub struct SealerOptions {
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
     /// Makes the transactions that the network expects from the maker of a block; `None` if it expects none.
-    pub own_transactions: Option<Arc<dyn SealerTransactions>>,
+    pub transaction_source: Option<Arc<dyn SealerTransactionSource>>,
     /// Whether to make block 1 immediately, even without transactions. A native development network does.
     pub makes_first_block_at_once: bool,
 }
@@ -220,7 +220,7 @@ impl Sealer {
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, SealError> {
         let chosen = self.ports.choices.current();
         // A masternode receives the fees of its own blocks, regardless of the account that the operator set.
-        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.own_transactions.is_none());
+        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.transaction_source.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
             beneficiary: chosen_beneficiary.unwrap_or(self.options.beneficiary),
@@ -228,19 +228,19 @@ impl Sealer {
             extra_data: chosen.extra_data.unwrap_or_else(|| self.options.extra_data.clone()),
             mix_hash: (self.ports.clock.random)(),
         };
-        Ok(self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)?)
+        Ok(self.ports.producer.produce(&attributes, self.with_due_transaction(head, transactions)?)?)
     }
 
     /// Puts the transaction that is due for the head before all others.
-    fn with_own(
+    fn with_due_transaction(
         &self,
         head: &Head,
         mut transactions: Vec<RecoveredTransaction>,
     ) -> Result<Vec<RecoveredTransaction>, SealError> {
-        if let Some(own_transactions) = &self.options.own_transactions {
+        if let Some(transaction_source) = &self.options.transaction_source {
             let state = self.ports.chain.state_at(head.number())?;
-            if let Some(own) = own_transactions.transaction(&head.header, &*state)? {
-                transactions.insert(0, own);
+            if let Some(due) = transaction_source.transaction(&head.header, &*state)? {
+                transactions.insert(0, due);
             }
         }
         Ok(transactions)

@@ -1,4 +1,4 @@
-//! Runs the EVM for questions: calls, estimates, access lists, simulated blocks, traces; and answers questions about fees.
+//! Answers requests that run the EVM (calls, estimates, access lists, simulated blocks, traces) and those about fees.
 //!
 //! It owns the handlers of these messages ([`register`]), their limits ([`CallLimits`]), and what Ethereum's
 //! chains decide about them ([`EthereumSimulation`]); another family implements `tenon-simulation-interface`.

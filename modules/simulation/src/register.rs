@@ -21,7 +21,7 @@ use crate::{
     trace::RecordingMemory,
 };
 
-/// Answers calls, estimates, access lists, simulations, traces, and questions about fees.
+/// Answers calls, estimates, access lists, simulations, traces, and requests about fees.
 ///
 /// Everything that runs the EVM or reads many blocks is one job on `pool`, except short calls.
 ///

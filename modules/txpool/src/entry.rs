@@ -46,18 +46,18 @@ impl Entry {
     /// An entry under the rules of the Ethereum profile: the sender pays for everything.
     #[cfg(test)]
     pub(crate) fn new(transaction: RecoveredTransaction, size: u64, is_local: bool, now: Instant) -> Self {
-        let terms = CostAndPriority { cost: cost(&transaction.transaction), ..CostAndPriority::default() };
-        Self::with_terms(transaction, size, is_local, now, terms)
+        let cost_and_priority = CostAndPriority { cost: cost(&transaction.transaction), ..CostAndPriority::default() };
+        Self::with_cost_and_priority(transaction, size, is_local, now, cost_and_priority)
     }
 
-    pub(crate) fn with_terms(
+    pub(crate) fn with_cost_and_priority(
         transaction: RecoveredTransaction,
         size: u64,
         is_local: bool,
         now: Instant,
-        terms: CostAndPriority,
+        cost_and_priority: CostAndPriority,
     ) -> Self {
-        let CostAndPriority { cost, sponsor, is_special, is_privileged } = terms;
+        let CostAndPriority { cost, sponsor, is_special, is_privileged } = cost_and_priority;
         let slots = size.div_ceil(SLOT_BYTES).max(1);
         Self {
             transaction,

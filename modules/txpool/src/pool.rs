@@ -267,10 +267,10 @@ impl Inner {
         let candidate = Candidate { transaction, size, sidecar, source, min_tip: *self.min_tip.read() };
         let next_nonce = |sender| self.state.read().next_nonce(sender);
         let view = PoolView { chain: &*self.chain, senders: &self.senders, next_nonce: &next_nonce };
-        let (sender, terms) = self.policy.check(&candidate, &view)?;
+        let (sender, cost_and_priority) = self.policy.check(&candidate, &view)?;
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
         let is_local = matches!(source, Source::Operator | Source::Masternode) || self.own.has_key(sender);
-        let entry = Entry::with_terms(recovered, size, is_local, Instant::now(), terms);
+        let entry = Entry::with_cost_and_priority(recovered, size, is_local, Instant::now(), cost_and_priority);
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
         self.announce(changes);

@@ -19,7 +19,7 @@ const MIX: [u64; 2] = [5, 6];
 /// Accounts that send ordinary transactions, and masternodes that sign blocks.
 pub(crate) struct Traffic {
     senders: Vec<Sender>,
-    duties: Vec<(SigningTransactionBuilder, Address, u64)>,
+    builders: Vec<(SigningTransactionBuilder, Address, u64)>,
     accounts: u64,
     /// Ordinary transactions of five blocks.
     transactions: u64,
@@ -38,12 +38,12 @@ impl Traffic {
         for sender in &mut senders {
             sender.nonce = nonce(sender.address)?;
         }
-        let mut duties = Vec::new();
+        let mut builders = Vec::new();
         for key in keys {
             let signer: Arc<dyn BlockSigner> = Arc::new(key.clone());
-            duties.push((SigningTransactionBuilder::new(signer, CHAIN_ID), key.address(), nonce(key.address())?));
+            builders.push((SigningTransactionBuilder::new(signer, CHAIN_ID), key.address(), nonce(key.address())?));
         }
-        Ok(Self { senders, duties, accounts: plan.accounts, transactions: plan.transactions })
+        Ok(Self { senders, builders, accounts: plan.accounts, transactions: plan.transactions })
     }
 
     /// The transactions of the block on `parent`. Half of the masternodes sign a block in the next one, the others in
@@ -56,17 +56,17 @@ impl Traffic {
         let number = parent.number + 1;
         let mut transactions = Vec::new();
         let latest = parent.number - parent.number % MERGE_SIGN_RANGE;
-        let half = self.duties.len() / 2;
+        let half = self.builders.len() / 2;
         let signing = match parent.number - latest {
             _ if latest == 0 => 0..0,
             0 => 0..half,
-            1 => half..self.duties.len(),
+            1 => half..self.builders.len(),
             _ => 0..0,
         };
         if !signing.is_empty() {
             let header = signed(latest)?;
-            for (duty, _, nonce) in &mut self.duties[signing] {
-                transactions.push(duty.sign(&header, *nonce)?);
+            for (builder, _, nonce) in &mut self.builders[signing] {
+                transactions.push(builder.sign(&header, *nonce)?);
                 *nonce += 1;
             }
         }

@@ -74,7 +74,7 @@ pub struct ModuleInfo {
     pub needed_by: Vec<String>,
     /// Its faults since it was enabled.
     pub faults: ModuleFaults,
-    /// When it is disabled again, if it was enabled for a limited time, seconds after 1970.
+    /// When it is disabled again, if it was enabled for a limited time, seconds since 1970.
     pub until: Option<u64>,
     /// Details that depend on its kind.
     pub details: ModuleDetails,

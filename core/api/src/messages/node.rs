@@ -153,7 +153,7 @@ pub struct ExposureReport {
     pub with_token: Vec<String>,
     /// Patterns of methods that are refused to all clients.
     pub denied_methods: Vec<String>,
-    /// When the settings apply again, seconds after 1970; `None` if no end is set.
+    /// When the settings apply again, seconds since 1970; `None` if no end is set.
     pub until: Option<u64>,
 }
 

@@ -103,7 +103,7 @@ pub trait BlockProducer: Send + Sync {
     ) -> Result<Arc<RecoveredBlock>, BlockProductionError>;
 }
 
-/// Why a block could not be made: the error of the module that makes blocks.
+/// Why a block could not be made. The cause is an error of the module that makes blocks, or of the signer.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct BlockProductionError(Box<dyn Error + Send + Sync>);

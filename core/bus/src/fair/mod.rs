@@ -172,9 +172,9 @@ impl FairQueue {
                 // Set, because `waiter` was called for the waiting job.
                 let Some(receiver) = granted else { return Err(EnterError::Displaced) };
                 let began = waits::wait_began();
-                let place = self.wait(share, receiver, deadline).await;
+                let permit = self.wait(share, receiver, deadline).await;
                 waits::record_wait(began, wait_place("tenon_bus::FairQueue::enter", "a place of the pool", line!()));
-                place
+                permit
             }
         }
     }
@@ -192,7 +192,7 @@ impl FairQueue {
             check_pause = (check_pause * 2).min(MAX_LEND_CHECK_INTERVAL);
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
-                Ok(Ok(place)) => return Ok(place),
+                Ok(Ok(permit)) => return Ok(permit),
                 Ok(Err(_)) => return Err(EnterError::Displaced),
                 Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                     return Err(EnterError::DeadlinePassed);
@@ -282,8 +282,8 @@ impl Inner {
             // Not dropped here: the drop would give out the next place, recursively.
             Granted::Begins(job, share, waiter) => match waiter.send(JobPermit::new(self, job, share)) {
                 Ok(()) => None,
-                Err(mut place) => {
-                    place.is_held = false;
+                Err(mut permit) => {
+                    permit.is_held = false;
                     Some(job)
                 }
             },

@@ -41,7 +41,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         command_line::settings(Layers::new("run"), matches)?
     };
     for warning in &resolved.warnings {
-        log_output::print_line(&format!("tenon: {warning}"));
+        log_output::eprint_line(&format!("tenon: {warning}"));
     }
     let running = running_modules(&resolved);
     let rules = if matches.get_flag("dev") { Vec::new() } else { rules(&resolved) };

@@ -271,7 +271,7 @@ impl ProgressDisplay {
         if self.is_terminal {
             log_output::overwrite_line(&line);
         } else {
-            log_output::print_line(&line);
+            log_output::eprint_line(&line);
         }
     }
 

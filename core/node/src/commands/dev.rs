@@ -187,7 +187,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let read =
         move || self::settings(&again).and_then(command_line::check_settings_file).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
-    open_files::fit_limits(&mut resolved.settings)?;
+    open_files::raise_limit_and_fit_settings(&mut resolved.settings)?;
     let (mut new_folder, folder) = if resolved.is_chosen("datadir") {
         let new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
         (Some(new_folder), DataFolder::create(&resolved.settings.node.datadir)?)
@@ -216,7 +216,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
             chain.head_gas_limit()
         },
         extra_data: Bytes::new(),
-        own_transactions: masternode.as_ref().map(Masternode::own_transactions),
+        transaction_source: masternode.as_ref().map(Masternode::transaction_source),
         makes_first_block_at_once: masternode.is_some(),
     };
     let shows_keys = resolved.settings.dev.mnemonic.is_well_known();

@@ -69,6 +69,6 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         OutputFile::Stream(path) => blocks.write_to(&path, output_file::open_stream(&path, &is_interrupted)?)?,
         OutputFile::Regular { path, replaces } => blocks.write_file(&path, replaces)?,
     }
-    log_output::print_line(&format!("exported blocks {first} to {last} to {name}"));
+    log_output::eprint_line(&format!("exported blocks {first} to {last} to {name}"));
     Ok(())
 }

@@ -67,7 +67,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let read = move || settings(&again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
     machine::check_socket(&resolved.settings)?;
-    open_files::fit_limits(&mut resolved.settings)?;
+    open_files::raise_limit_and_fit_settings(&mut resolved.settings)?;
     // Declared first, so that it is dropped last, when nothing in the folder is open any more.
     let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;

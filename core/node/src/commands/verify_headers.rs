@@ -139,7 +139,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         sources.into_iter().try_for_each(|source| verify_file(&mut verifier, &mut tally, source, &is_interrupted));
     if outcome.is_err() {
         // The headers that passed before the first bad one; the refusal itself is written to standard error.
-        log_output::print_line(&format!("tenon: {}", tally.as_text().trim_end()));
+        log_output::eprint_line(&format!("tenon: {}", tally.as_text().trim_end()));
     } else if tally.count() == 0 {
         return Err(Stop::Failure(format!("{}: the file has no header", files.join(", "))));
     } else {

@@ -46,7 +46,7 @@ impl WalletStatus {
 }
 
 impl Wallet {
-    /// Opens the wallet, or continues opening it. `given` answers the question that an earlier call left open
+    /// Opens the wallet, or continues opening it. `prompt_reply` answers the question that an earlier call left open
     /// ([`WalletStatus::asked`]); without it, `person` is asked. An answer to any other question is not sent.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Wallet {
     /// other error of the device, after which the next call starts from the beginning.
     pub async fn open(
         &mut self,
-        given: Option<PromptReply>,
+        prompt_reply: Option<PromptReply>,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Result<(), DeviceError> {
@@ -62,7 +62,7 @@ impl Wallet {
             return Err(DeviceError::AlreadyOpen);
         }
         let progressed = match self.suspended.take() {
-            Some(suspended) => self.resume(suspended, given, person, cancel).await,
+            Some(suspended) => self.resume(suspended, prompt_reply, person, cancel).await,
             None => self.begin(person, cancel).await,
         };
         let result = match progressed {
@@ -80,17 +80,17 @@ impl Wallet {
         result
     }
 
-    /// Continues with the given answer, or with one that the person gives now.
+    /// Continues with `prompt_reply`, or with an answer that the person gives now.
     async fn resume(
         &mut self,
         suspended: Suspended,
-        given: Option<PromptReply>,
+        prompt_reply: Option<PromptReply>,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Progressed {
         let Some(question) = suspended.asked() else { return self.begin(person, cancel).await };
-        let answer = match given {
-            Some(given) if given.number == question.number => given.answer,
+        let answer = match prompt_reply {
+            Some(prompt_reply) if prompt_reply.number == question.number => prompt_reply.answer,
             // The device now asks another question.
             Some(_) => return Ok(Some(suspended)),
             None => {

@@ -61,8 +61,8 @@ impl Connections {
             }
             number
         };
-        let place = Arc::new(ConnectionGuard { connections: Arc::clone(self), number, client: OnceLock::new() });
-        let task = tokio::spawn(serve(place));
+        let guard = Arc::new(ConnectionGuard { connections: Arc::clone(self), number, client: OnceLock::new() });
+        let task = tokio::spawn(serve(guard));
         if let Some((_, handle)) = self.lock().unproved.get_mut(&number) {
             *handle = Some(task.abort_handle());
         }
@@ -140,21 +140,21 @@ mod tests {
         let (flood, other) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), IpAddr::V4(Ipv4Addr::LOCALHOST));
         let proved: Arc<OnceLock<Arc<ConnectionGuard>>> = Arc::default();
         let keeping = Arc::clone(&proved);
-        connections.spawn(flood, move |place| async move {
-            drop(keeping.set(place));
+        connections.spawn(flood, move |guard| async move {
+            drop(keeping.set(guard));
             pending().await
         });
         settle().await;
         let name: Arc<str> = "shop".into();
         assert!(proved.get().unwrap().prove(&name) && proved.get().unwrap().prove(&name));
         assert!(!proved.get().unwrap().prove("another"), "a connection has one client");
-        connections.spawn(other, |place| async move {
-            let _place = place;
+        connections.spawn(other, |guard| async move {
+            let _guard = guard;
             pending().await
         });
         for _ in 0..2 * MAX_UNPROVED {
-            connections.spawn(flood, |place| async move {
-                let _place = place;
+            connections.spawn(flood, |guard| async move {
+                let _guard = guard;
                 pending().await
             });
         }
@@ -170,18 +170,18 @@ mod tests {
     async fn a_client_has_limited_connections_and_closed_ones_free_their_places() {
         let connections = Arc::<Connections>::default();
         let name: Arc<str> = "shop".into();
-        let places: Arc<Mutex<Vec<Arc<ConnectionGuard>>>> = Arc::default();
+        let guards: Arc<Mutex<Vec<Arc<ConnectionGuard>>>> = Arc::default();
         for _ in 0..=MAX_OF_CLIENT {
-            let places = Arc::clone(&places);
-            connections.spawn(IpAddr::V4(Ipv4Addr::LOCALHOST), move |place| async move {
-                places.lock().unwrap().push(place);
+            let guards = Arc::clone(&guards);
+            connections.spawn(IpAddr::V4(Ipv4Addr::LOCALHOST), move |guard| async move {
+                guards.lock().unwrap().push(guard);
             });
         }
         settle().await;
-        let mut places = places.lock().unwrap();
-        let proved = places.iter().filter(|place| place.prove(&name)).count();
-        assert_eq!((proved, places.len()), (MAX_OF_CLIENT, MAX_OF_CLIENT + 1));
-        places.clear();
+        let mut guards = guards.lock().unwrap();
+        let proved = guards.iter().filter(|guard| guard.prove(&name)).count();
+        assert_eq!((proved, guards.len()), (MAX_OF_CLIENT, MAX_OF_CLIENT + 1));
+        guards.clear();
         assert!(connections.lock().proved.is_empty() && connections.lock().unproved.is_empty());
     }
 }

@@ -153,22 +153,22 @@ impl HttpFrontEnd {
 
     fn take(&self, stream: TcpStream, from: IpAddr) {
         let state = Arc::clone(&self.state);
-        self.state.connections.spawn(from, move |place| async move {
+        self.state.connections.spawn(from, move |guard| async move {
             match &state.tls {
-                None => serve(&state, stream, None, place).await,
-                Some(tls) => serve_encrypted(&state, tls, stream, place).await,
+                None => serve(&state, stream, None, guard).await,
+                Some(tls) => serve_encrypted(&state, tls, stream, guard).await,
             }
         });
     }
 }
 
 /// Completes the TLS handshake, then serves the connection.
-async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, place: Arc<ConnectionGuard>) {
+async fn serve_encrypted(state: &Arc<State>, tls: &TlsAcceptor, stream: TcpStream, guard: Arc<ConnectionGuard>) {
     // An error means that the client has no valid certificate or did not send TLS.
     let Ok(Ok(stream)) = tokio::time::timeout(READ_TIMEOUT, tls.accept(stream)).await else { return };
     let proved = stream.get_ref().1.peer_certificates().and_then(|certificates| certificates.first());
     let client = proved.and_then(|proved| state.clients.by_certificate.get(&sha256(proved)).cloned());
-    serve(state, stream, client, place).await;
+    serve(state, stream, client, guard).await;
 }
 
 /// Serves a connection. `certificate` is the client that the certificate authenticated, if any.
@@ -176,11 +176,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     state: &Arc<State>,
     stream: S,
     certificate: Option<Arc<str>>,
-    place: Arc<ConnectionGuard>,
+    guard: Arc<ConnectionGuard>,
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
-        let (state, certificate, place) = (Arc::clone(state), certificate.clone(), Arc::clone(&place));
-        async move { Ok::<_, Infallible>(answer(&state, certificate, &place, request).await) }
+        let (state, certificate, guard) = (Arc::clone(state), certificate.clone(), Arc::clone(&guard));
+        async move { Ok::<_, Infallible>(answer(&state, certificate, &guard, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -194,7 +194,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 async fn answer(
     state: &State,
     certificate: Option<Arc<str>>,
-    place: &ConnectionGuard,
+    guard: &ConnectionGuard,
     request: Request<Incoming>,
 ) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -207,7 +207,7 @@ async fn answer(
     let Some(client) = certificate.or_else(|| state.clients.of_token(&request)) else {
         return text(StatusCode::UNAUTHORIZED, "a client's bearer token or certificate is needed");
     };
-    if !place.prove(&client) {
+    if !guard.prove(&client) {
         return text(
             StatusCode::TOO_MANY_REQUESTS,
             "too many connections of this client, or a connection of two \

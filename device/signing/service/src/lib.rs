@@ -26,11 +26,11 @@ mod program;
 mod questions;
 mod rate;
 mod raw_data;
+mod scheduler;
 mod service;
 mod settings;
 mod shares;
 mod tls;
-mod turns;
 
 pub use approvals::{Approvals, ApproveError, WaitingRequest};
 pub use approver::ApproverService;

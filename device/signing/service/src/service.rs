@@ -28,8 +28,8 @@ use crate::{
     clock::now,
     program::Program,
     rate::Rate,
+    scheduler::{ClientPermits, WorkScheduler},
     shares::{Share, Shares},
-    turns::{ClientPermits, WorkScheduler},
 };
 use people::{PROGRAM, Unfinished};
 
@@ -378,10 +378,10 @@ impl Service {
         ask: SignatureRequest,
         signer: Result<Arc<dyn Signer>, String>,
     ) -> Result<RequestProgress, ServiceError> {
-        let turn = self.inner.at_log.take(client).await?;
+        let permit = self.inner.at_log.take(client).await?;
         let (service, client) = (self.clone(), client.to_owned());
         self.with_log(move |log| {
-            let _turn = turn;
+            let _permit = permit;
             let (now, policy) = (now(), service.policy());
             let hash = ask.hash();
             let request = Request { client, account: ask.account, subject: ask.subject };
@@ -473,10 +473,10 @@ impl Service {
         made: Option<HashSignature>,
         signer: Arc<dyn Signer>,
     ) -> Result<Signed, ServiceError> {
-        let turn = self.inner.at_log.take(&asked.request.client).await?;
+        let permit = self.inner.at_log.take(&asked.request.client).await?;
         let service = self.clone();
         self.with_log(move |log| {
-            let _turn = turn;
+            let _permit = permit;
             let (now, policy) = (now(), service.policy());
             let decision = service.decide(&policy, &asked.request, asked.hash, log.memory(), now);
             let is_same = policy.hash() == asked.policy && decision.rule.as_deref() == Some(&asked.rule);

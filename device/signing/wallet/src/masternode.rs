@@ -102,7 +102,7 @@ impl BlockSigner for ServiceMasternode {
 
     /// Refused: the service signs messages, never a digest alone.
     fn sign(&self, _: B256) -> Result<[u8; 65], SignError> {
-        Err(self.inner.cannot("a signing service does not sign bare digests".to_owned(), false))
+        Err(self.inner.sign_error("a signing service does not sign bare digests".to_owned(), false))
     }
 
     fn sign_message(&self, message: SignerMessage<'_>, digest: B256) -> Result<[u8; 65], SignError> {
@@ -110,22 +110,22 @@ impl BlockSigner for ServiceMasternode {
         let state = &mut *inner.state.lock();
         match state.answers.get(&digest) {
             Some(Answer::Signature(signature)) => return Ok(*signature),
-            Some(Answer::Refused(reason)) => return Err(inner.cannot(reason.clone(), false)),
+            Some(Answer::Refused(reason)) => return Err(inner.sign_error(reason.clone(), false)),
             None => {}
         }
         if let ServiceStatus::Away(reason) = &state.status {
-            return Err(inner.cannot(reason.clone(), false));
+            return Err(inner.sign_error(reason.clone(), false));
         }
         if !state.asked.contains(&digest) {
             if state.asked.len() >= MAX_ASKED {
                 let reason = format!("{MAX_ASKED} signatures are already requested");
-                return Err(inner.cannot(reason, false));
+                return Err(inner.sign_error(reason, false));
             }
             state.asked.insert(digest);
             let request = Request::new(inner, message);
             inner.runtime.spawn(ask(Arc::clone(inner), request, digest));
         }
-        Err(inner.cannot("its signature is requested".to_owned(), true))
+        Err(inner.sign_error("its signature is requested".to_owned(), true))
     }
 
     fn on_ready(&self, ready: Arc<dyn Fn() + Send + Sync>) {
@@ -134,7 +134,7 @@ impl BlockSigner for ServiceMasternode {
 }
 
 impl Inner {
-    fn cannot(&self, reason: String, is_pending: bool) -> SignError {
+    fn sign_error(&self, reason: String, is_pending: bool) -> SignError {
         SignError { address: self.account, reason, is_pending }
     }
 

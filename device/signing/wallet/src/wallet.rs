@@ -252,7 +252,7 @@ impl ServiceSigner {
         let entered = self.calls.enter(self.share, Some(self.until.into_std())).await;
         entered.map_err(|reason| {
             let pool = "signing service";
-            AccountsError::Busy(BusError::Busy(match reason {
+            AccountsError::NotCompleted(BusError::Busy(match reason {
                 EnterError::QueueFull => PoolBusy::QueueFull { pool, waiting: CALL_LIMITS.queue },
                 EnterError::ClientFull => PoolBusy::ClientFull { pool, waiting: CALL_LIMITS.client_queue },
                 EnterError::Displaced => PoolBusy::Displaced { pool },

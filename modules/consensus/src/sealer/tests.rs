@@ -115,7 +115,7 @@ fn options(mode: SealMode) -> SealerOptions {
         beneficiary: Address::ZERO,
         gas_limit: 30_000_000,
         extra_data: Bytes::new(),
-        own_transactions: None,
+        transaction_source: None,
         makes_first_block_at_once: false,
     }
 }

@@ -23,11 +23,11 @@ const COMMITS_AHEAD: usize = 2;
 const GROUP_BYTES: usize = 4 << 20;
 
 /// After this many blocks other writers (a sealer, a request) get their turn.
-const TURN_BLOCKS: usize = 64;
+const MAX_RUN_BLOCKS: usize = 64;
 
-/// The same for blocks that are committed in groups, as a number of groups. At the end of a turn the import waits for
+/// The same for blocks that are committed in groups, as a number of groups. At the end of a run the import waits for
 /// the last commit.
-const TURN_GROUPS: usize = 16;
+const MAX_RUN_GROUPS: usize = 16;
 
 /// A block processed by an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,8 +248,8 @@ impl PipelinedRun<'_> {
 
     /// Returns whether the run ends after this many blocks.
     fn is_over(&self, blocks: usize) -> bool {
-        let max_blocks = if self.group_size > 1 { TURN_GROUPS * self.group_size } else { TURN_BLOCKS };
-        blocks >= max_blocks || self.group_size > 1 && self.groups_sent >= TURN_GROUPS
+        let max_blocks = if self.group_size > 1 { MAX_RUN_GROUPS * self.group_size } else { MAX_RUN_BLOCKS };
+        blocks >= max_blocks || self.group_size > 1 && self.groups_sent >= MAX_RUN_GROUPS
     }
 
     fn add(&mut self, executed: WaitingBlock, passed: ImportedBlock) {

@@ -18,7 +18,7 @@
 //! | 5.6 | v2: received certificates | `v2/certificate.rs` |
 //! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
 //! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
-//! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
+//! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_transaction_builder.rs`, `rewards` |
 //! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
 //! Invariants: every rule's comment names its section; an error has the reference's text if the specification gives
@@ -50,7 +50,7 @@ pub mod rewards;
 mod seal_hash;
 mod signers;
 mod signing;
-mod signing_duty;
+mod signing_transaction_builder;
 mod standalone;
 #[cfg(test)]
 mod tampering;
@@ -72,5 +72,5 @@ pub use signing::{
     BLOCK_SIGNERS, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, SigningTransactionFilter,
     is_signing_transaction, signing_transactions,
 };
-pub use signing_duty::SigningTransactionBuilder;
+pub use signing_transaction_builder::SigningTransactionBuilder;
 pub use standalone::HeaderSigners;

@@ -117,16 +117,16 @@ impl SigningIndex {
     pub fn of(
         &self,
         hash: B256,
-        counted: SigningTransactionFilter,
+        filter: SigningTransactionFilter,
         chain: &dyn ChainReader,
     ) -> Result<Arc<[SigningTransaction]>, StoreError> {
-        let key = (hash, counted);
+        let key = (hash, filter);
         if let Some(found) = self.transactions.lock().peek(&key) {
             return Ok(Arc::clone(found));
         }
         let unknown = |what: &str| StoreError::UnknownBlock { what: format!("{what}{hash}") };
         let block = chain.block(hash)?.ok_or_else(|| unknown(""))?;
-        let found: Arc<[_]> = match counted {
+        let found: Arc<[_]> = match filter {
             SigningTransactionFilter::All => signing_transactions(&block, None).into(),
             SigningTransactionFilter::Successful
                 if block.transactions.iter().any(|transaction| is_signing_transaction(transaction)) =>

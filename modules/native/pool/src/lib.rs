@@ -87,8 +87,9 @@ impl PoolPolicy for NativePolicy {
         if transaction.nonce > waiting.max(account.nonce).saturating_add(NONCE_AHEAD) {
             return Err(NativeProblem::NonceTooHigh.into());
         }
-        let terms = self.terms(transaction, sender, is_special, is_privileged, &head, &*state)?;
-        if terms.cost > account.spendable() {
+        let cost_and_priority =
+            self.cost_and_priority(transaction, sender, is_special, is_privileged, &head, &*state)?;
+        if cost_and_priority.cost > account.spendable() {
             return Err(NativeProblem::Funds.into());
         }
         if !is_special {
@@ -97,14 +98,14 @@ impl PoolPolicy for NativePolicy {
         if source.is_interface() && !is_privileged {
             self.check_price(transaction, &head.header, min_tip)?;
         }
-        Ok((sender, terms))
+        Ok((sender, cost_and_priority))
     }
 
     /// The costs that tokens pay for (`docs/spec/chain.md` 9.4).
     fn sponsored_costs(&self, head: &Head, chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
         let capacities = self.capacities(head.header.hash(), &*chain.state_at(head.number())?)?;
         let price = self.gas_price(head.header.number);
-        Ok(Box::new(move |transaction, terms| cost(transaction, terms, price, &capacities)))
+        Ok(Box::new(move |transaction, cost_and_priority| cost(transaction, cost_and_priority, price, &capacities)))
     }
 
     fn with_family_text(&self, error: PoolError) -> PoolError {
@@ -195,7 +196,7 @@ impl NativePolicy {
     }
 
     /// Checks 11 and 12: who pays, and how much.
-    fn terms(
+    fn cost_and_priority(
         &self,
         transaction: &Transaction,
         sender: Address,
@@ -211,9 +212,9 @@ impl NativePolicy {
         {
             return Err(NativeProblem::Funds.into());
         }
-        let mut terms = CostAndPriority { cost: U256::ZERO, sponsor, is_special, is_privileged };
-        terms.cost = cost(transaction, &terms, self.gas_price(head.header.number), &capacities);
-        Ok(terms)
+        let mut cost_and_priority = CostAndPriority { cost: U256::ZERO, sponsor, is_special, is_privileged };
+        cost_and_priority.cost = cost(transaction, &cost_and_priority, self.gas_price(head.header.number), &capacities);
+        Ok(cost_and_priority)
     }
 
     /// The amount that every registered token can pay after a block.
@@ -251,9 +252,14 @@ impl NativePolicy {
 
 /// Maximum cost of a transaction to its sender, wei: the part that its token, which pays `price` per gas, does not
 /// cover.
-fn cost(transaction: &Transaction, terms: &CostAndPriority, price: U256, capacities: &BTreeMap<Address, U256>) -> U256 {
+fn cost(
+    transaction: &Transaction,
+    cost_and_priority: &CostAndPriority,
+    price: U256,
+    capacities: &BTreeMap<Address, U256>,
+) -> U256 {
     let gas = U256::from(transaction.gas_limit);
-    match terms.sponsor {
+    match cost_and_priority.sponsor {
         None => gas.saturating_mul(transaction.max_fee_per_gas()).saturating_add(transaction.value),
         Some(token) => {
             let whole = gas.saturating_mul(price).saturating_add(transaction.value);

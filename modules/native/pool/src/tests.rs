@@ -369,12 +369,12 @@ fn a_token_pays_for_its_holders() {
         let rules = rules_of(CHAIN);
         let head = chain().head();
         let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 990, 68);
-        let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
-        assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
+        let cost_and_priority = rules.cost_and_priority(&call, address(0), false, false, &head, &state).unwrap();
+        assert_eq!((cost_and_priority.cost, cost_and_priority.sponsor), (wanted, Some(token)));
         // The sponsored price counts, not the transaction's own.
         let expensive =
             Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
-        assert_eq!(rules.terms(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
+        assert_eq!(rules.cost_and_priority(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
     }
 }
 
@@ -391,11 +391,11 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     let rules = rules_of(CHAIN);
     let head = chain().head();
     let mut call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 5000, 68);
-    assert!(rules.terms(&call, address(0), false, false, &head, &state).is_ok());
+    assert!(rules.cost_and_priority(&call, address(0), false, false, &head, &state).is_ok());
     call.input = vec![1, 2].into();
-    assert!(rules.terms(&call, address(0), false, false, &head, &state).is_ok());
+    assert!(rules.cost_and_priority(&call, address(0), false, false, &head, &state).is_ok());
     let (state, token) = registered(10, 9, U256::from(u64::MAX));
     let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 1, 68);
-    let refusal = rules.terms(&call, address(0), false, false, &head, &state).unwrap_err().to_string();
+    let refusal = rules.cost_and_priority(&call, address(0), false, false, &head, &state).unwrap_err().to_string();
     assert_eq!(refusal, "insufficient funds for gas * price + value");
 }

@@ -28,8 +28,8 @@ mod signing;
 const SEEN: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 /// Messages about blocks further from the head than this are dropped (`docs/spec/p2p.md` 17).
 const MAX_DISTANCE: u64 = 7;
-/// Interval between two cleanings of the pools.
-const HYGIENE_INTERVAL: Duration = Duration::from_secs(60);
+/// Interval between two removals of old messages from the pools.
+const CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of timeout periods for which a key without a record listens before it signs.
 const LISTENING_PERIODS: u64 = 2;
 
@@ -48,7 +48,7 @@ pub(crate) enum Input {
     /// A planned proposal may be due.
     TryPropose,
     /// Remove old messages from the pools.
-    Hygiene,
+    RemoveOldMessages,
     /// The listening time of the attempt with this number has passed. The key may then sign, unless a later attempt has
     /// begun.
     Arm(u64),
@@ -193,7 +193,7 @@ impl VotingActor {
         match Replica::start(engine, self.key(), remembered, &head.header, &*chain) {
             Ok((replica, actions)) => {
                 self.replica = Some(replica);
-                self.later(HYGIENE_INTERVAL, Input::Hygiene);
+                self.later(CLEANUP_INTERVAL, Input::RemoveOldMessages);
                 self.perform(actions, false);
             }
             // No node signs messages of engine v2 yet.
@@ -419,8 +419,8 @@ impl VotingActor {
         let hash = header.hash();
         match self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
             Ok(()) => {}
-            Err(V2Error::Signer(cannot)) => {
-                log_unsigned(&cannot, "vote");
+            Err(V2Error::Signer(error)) => {
+                log_unsigned(&error, "vote");
                 self.unsigned.vote = Some(header.clone());
             }
             Err(error) => {
@@ -451,8 +451,8 @@ impl VotingActor {
     fn timed_out(&mut self, outcome: Result<(), V2Error>) {
         match outcome {
             Ok(()) => {}
-            Err(V2Error::Signer(cannot)) => {
-                log_unsigned(&cannot, "timeout");
+            Err(V2Error::Signer(error)) => {
+                log_unsigned(&error, "timeout");
                 self.unsigned.timeout = Some(self.round());
             }
             Err(error) => tracing::debug!(%error, "could not send a timeout for this round"),
@@ -479,8 +479,8 @@ impl VotingActor {
 }
 
 /// Logged at `debug` only, because an external signer reports the reason to the operator itself.
-fn log_unsigned(cannot: &SignError, message: &'static str) {
-    tracing::debug!(reason = %cannot, is_pending = cannot.is_pending, message, "not signed");
+fn log_unsigned(error: &SignError, message: &'static str) {
+    tracing::debug!(reason = %error, is_pending = error.is_pending, message, "not signed");
 }
 
 impl Actor for VotingActor {
@@ -513,11 +513,11 @@ impl Actor for VotingActor {
             Input::Countdown(number) if number == self.countdown => self.on_countdown(),
             Input::Countdown(_) => {}
             Input::TryPropose => self.planned = None,
-            Input::Hygiene => {
+            Input::RemoveOldMessages => {
                 if let Some(replica) = &mut self.replica {
                     replica.remove_old_messages();
                 }
-                self.later(HYGIENE_INTERVAL, Input::Hygiene);
+                self.later(CLEANUP_INTERVAL, Input::RemoveOldMessages);
             }
             Input::Show(answer) => {
                 let shown = self.replica.as_ref().map(|replica| replica.waiting(&*self.ports.chain));

@@ -16,7 +16,7 @@ pub enum StartError {
 
 /// Why the voting did not answer a request.
 #[derive(Debug, thiserror::Error)]
-pub enum VotingError {
+pub enum VotingRequestError {
     /// The actor did not accept the request.
     #[error(transparent)]
     Actor(#[from] ActorError),
@@ -25,11 +25,11 @@ pub enum VotingError {
     Lost,
 }
 
-impl From<VotingError> for BusError {
-    fn from(error: VotingError) -> Self {
+impl From<VotingRequestError> for BusError {
+    fn from(error: VotingRequestError) -> Self {
         match error {
-            VotingError::Actor(error) => error.into(),
-            VotingError::Lost => Self::failed(error),
+            VotingRequestError::Actor(error) => error.into(),
+            VotingRequestError::Lost => Self::failed(error),
         }
     }
 }

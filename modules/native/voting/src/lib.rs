@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 use crate::actor::{Input, VotingActor};
 use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
-pub use error::{StartError, VotingError};
+pub use error::{StartError, VotingRequestError};
 pub use key_file::{KeyFileError, read_key};
 
 /// The actor's name.
@@ -120,12 +120,12 @@ impl Voting {
     /// The votes and timeouts in the pools; empty if no voting runs.
     ///
     /// # Errors
-    /// [`VotingError`] if the actor is too busy or has failed.
-    pub async fn waiting(&self) -> Result<VotingPool, VotingError> {
+    /// [`VotingRequestError`] if the actor is too busy or has failed.
+    pub async fn waiting(&self) -> Result<VotingPool, VotingRequestError> {
         let Some(mailbox) = self.mailbox.get() else { return Ok(VotingPool::default()) };
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Show(answer))?;
-        answered.await.map_err(|_| VotingError::Lost)
+        answered.await.map_err(|_| VotingRequestError::Lost)
     }
 
     fn send(&self, input: Input) {

@@ -61,7 +61,7 @@ pub enum Event {
         /// Its payload, which counts as received until it is dropped.
         payload: Payload,
         /// Reading from this peer continues when this is dropped.
-        handled: ReadPause,
+        pause: ReadPause,
     },
 }
 
@@ -224,11 +224,11 @@ struct Progress {
     read_for: Duration,
 }
 
-/// Waits until the owner is done.
-async fn handled(in_progress: &mut Option<oneshot::Receiver<()>>) {
-    if let Some(handled) = in_progress {
+/// Waits until the owner has processed the message.
+async fn pause_end(in_progress: &mut Option<oneshot::Receiver<()>>) {
+    if let Some(pause) = in_progress {
         // The guard sends no value: only its drop is observed.
-        let _ = handled.await;
+        let _ = pause.await;
     }
 }
 
@@ -266,7 +266,7 @@ impl Driver {
                     let now = self.now();
                     self.session.tick(now);
                 }
-                () = handled(&mut self.in_progress), if !is_idle => self.in_progress = None,
+                () = pause_end(&mut self.in_progress), if !is_idle => self.in_progress = None,
                 () = self.account.room(), if is_idle && !has_room => {}
                 () = self.channels.bandwidth.download(), if has_room && !may_read => {}
                 read = reader.read(&mut buffer), if is_reading => match read {
@@ -350,10 +350,10 @@ impl Driver {
                 Output::Greeted { hello, agreed } => Event::Greeted { hello, agreed },
                 Output::Message { protocol, code, payload } => {
                     self.recount();
-                    let (handled, in_progress) = oneshot::channel();
+                    let (pause, in_progress) = oneshot::channel();
                     self.in_progress = Some(in_progress);
                     let payload = self.account.payload(payload, turn);
-                    Event::Message { protocol, code, payload, handled: ReadPause(handled) }
+                    Event::Message { protocol, code, payload, pause: ReadPause(pause) }
                 }
                 Output::Closed(reason) => return Err(reason.into()),
             };

@@ -360,16 +360,16 @@ impl ConnectionTask<'_> {
                 Ok(Vec::new())
             }
             Event::Greeted { hello, agreed } => self.greet(hello, &agreed).await,
-            Event::Message { protocol, code, payload, handled } => {
-                self.in_progress = Some(InProgress::new(handled));
+            Event::Message { protocol, code, payload, pause } => {
+                self.in_progress = Some(InProgress::new(pause));
                 self.take_message(protocol, code, payload).await
             }
         }
     }
 
     async fn take_message(&mut self, protocol: usize, code: u64, payload: Payload) -> Result<Vec<Step>, EndReason> {
-        let accepts_blocks = self.mismatched_bodies.accepts_blocks();
-        let acceptance = self.context.acceptance.now(self.awaited.as_ref(), accepts_blocks);
+        let accepts_new_blocks = self.mismatched_bodies.accepts_new_blocks();
+        let acceptance = self.context.acceptance.now(self.awaited.as_ref(), accepts_new_blocks);
         let Some((index, conversation)) = &mut self.conversation else { return Ok(Vec::new()) };
         if *index != protocol {
             return Ok(Vec::new());

@@ -70,14 +70,14 @@ impl MessageTurns {
 #[derive(Debug)]
 pub(crate) struct InProgress {
     /// Dropping it lets the connection read the next message.
-    _handled: ReadPause,
+    _pause: ReadPause,
     /// The turn of a large message.
     pub(crate) turn: Option<FairTurn>,
 }
 
 impl InProgress {
-    pub(crate) const fn new(handled: ReadPause) -> Self {
-        Self { _handled: handled, turn: None }
+    pub(crate) const fn new(pause: ReadPause) -> Self {
+        Self { _pause: pause, turn: None }
     }
 }
 
@@ -176,7 +176,7 @@ impl MismatchedBodies {
     }
 
     /// Whether another block is accepted now.
-    pub(crate) fn accepts_blocks(&mut self) -> bool {
+    pub(crate) fn accepts_new_blocks(&mut self) -> bool {
         if self.since.elapsed() >= MISMATCHED_BODY_INTERVAL {
             *self = Self::new();
         }
@@ -224,12 +224,12 @@ mod tests {
     async fn a_connection_may_pass_on_eight_mismatched_bodies_a_minute() {
         let mut foreign = MismatchedBodies::new();
         for _ in 0..MAX_MISMATCHED_BODIES {
-            assert!(foreign.accepts_blocks());
+            assert!(foreign.accepts_new_blocks());
             foreign.add();
         }
-        assert!(!foreign.accepts_blocks());
+        assert!(!foreign.accepts_new_blocks());
         tokio::time::advance(MISMATCHED_BODY_INTERVAL).await;
-        assert!(foreign.accepts_blocks());
+        assert!(foreign.accepts_new_blocks());
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ pub struct AcceptedMessages {
     pub accepts_transactions: bool,
     /// Whether votes, timeouts and sync infos are accepted: unless the node is far behind.
     pub accepts_round_messages: bool,
-    /// Whether announced blocks (NewBlock) are accepted from this peer.
+    /// Whether whole new blocks (`NewBlock`) are accepted from this peer. Announcements of hashes always are.
     pub accepts_new_blocks: bool,
     /// Whether headers are accepted: while a request for headers to this peer is open.
     pub accepts_headers: bool,

@@ -28,7 +28,7 @@ pub enum CallError {
     Block(Box<ExecutionError>),
     /// The time limit of calls has passed.
     #[error("execution aborted (timeout = {})", duration_text(*.timeout))]
-    TimedOut {
+    TimeLimitReached {
         /// The limit.
         timeout: Duration,
     },
@@ -122,7 +122,7 @@ impl From<CallError> for BusError {
             CallError::Reverted { output } => RequestError::Reverted { message: revert_text(&output), output }.into(),
             CallError::StateUnavailable(_)
             | CallError::Member(_)
-            | CallError::TimedOut { .. }
+            | CallError::TimeLimitReached { .. }
             | CallError::InvalidMessage { .. }
             | CallError::InvalidListMessage { .. }
             | CallError::RevertedWithoutOutput
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(BusError::from(error), BusError::limit_reached(text));
         }
         let failed = [
-            (CallError::TimedOut { timeout: Duration::from_secs(5) }, "execution aborted (timeout = 5s)"),
+            (CallError::TimeLimitReached { timeout: Duration::from_secs(5) }, "execution aborted (timeout = 5s)"),
             (CallError::AllowanceExceeded { allowance: 7 }, "gas required exceeds allowance (7)"),
             (
                 CallError::InvalidMessage { reason: "nonce too low".to_owned(), gas_limit: 9 },

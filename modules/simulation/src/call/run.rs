@@ -25,7 +25,7 @@ impl CallEnvironment {
     /// Converts the failure of a run for the caller of `eth_call`.
     pub(crate) fn error_of(&self, failure: RunFailure, gas_limit: u64, timeout: Duration) -> CallError {
         match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => CallError::TimedOut { timeout },
+            RunFailure::Stopped(Stopped::TimedOut) => CallError::TimeLimitReached { timeout },
             RunFailure::Stopped(Stopped::CallerGone) => CallError::CallerGone,
             RunFailure::Message(invalid) => {
                 let reason = invalid_transaction_text(&invalid, &self.transaction, &self.block);

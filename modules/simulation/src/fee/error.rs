@@ -1,11 +1,11 @@
-//! Why a question about fees has no answer.
+//! Why a request about fees failed.
 
 use tenon_api::{BusError, StoreError};
 use tenon_chain::ResolveError;
 
 use super::history::MAX_PERCENTILES;
 
-/// Why a question about fees has no answer. The texts are the reference's.
+/// Why a request about fees failed. The texts about percentiles and the head are the reference's.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FeeError {
     /// The newest block of a history cannot be resolved.

@@ -184,7 +184,7 @@ impl SimulateError {
 /// The error of a simulation whose time limit has passed or whose caller has disconnected.
 pub(super) const fn stopped(reason: Stopped, limits: &CallLimits) -> CallError {
     match reason {
-        Stopped::TimedOut => CallError::TimedOut { timeout: limits.call_timeout },
+        Stopped::TimedOut => CallError::TimeLimitReached { timeout: limits.call_timeout },
         Stopped::CallerGone => CallError::CallerGone,
     }
 }

@@ -58,7 +58,7 @@ impl EthereumOptions {
     pub(super) fn inspector(&self) -> Result<DebugInspector, TraceError> {
         DebugInspector::new(self.geth.clone()).map_err(|error| match error {
             DebugInspectorError::InvalidTracerConfig => TraceError::InvalidTracerConfig,
-            error => TraceError::NoResult(error.to_string()),
+            error => TraceError::UnusableTracer(error.to_string()),
         })
     }
 }

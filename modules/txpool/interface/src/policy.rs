@@ -62,7 +62,7 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
     }
 
     /// All checks except those of replacements and of the sender's other transactions. Returns the sender, and the
-    /// terms.
+    /// transaction's cost and priority.
     ///
     /// # Errors
     /// Why it is refused.
@@ -73,7 +73,7 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the state of the head cannot be read.
     fn sponsored_costs(&self, _head: &Head, _chain: &dyn ChainReader) -> Result<CostOf, StoreError> {
-        Ok(Box::new(|_, terms| terms.cost))
+        Ok(Box::new(|_, cost_and_priority| cost_and_priority.cost))
     }
 
     /// Converts a pool error to the text that clients of this family expect.

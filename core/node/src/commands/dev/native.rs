@@ -7,7 +7,7 @@ use tenon_accounts::Accounts;
 use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus_interface::SealerTransactions;
+use tenon_consensus_interface::SealerTransactionSource;
 use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningTransactionBuilder, v1_masternodes};
 
 use super::ETHER;
@@ -63,8 +63,8 @@ impl Masternode {
         self.signer.address()
     }
 
-    /// Makes its signing transactions: one for every fifteenth block.
-    pub(super) fn own_transactions(&self) -> Arc<dyn SealerTransactions> {
+    /// Makes its signing transactions, one for every fifteenth block.
+    pub(super) fn transaction_source(&self) -> Arc<dyn SealerTransactionSource> {
         Arc::new(SigningTransactionBuilder::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
     }
 

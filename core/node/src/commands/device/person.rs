@@ -45,7 +45,7 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     let secret = |text: tenon_api::SecretText| Zeroizing::new(text.expose().to_owned());
     match prompt {
         Prompt::Pin(_) => {
-            log_output::print_line(KEYPAD.trim_end());
+            log_output::eprint_line(KEYPAD.trim_end());
             Passwords::Terminal { otherwise: "run this command in a terminal" }
                 .next("PIN: ")
                 .map(|text| Answer::Pin(secret(text)))
@@ -74,7 +74,7 @@ impl Person for TerminalPerson {
             // On its own thread, so that Ctrl-C works while the terminal waits.
             let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
             let declined = |reason: String| {
-                log_output::print_line(&format!("tenon: {reason}"));
+                log_output::eprint_line(&format!("tenon: {reason}"));
                 Answer::Decline
             };
             Some(match asked {
@@ -86,6 +86,6 @@ impl Person for TerminalPerson {
     }
 
     fn button(&mut self) {
-        log_output::print_line("Check what the device shows, and confirm it there.");
+        log_output::eprint_line("Check what the device shows, and confirm it there.");
     }
 }

@@ -56,7 +56,7 @@ struct Listed {
 
 impl Listed {
     fn print_errors(&self) {
-        self.errors.iter().for_each(|error| log_output::print_line(&format!("tenon: {error}")));
+        self.errors.iter().for_each(|error| log_output::eprint_line(&format!("tenon: {error}")));
     }
 }
 

@@ -75,7 +75,7 @@ impl Progress {
             bar.set_message(text);
         } else if self.last_line.elapsed() >= LINE_PERIOD {
             self.last_line = Instant::now();
-            log_output::print_line(&format!("{text}{}", self.time_left(read)));
+            log_output::eprint_line(&format!("{text}{}", self.time_left(read)));
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn try_if_ordered(settings: &Settings) {
     let beside = settings.policy.with_file_name("intruder");
     let say = |name: &str, outcome: io::Result<()>| {
         let word = if outcome.is_ok() { "DONE" } else { "refused" };
-        log_output::print_line(&format!("intrusion {name}: {word}"));
+        log_output::eprint_line(&format!("intrusion {name}: {word}"));
     };
     let try_all = || {
         say("tcp connection", TcpStream::connect(&address).map(drop));

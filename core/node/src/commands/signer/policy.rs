@@ -126,7 +126,9 @@ fn apply(matches: &ArgMatches) -> Result<(), Stop> {
     written.map_err(|error| Stop::failure(format!("{}: {error}", beside.path().display())))?;
     let policy = Policy::read(beside.path()).map_err(|error| wrong(path("policy"), &error.to_string()))?;
     for (rule, client) in policy.unknown_clients(|name| settings.clients.contains_key(name)) {
-        log_output::print_line(&format!("rule \"{rule}\" names the client \"{client}\", which is not in the settings"));
+        log_output::eprint_line(&format!(
+            "rule \"{rule}\" names the client \"{client}\", which is not in the settings"
+        ));
     }
     let client = requests::connect(path("socket"))?;
     beside

@@ -174,7 +174,7 @@ fn is_confirmed() -> Result<bool, Stop> {
             "there is no terminal for a prompt: look at the request with `show`, then give its --hash".to_owned(),
         ));
     }
-    log_output::print_line("Type yes to approve.");
+    log_output::eprint_line("Type yes to approve.");
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).map_err(Stop::failure)?;
     Ok(answer.trim() == "yes")

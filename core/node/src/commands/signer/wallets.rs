@@ -82,7 +82,7 @@ fn open(socket: &Path, url: &str) -> Result<(), Stop> {
         let wanted = WANTED.iter().find(|(words, _)| refusal.ends_with(words));
         let Some((_, question)) = wanted else { return Err(Stop::Failure(refusal)) };
         if question.starts_with("PIN") {
-            log_output::print_line(KEYPAD.trim_end());
+            log_output::eprint_line(KEYPAD.trim_end());
         }
         secret = Passwords::Terminal { otherwise: "run this command in a terminal" }.next(question)?;
     }

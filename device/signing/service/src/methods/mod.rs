@@ -44,7 +44,7 @@ pub(crate) async fn answer(
         _ => {}
     }
     let ask = match takes_typed_data(method) {
-        true => ask_in_turn(service, client, method, params).await?,
+        true => ask_on_scheduler(service, client, method, params).await?,
         false => ask(method, &arguments)?,
     };
     let subject = ask.subject.clone();
@@ -65,7 +65,7 @@ fn takes_typed_data(method: &str) -> bool {
 }
 
 /// Like [`ask`], on another thread, so that hashing typed data does not block the thread that serves all clients.
-async fn ask_in_turn(
+async fn ask_on_scheduler(
     service: &Service,
     client: &str,
     method: &str,

@@ -82,10 +82,10 @@ impl Page {
                 }
             };
             let page = self.clone();
-            connections.spawn(from.ip(), move |place| async move {
+            connections.spawn(from.ip(), move |guard| async move {
                 let answering = service_fn(|request: Request<Incoming>| {
-                    let (page, place) = (page.clone(), Arc::clone(&place));
-                    async move { Ok::<_, Infallible>(page.answer(request, &place).await) }
+                    let (page, guard) = (page.clone(), Arc::clone(&guard));
+                    async move { Ok::<_, Infallible>(page.answer(request, &guard).await) }
                 });
                 let mut server = http1::Builder::new();
                 server.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(16 << 10);
@@ -95,7 +95,7 @@ impl Page {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, place: &ConnectionGuard) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, guard: &ConnectionGuard) -> Answer {
         // Rejects DNS rebinding: a foreign name that resolves to this address sends its own `Host`.
         if of_header(&request, header::HOST) != Some(&self.host) {
             return message(StatusCode::MISDIRECTED_REQUEST, "This page has another address.");
@@ -107,7 +107,7 @@ impl Page {
             let words = "Log in with the address that `tenon signer login` prints.";
             return message(StatusCode::UNAUTHORIZED, words);
         };
-        if !place.prove(APPROVERS) {
+        if !guard.prove(APPROVERS) {
             return message(StatusCode::TOO_MANY_REQUESTS, "Too many connections of approvers.");
         }
         match (request.method().clone(), page.as_str()) {

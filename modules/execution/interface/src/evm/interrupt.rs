@@ -46,7 +46,7 @@ pub(crate) enum CountdownResult {
 pub enum Stopped {
     /// The run's time limit.
     TimedOut,
-    /// The caller has disconnected.
+    /// The caller has disconnected, or the deadline of the request has passed.
     CallerGone,
 }
 

@@ -107,12 +107,12 @@ impl WindowBuilder<'_> {
                 window.rewarded.push((current.number, current.hash()));
             }
             // Before tipSigning these were ordinary calls, which could fail.
-            let counted = if current.number < self.settings.heights.tip_signing {
+            let filter = if current.number < self.settings.heights.tip_signing {
                 SigningTransactionFilter::Successful
             } else {
                 SigningTransactionFilter::All
             };
-            self.collect(&mut window, current.hash(), counted)?;
+            self.collect(&mut window, current.hash(), filter)?;
             current = self.parent_of(&current)?;
         }
         window.masternodes = v1_masternodes(&current.extra_data).into_iter().collect();
@@ -166,8 +166,8 @@ impl WindowBuilder<'_> {
         epoch_switch.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default()
     }
 
-    fn collect(&self, window: &mut Window, hash: B256, counted: SigningTransactionFilter) -> Result<(), RewardError> {
-        for transaction in self.signing.of(hash, counted, self.chain)?.iter() {
+    fn collect(&self, window: &mut Window, hash: B256, filter: SigningTransactionFilter) -> Result<(), RewardError> {
+        for transaction in self.signing.of(hash, filter, self.chain)?.iter() {
             window.signatures.entry(transaction.block).or_default().insert(transaction.signer);
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::V2Error;
 use crate::messages::{Timeout, Vote};
 
 /// Messages whose round is older than this many rounds are dropped.
-const HYGIENE_ROUNDS: u64 = 10;
+const KEPT_ROUNDS: u64 = 10;
 /// Maximum number of messages in a pool, about 4 MB: far above what 20 rounds of a network with 500 candidates can
 /// produce.
 const MAX_MESSAGES: usize = 16_384;
@@ -82,7 +82,7 @@ impl<M: Pooled> Pool<M> {
     }
 
     /// Adds a message of this signer and returns the number of messages with its key. If the pool is full, messages too
-    /// old for the current round are dropped first: a large network can fill the pool between two hygiene runs.
+    /// old for the current round are dropped first: a large network can fill the pool between two cleanups.
     pub(super) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, V2Error> {
         if self.count >= MAX_MESSAGES {
             self.clean(current);
@@ -113,8 +113,8 @@ impl<M: Pooled> Pool<M> {
 
     /// Drops messages too old for this round.
     pub(super) fn clean(&mut self, round: u64) {
-        self.messages.retain(|key, _| M::round_of(key).saturating_add(HYGIENE_ROUNDS) >= round);
-        self.by_signer.retain(|(of, _), _| of.saturating_add(HYGIENE_ROUNDS) >= round);
+        self.messages.retain(|key, _| M::round_of(key).saturating_add(KEPT_ROUNDS) >= round);
+        self.by_signer.retain(|(of, _), _| of.saturating_add(KEPT_ROUNDS) >= round);
         self.count = self.messages.values().map(BTreeMap::len).sum();
     }
 

@@ -51,9 +51,9 @@ impl VotingActor {
                 Ok(block) => self.proposed(block),
                 Err(error) => warn_of_missing_block(&error),
             },
-            Err(cannot) => {
-                if !cannot.is_pending {
-                    warn_of_missing_block(&cannot);
+            Err(error) => {
+                if !error.is_pending {
+                    warn_of_missing_block(&error);
                 }
                 self.unsigned.block = Some((round, Box::new(block)));
             }
@@ -78,9 +78,9 @@ impl VotingActor {
             return;
         }
         let Err(error) = self.send_signing_transaction(header, key) else { return };
-        if let SigningTransactionError::Signer(cannot) = &error {
+        if let SigningTransactionError::Signer(sign_error) = &error {
             self.unsigned.signing_transaction = Some(header.clone());
-            if cannot.is_pending {
+            if sign_error.is_pending {
                 return;
             }
         }

@@ -23,7 +23,7 @@ pub(crate) struct ClientPermits {
 }
 
 impl ClientPermits {
-    /// Waits until no other task of this client has its turn.
+    /// Waits until no other task of this client holds the permit.
     ///
     /// # Errors
     /// [`ServiceError::Stopping`].
@@ -59,7 +59,7 @@ impl Default for WorkScheduler {
 
 impl WorkScheduler {
     /// Runs a function on a blocking thread when it is the client's turn. Once started it runs to completion and keeps
-    /// its turn until then, even if the future is dropped.
+    /// its permits until then, even if the future is dropped.
     ///
     /// # Errors
     /// [`ServiceError::TooMany`], [`ServiceError::Stopping`].
@@ -73,7 +73,7 @@ impl WorkScheduler {
         let own = self.of_clients.take(client).await?;
         let shared = Arc::clone(&self.of_all).acquire_owned().await.map_err(|_| ServiceError::Stopping)?;
         let running = tokio::task::spawn_blocking(move || {
-            let _turn = (own, shared);
+            let _permits = (own, shared);
             work()
         });
         running.await.map_err(|_| ServiceError::Stopping)
@@ -89,43 +89,43 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_client_waits_for_its_own_turn_and_not_for_those_of_others() {
-        let turns = ClientPermits::default();
-        let first = turns.take("a").await.unwrap();
-        let second = turns.take("a");
+    async fn a_client_waits_for_its_own_permit_and_not_for_those_of_others() {
+        let permits = ClientPermits::default();
+        let first = permits.take("a").await.unwrap();
+        let second = permits.take("a");
         tokio::pin!(second);
 
         assert!(second.as_mut().now_or_never().is_none());
-        drop(turns.take("b").await.unwrap());
+        drop(permits.take("b").await.unwrap());
         drop(first);
         assert!(second.as_mut().now_or_never().is_some());
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_client_has_one_turn_at_a_time_and_others_have_theirs_meanwhile() {
-        let turns = Arc::new(WorkScheduler::default());
+    async fn a_client_runs_one_task_at_a_time_and_others_run_theirs_meanwhile() {
+        let scheduler = Arc::new(WorkScheduler::default());
         let (end, ended) = mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
         let held = || {
-            let (turns, ended) = (Arc::clone(&turns), Arc::clone(&ended));
-            tokio::spawn(async move { turns.run("a", move || ended.lock().unwrap().recv()).await })
+            let (scheduler, ended) = (Arc::clone(&scheduler), Arc::clone(&ended));
+            tokio::spawn(async move { scheduler.run("a", move || ended.lock().unwrap().recv()).await })
         };
         let first: Vec<_> = (0..20).map(|_| held()).collect();
         let refused = || first.iter().filter(|call| call.is_finished()).count();
-        while turns.of_all.available_permits() == MAX_RUNNING || refused() < 4 {
+        while scheduler.of_all.available_permits() == MAX_RUNNING || refused() < 4 {
             tokio::task::yield_now().await;
         }
 
         for number in 0..10 {
-            assert_eq!(turns.run("b", move || number).await.unwrap(), number);
+            assert_eq!(scheduler.run("b", move || number).await.unwrap(), number);
         }
-        assert_eq!(turns.of_all.available_permits(), MAX_RUNNING - 1);
+        assert_eq!(scheduler.of_all.available_permits(), MAX_RUNNING - 1);
         drop(end);
         let mut refused = 0;
         for call in first {
             refused += usize::from(matches!(call.await.unwrap(), Err(ServiceError::TooMany(_))));
         }
         assert_eq!(refused, 4);
-        assert_eq!(turns.of_all.available_permits(), MAX_RUNNING);
+        assert_eq!(scheduler.of_all.available_permits(), MAX_RUNNING);
     }
 }

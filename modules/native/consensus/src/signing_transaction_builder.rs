@@ -6,7 +6,7 @@ use tenon_api::{
     Address, BlockSigner, RecoveredTransaction, SealedHeader, SignError, SignerMessage, StateReader, Transaction,
     TransactionPayload, TransactionSignature, U256,
 };
-use tenon_consensus_interface::{SealerTransactionError, SealerTransactions};
+use tenon_consensus_interface::{SealerTransactionError, SealerTransactionSource};
 
 use crate::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, signing::SELECTOR};
 
@@ -73,7 +73,7 @@ impl SigningTransactionBuilder {
     }
 }
 
-impl SealerTransactions for SigningTransactionBuilder {
+impl SealerTransactionSource for SigningTransactionBuilder {
     /// The signing transaction for `head`; `None` if `head` is not a signed block.
     fn transaction(
         &self,

@@ -13,7 +13,7 @@ const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
 /// When each module that is enabled for a limited time will be disabled, by name, in seconds since 1970.
 pub(crate) type EndTimes = BTreeMap<String, u64>;
 
-/// Seconds after 1970.
+/// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
