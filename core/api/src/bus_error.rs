@@ -113,7 +113,7 @@ impl From<StoreError> for BusError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::OutOfMemory { reason } => Self::limit_reached(reason),
-            StoreError::Stopped => Self::limit_reached(error),
+            StoreError::Stopped => Self::TimedOut,
             error => Self::failed(error),
         }
     }
@@ -185,4 +185,22 @@ pub enum PoolBusy {
         /// The pool's name.
         pool: &'static str,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_database_tells_its_caller_whether_to_try_again() {
+        let cases = [
+            (StoreError::Stopped, BusError::TimedOut),
+            (StoreError::OutOfMemory { reason: "full".to_owned() }, BusError::limit_reached("full")),
+            (StoreError::Engine("disk full".to_owned()), BusError::failed("database: disk full")),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(BusError::from(error.clone()), expected);
+            assert_eq!(BusError::from(SpaceError::Store(error)), expected);
+        }
+    }
 }

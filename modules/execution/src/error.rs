@@ -83,6 +83,34 @@ impl ImportError {
 
 impl From<ImportError> for BusError {
     fn from(error: ImportError) -> Self {
-        Self::failed(error)
+        match error {
+            ImportError::Execution(error) => error.into(),
+            ImportError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_database_keeps_its_kind() {
+        let full = || StoreError::OutOfMemory { reason: "full".to_owned() };
+        let cases = [
+            (ImportError::Store(full()), BusError::limit_reached("full")),
+            (ImportError::Store(StoreError::Stopped), BusError::TimedOut),
+            (ImportError::Execution(full().into()), BusError::limit_reached("full")),
+            (
+                ImportError::Source { after: BlockNumber(7), reason: "no list".to_owned() },
+                BusError::failed("after block 7: no list"),
+            ),
+        ];
+        for (error, expected) in cases {
+            let text = format!("{error:?}");
+
+            assert_eq!(BusError::from(error), expected, "{text}");
+        }
     }
 }

@@ -3,12 +3,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, ChainReader, Failure, FailureCode, ReceiptOutcome,
+    BlockId, BusError, ChainReader, Failure, FailureCode, ReceiptOutcome,
     messages::{
-        AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, Profile, StorageRange, Trace, TraceTarget,
+        AccountOverride, BlockOverrides, Call, CallRequest, EstimateGas, GetStorageRange, Profile, StorageRange, Trace,
+        TraceTarget,
     },
 };
 use tenon_bus::CallContext;
@@ -346,6 +347,42 @@ async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0
 
             assert_eq!(refused.to_string(), *expected, "{block:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_estimate_names_the_allowance_if_the_call_lacks_gas_and_otherwise_the_failure() {
+    const CONTRACT: Address = address!("000000000000000000000000000000000000c0de");
+    let node = NativeNode::new("local", CallLimits::default());
+    let allowance = "gas required exceeds allowance (60000)";
+    let to_code = |code: &[u8]| (Some(CONTRACT), Bytes::new(), Bytes::copy_from_slice(code));
+    let cases = [
+        // JUMPDEST PUSH1 0 JUMP: a loop.
+        (to_code(&hex!("5b600056")), allowance),
+        // RETURNDATACOPY(0, 0, 2^20): beyond the returned data, but the memory is too expensive anyway.
+        (to_code(&hex!("62100000600060003e")), allowance),
+        // The same with 32 bytes.
+        (to_code(&hex!("6020600060003e")), "return data out of bounds"),
+        // POP.
+        (to_code(&hex!("50")), "stack underflow (0 <=> 1)"),
+        // Powers of numbers with more bytes than any machine has.
+        ((Some(Address::with_last_byte(0x05)), vec![0xff; 96].into(), Bytes::new()), allowance),
+        // PUSH2 500 PUSH1 0 RETURN: code of 500 bytes costs 100,000 gas to keep.
+        ((None, Bytes::from_static(&hex!("6101f46000f3")), Bytes::new()), "contract creation code storage out of gas"),
+    ];
+    for ((to, input, code), expected) in cases {
+        let account = AccountOverride { code: Some(code.clone()), ..AccountOverride::default() };
+        let estimate = EstimateGas {
+            request: CallRequest { to, input, gas: Some(60_000), ..CallRequest::default() },
+            block: BlockId::LATEST,
+            state_overrides: vec![(CONTRACT, account)],
+            block_overrides: BlockOverrides::default(),
+            has_no_data: false,
+        };
+
+        let refused = node.bus.call(estimate, &CallContext::new()).await.unwrap_err();
+
+        assert_eq!(refused, BusError::failed(expected), "{to:?} {code}");
     }
 }
 

@@ -186,6 +186,8 @@ async fn validation_holds_calls_to_the_rules_of_transactions() {
     assert_eq!(code_of(validated(transfer(1)).await), -38012);
     assert_eq!(code_of(validated(priced(CallRequest { gas: Some(20_999), ..transfer(1) })).await), -38013);
     assert_eq!(code_of(validated(priced(CallRequest { from: Some(POOR), ..transfer(1) })).await), -38014);
+    let unpayable = CallRequest { max_fee_per_gas: Some(U256::ONE << 128), ..nonce(5) };
+    assert_eq!(code_of(validated(unpayable).await), -38014);
     assert_eq!(code_of(validated(priced(CallRequest { gas: Some(u64::MAX), ..transfer(1) })).await), -38015);
     let above_cap = CallRequest { max_priority_fee_per_gas: tip, ..nonce(5) };
     assert_eq!(code_of(validated(above_cap).await), -32602);

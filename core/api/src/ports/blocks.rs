@@ -95,7 +95,7 @@ pub trait BlockProducer: Send + Sync {
     /// caller's thread until the block is canonical.
     ///
     /// # Errors
-    /// [`BlockProductionError`]; nothing was changed.
+    /// [`BlockProductionError`]; nothing was changed, unless the writer stopped before it answered.
     fn produce(
         &self,
         attributes: &SealAttributes,

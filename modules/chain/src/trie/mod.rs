@@ -72,6 +72,9 @@ pub enum TrieError {
 
 impl From<TrieError> for BusError {
     fn from(error: TrieError) -> Self {
-        Self::failed(error)
+        match error {
+            TrieError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
     }
 }

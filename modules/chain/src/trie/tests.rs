@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy_trie::{HashBuilder, Nibbles};
 use proptest::prelude::*;
-use tenon_api::{Account, AccountChange, EMPTY_ROOT_HASH, SlotChange, StoreError, TrieReader};
+use tenon_api::{Account, AccountChange, BusError, EMPTY_ROOT_HASH, SlotChange, StoreError, TrieReader};
 
 use super::change::Change;
 use super::nibbles::{from_hex_prefix, to_hex_prefix, unpack};
@@ -130,6 +130,16 @@ fn a_missing_node_is_reported_with_the_references_text() {
 
     assert!(matches!(error, TrieError::Missing { .. }));
     assert_eq!(error.to_string(), format!("missing trie Node {} (path )", "ab".repeat(32)));
+}
+
+#[test]
+fn an_error_of_the_database_keeps_its_kind() {
+    let full = StoreError::OutOfMemory { reason: "full".to_owned() };
+    let lost = TrieError::Missing { owner: None, path: Vec::new(), hash: B256::ZERO };
+
+    assert_eq!(BusError::from(TrieError::Store(StoreError::Stopped)), BusError::TimedOut);
+    assert_eq!(BusError::from(TrieError::Store(full)), BusError::limit_reached("full"));
+    assert_eq!(BusError::from(lost.clone()), BusError::failed(lost));
 }
 
 #[test]

@@ -213,8 +213,7 @@ impl<I> BlockExecution<I> {
     }
 
     fn env_of(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, TransactionRejection> {
-        let env = self.family.transaction_env(transaction, sender);
-        env.map_err(|rule| TransactionRejection::Rule(rule.to_owned()))
+        self.family.transaction_env(transaction, sender)
     }
 
     /// Applies the outcome of an executed transaction, and adds its receipt.

@@ -133,6 +133,9 @@ pub enum TransactionRejection {
     /// A rule on the transaction itself or its sender's account.
     #[error("{0}")]
     Rule(String),
+    /// Sender or sponsor cannot pay. The text is that of the family's clients if they have one.
+    #[error("{0}")]
+    InsufficientFunds(&'static str),
     /// The state could not be read. The validity of the transaction is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -190,6 +193,39 @@ impl ExecutionError {
 
 impl From<ExecutionError> for BusError {
     fn from(error: ExecutionError) -> Self {
-        Self::failed(error)
+        match error {
+            ExecutionError::Store(error) | ExecutionError::Trie { source: TrieError::Store(error), .. } => error.into(),
+            error => Self::failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_database_keeps_its_kind() {
+        let number = BlockNumber(7);
+        let trie = |source| ExecutionError::Trie { number, source };
+        let lost = TrieError::Missing { owner: None, path: Vec::new(), hash: B256::ZERO };
+        let full = StoreError::OutOfMemory { reason: "full".to_owned() };
+        let cases = [
+            (ExecutionError::Store(StoreError::Stopped), BusError::TimedOut),
+            (ExecutionError::Store(full.clone()), BusError::limit_reached("full")),
+            (ExecutionError::Store(StoreError::Engine("disk".to_owned())), BusError::failed("database: disk")),
+            (trie(StoreError::Stopped.into()), BusError::TimedOut),
+            (trie(full.into()), BusError::limit_reached("full")),
+            (trie(lost.clone()), BusError::failed(format!("block 7: {lost}"))),
+            (
+                ExecutionError::MissingItem { number, what: "blob gas" },
+                BusError::failed("block 7: the header has no blob gas"),
+            ),
+        ];
+        for (error, expected) in cases {
+            let text = format!("{error:?}");
+
+            assert_eq!(BusError::from(error), expected, "{text}");
+        }
     }
 }

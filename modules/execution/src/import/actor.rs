@@ -84,18 +84,17 @@ pub enum WriterError {
     /// The actor did not accept the message.
     #[error(transparent)]
     Actor(#[from] ActorError),
-    /// The actor panicked, or was stopped, before it answered. The chain may have changed all the same.
-    #[error(
-        "the chain's writer stopped before it answered, and the chain may have changed; check the head before you retry"
-    )]
+    /// The actor panicked, or was stopped, before it answered. A change may have been made all the same.
+    #[error("the chain's writer stopped before it answered; check the head before you repeat a change")]
     Stopped,
 }
 
 impl From<WriterError> for BusError {
     fn from(error: WriterError) -> Self {
         match error {
+            WriterError::Import(error) => error.into(),
             WriterError::Actor(error) => error.into(),
-            WriterError::Import(_) | WriterError::Stopped => Self::failed(error),
+            WriterError::Stopped => Self::failed(error),
         }
     }
 }
@@ -166,5 +165,26 @@ impl BlockProducer for ChainHandle {
         let attributes = Box::new(attributes.clone());
         let made = self.ask_waiting(|reply| ChainMessage::Produce { attributes, transactions, reply });
         made.map_err(BlockProductionError::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_stopped_writer_holds_for_reads_and_changes() {
+        let text = "the chain's writer stopped before it answered; check the head before you repeat a change";
+
+        assert_eq!(BusError::from(WriterError::Stopped), BusError::failed(text));
+    }
+
+    #[test]
+    fn an_error_of_the_database_keeps_its_kind() {
+        let stopped = ImportError::Store(StoreError::Stopped);
+
+        assert_eq!(BusError::from(WriterError::Import(stopped)), BusError::TimedOut);
     }
 }

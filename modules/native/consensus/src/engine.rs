@@ -1,6 +1,7 @@
 //! The native engine's implementation of the engine port.
 
 use std::{
+    error::Error,
     fmt,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -83,21 +84,22 @@ impl NativeError {
             Self::V2(V2Error::NoSnapshot) | Self::Reward(_) | Self::NotNative(_) | Self::NoKey => {
                 RefusalCause::OwnFailure
             }
-            _ if self.is_missing_ancestor() || is_caused_by_the_store(self) => RefusalCause::OwnFailure,
+            _ if self.is_missing_ancestor() || store_error(self).is_some() => RefusalCause::OwnFailure,
             _ => RefusalCause::BrokenRule,
         }
     }
 }
 
-fn is_caused_by_the_store(error: &NativeError) -> bool {
-    let mut next: Option<&dyn std::error::Error> = Some(error);
+/// The database's error that caused an error; `None` if it has another cause.
+pub(super) fn store_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StoreError> {
+    let mut next = Some(error);
     while let Some(cause) = next {
-        if cause.is::<StoreError>() {
-            return true;
+        if let Some(found) = cause.downcast_ref() {
+            return Some(found);
         }
         next = cause.source();
     }
-    false
+    None
 }
 
 /// The state before a block, on its own branch.

@@ -10,7 +10,7 @@ use tenon_chain::{ChainSpec, NativeSettings};
 use super::{block::NativeBlock, handler, schedule};
 use tenon_execution_interface::{
     AnyEvm, BlockRules, BranchAnnouncement, ChainFamily, EvmFailure, ExecutionError, FamilyBlock, Fees, Opening,
-    Outcome, transaction_env_at_any_price,
+    Outcome, TransactionRejection, transaction_env_at_any_price,
 };
 
 /// The rules of one native chain.
@@ -45,7 +45,7 @@ impl ChainFamily for NativeFamily {
     }
 
     /// Prices have no limit (`docs/spec/chain.md` 8.1).
-    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, TransactionRejection> {
         transaction_env_at_any_price(transaction, sender)
     }
 

@@ -35,8 +35,7 @@ impl FeeRules<'_> {
         if let Some(capacity) = capacity {
             self.check_fee_caps(transaction)?;
             if capacity < U256::from(transaction.gas_limit) * U256::from(price) {
-                let text = "insufficient funds for gas * price + value";
-                return Err(TransactionRejection::Rule(text.to_owned()));
+                return Err(TransactionRejection::InsufficientFunds("insufficient funds for gas * price + value"));
             }
             // Its own caps have been checked; it is executed with another price.
             is_exempt_from_base_fee = true;
@@ -151,10 +150,10 @@ mod tests {
         base_fee: Option<u64>,
         transaction: &Transaction,
         capacity: Option<U256>,
-    ) -> Result<Fees, String> {
+    ) -> Result<Fees, TransactionRejection> {
         let heights = heights();
         let rules = FeeRules { heights: &heights, number, base_fee, author: AUTHOR, owner: OWNER };
-        rules.fees(transaction, capacity).map_err(|error| error.to_string())
+        rules.fees(transaction, capacity)
     }
 
     #[test]
@@ -198,7 +197,8 @@ mod tests {
         let enough = U256::from(100_000) * U256::from(250_000_000);
         assert!(fees(150, None, &transaction(TOKEN, 1, None), Some(enough)).is_ok());
         let lacking = fees(150, None, &transaction(TOKEN, 1, None), Some(enough - U256::ONE));
-        assert_eq!(lacking, Err("insufficient funds for gas * price + value".to_owned()));
+        let text = "insufficient funds for gas * price + value";
+        assert_eq!(lacking, Err(TransactionRejection::InsufficientFunds(text)));
         assert!(fees(150, None, &transaction(TOKEN, 1, None), Some(U256::ZERO)).is_err());
     }
 

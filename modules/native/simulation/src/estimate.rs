@@ -9,8 +9,6 @@ use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, Trials};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
-/// Error of a run that lacked gas.
-const OUT_OF_GAS: &str = "out of gas";
 
 /// Result of a trial.
 enum Trial {
@@ -53,8 +51,7 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -
         Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
         Trial::Failed(result) => match trials.output(result, ceiling) {
             // To the reference, only failures other than lack of gas have a text of their own.
-            Ok(_) => Err(exceeded.into()),
-            Err(CallError::Halted(text)) if text == OUT_OF_GAS => Err(exceeded.into()),
+            Ok(_) | Err(CallError::OutOfGas) => Err(exceeded.into()),
             Err(error) => Err(error.into()),
         },
         Trial::Unpaid => Err(exceeded.into()),

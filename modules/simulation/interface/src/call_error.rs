@@ -8,7 +8,10 @@ use tenon_bus::OutOfMemory;
 use tenon_chain::{ResolveError, StateUnavailable};
 use tenon_execution_interface::ExecutionError;
 
-use crate::{MemberError, error_texts::revert_text};
+use crate::{
+    MemberError,
+    error_texts::{HaltCause, revert_text},
+};
 
 /// Why a call, an estimate or an access list has no result. The texts are those of go-ethereum and the reference
 /// (`docs/spec/rpc-eth.md` 10.1).
@@ -60,7 +63,10 @@ pub enum CallError {
     /// The call reverted without output, on a chain whose clients then receive no data.
     #[error("execution reverted")]
     RevertedWithoutOutput,
-    /// The EVM halted.
+    /// The call ran out of gas.
+    #[error("out of gas")]
+    OutOfGas,
+    /// The EVM halted for another reason.
     #[error("{0}")]
     Halted(Cow<'static, str>),
     /// The call runs out of gas even with the maximum gas limit.
@@ -110,6 +116,15 @@ impl From<ConsensusError> for CallError {
     }
 }
 
+impl From<HaltCause> for CallError {
+    fn from(cause: HaltCause) -> Self {
+        match cause {
+            HaltCause::OutOfGas => Self::OutOfGas,
+            HaltCause::Other(text) => Self::Halted(text),
+        }
+    }
+}
+
 impl From<CallError> for BusError {
     fn from(error: CallError) -> Self {
         match error {
@@ -126,6 +141,7 @@ impl From<CallError> for BusError {
             | CallError::InvalidMessage { .. }
             | CallError::InvalidListMessage { .. }
             | CallError::RevertedWithoutOutput
+            | CallError::OutOfGas
             | CallError::Halted(_)
             | CallError::AllowanceExceeded { .. }
             | CallError::ValueNotCovered { .. }
@@ -189,6 +205,8 @@ mod tests {
             assert_eq!(BusError::from(error), BusError::limit_reached(text));
         }
         let failed = [
+            (CallError::from(HaltCause::OutOfGas), "out of gas"),
+            (HaltCause::Other("invalid opcode".into()).into(), "invalid opcode"),
             (CallError::TimeLimitReached { timeout: Duration::from_secs(5) }, "execution aborted (timeout = 5s)"),
             (CallError::AllowanceExceeded { allowance: 7 }, "gas required exceeds allowance (7)"),
             (

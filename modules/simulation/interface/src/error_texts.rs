@@ -61,11 +61,30 @@ fn panic_reason(code: U256) -> Cow<'static, str> {
     Cow::Borrowed(known)
 }
 
+/// Why a frame halted, as far as callers tell it apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HaltCause {
+    /// It ran out of gas.
+    OutOfGas,
+    /// Another cause, with its error text.
+    Other(Cow<'static, str>),
+}
+
+impl HaltCause {
+    /// The error text.
+    pub fn into_text(self) -> Cow<'static, str> {
+        match self {
+            Self::OutOfGas => Cow::Borrowed("out of gas"),
+            Self::Other(text) => text,
+        }
+    }
+}
+
 /// Why a frame halted.
-pub fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
-    Cow::Borrowed(match reason {
+pub fn halt_cause(reason: &HaltReason) -> HaltCause {
+    HaltCause::Other(Cow::Borrowed(match reason {
         HaltReason::OutOfGas(OutOfGasError::InvalidOperand) => "gas uint64 overflow",
-        HaltReason::OutOfGas(_) => "out of gas",
+        HaltReason::OutOfGas(_) => return HaltCause::OutOfGas,
         HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode",
         HaltReason::InvalidFEOpcode => "invalid opcode: INVALID",
         HaltReason::InvalidJump => "invalid jump destination",
@@ -81,8 +100,10 @@ pub fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
         HaltReason::OutOfFunds | HaltReason::OverflowPayment => "insufficient balance for transfer",
         HaltReason::CallTooDeep => "max call depth exceeded",
         HaltReason::PrecompileError => "precompile failed",
-        HaltReason::PrecompileErrorWithContext(text) => return Cow::Owned(precompile_text(text).to_owned()),
-    })
+        HaltReason::PrecompileErrorWithContext(text) => {
+            return HaltCause::Other(Cow::Owned(precompile_text(text).to_owned()));
+        }
+    }))
 }
 
 /// go-ethereum's texts for failures of precompiled contracts, where the texts of the library differ. The library does
@@ -154,6 +175,20 @@ mod tests {
         data.extend(U256::from(text.len()).to_be_bytes::<32>());
         data.extend(text.as_bytes());
         data
+    }
+
+    #[test]
+    fn a_lack_of_gas_is_told_apart_from_operands_that_are_too_large() {
+        let cases = [
+            (OutOfGasError::Basic, HaltCause::OutOfGas),
+            (OutOfGasError::Memory, HaltCause::OutOfGas),
+            (OutOfGasError::Precompile, HaltCause::OutOfGas),
+            (OutOfGasError::InvalidOperand, HaltCause::Other(Cow::Borrowed("gas uint64 overflow"))),
+        ];
+        for (reason, expected) in cases {
+            assert_eq!(halt_cause(&HaltReason::OutOfGas(reason)), expected);
+        }
+        assert_eq!(HaltCause::OutOfGas.into_text(), "out of gas");
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod trials;
 pub use call_error::{CallEnd, CallError};
 pub use calls::{CallFamily, CallPlace, CallRules, ListFailure, Payer};
 pub use client_behaviour::{ClientBehaviour, SimulatedBlockFamily};
-pub use error_texts::{halt_text, invalid_transaction_text, revert_text};
+pub use error_texts::{HaltCause, halt_cause, invalid_transaction_text, revert_text};
 pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
 pub use run_failure::RunFailure;
 pub use traces::TraceFamily;

@@ -6,7 +6,7 @@ use tenon_api::{
     AccessListItem, StoreError,
     messages::{AccountOverride, CallRequest},
 };
-use tenon_execution_interface::{BlockState, widen};
+use tenon_execution_interface::{BlockState, PriceTooHigh, widen};
 
 /// Why a call object or its overrides are refused, in the words of go-ethereum and the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,8 +15,8 @@ pub enum MemberError {
     #[error("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")]
     BothPrices,
     /// A price has more bits than the EVM's numbers.
-    #[error("{0}")]
-    Price(&'static str),
+    #[error(transparent)]
+    PriceTooHigh(#[from] PriceTooHigh),
     /// The call is for another chain.
     #[error("chainId does not match node's (have={given}, want={chain_id})")]
     WrongChain {

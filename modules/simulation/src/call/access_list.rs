@@ -106,7 +106,9 @@ fn reply(
     let error = match result {
         ExecutionResult::Success { .. } => None,
         ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
-        ExecutionResult::Halt { reason, .. } => Some(environment.halt_text(reason, message, evm).into_owned()),
+        ExecutionResult::Halt { reason, .. } => {
+            Some(environment.halt_cause(reason, message, evm).into_text().into_owned())
+        }
     };
     AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), error }
 }

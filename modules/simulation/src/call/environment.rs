@@ -125,13 +125,12 @@ pub(crate) fn message_env(
     let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
     let (gas_price, tip) = prices(request, has_base_fee);
     let tx_type = message_type(request, tip.is_some(), spec_id);
-    let as_price = |wei: U256| price(wei).map_err(MemberError::Price);
     Ok(TxEnv {
         tx_type: tx_type as u8,
         caller: request.from.unwrap_or_default(),
         gas_limit: bounded_gas(request.gas, gas_cap),
-        gas_price: as_price(gas_price)?,
-        gas_priority_fee: tip.map(as_price).transpose()?,
+        gas_price: price(gas_price)?,
+        gas_priority_fee: tip.map(price).transpose()?,
         kind: request.to.map_or(TxKind::Create, TxKind::Call),
         value: request.value.unwrap_or_default(),
         data: request.input.clone(),
@@ -142,7 +141,7 @@ pub(crate) fn message_env(
         access_list: access_list(request.access_list.as_deref().unwrap_or_default()),
         blob_hashes: request.blob_versioned_hashes.clone().unwrap_or_default(),
         // Blobs without a price are free, as in go-ethereum.
-        max_fee_per_blob_gas: request.max_fee_per_blob_gas.map(as_price).transpose()?.unwrap_or_default(),
+        max_fee_per_blob_gas: request.max_fee_per_blob_gas.map(price).transpose()?.unwrap_or_default(),
         authorization_list: authorizations(request.authorization_list.as_deref().unwrap_or_default()),
     })
 }

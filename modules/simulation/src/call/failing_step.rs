@@ -1,6 +1,8 @@
 //! The last instruction of a failed message, for texts that name the instruction or the stack (`docs/spec/rpc-eth.md`
 //! 10.1).
 
+use std::borrow::Cow;
+
 use revm::{
     Inspector,
     context::{
@@ -13,6 +15,7 @@ use revm::{
     },
 };
 use tenon_execution_interface::BlockContext;
+use tenon_simulation_interface::HaltCause;
 
 use crate::{
     instructions::{StackBounds, instruction_name},
@@ -68,24 +71,24 @@ pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
     }
 }
 
-/// Finds the error text of the outermost frame's last instruction.
+/// Finds out why the outermost frame's last instruction failed.
 #[derive(Default)]
 pub(crate) struct LastStep {
     depth: usize,
     step: Option<StepSnapshot>,
-    text: Option<String>,
+    cause: Option<HaltCause>,
     /// Whether the frame has ended.
     has_returned: bool,
 }
 
 impl LastStep {
-    /// The error text; `None` if the reason alone determines it.
-    pub(crate) fn error_text(&self, reason: &HaltReason) -> Option<String> {
+    /// Why the frame halted; `None` if the reason alone determines it.
+    pub(crate) fn halt_cause(&self, reason: &HaltReason) -> Option<HaltCause> {
         match reason {
             HaltReason::OutOfGas(_) if self.has_returned => {
-                Some("contract creation code storage out of gas".to_owned())
+                Some(HaltCause::Other(Cow::Borrowed("contract creation code storage out of gas")))
             }
-            _ => self.text.clone(),
+            _ => self.cause.clone(),
         }
     }
 }
@@ -93,7 +96,7 @@ impl LastStep {
 impl Inspector<BlockContext, EthInterpreter> for LastStep {
     fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, context: &mut BlockContext) {
         if self.depth == 1 {
-            // Without it the reason determines the text.
+            // Without it the reason determines the cause.
             self.step = StepSnapshot::next(interpreter, context).ok();
         }
     }
@@ -106,7 +109,7 @@ impl Inspector<BlockContext, EthInterpreter> for LastStep {
         self.has_returned = result.is_some_and(InstructionResult::is_ok);
         let halted = result.filter(|result| result.is_halt() && *result != InstructionResult::FatalExternalError);
         if let (Some(result), Some(step)) = (halted, &self.step) {
-            self.text = step.text(result, context).ok();
+            self.cause = step.halt_cause(result, context).ok();
         }
     }
 

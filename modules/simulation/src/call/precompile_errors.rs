@@ -1,36 +1,39 @@
 //! Error texts of failed precompiled contracts, derived from their input (`docs/spec/rpc-eth.md` 10.1).
 
+use std::borrow::Cow;
+
 use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
 use tenon_execution_interface::ExtraPrecompiles;
+use tenon_simulation_interface::HaltCause;
 
 /// Size of a pair: one point of each of the two curves, bytes.
 const PAIR: usize = 192;
 
-/// The reference's text for an input that a precompiled contract refused; `None` for contracts with only one kind of
+/// Why a precompiled contract refused an input, with the reference's text; `None` for contracts with only one kind of
 /// failure. `extras` are those of the chain's family.
 pub(crate) fn precompile_failure(
     extras: Option<&'static dyn ExtraPrecompiles>,
     contract: Address,
     input: &[u8],
-) -> Option<&'static str> {
+) -> Option<HaltCause> {
     const BLAKE_INPUT: usize = 213;
     if let Some(text) = extras.and_then(|extras| extras.failure_text(contract, input)) {
-        return Some(text);
+        return Some(HaltCause::Other(Cow::Borrowed(text)));
     }
     let (leading, [number]) = contract.as_slice().split_last_chunk::<1>()?;
     if leading.iter().any(|byte| *byte != 0) {
         return None;
     }
-    Some(match number {
+    Some(HaltCause::Other(Cow::Borrowed(match number {
         // Sizes beyond any machine's memory cost more gas than exists.
-        0x05 => "out of gas",
+        0x05 => return Some(HaltCause::OutOfGas),
         0x08 if !input.len().is_multiple_of(PAIR) => "bad elliptic curve pairing size",
         0x06..=0x08 => curve_failure(*number, input),
         0x09 if input.len() != BLAKE_INPUT => "invalid input length",
         0x09 => "invalid final flag",
         _ => return None,
-    })
+    })))
 }
 
 /// Why the alt_bn128 contracts refuse an input. The reference reads one point after another: the first one that has a
@@ -84,7 +87,6 @@ mod tests {
     fn failures_of_precompiled_contracts_have_the_references_texts() {
         let modulus = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
         let cases = [
-            (0x05, vec![0xff; 96], "out of gas"),
             (0x06, vec![1; 128], "bn256: malformed point"),
             (0x06, vec![0xff; 128], "bn256: coordinate exceeds modulus"),
             (0x06, modulus.to_vec(), "bn256: coordinate equals modulus"),
@@ -101,8 +103,10 @@ mod tests {
         ];
         for (contract, input, expected) in cases {
             let found = precompile_failure(None, Address::with_last_byte(contract), &input);
-            assert_eq!(found, Some(expected), "{contract:#x}");
+            assert_eq!(found, Some(HaltCause::Other(expected.into())), "{contract:#x}");
         }
+        let exponentiation = Address::with_last_byte(0x05);
+        assert_eq!(precompile_failure(None, exponentiation, &[0xff; 96]), Some(HaltCause::OutOfGas));
         let elsewhere = address!("0x0100000000000000000000000000000000000006");
         assert_eq!(precompile_failure(None, elsewhere, &modulus), None);
         assert_eq!(precompile_failure(None, Address::with_last_byte(0x0a), &modulus), None);

@@ -1,6 +1,6 @@
 //! Runs a call and converts its result for the caller.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use alloy_primitives::Bytes;
 use revm::{
@@ -13,7 +13,7 @@ use revm::{
     primitives::TxKind,
 };
 use tenon_execution_interface::{AnyEvm, BlockContext, BlockEvm, Stopped};
-use tenon_simulation_interface::{CallError, RunFailure, halt_text, invalid_transaction_text};
+use tenon_simulation_interface::{CallError, HaltCause, RunFailure, halt_cause, invalid_transaction_text};
 
 use super::{
     CallEnvironment,
@@ -66,29 +66,29 @@ impl CallEnvironment {
         match result {
             ExecutionResult::Success { output, .. } => Ok(output.into_data()),
             ExecutionResult::Revert { output, .. } => Err(self.call_rules.revert_error(output)),
-            ExecutionResult::Halt { reason, .. } => Err(CallError::Halted(self.halt_text(&reason, message, evm))),
+            ExecutionResult::Halt { reason, .. } => Err(self.halt_cause(&reason, message, evm).into()),
         }
     }
 
     /// Why a message's outermost frame halted. If the text names the instruction or the stack, the message runs again
     /// with an inspector: such failures are rare, and an inspector costs a call per step.
-    pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {
+    pub(crate) fn halt_cause<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> HaltCause {
         if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
             (reason, message.kind)
         {
             // Only a message directly to the contract ends like this: inside another contract only the inner call
             // fails.
-            let words = precompile_failure(self.rules.precompiles.extras, contract, &message.data);
-            return words.map_or_else(|| halt_text(reason), Cow::Borrowed);
+            let cause = precompile_failure(self.rules.precompiles.extras, contract, &message.data);
+            return cause.unwrap_or_else(|| halt_cause(reason));
         }
         if !needs_step(reason, &message) {
-            return halt_text(reason);
+            return halt_cause(reason);
         }
         let interrupt = evm.ctx.chain.clone();
         let mut evm = self.evm(evm.ctx.journaled_state.database, interrupt, LastStep::default());
         let again = self.inspect(&mut evm, message).is_ok();
-        let text = evm.inspector.error_text(reason).filter(|_| again);
-        text.map_or_else(|| halt_text(reason), Cow::Owned)
+        let cause = evm.inspector.halt_cause(reason).filter(|_| again);
+        cause.unwrap_or_else(|| halt_cause(reason))
     }
 }
 

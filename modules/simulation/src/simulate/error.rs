@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
 use tenon_api::{BusError, Header, RequestError, SimulationRule, Transaction};
+use tenon_chain::TrieError;
 use tenon_execution_interface::{EvmFailure, Interrupt, Stopped, TransactionRejection};
 use tenon_simulation_interface::{CallError, RunFailure, invalid_transaction_text};
 
@@ -10,7 +11,7 @@ use super::plan::{MAX_CALLS, MAX_CALLS_PER_BLOCK, MAX_CHANGES};
 
 use crate::CallLimits;
 
-/// Why a simulation has no result. The texts are go-ethereum's.
+/// Why a simulation has no result. Texts of errors that go-ethereum has are go-ethereum's.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SimulateError {
     /// There are no blocks.
@@ -59,7 +60,7 @@ pub(crate) enum SimulateError {
         /// The time of the block before it.
         previous: u64,
     },
-    /// The previous block has the largest possible timestamp, so the next one can have none.
+    /// The timestamp of the previous block plus twelve seconds is above 2^64 - 1.
     #[error("block timestamps must be in order: the time after the last one is above 2^64 - 1")]
     TimestampTooLarge,
     /// The overridden base fee has too many bits.
@@ -92,6 +93,9 @@ pub(crate) enum SimulateError {
     /// The state of the previous block is still in use. This is a bug of the simulation.
     #[error("simulation failed: its state is still in use")]
     StateInUse,
+    /// The trie of a state could not be read.
+    #[error(transparent)]
+    Trie(Box<TrieError>),
     /// An error that a call can have too.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -113,6 +117,7 @@ impl From<SimulateError> for BusError {
     fn from(error: SimulateError) -> Self {
         let rule = match error {
             SimulateError::Call(error) => return error.into(),
+            SimulateError::Trie(error) => return (*error).into(),
             SimulateError::OutOfMemory => return Self::limit_reached(error),
             SimulateError::NoBlocks
             | SimulateError::BaseFeeTooLarge { .. }
@@ -141,19 +146,18 @@ impl From<SimulateError> for BusError {
 impl SimulateError {
     /// A transaction that is refused before the EVM checks it.
     pub(super) fn rejected(rejection: TransactionRejection, gas_limit: u64) -> Self {
-        let kind = match &rejection {
-            TransactionRejection::Store(error) => return CallError::from(error.clone()).into(),
-            TransactionRejection::Trie(error) => return CallError::Evm(error.to_string()).into(),
+        let reason = rejection.to_string();
+        let kind = match rejection {
+            TransactionRejection::Store(error) => return CallError::from(error).into(),
+            TransactionRejection::Trie(error) => return Self::Trie(error),
             TransactionRejection::BlockGas { .. } | TransactionRejection::BlockBlobGas { .. } => {
                 RefusalKind::Rule(SimulationRule::BlockGasLimit)
             }
-            TransactionRejection::Rule(text) if text.starts_with("insufficient funds") => {
-                RefusalKind::Rule(SimulationRule::InsufficientFunds)
-            }
+            TransactionRejection::InsufficientFunds(_) => RefusalKind::Rule(SimulationRule::InsufficientFunds),
             TransactionRejection::Rule(_) => RefusalKind::InvalidArgument,
             TransactionRejection::Unsupported(_) => RefusalKind::Unsupported,
         };
-        Self::InvalidTransaction { kind, reason: rejection.to_string(), gas_limit }
+        Self::InvalidTransaction { kind, reason, gas_limit }
     }
 
     /// A run of the EVM without a result.
@@ -248,6 +252,7 @@ pub(super) fn check_transaction(
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::B256;
     use tenon_api::StoreError;
 
     use super::*;
@@ -256,10 +261,9 @@ mod tests {
     fn a_rejected_transaction_shows_the_rule_that_it_breaks() {
         let rejected = |rejection| BusError::from(SimulateError::rejected(rejection, 9));
         let broken = |rule, message: &str| RequestError::Simulation { rule, message: message.to_owned() }.into();
-        let rule = |text: &str| TransactionRejection::Rule(text.to_owned());
 
         assert_eq!(
-            rejected(rule("insufficient funds for gas")),
+            rejected(TransactionRejection::InsufficientFunds("insufficient funds for gas")),
             broken(SimulationRule::InsufficientFunds, "err: insufficient funds for gas (supplied gas 9)")
         );
         assert_eq!(
@@ -269,11 +273,25 @@ mod tests {
                 "err: gas limit 9 exceeds the 8 that the block has left (supplied gas 9)"
             )
         );
-        assert_eq!(rejected(rule("other")), BusError::invalid_argument("err: other (supplied gas 9)"));
+        for text in ["other", "insufficient funds"] {
+            let expected = BusError::invalid_argument(format!("err: {text} (supplied gas 9)"));
+            assert_eq!(rejected(TransactionRejection::Rule(text.to_owned())), expected);
+        }
         assert_eq!(
             rejected(TransactionRejection::Unsupported("blobs")),
             BusError::failed("err: this node does not execute blobs (supplied gas 9)")
         );
-        assert_eq!(rejected(StoreError::Stopped.into()), BusError::limit_reached("request timed out"));
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_read_is_not_the_transactions_fault() {
+        let lost = TrieError::Missing { owner: None, path: Vec::new(), hash: B256::ZERO };
+
+        let stopped = SimulateError::rejected(StoreError::Stopped.into(), 9);
+        let unreadable = SimulateError::rejected(lost.clone().into(), 9);
+
+        assert_eq!(BusError::from(stopped), BusError::TimedOut);
+        assert!(matches!(&unreadable, SimulateError::Trie(error) if **error == lost), "{unreadable:?}");
+        assert_eq!(BusError::from(unreadable), BusError::failed(lost));
     }
 }

@@ -14,8 +14,8 @@ use tenon_api::{
     messages::{CallRequest, SimulatedCall, SimulatedFailure, SimulatedLog},
 };
 use tenon_execution_block::Prepared;
-use tenon_execution_interface::{ExtraPrecompiles, Fees, TransactionRejection, access_list, inspect};
-use tenon_simulation_interface::{CallError, halt_text, revert_text};
+use tenon_execution_interface::{ExtraPrecompiles, Fees, access_list, inspect};
+use tenon_simulation_interface::{CallError, HaltCause, halt_cause, revert_text};
 
 use super::{SimulateError, Simulation, block::OpenBlock, error::check_transaction};
 
@@ -114,12 +114,7 @@ impl Simulation<'_> {
         let rejected = |rejection| SimulateError::rejected(rejection, transaction.gas_limit);
         let fees_of_message = self.calls.family.simulated_fees().filter(|_| !self.rules.validates);
         let mut message = if let Some(fees) = fees_of_message {
-            let env = self
-                .calls
-                .executor
-                .family()
-                .transaction_env(transaction, sender)
-                .map_err(|rule| rejected(TransactionRejection::Rule(rule.to_owned())))?;
+            let env = self.calls.executor.family().transaction_env(transaction, sender).map_err(rejected)?;
             Message { env, fees: Some(fees), blob_gas: 0 }
         } else {
             match block.execution.prepare(transaction, sender).map_err(rejected)? {
@@ -191,7 +186,7 @@ fn simulated_call(
             (gas, Bytes::new(), Some(reverted))
         }
         ExecutionResult::Halt { gas, reason, .. } => {
-            let mut text = halt_words(reason, message, extras);
+            let mut text = cause_of(reason, message, extras).into_text().into_owned();
             if is_capped {
                 text.push_str(CAPPED);
             }
@@ -202,14 +197,15 @@ fn simulated_call(
     SimulatedCall { returned, logs, gas_used: result.tx_gas_used(), max_gas_used, failure }
 }
 
-fn halt_words(reason: &HaltReason, message: &TxEnv, extras: Option<&'static dyn ExtraPrecompiles>) -> String {
+/// Why a transaction halted.
+fn cause_of(reason: &HaltReason, message: &TxEnv, extras: Option<&'static dyn ExtraPrecompiles>) -> HaltCause {
     if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
         (reason, message.kind)
-        && let Some(words) = precompile_failure(extras, contract, &message.data)
+        && let Some(cause) = precompile_failure(extras, contract, &message.data)
     {
-        return words.to_owned();
+        return cause;
     }
-    halt_text(reason).into_owned()
+    halt_cause(reason)
 }
 
 /// The unsigned transaction that represents a call in the block, of the type that its prices require.

@@ -110,13 +110,14 @@ impl From<TraceError> for BusError {
         match error {
             TraceError::Call(error) => error.into(),
             TraceError::Trie(error) => (*error).into(),
+            TraceError::Script(ScriptError::CallerGone) => Self::TimedOut,
             TraceError::TooLong { .. }
             | TraceError::TooLarge { .. }
             | TraceError::TooManySlots { .. }
             | TraceError::NotAttempted
-            | TraceError::Script(
-                ScriptError::CallerGone | ScriptError::TooMany { .. } | ScriptError::NoMemory { .. },
-            ) => Self::limit_reached(error),
+            | TraceError::Script(ScriptError::TooMany { .. } | ScriptError::NoMemory { .. }) => {
+                Self::limit_reached(error)
+            }
             TraceError::NotFound(_)
             | TraceError::Genesis
             | TraceError::UndecodableBlock(_)
@@ -248,20 +249,21 @@ mod tests {
                 "account 0000000000000000000000000000000000000000 has more than 2000000 slots, which are too many to \
                  sort",
             ),
-            (ScriptError::CallerGone.into(), true, "request timed out"),
             (ScriptError::TimedOut.into(), false, "execution timeout"),
             (
                 ScriptError::TooMany { max: 2 }.into(),
                 true,
                 "2 scripts are running, which is the limit of this node; try again later",
             ),
-            (StoreError::Stopped.into(), true, "request timed out"),
             (TransactionRejection::Rule("no".to_owned()).into(), false, "no"),
             (TraceError::tracing_failed("no tracer"), false, "tracing failed: no tracer"),
         ];
         for (error, is_limit, text) in cases {
             let expected = if is_limit { BusError::limit_reached(text) } else { BusError::failed(text) };
             assert_eq!(BusError::from(error), expected);
+        }
+        for error in [TraceError::from(ScriptError::CallerGone), StoreError::Stopped.into()] {
+            assert_eq!(BusError::from(error), BusError::TimedOut);
         }
     }
 }

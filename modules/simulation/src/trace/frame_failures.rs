@@ -8,7 +8,7 @@ use revm::{
     context::result::HaltReason,
     interpreter::{InstructionResult, SuccessOrHalt},
 };
-use tenon_simulation_interface::halt_text;
+use tenon_simulation_interface::halt_cause;
 
 use crate::call::FailedStep;
 
@@ -42,7 +42,7 @@ impl FrameFailures {
             && !matches!(reason, HaltReason::PrecompileError)
         {
             let of_step = step.and_then(|step| step.error_text(&reason)).map(Cow::Owned);
-            self.texts[place] = Some(of_step.unwrap_or_else(|| halt_text(&reason)));
+            self.texts[place] = Some(of_step.unwrap_or_else(|| halt_cause(&reason).into_text()));
         }
     }
 

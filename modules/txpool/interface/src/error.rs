@@ -197,7 +197,10 @@ pub enum BlobProblem {
 
 impl From<PoolError> for BusError {
     fn from(error: PoolError) -> Self {
-        Self::failed(error)
+        match error {
+            PoolError::Store(error) => error.into(),
+            error => Self::failed(error),
+        }
     }
 }
 
@@ -239,6 +242,12 @@ mod tests {
         let text = PoolError::FeeCap { fee, cap }.to_string();
 
         assert_eq!(text, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
+    }
+
+    #[test]
+    fn an_error_of_the_database_keeps_its_kind() {
+        assert_eq!(BusError::from(PoolError::Store(StoreError::Stopped)), BusError::TimedOut);
+        assert_eq!(BusError::from(PoolError::Full), BusError::failed("txpool is full"));
     }
 
     #[test]

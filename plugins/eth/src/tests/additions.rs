@@ -75,7 +75,12 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
             assert_eq!(request.blocks[0].calls[0].to, Some(Address::with_last_byte(5)));
             let reverted =
                 SimulatedFailure::Reverted { message: "execution reverted".to_owned(), output: Bytes::new() };
-            let calls = vec![done(vec![log(0), log(2)], None), done(Vec::new(), Some(reverted))];
+            let halted = SimulatedFailure::Halted("out of gas".to_owned());
+            let calls = vec![
+                done(vec![log(0), log(2)], None),
+                done(Vec::new(), Some(reverted)),
+                done(Vec::new(), Some(halted)),
+            ];
             let block = Block {
                 header: SealedHeader::clone(&sealed(4)),
                 transactions: Vec::new(),
@@ -109,6 +114,7 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
         assert_eq!(calls[0].get("error"), None);
         assert_eq!(calls[1]["status"], json!("0x0"));
         assert_eq!(calls[1]["error"], json!({"message": "execution reverted", "code": 3, "data": "0x"}));
+        assert_eq!(calls[2]["error"], json!({"message": "out of gas", "code": -32015}));
     }
     let node = host(Profile::Ethereum);
     assert_eq!(call(&node, "eth_simulateV1", "[{}]"), Err(Failure::invalid_params("empty input")));

@@ -11,8 +11,8 @@ mod system_calls;
 
 pub use any_evm::AnyEvm;
 pub use block_evm::{
-    BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price, transaction_env,
-    transaction_env_at_any_price,
+    BlockContext, BlockEvm, EvmFailure, PriceTooHigh, Step, access_list, authorizations, build_evm, price,
+    transaction_env, transaction_env_at_any_price,
 };
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};

@@ -59,8 +59,8 @@ pub trait ChainFamily: Send + Sync {
     /// Converts a signed transaction for the EVM.
     ///
     /// # Errors
-    /// The rule that it breaks for any state.
-    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+    /// [`TransactionRejection`]: the rule that it breaks for any state.
+    fn transaction_env(&self, transaction: &Transaction, sender: Address) -> Result<TxEnv, TransactionRejection> {
         transaction_env(transaction, sender)
     }
 

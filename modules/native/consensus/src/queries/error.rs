@@ -4,7 +4,7 @@ use tenon_api::{B256, BusError, StoreError};
 use tenon_bus::RegisterError;
 use tenon_chain::ResolveError;
 
-use crate::{NativeError, v1::V1Error, v2::V2Error};
+use crate::{NativeError, engine::store_error, v1::V1Error, v2::V2Error};
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,10 @@ impl From<QueryError> for BusError {
             QueryError::CallerGone => Self::TimedOut,
             QueryError::Resolve(error) => error.into(),
             QueryError::Store(error) => error.into(),
-            error => Self::failed(error),
+            error => match store_error(&error) {
+                Some(error) => error.clone().into(),
+                None => Self::failed(error),
+            },
         }
     }
 }

@@ -11,9 +11,11 @@ use tenon_chain::ResolveError;
 
 use super::{Queries, QueryError, candidates::slashed};
 use crate::{
-    NativeEngine,
+    NativeEngine, NativeError,
     recorded_chain::{address_of, key},
     recorded_state::ModelledChain,
+    rewards::RewardError,
+    v1::V1Error,
     v2::V2Error,
 };
 
@@ -224,12 +226,18 @@ fn cached_answers_equal_computed_ones() {
 #[test]
 fn errors_are_failures_unless_a_limit_was_reached() {
     let stopped = || StoreError::Stopped;
+    let full = || StoreError::OutOfMemory { reason: "full".to_owned() };
     let cases = [
         (QueryError::CallerGone, BusError::TimedOut),
-        (QueryError::Store(stopped()), BusError::limit_reached(stopped())),
-        (QueryError::Resolve(ResolveError::Store(stopped())), BusError::limit_reached(stopped())),
+        (QueryError::Store(stopped()), BusError::TimedOut),
+        (QueryError::Store(full()), BusError::limit_reached("full")),
+        (QueryError::Resolve(ResolveError::Store(stopped())), BusError::TimedOut),
         (QueryError::Resolve(ResolveError::NoSafeBlock), BusError::failed("safe block not found")),
-        (QueryError::V2(V2Error::Store(stopped())), BusError::failed(V2Error::Store(stopped()))),
+        (QueryError::V1(V1Error::Store(stopped())), BusError::TimedOut),
+        (QueryError::V2(V2Error::Store(full())), BusError::limit_reached("full")),
+        (QueryError::V2(V2Error::NoCandidates), BusError::failed("no masternode found")),
+        (QueryError::Rewards(NativeError::Store(stopped())), BusError::TimedOut),
+        (QueryError::Rewards(RewardError::Store(full()).into()), BusError::limit_reached("full")),
         (QueryError::FutureEpoch, BusError::failed("input epoch number > current epoch number")),
         (
             QueryError::UnknownAncestor(B256::ZERO),

@@ -18,6 +18,7 @@ use revm::{
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_execution_interface::{BlockContext, StateError};
+use tenon_simulation_interface::HaltCause;
 
 use super::{
     accounts::{Accounts, Layered},
@@ -108,12 +109,17 @@ impl StepSnapshot {
         })
     }
 
-    /// The error text of the step's failure.
+    /// Why the step failed.
     ///
     /// # Errors
     /// The database failed.
-    pub(crate) fn text(&self, result: InstructionResult, context: &mut BlockContext) -> Result<String, StateError> {
-        Ok(self.refusal(result, context)?.map_or_else(|| self.failure_text(result), |(text, _)| text))
+    pub(crate) fn halt_cause(
+        &self,
+        result: InstructionResult,
+        context: &mut BlockContext,
+    ) -> Result<HaltCause, StateError> {
+        let refusal = self.refusal(result, context)?;
+        Ok(refusal.map_or_else(|| HaltCause::Other(self.failure_text(result).into()), |(cause, _)| cause))
     }
 
     /// Why the reference refuses this step, and its cost; `None` if it runs and then fails.
@@ -124,7 +130,7 @@ impl StepSnapshot {
         &self,
         result: InstructionResult,
         context: &mut BlockContext,
-    ) -> Result<Option<(String, u64)>, StateError> {
+    ) -> Result<Option<(HaltCause, u64)>, StateError> {
         use InstructionResult as Is;
         let is_about_gas = matches!(
             result,
@@ -144,18 +150,18 @@ impl StepSnapshot {
         }
         let constant = constant_gas(self.opcode, context.cfg.spec);
         if let Some(text) = self.stack_refusal() {
-            return Ok(Some((text, constant)));
+            return Ok(Some((HaltCause::Other(text.into()), constant)));
         }
         if self.gas < constant {
-            return Ok(Some(("out of gas".to_owned(), constant)));
+            return Ok(Some((HaltCause::OutOfGas, constant)));
         }
         let Some(memory) = self.grown_memory() else {
-            return Ok(Some(("gas uint64 overflow".to_owned(), constant)));
+            return Ok(Some((HaltCause::Other("gas uint64 overflow".into()), constant)));
         };
         let dynamic = self.dynamic_gas(memory, context)?;
         let price = constant.saturating_add(dynamic.unwrap_or_default());
         let is_payable = dynamic.is_some() && price <= self.gas && !self.lacks_the_stipend(context);
-        Ok((!is_late || !is_payable).then(|| ("out of gas".to_owned(), price)))
+        Ok((!is_late || !is_payable).then_some((HaltCause::OutOfGas, price)))
     }
 
     /// The outcome of SSTORE or SELFDESTRUCT before it runs. Neither touches memory.

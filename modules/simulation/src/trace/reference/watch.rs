@@ -240,7 +240,8 @@ impl Watch {
         result: InstructionResult,
         context: &mut BlockContext,
     ) -> Result<(), StateError> {
-        if let Some((error, cost)) = step.refusal(result, context)? {
+        if let Some((cause, cost)) = step.refusal(result, context)? {
+            let error = cause.into_text().into_owned();
             self.tracer.step_end(StepEnd::Refused { cost, error: &error });
             self.failure = Some(error);
             return Ok(());
@@ -336,7 +337,10 @@ fn frame_failure(
         Is::CreateContractSizeLimit => "max code size exceeded",
         Is::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
         Is::OutOfGas if start.kind.is_creation() => "contract creation code storage out of gas",
-        Is::PrecompileError => precompile_failure(extras, start.to, &start.input).unwrap_or("precompile failed"),
+        Is::PrecompileError => {
+            let cause = precompile_failure(extras, start.to, &start.input);
+            return cause.map_or_else(|| "precompile failed".to_owned(), |cause| cause.into_text().into_owned());
+        }
         Is::OutOfGas | Is::PrecompileOOG => "out of gas",
         other => return format!("{other:?}"),
     };
