@@ -4,11 +4,13 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker, ready},
 };
+
+use parking_lot::Mutex;
 
 /// A future that is polled only after it has woken its task.
 ///
@@ -46,7 +48,7 @@ impl<F: Future + Unpin> Future for PolledWhenWoken<F> {
         let is_known = self.task.as_ref().is_some_and(|task| task.will_wake(context.waker()));
         if !is_known {
             // Before the flag is checked, so that a wake in between wakes this task.
-            *self.wake_flag.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+            *self.wake_flag.task.lock() = Some(context.waker().clone());
             self.task = Some(context.waker().clone());
         }
         if !self.wake_flag.is_woken.load(Ordering::Acquire) {
@@ -69,7 +71,7 @@ impl Wake for WakeFlag {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self.task.lock().clone();
         if let Some(task) = task {
             task.wake();
         }
@@ -105,7 +107,7 @@ mod tests {
         let polls = AtomicUsize::new(0);
         let asked_by: Mutex<Option<Waker>> = Mutex::default();
         let mut waiting = PolledWhenWoken::new(poll_fn(|context| {
-            *asked_by.lock().unwrap() = Some(context.waker().clone());
+            *asked_by.lock() = Some(context.waker().clone());
             if polls.fetch_add(1, Ordering::Relaxed) < 2 { Poll::Pending } else { Poll::Ready(7) }
         }));
         let (woken, waker) = task();
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(polls.load(Ordering::Relaxed), 1);
 
         for (expected, round) in [(Poll::Pending, 1), (Poll::Ready(7), 2)] {
-            asked_by.lock().unwrap().take().unwrap().wake();
+            asked_by.lock().take().unwrap().wake();
             assert_eq!(woken.0.load(Ordering::Relaxed), round);
             assert_eq!(poll(), expected);
         }

@@ -3,11 +3,12 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tenon_bus::MemoryBudget;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -202,7 +203,7 @@ impl<S: RpcService> Servers<S> {
         let traffic = Arc::clone(&self.traffic.socket);
         let server = SocketServer { listener, dispatcher, limits, traffic };
         tracing::debug!(endpoint = "socket", path = %path.display(), "front-end listens");
-        let mut open = self.open();
+        let mut open = self.open.lock();
         open.tasks.spawn(server.run(self.stopping.clone()));
         open.socket = Some(path);
         Ok(())
@@ -235,7 +236,7 @@ impl<S: RpcService> Servers<S> {
 
     /// The addresses of the open front-ends.
     pub fn endpoints(&self) -> Endpoints {
-        let open = self.open();
+        let open = self.open.lock();
         let address = |is_there: fn(&Port<S>) -> bool| {
             open.ports.iter().find(|port| is_there(&port.sides.load())).map(|port| port.address)
         };
@@ -260,7 +261,7 @@ impl<S: RpcService> Servers<S> {
             port.stop_signals().for_each(|signals| signals.stopping.cancel());
         }
         let mut tasks = {
-            let mut open = self.open();
+            let mut open = self.open.lock();
             open.socket = None;
             open.ports.drain(..).for_each(|port| port.closing.cancel());
             std::mem::take(&mut open.tasks)
@@ -274,17 +275,13 @@ impl<S: RpcService> Servers<S> {
         finished
     }
 
-    fn open(&self) -> MutexGuard<'_, Open<S>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn sides(&self) -> Vec<Arc<Port<S>>> {
-        self.open().ports.iter().map(|port| port.sides.load_full()).collect()
+        self.open.lock().ports.iter().map(|port| port.sides.load_full()).collect()
     }
 
     /// Opens a listener, unless the port is open already.
     async fn listener(&self, address: SocketAddr) -> Result<Option<TcpListener>, StartError> {
-        if self.open().ports.iter().any(|port| port.address == address) {
+        if self.open.lock().ports.iter().any(|port| port.address == address) {
             return Ok(None);
         }
         let listener = TcpListener::bind(address).await;
@@ -298,7 +295,7 @@ impl<S: RpcService> Servers<S> {
         listener: Option<TcpListener>,
         with_side: impl Fn(&Port<S>) -> Port<S>,
     ) -> SocketAddr {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let Some(listener) = listener else {
             if let Some(port) = open.ports.iter().find(|port| port.address == address) {
                 port.sides.rcu(|sides| with_side(sides));
@@ -319,7 +316,7 @@ impl<S: RpcService> Servers<S> {
     /// Removes a service from its port, and closes ports without any.
     async fn withdraw(&self, without_side: impl Fn(&Port<S>) -> Port<S>) {
         let closed = {
-            let mut open = self.open();
+            let mut open = self.open.lock();
             for port in &open.ports {
                 port.sides.rcu(|sides| without_side(sides));
             }

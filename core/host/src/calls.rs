@@ -6,12 +6,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use tenon_api::{DurationCounts, Durations};
 use tenon_bus::Transport;
 
@@ -137,7 +138,7 @@ pub(crate) struct CallCounters {
 impl CallCounters {
     /// The counters of a plugin's methods, in their order.
     pub(crate) fn counters(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
-        let mut methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut methods = self.methods.lock();
         let mut counters_of = |name: &str, namespace: &str, cost| {
             let name = if methods.contains_key(name) || methods.len() < MAX_METHODS { name } else { OTHERS };
             let namespace = if name == OTHERS { OTHERS } else { namespace };
@@ -162,7 +163,7 @@ impl CallCounters {
 
     pub(crate) fn counted(&self) -> Vec<CallCounts> {
         let methods: Vec<_> = {
-            let methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+            let methods = self.methods.lock();
             methods.values().cloned().collect()
         };
         methods.iter().flat_map(|method| method.counted()).collect()

@@ -10,9 +10,9 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -102,12 +102,12 @@ impl LibraryCache {
 
     /// Whether one of the copies could be of this library, by its length.
     fn may_hold(&self, library: &OpenedLibrary) -> bool {
-        self.known().values().any(|moment| moment.length() == library.length())
+        self.known.lock().values().any(|moment| moment.length() == library.length())
     }
 
     /// Records that this process has mapped a copy.
     pub fn note_mapped(&self, copy: &Path) {
-        self.mapped().insert(copy.to_owned());
+        self.mapped.lock().insert(copy.to_owned());
     }
 
     /// Whether a copy exists and its content matches its name. One that was checked before and has not changed since is
@@ -116,12 +116,12 @@ impl LibraryCache {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
         let Ok(metadata) = file.metadata() else { return false };
         let moment = FileStamp::of(&metadata);
-        if self.known().get(copy) == Some(&moment) {
+        if self.known.lock().get(copy) == Some(&moment) {
             return true;
         }
         let is_held = metadata.is_file() && hash_of(&mut file, steps).is_ok_and(|found| found == hash);
         if is_held {
-            self.known().insert(copy.to_owned(), moment);
+            self.known.lock().insert(copy.to_owned(), moment);
         }
         is_held
     }
@@ -146,22 +146,22 @@ impl LibraryCache {
         }
         fs::rename(unfinished, &copy).map_err(cannot())?;
         let metadata = file.metadata().map_err(cannot())?;
-        self.known().insert(copy.clone(), FileStamp::of(&metadata));
+        self.known.lock().insert(copy.clone(), FileStamp::of(&metadata));
         Ok((copy, hash))
     }
 
     /// Whether there are other copies than these, as far as is known.
     pub fn has_unused(&self, used: &[PathBuf]) -> bool {
-        let mapped = self.mapped();
-        self.known().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
+        let mapped = self.mapped.lock();
+        self.known.lock().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
     }
 
     /// Removes unused copies; otherwise the folder would grow with every build of a plugin in its own process. Those
     /// that this process has mapped are removed when the next one starts. Blocks.
     pub fn remove_unused(&self, used: &[PathBuf]) {
-        let mapped = self.mapped().clone();
+        let mapped = self.mapped.lock().clone();
         let is_used = |copy: &PathBuf| used.contains(copy) || mapped.contains(copy);
-        self.known().retain(|copy, _| is_used(copy));
+        self.known.lock().retain(|copy, _| is_used(copy));
         // A copy that cannot be removed does no harm.
         let Ok(folder) = self.folder.canonicalize() else { return };
         let Ok(entries) = fs::read_dir(&folder) else { return };
@@ -177,14 +177,6 @@ impl LibraryCache {
                 let _ = fs::remove_file(path);
             }
         }
-    }
-
-    fn mapped(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, FileStamp>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

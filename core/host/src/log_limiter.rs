@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tenon_api::Topic;
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
@@ -53,7 +54,7 @@ impl LogLimiter {
 
     /// Writes a line, or counts it as dropped.
     pub fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
-        let (is_written, left_out) = self.rate.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
+        let (is_written, left_out) = self.rate.lock().count(Instant::now());
         if let Some(left_out) = left_out {
             backend.log(2, &format!("{left_out} log lines of the plugin were dropped: it exceeds its limit of lines"));
         }

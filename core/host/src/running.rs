@@ -2,10 +2,11 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tenon_api::{
     Failure,
     messages::{ModuleFaults, ModuleLimits},
@@ -151,7 +152,7 @@ impl RunningPlugin {
 
     /// Registers a subscription.
     pub fn add_slot(&self, slot: &Arc<Slot>) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if slots.len() == slots.capacity() {
             slots.retain(|slot| slot.strong_count() > 0);
         }
@@ -160,7 +161,7 @@ impl RunningPlugin {
 
     /// The open subscriptions.
     pub fn open_slots(&self) -> Vec<Arc<Slot>> {
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.slots.lock();
         slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
     }
 
@@ -174,12 +175,12 @@ impl RunningPlugin {
             return;
         };
         let task = runtime.spawn(work_in_background(Arc::clone(self)));
-        *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+        *self.background.lock() = Some(task.abort_handle());
     }
 
     /// Stops the plugin's background work at its next wait.
     pub fn end_background(&self) {
-        if let Some(task) = self.background.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(task) = self.background.lock().take() {
             task.abort();
         }
     }

@@ -6,13 +6,14 @@ use std::{
     fmt,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tenon_api::Failure;
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::time::{Instant, timeout_at};
@@ -96,7 +97,7 @@ impl Slot {
             return;
         }
         // The holder of the lock checks the notice when it unlocks.
-        if let Some(parts) = self.try_lock() {
+        if let Some(parts) = self.parts.try_lock() {
             self.drop_parts(parts);
         }
     }
@@ -136,7 +137,7 @@ impl Slot {
         // From now on it receives events, and its items are kept even while the reader is busy.
         let mut ahead = VecDeque::new();
         let mut parts = loop {
-            if let Some(parts) = self.try_lock() {
+            if let Some(parts) = self.parts.try_lock() {
                 break parts;
             }
             if Instant::now() >= deadline {
@@ -166,7 +167,7 @@ impl Slot {
     /// takes over.
     pub async fn finish_current(&self, deadline: Instant) {
         let ended = poll_fn(|task| {
-            let Some(mut parts) = self.try_lock() else {
+            let Some(mut parts) = self.parts.try_lock() else {
                 // Its reader is polling it; try again.
                 task.waker().wake_by_ref();
                 return Poll::Pending;
@@ -201,7 +202,7 @@ impl Slot {
     }
 
     fn poll_next(&self, task: &mut TaskContext<'_>) -> Poll<Option<Result<JsonBytes, Failure>>> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.lock();
         let polled = match self.notice.get() {
             Some(notice) => parts.send_notice(notice),
             None => parts.poll(task, &self.request.namespace),
@@ -225,17 +226,9 @@ impl Slot {
         polled
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, Parts>> {
-        match self.parts.try_lock() {
-            Ok(parts) => Some(parts),
-            Err(TryLockError::Poisoned(parts)) => Some(parts.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
     async fn lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, Parts>> {
         loop {
-            if let Some(parts) = self.try_lock() {
+            if let Some(parts) = self.parts.try_lock() {
                 return Some(parts);
             }
             if Instant::now() >= deadline {
@@ -249,7 +242,7 @@ impl Slot {
     fn unlock(&self, parts: MutexGuard<'_, Parts>) {
         drop(parts);
         if self.notice.get().is_some()
-            && let Some(parts) = self.try_lock()
+            && let Some(parts) = self.parts.try_lock()
         {
             self.drop_parts(parts);
         }
@@ -424,7 +417,7 @@ impl PluginStream {
     /// Waits for the first item, which says whether the plugin accepts the subscription.
     pub(crate) async fn accepted(&self) -> Result<(), Failure> {
         let item = poll_fn(|task| {
-            let mut parts = self.slot.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut parts = self.slot.parts.lock();
             let polled = match (self.slot.notice.get(), &mut parts.current) {
                 (Some(notice), _) => Poll::Ready(Some(Err(notice.clone()))),
                 (None, Some(current)) => current.items.poll_item(task),

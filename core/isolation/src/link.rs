@@ -6,12 +6,13 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     io::ErrorKind,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tenon_api::Failure;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_host::{Backend, Caller, LogLimiter, client_of, nanos_left};
@@ -169,14 +170,6 @@ impl Link {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn bus_requests(&self) -> MutexGuard<'_, HashMap<u64, BusRequest>> {
-        self.bus.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a request to the process.
     fn ask(
         &self,
@@ -186,7 +179,7 @@ impl Link {
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<u64, Failure> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         if let Some(reason) = &slots.ended {
             return Err(reason.clone());
         }
@@ -197,7 +190,7 @@ impl Link {
         drop(slots);
         self.out.try_push_counted((MAX_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
             |reason| {
-                self.slots().taken.remove(&id);
+                self.slots.lock().taken.remove(&id);
                 match reason {
                     NotSent::Backlog => Failure::limit("the plugin does not keep up with its calls; try again later"),
                     NotSent::Memory(refused) => refused.into(),
@@ -278,7 +271,7 @@ impl Link {
     /// Ends the link: every waiting caller receives `reason`.
     pub(crate) fn end(&self, reason: &Failure) {
         let taken = {
-            let mut slots = self.slots();
+            let mut slots = self.slots.lock();
             slots.ended = Some(reason.clone());
             std::mem::take(&mut slots.taken)
         };
@@ -290,19 +283,19 @@ impl Link {
                 Waits::None => {}
             }
         }
-        for (_, work) in self.bus_requests().drain() {
+        for (_, work) in self.bus.lock().drain() {
             work.task.abort();
         }
     }
 
     /// The context of a call in flight; `None` if there is no call with this number.
     fn context_of(&self, call: u64) -> Option<CallContext> {
-        self.slots().taken.get(&call).map(|slot| slot.context.clone())
+        self.slots.lock().taken.get(&call).map(|slot| slot.context.clone())
     }
 
     /// The call or subscription in flight with this number: whether it is a subscription, and its method or kind.
     pub(crate) fn asked(&self, id: u64) -> Option<(bool, u32)> {
-        let slots = self.slots();
+        let slots = self.slots.lock();
         slots.taken.get(&id).map(|slot| (matches!(slot.waits, Waits::Items(_)), slot.method))
     }
 
@@ -315,7 +308,7 @@ impl Link {
     ) -> Ending {
         let socket = Arc::new(socket);
         let (link, writer) = (Arc::clone(self), Arc::clone(&socket));
-        let pump = tokio::spawn(async move { link.out.pump(&writer, || link.slots().taken.len() > 1).await });
+        let pump = tokio::spawn(async move { link.out.pump(&writer, || link.slots.lock().taken.len() > 1).await });
         let ending = tokio::select! {
             ending = self.read(&socket, buffer, early) => ending,
             ending = self.watch_limits() => ending,
@@ -399,14 +392,14 @@ impl Link {
             Kind::BusSubscribe => self.bus_subscribe(frame),
             Kind::BusCancel => {
                 // Absent if it has been answered already.
-                if let Some(work) = self.bus_requests().remove(&frame.id) {
+                if let Some(work) = self.bus.lock().remove(&frame.id) {
                     work.task.abort();
                 }
                 Ok(())
             }
             Kind::BusCredit => {
                 let count = frame.fields().u32()? as usize;
-                let bus = self.bus_requests();
+                let bus = self.bus.lock();
                 if let Some(credit) = bus.get(&frame.id).and_then(|work| work.credit.as_ref()) {
                     // Outstanding credit never exceeds the window, whatever the process claims.
                     credit.add_permits(count.min(WINDOW.saturating_sub(credit.available_permits())));
@@ -427,7 +420,7 @@ impl Link {
 
     fn take_reply(&self, frame: Frame<'_>) -> Result<(), WireError> {
         let answer = frame.fields().reply()?;
-        let slot = match self.slots().taken.entry(frame.id) {
+        let slot = match self.slots.lock().taken.entry(frame.id) {
             Entry::Occupied(slot) if !matches!(slot.get().waits, Waits::Items(_)) => slot.remove(),
             _ => return Err(WireError::NotAsked(frame.id)),
         };
@@ -440,7 +433,7 @@ impl Link {
 
     fn take_item(&self, frame: Frame<'_>) -> Result<(), WireError> {
         let item = frame.fields().reply()?;
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         let Some(slot) = slots.taken.get_mut(&frame.id) else { return Err(WireError::NotAsked(frame.id)) };
         match &slot.waits {
             Waits::Items(sender) if sender.capacity() > 1 || sender.is_closed() => {
@@ -477,7 +470,7 @@ impl Link {
     }
 
     fn take_end(&self, frame: Frame<'_>) -> Result<(), WireError> {
-        match self.slots().taken.entry(frame.id) {
+        match self.slots.lock().taken.entry(frame.id) {
             Entry::Occupied(slot) if !matches!(slot.get().waits, Waits::Call(_)) => {
                 slot.remove();
                 Ok(())
@@ -487,7 +480,7 @@ impl Link {
     }
 
     fn cancel(&self, id: u64) {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         let Some(slot) = slots.taken.get_mut(&id) else { return };
         slot.waits = Waits::None;
         drop(slots);
@@ -502,7 +495,7 @@ impl Link {
         loop {
             check.tick().await;
             self.end_late_calls();
-            if self.slots().taken.is_empty() {
+            if self.slots.lock().taken.is_empty() {
                 asked = None;
                 continue;
             }
@@ -523,7 +516,7 @@ impl Link {
 
     fn end_late_calls(&self) {
         let mut late = Vec::new();
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         for (id, slot) in &mut slots.taken {
             if matches!(slot.waits, Waits::Call(_)) && slot.since.elapsed() > self.limits.max_call_time {
                 late.push((*id, std::mem::replace(&mut slot.waits, Waits::None)));

@@ -2,12 +2,10 @@
 
 use std::{
     io::{self, ErrorKind},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
+use parking_lot::Mutex;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::{net::UnixStream, sync::Notify};
 
@@ -50,16 +48,12 @@ struct HeldMemory {
 }
 
 impl HeldMemory {
-    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
-        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes the reservation large enough for this many waiting bytes.
     fn cover(&self, waiting: usize) -> Result<(), OutOfMemory> {
         if waiting <= MEMORY_STEP || waiting <= self.bytes.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut reservation = self.reservation();
+        let mut reservation = self.reservation.lock();
         let wanted = waiting.next_multiple_of(MEMORY_STEP);
         match reservation.as_mut() {
             Some(held) if held.bytes() >= wanted => {}
@@ -76,7 +70,7 @@ impl HeldMemory {
         if held == 0 || waiting.saturating_add(2 * MEMORY_STEP) > held && waiting > MEMORY_STEP {
             return;
         }
-        let mut reservation = self.reservation();
+        let mut reservation = self.reservation.lock();
         if waiting <= MEMORY_STEP {
             *reservation = None;
         } else if let Some(held) = reservation.as_mut() {
@@ -100,10 +94,6 @@ impl Outgoing {
     pub(crate) fn drawing_on(client: ClientMemory) -> Self {
         let memory = HeldMemory { client, reservation: Mutex::default(), bytes: AtomicUsize::new(0) };
         Self { memory: Some(memory), ..Self::default() }
-    }
-
-    fn buffer(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes that the socket has not accepted.
@@ -145,7 +135,7 @@ impl Outgoing {
 
     /// Appends a frame, however much is waiting: for small frames that are bounded otherwise.
     pub(crate) fn push(&self, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
-        self.put(&mut self.buffer(), kind, id, fill);
+        self.put(&mut self.buffer.lock(), kind, id, fill);
         self.filled.notify_one();
     }
 
@@ -163,7 +153,7 @@ impl Outgoing {
         id: u64,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), NotSent> {
-        let mut buffer = self.buffer();
+        let mut buffer = self.buffer.lock();
         let waiting = self.waiting();
         if waiting > max {
             return Err(NotSent::Backlog);
@@ -179,7 +169,7 @@ impl Outgoing {
 
     /// Writes as much as the socket accepts without blocking. Returns true if nothing is left.
     pub(crate) fn write_now(&self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
-        let mut buffer = self.buffer();
+        let mut buffer = self.buffer.lock();
         let mut written = 0;
         while let Some(rest) = buffer.get(written..).filter(|rest| !rest.is_empty()) {
             match write(rest) {
@@ -228,7 +218,7 @@ impl Outgoing {
             if others_follow() {
                 tokio::task::yield_now().await;
             }
-            std::mem::swap(&mut taken, &mut self.buffer());
+            std::mem::swap(&mut taken, &mut self.buffer.lock());
             if let Err(error) = self.write_all(socket, &taken).await {
                 return error;
             }

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -11,6 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use parking_lot::Mutex;
 use tenon_api::{Failure, messages::ModuleFaults};
 use tenon_bus::{ClientId, ClientMemory, PluginId};
 use tenon_host::{
@@ -265,7 +266,7 @@ impl PluginInstance for ProcessInstance {
     fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             restarts: self.shared.restarts.load(Ordering::Relaxed),
-            last_end: self.shared.last_end.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            last_end: self.shared.last_end.lock().clone(),
             omitted_lines: self.shared.log_limiter.omitted(),
             ..ModuleFaults::default()
         }
@@ -351,7 +352,7 @@ impl Supervisor {
     }
 
     fn note_end(&self, reason: &str) {
-        *self.shared.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        *self.shared.last_end.lock() = Some(reason.to_owned());
     }
 
     /// Waits until the instance is dropped.

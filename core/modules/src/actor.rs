@@ -2,12 +2,10 @@
 //!
 //! The register knows them by name only; each defines its own start and stop.
 
-use std::{
-    fmt::Display,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::fmt::Display;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_api::{
     Topic,
     messages::{ActorDetails, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
@@ -115,11 +113,7 @@ impl KnownActor {
 
     /// Whether it should run, and whether the settings enable it.
     pub(crate) fn choice(&self) -> (bool, bool) {
-        (*self.switch_state() != SwitchState::Disabled, self.module.is_wanted)
-    }
-
-    pub(crate) fn switch_state(&self) -> MutexGuard<'_, SwitchState> {
-        self.switch_state.lock().unwrap_or_else(PoisonError::into_inner)
+        (*self.switch_state.lock() != SwitchState::Disabled, self.module.is_wanted)
     }
 
     pub(crate) fn switch(&self) -> Result<&dyn ActorSwitch, ModuleError> {
@@ -132,7 +126,7 @@ impl KnownActor {
     /// Its state, and the reason if it has failed.
     pub(crate) fn state(&self) -> (ModuleState, Option<String>) {
         let fallen = || self.switch().ok().and_then(ActorSwitch::failure);
-        match self.switch_state().clone() {
+        match self.switch_state.lock().clone() {
             SwitchState::Disabled => (ModuleState::Disabled, None),
             SwitchState::Failed(reason) => (ModuleState::Failed, Some(reason)),
             SwitchState::Enabled => match fallen() {

@@ -2,8 +2,9 @@
 //!
 //! Invariant: a request to a stopped module fails at once, with an error that names the module.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tenon_api::{
     messages::{ModuleChange, ModuleInfo, ModuleOperation, ModuleReport, ModuleState},
     schema_entries,
@@ -24,7 +25,7 @@ impl ModuleRegister {
     /// # Errors
     /// [`ModuleError::WrongState`] when the name is taken.
     pub fn add_actor(&self, module: ActorModule) -> Result<(), ModuleError> {
-        if self.actor(module.name).is_some() || self.modules().by_name.contains_key(module.name) {
+        if self.actor(module.name).is_some() || self.modules.lock().by_name.contains_key(module.name) {
             let problem = "already exists".to_owned();
             return Err(ModuleError::WrongState { name: module.name.to_owned(), problem });
         }
@@ -32,7 +33,7 @@ impl ModuleRegister {
             ActorControl::Switch(_) => SwitchState::Disabled,
             ActorControl::Fixed(_) => SwitchState::Enabled,
         };
-        self.actors().push(Arc::new(KnownActor { module, switch_state: Mutex::new(switch_state) }));
+        self.actors.lock().push(Arc::new(KnownActor { module, switch_state: Mutex::new(switch_state) }));
         Ok(())
     }
 
@@ -58,17 +59,17 @@ impl ModuleRegister {
             }
             self.set_end(actor.name(), end);
             switch.start().await.map_err(|error| ModuleError::Actor { name: actor.name().to_owned(), error })?;
-            *actor.switch_state() = SwitchState::Enabled;
+            *actor.switch_state.lock() = SwitchState::Enabled;
         }
         Ok(())
     }
 
     /// Stops the module actors in reverse order of their start.
     pub(crate) async fn stop_actors(&self) {
-        let actors = std::mem::take(&mut *self.actors());
+        let actors = std::mem::take(&mut *self.actors.lock());
         for actor in actors.iter().rev() {
             let Ok(switch) = actor.switch() else { continue };
-            if std::mem::replace(&mut *actor.switch_state(), SwitchState::Disabled) == SwitchState::Disabled {
+            if std::mem::replace(&mut *actor.switch_state.lock(), SwitchState::Disabled) == SwitchState::Disabled {
                 continue;
             }
             if let Err(error) = switch.stop().await {
@@ -107,7 +108,7 @@ impl ModuleRegister {
             }
             // Refuse requests first, so that none waits for a module that stops.
             self.bus.suspend(actor.module.answers, actor.name());
-            *actor.switch_state() = SwitchState::Disabled;
+            *actor.switch_state.lock() = SwitchState::Disabled;
             if let Err(error) = switch.stop().await {
                 tracing::warn!(module = actor.name(), %error, "did not stop cleanly");
             }
@@ -129,12 +130,12 @@ impl ModuleRegister {
     async fn start_again(&self, actor: &KnownActor, switch: &dyn ActorSwitch) -> Result<(), ModuleError> {
         match switch.start().await {
             Ok(()) => {
-                *actor.switch_state() = SwitchState::Enabled;
+                *actor.switch_state.lock() = SwitchState::Enabled;
                 self.bus.resume(actor.module.answers);
                 Ok(())
             }
             Err(error) => {
-                *actor.switch_state() = SwitchState::Failed(error.to_string());
+                *actor.switch_state.lock() = SwitchState::Failed(error.to_string());
                 Err(ModuleError::Actor { name: actor.name().to_owned(), error })
             }
         }
@@ -150,7 +151,7 @@ impl ModuleRegister {
         let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
         let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
         let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();
-        let modules = self.modules();
+        let modules = self.modules.lock();
         let may_ask = modules.by_name.iter().filter(|(_, module)| {
             module.running().is_some() && module.granted.iter().any(|granted| capabilities.contains(granted))
         });

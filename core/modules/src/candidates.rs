@@ -1,11 +1,7 @@
 //! From a library's file to a started plugin: decides which builds may be loaded, where they run, and which
 //! capabilities they are granted.
 
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use tenon_api::{Capability, messages::ModuleInfo};
 use tenon_host::{
@@ -42,7 +38,7 @@ impl ModuleRegister {
     /// [`ModuleError`]: nothing has changed, except that the library may stay mapped.
     pub fn load(&self, path: &Path, settings: &str) -> Result<ModuleInfo, ModuleError> {
         let _operation = self.operation.try_lock().map_err(|_| ModuleError::Busy)?;
-        if self.modules().is_shutting_down {
+        if self.modules.lock().is_shutting_down {
             return Err(ModuleError::ShuttingDown);
         }
         let name = library_name(path).unwrap_or_default();
@@ -53,7 +49,7 @@ impl ModuleRegister {
         plan.isolation = Some(Isolation::InProcess);
         let candidate = self.open(&plan, false)?;
         // Not even under its own name: this is not a replacement.
-        self.modules().check_namespace("", &candidate.build)?;
+        self.modules.lock().check_namespace("", &candidate.build)?;
         self.enable(&plan, candidate, Duration::MAX)?;
         self.info(name)
     }
@@ -66,7 +62,7 @@ impl ModuleRegister {
 
     /// Sets the builds that the operator's settings vouch for. Running plugins are not affected.
     pub fn vouch_for(&self, builds: VouchedBuilds) {
-        *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
+        *self.vouched.lock() = builds;
     }
 
     /// The trust in a build.
@@ -74,7 +70,7 @@ impl ModuleRegister {
         if self.options.built_ins.has(hash) {
             return Trust::BuiltIn;
         }
-        let of_settings = || self.vouched.lock().unwrap_or_else(PoisonError::into_inner).has(hash);
+        let of_settings = || self.vouched.lock().has(hash);
         let is_vouched =
             is_vouched_for || self.options.vouches_for_all || plan.vouched.as_deref() == Some(hash) || of_settings();
         if is_vouched { Trust::Vouched } else { Trust::Foreign }
@@ -94,7 +90,7 @@ impl ModuleRegister {
     ) -> Result<CheckedCandidate, ModuleError> {
         let trust = self.trust(plan, &library.hash, is_vouched_for);
         let has_own_build = || {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let build = modules.by_name.get(&plan.name).and_then(|module| module.build.as_ref());
             build.is_some_and(|build| build.trust != Trust::Foreign)
         };
@@ -273,7 +269,7 @@ impl ModuleRegister {
     /// Starts a plugin and routes its namespace to it. Blocks; waits at most `timeout` for a process.
     pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, timeout: Duration) -> Result<(), ModuleError> {
         {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             modules.check_namespace(&plan.name, &candidate.build)?;
             modules.check_needs(&plan.name, &candidate.build.manifest)?;
         }
@@ -285,7 +281,7 @@ impl ModuleRegister {
     /// Records a module's state, and updates the routes.
     pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
         let granted = self.grants(plan, &build.manifest, build.trust);
-        let mut modules = self.modules();
+        let mut modules = self.modules.lock();
         let is_path_configured = match modules.by_name.get(&plan.name) {
             Some(known) => known.is_path_configured && known.plan.path == plan.path,
             None => false,

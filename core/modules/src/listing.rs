@@ -8,7 +8,7 @@ impl ModuleRegister {
     /// All modules: plugins by name, then module actors by name.
     pub fn list(&self) -> Vec<ModuleInfo> {
         let modules: Vec<_> = {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let known = modules.by_name.iter();
             known.map(|(name, module)| (module.info(modules.needing(name)), module.plan.storage)).collect()
         };
@@ -27,7 +27,7 @@ impl ModuleRegister {
             return Ok(actor);
         }
         let (info, limits) = {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let module = modules.get(name).map_err(|error| self.with_actor_names(error))?;
             (module.info(modules.needing(name)), module.plan.storage)
         };
@@ -37,7 +37,7 @@ impl ModuleRegister {
     /// Bytes that the node holds for each plugin in its own process: unread answers, running requests, and items that
     /// wait for its subscribers.
     pub fn held_for_processes(&self) -> Vec<(String, usize)> {
-        let modules = self.modules();
+        let modules = self.modules.lock();
         let held = |(name, module): (&String, &KnownPlugin)| {
             let instance = &module.running()?.instance;
             instance.process().map(|_| (name.clone(), instance.held_bytes()))

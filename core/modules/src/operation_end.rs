@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use tenon_api::messages::{ModuleChanged, ModuleReport};
@@ -26,7 +26,7 @@ impl ModuleRegister {
         );
         self.bus.publish(ModuleChanged { report: report.clone() });
         let Some((choices, copies)) = self.choices_to_store() else { return Ok(report) };
-        let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
+        let is_new = choices.is_some() && *self.kept.lock() != choices;
         if is_new || self.libraries.has_unused(&copies) {
             let (host, name) = (Arc::clone(self), report.module.clone());
             run_at_low_priority(move || {
@@ -55,13 +55,14 @@ impl ModuleRegister {
     /// The current choices, if they are stored, and the library copies in use. `None` while the node stops: all modules
     /// are gone then, but not by an operator's choice, so the last stored choices remain valid.
     fn choices_to_store(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
-        let modules = self.modules();
+        let modules = self.modules.lock();
         if modules.is_shutting_down {
             return None;
         }
         let copies = modules.copies();
         let has_file = self.options.choices_file.is_some();
-        let choices = has_file.then(|| Choices::of(&modules, &self.configured(), &self.known_actors(), &self.ends()));
+        let choices =
+            has_file.then(|| Choices::of(&modules, &self.configured.lock(), &self.known_actors(), &self.ends.lock()));
         Some((choices, copies))
     }
 
@@ -71,7 +72,7 @@ impl ModuleRegister {
         let written = now.write(path);
         self.is_unsaved.store(written.is_err(), Ordering::Release);
         let kept = if written.is_ok() { choices } else { None };
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.kept.lock() = kept;
         written.map_err(|error| {
             tracing::warn!(path = %path.display(), %error, "a choice about a module could not be stored; it ends \
                 with the node");

@@ -109,7 +109,7 @@ impl ModuleRegister {
         let name = name.to_owned();
         let name = name.as_str();
         check_name(name)?;
-        if self.modules().is_shutting_down {
+        if self.modules.lock().is_shutting_down {
             return Err(ModuleError::ShuttingDown);
         }
         let started = Instant::now();
@@ -179,12 +179,12 @@ impl ModuleRegister {
         is_enabled: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
-        if self.modules().by_name.contains_key(name) {
+        if self.modules.lock().by_name.contains_key(name) {
             let problem = "is loaded already; replace it, or unload it first".to_owned();
             return Err(ModuleError::WrongState { name: name.to_owned(), problem });
         }
         // The settings of this name apply also to another library: its capabilities, isolation and limits.
-        let configured = self.configured().get(name).cloned();
+        let configured = self.configured.lock().get(name).cloned();
         let is_configured = configured.is_some();
         let mut plan = match (configured, &given.path) {
             (Some(plan), _) => plan,
@@ -197,18 +197,18 @@ impl ModuleRegister {
         let candidate = self.open_in_background(&mut plan, is_path_configured, is_vouched_for).await?;
         if is_enabled {
             let report = self.enable_candidate(plan, candidate, ModuleOperation::Load, started).await?;
-            self.modules().get_mut(name)?.is_path_configured = is_path_configured;
+            self.modules.lock().get_mut(name)?.is_path_configured = is_path_configured;
             return Ok(report);
         }
-        self.modules().check_namespace(name, &candidate.build)?;
+        self.modules.lock().check_namespace(name, &candidate.build)?;
         self.put(&plan, candidate.build, State::Loaded);
-        self.modules().get_mut(name)?.is_path_configured = is_path_configured;
+        self.modules.lock().get_mut(name)?.is_path_configured = is_path_configured;
         Ok(self.report(name, ModuleOperation::Load, ModuleState::Loaded, started))
     }
 
     async fn enable_module(self: &Arc<Self>, name: &str, started: Instant) -> Result<ModuleReport, ModuleError> {
         let (plan, build, is_path_configured) = {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let module = modules.get(name)?;
             if module.running().is_some_and(|running| running.instance.failure().is_none()) {
                 return Err(ModuleError::WrongState {
@@ -221,7 +221,7 @@ impl ModuleRegister {
         // Starts the library that was checked when it was loaded, even if its path now holds another one. A failed
         // library may have been repaired.
         let (is_failed, is_running) = {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let module = modules.get(name)?;
             (module.state() == ModuleState::Failed, module.running().is_some())
         };
@@ -260,7 +260,7 @@ impl ModuleRegister {
 
     fn note_failure(&self, name: &str, reason: String, started: Instant) {
         {
-            let mut modules = self.modules();
+            let mut modules = self.modules.lock();
             let Some(module) = modules.by_name.get_mut(name) else { return };
             module.state = State::Failed(reason.clone());
         }
@@ -275,7 +275,7 @@ impl ModuleRegister {
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
         let running = {
-            let mut modules = self.modules();
+            let mut modules = self.modules.lock();
             modules.check_needed(name, None)?;
             let module = modules.get_mut(name)?;
             let Some(running) = module.running().cloned() else {
@@ -287,7 +287,7 @@ impl ModuleRegister {
             self.router.replace(RouteTable::of(modules.running()));
             running
         };
-        let old = self.modules().get(name)?.build.as_ref().map(Build::describe);
+        let old = self.modules.lock().get(name)?.build.as_ref().map(Build::describe);
         let namespace = running.manifest.namespace.clone();
         let mut ended = Ended { running_calls: running.gate.calls(), ..Ended::default() };
         ended.closed_subscriptions = running.close(&unavailable(&namespace));
@@ -303,14 +303,14 @@ impl ModuleRegister {
         waits_for_drain: bool,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
-        let is_enabled = self.modules().get(name)?.running().is_some();
+        let is_enabled = self.modules.lock().get(name)?.running().is_some();
         let report = if is_enabled {
             self.disable(name, waits_for_drain, started).await?
         } else {
-            let old = self.modules().get(name)?.build.as_ref().map(Build::describe);
+            let old = self.modules.lock().get(name)?.build.as_ref().map(Build::describe);
             ModuleReport { old, ..self.report(name, ModuleOperation::Unload, ModuleState::Unloaded, started) }
         };
-        self.modules().by_name.remove(name);
+        self.modules.lock().by_name.remove(name);
         let total_micros = micros(started.elapsed());
         let (operation, state) = (ModuleOperation::Unload, ModuleState::Unloaded);
         Ok(ModuleReport { operation, state, new: None, total_micros, ..report })

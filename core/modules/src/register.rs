@@ -5,9 +5,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
 };
 
+use parking_lot::Mutex;
 use tenon_bus::Bus;
 use tenon_host::{LibraryCache, Router, VouchedBuilds};
 
@@ -26,7 +27,7 @@ pub struct ModuleRegister {
     /// The choices that the last operation stored for the next start. Nothing awaits under the lock.
     pub(crate) kept: Mutex<Option<Choices>>,
     /// Changed by operations only; nothing awaits under the lock.
-    modules: Mutex<KnownPlugins>,
+    pub(crate) modules: Mutex<KnownPlugins>,
     /// Whether the last operation's choices could not be written.
     pub(crate) is_unsaved: AtomicBool,
     /// Module actors, in the order of their start. Nothing awaits under the lock.
@@ -80,41 +81,25 @@ impl ModuleRegister {
 
     /// The end of a module, if it has one.
     pub(crate) fn end_of(&self, name: &str) -> Option<u64> {
-        self.ends().get(name).copied()
+        self.ends.lock().get(name).copied()
     }
 
     /// Sets the end of a module; none removes it.
     pub(crate) fn set_end(&self, name: &str, end: Option<u64>) {
         match end {
-            Some(end) => self.ends().insert(name.to_owned(), end),
-            None => self.ends().remove(name),
+            Some(end) => self.ends.lock().insert(name.to_owned(), end),
+            None => self.ends.lock().remove(name),
         };
         self.ends_changed.notify_one();
     }
 
-    pub(crate) fn ends(&self) -> MutexGuard<'_, EndTimes> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn modules(&self) -> MutexGuard<'_, KnownPlugins> {
-        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn configured(&self) -> MutexGuard<'_, BTreeMap<String, PluginPlan>> {
-        self.configured.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The module actor of this name.
     pub(crate) fn actor(&self, name: &str) -> Option<Arc<KnownActor>> {
-        self.actors().iter().find(|actor| actor.name() == name).cloned()
+        self.actors.lock().iter().find(|actor| actor.name() == name).cloned()
     }
 
     /// The module actors, in the order of their start.
     pub(crate) fn known_actors(&self) -> Vec<Arc<KnownActor>> {
-        self.actors().clone()
-    }
-
-    pub(crate) fn actors(&self) -> MutexGuard<'_, Vec<Arc<KnownActor>>> {
-        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.actors.lock().clone()
     }
 }

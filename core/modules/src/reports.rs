@@ -18,7 +18,7 @@ impl ModuleRegister {
     ) -> ModuleReport {
         let new = match state {
             ModuleState::Loaded | ModuleState::Enabled => {
-                self.modules().by_name.get(name).and_then(|module| module.build.as_ref().map(Build::describe))
+                self.modules.lock().by_name.get(name).and_then(|module| module.build.as_ref().map(Build::describe))
             }
             _ => None,
         };

@@ -22,7 +22,7 @@ impl ModuleRegister {
     /// the module actors that can be stopped. Libraries stay mapped.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let running: Vec<_> = {
-            let mut modules = self.modules();
+            let mut modules = self.modules.lock();
             modules.is_shutting_down = true;
             let running = modules.running().map(Arc::clone).collect();
             modules.by_name.clear();

@@ -7,11 +7,11 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tenon_api::messages::ModuleInfo;
 use tenon_host::NoCallbacks;
 use tenon_isolation::Isolation;
@@ -64,7 +64,7 @@ impl ModuleRegister {
         let waiting = self.open_all(waiting, deadline)?;
         self.start_in_order(waiting, deadline)?;
         // Copies that the previous process had mapped, or left incomplete when it was killed.
-        let copies = self.modules().copies();
+        let copies = self.modules.lock().copies();
         self.libraries.remove_unused(&copies);
         Ok(self.list())
     }
@@ -73,7 +73,7 @@ impl ModuleRegister {
     fn note_plans(&self, plans: &[PluginPlan]) -> Result<Vec<Waiting<bool>>, ModuleError> {
         let choices = self.read_choices()?;
         let (configured, chosen) = choices.apply(plans);
-        *self.configured() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
+        *self.configured.lock() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
         let mut waiting = Vec::new();
         for mut plan in configured.into_iter().chain(chosen) {
             let wanted = plans.iter().find(|known| known.name == plan.name).map(|known| known.is_enabled);
@@ -90,7 +90,7 @@ impl ModuleRegister {
             }
             let name = plan.name.clone();
             let module = KnownPlugin { plan, is_path_configured, build: None, granted: Vec::new(), state };
-            self.modules().by_name.insert(name, module);
+            self.modules.lock().by_name.insert(name, module);
         }
         Ok(waiting)
     }
@@ -117,7 +117,7 @@ impl ModuleRegister {
         for (plan, outcome) in run_local_then_parallel(checked, |(checked, _)| is_process(checked), open) {
             match outcome {
                 Ok(candidate) => {
-                    self.modules().get_mut(&plan.name)?.build = Some(candidate.build.clone());
+                    self.modules.lock().get_mut(&plan.name)?.build = Some(candidate.build.clone());
                     opened.push(Waiting { plan, stage: candidate });
                 }
                 Err(error) => self.note_not_started(&plan, error)?,
@@ -151,7 +151,7 @@ impl ModuleRegister {
     /// The plugins that can start now, in parallel: all that they need is enabled, and no two of them have the same
     /// namespace.
     fn next_wave(&self, waiting: Vec<Waiting<Candidate>>) -> (Vec<Waiting<Candidate>>, Vec<Waiting<Candidate>>) {
-        let modules = self.modules();
+        let modules = self.modules.lock();
         let mut claimed = BTreeSet::new();
         waiting.into_iter().partition(|Waiting { plan, stage }| {
             let manifest = &stage.build.manifest;
@@ -162,7 +162,7 @@ impl ModuleRegister {
     /// Records plugins whose needs are not met.
     fn note_unmet(&self, waiting: Vec<Waiting<Candidate>>) -> Result<(), ModuleError> {
         for Waiting { plan, stage } in waiting {
-            let needs = self.modules().check_needs(&plan.name, &stage.build.manifest);
+            let needs = self.modules.lock().check_needs(&plan.name, &stage.build.manifest);
             if let Err(error) = needs {
                 self.note_not_started(&plan, error)?;
             }
@@ -172,7 +172,7 @@ impl ModuleRegister {
 
     fn note_not_started(&self, plan: &PluginPlan, error: ModuleError) -> Result<(), ModuleError> {
         let state = failed(plan, error)?;
-        self.modules().get_mut(&plan.name)?.state = state;
+        self.modules.lock().get_mut(&plan.name)?.state = state;
         Ok(())
     }
 }
@@ -209,10 +209,10 @@ fn run_in_parallel<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sy
     let run = || {
         let _runtime = runtime.as_ref().map(Handle::enter);
         loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = queue.lock().pop_front();
             let Some((place, item)) = next else { return };
             let outcome = work(item);
-            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((place, outcome));
+            outcomes.lock().push((place, outcome));
         }
     };
     thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn run_in_parallel<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sy
         }
         run();
     });
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut outcomes = outcomes.into_inner();
     outcomes.sort_by_key(|(place, _)| *place);
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }

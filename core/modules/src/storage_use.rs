@@ -35,7 +35,7 @@ impl ModuleRegister {
     pub fn purge_space(&self, request: &PurgeSpace) -> Result<SpaceUsage, ModuleError> {
         let name = request.module.as_str();
         let _operation = self.operation.try_lock().map_err(|_| ModuleError::Busy)?;
-        if self.modules().by_name.get(name).is_some_and(|module| module.running().is_some()) {
+        if self.modules.lock().by_name.get(name).is_some_and(|module| module.running().is_some()) {
             let problem = "is enabled; disable or unload it before its storage is removed".to_owned();
             return Err(ModuleError::WrongState { name: name.to_owned(), problem });
         }

@@ -17,7 +17,7 @@ impl ModuleRegister {
     /// Disables modules when their time is over. Runs until it is dropped.
     pub async fn end_on_time(self: Arc<Self>) {
         loop {
-            let next = self.ends().values().min().copied();
+            let next = self.ends.lock().values().min().copied();
             let wait = match next {
                 Some(end) if end <= now() => {
                     if self.end_due().await {
@@ -35,7 +35,7 @@ impl ModuleRegister {
     /// Disables modules whose time is over. Returns false if one could not be disabled.
     async fn end_due(self: &Arc<Self>) -> bool {
         let due: Vec<String> = {
-            let ends = self.ends();
+            let ends = self.ends.lock();
             ends.iter().filter(|(_, end)| **end <= now()).map(|(name, _)| name.clone()).collect()
         };
         let mut all_ended = true;
@@ -63,7 +63,7 @@ impl ModuleRegister {
         let started = Instant::now();
         let report = if let Some(actor) = self.actor(name) {
             self.change_actor(&actor, &ModuleChange::Disable, started).await?
-        } else if self.modules().by_name.get(name).is_some_and(|module| module.running().is_some()) {
+        } else if self.modules.lock().by_name.get(name).is_some_and(|module| module.running().is_some()) {
             self.disable(name, true, started).await?
         } else {
             self.give_up(name, started)
@@ -82,7 +82,7 @@ impl ModuleRegister {
 
     /// Handles a module that failed before its time was over: it must not be started again.
     fn give_up(&self, name: &str, started: Instant) -> ModuleReport {
-        if let Some(module) = self.modules().by_name.get_mut(name) {
+        if let Some(module) = self.modules.lock().by_name.get_mut(name) {
             module.plan.is_enabled = false;
             module.state = State::Disabled;
         }

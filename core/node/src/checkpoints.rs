@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tenon_api::BusError;
 use tenon_api::messages::MakeCheckpoint;
 use tenon_bus::{Bus, CallContext, WorkPool};
@@ -24,7 +25,7 @@ pub(crate) fn register(bus: &Bus, work: &WorkPool, folder: &DataFolder, store: A
     // Several requests can run at the same time, for example one of a command that was killed.
     let making = Mutex::new(());
     bus.handle_work(work, move |_: MakeCheckpoint, context: &CallContext| {
-        let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = making.lock();
         if context.is_cancelled() {
             return Err(BusError::failed("the client that requested the copy is gone"));
         }

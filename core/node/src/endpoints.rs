@@ -1,8 +1,8 @@
 //! The addresses of a running node: printed, and written to `endpoints.json` in the data folder.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::data_folder::DataFolder;
@@ -70,18 +70,14 @@ impl Announcer {
         Self { folder: folder.handle(), chain, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The endpoints in use.
     pub(crate) fn endpoints(&self) -> Endpoints {
-        self.state().endpoints.clone()
+        self.state.lock().endpoints.clone()
     }
 
     /// Records a change, and rewrites the file if it exists.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Endpoints)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.endpoints.list();
         change(&mut state.endpoints);
         if !state.is_announced {
@@ -101,7 +97,7 @@ impl Announcer {
     /// # Errors
     /// [`Stop::DataFolder`] if it can't be written.
     pub(crate) fn announce(&self) -> Result<(), Stop> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.write(&state.endpoints)?;
         state.is_announced = true;
         if let Some(ipc) = state.endpoints.ipc.clone() {
@@ -117,7 +113,7 @@ impl Announcer {
 
     /// Removes the file once the node has stopped listening.
     pub(crate) fn withdraw(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_announced = false;
         state.registration = None;
         self.folder.remove(FILE_NAME);

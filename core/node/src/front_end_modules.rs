@@ -2,11 +2,12 @@
 //! `admin_startRPC`; the Unix socket stays. Their exposure can change while they serve, when the settings are read
 //! again or by `admin_setExposure`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
 use tenon_bus::{Bus, CallContext, RegisterError};
@@ -118,7 +119,7 @@ impl FrontEnds {
         let _applying = self.applying.lock().await;
         let mut settings = {
             let asked = self.take_asked(front_end);
-            let mut live = self.live();
+            let mut live = self.live.lock();
             live.open_as(front_end, asked);
             live.effective(front_end)?
         };
@@ -184,12 +185,8 @@ impl FrontEnds {
         }
     }
 
-    fn live(&self) -> MutexGuard<'_, LiveSettings> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take_asked(&self, front_end: FrontEnd) -> Option<StartFrontEnd> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         let place = asked.iter().position(|asked| asked.front_end == front_end)?;
         Some(asked.swap_remove(place))
     }
@@ -198,7 +195,7 @@ impl FrontEnds {
     async fn apply(&self, front_end: FrontEnd) -> Result<ExposureReport, BusError> {
         let _applying = self.applying.lock().await;
         let (mut settings, until) = {
-            let live = self.live();
+            let live = self.live.lock();
             (live.effective(front_end)?, live.until(front_end))
         };
         (settings.http.enabled, settings.ws.enabled) = (front_end == FrontEnd::Http, front_end == FrontEnd::WebSocket);
@@ -240,7 +237,7 @@ impl FrontEnds {
     async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, BusError> {
         let front_end = request.front_end;
         tracing::info!(module = module_name(front_end), ?request, "exposure change requested");
-        let (number, until) = self.live().change(request)?;
+        let (number, until) = self.live.lock().change(request)?;
         let report = self.apply(front_end).await;
         if let Some(until) = until {
             tokio::spawn(end_change(Arc::downgrade(self), front_end, number, until));
@@ -253,7 +250,7 @@ impl FrontEnds {
     /// # Errors
     /// If the secret for tokens can't be used. No token is accepted then.
     pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, BusError> {
-        let changed = self.live().reload(settings);
+        let changed = self.live.lock().reload(settings);
         if !changed.is_empty() {
             // Both, even if the first can't accept the new tokens.
             let http = self.apply(FrontEnd::Http).await;
@@ -266,12 +263,12 @@ impl FrontEnds {
     /// Starts a front-end on request, through the host like every module.
     async fn start_as_asked(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), BusError> {
         let front_end = request.front_end;
-        let settings = self.live().asked(&request)?;
+        let settings = self.live.lock().asked(&request)?;
         let _asking = self.asking.lock().await;
         self.refuse_if_open(front_end, &settings)?;
         let host = host.upgrade().ok_or(BusError::ShuttingDown)?;
         tracing::info!(module = module_name(front_end), ?request, "front-end start requested");
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        self.asked.lock().push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
         self.take_asked(front_end);
         outcome.map(drop).map_err(BusError::from)
@@ -306,7 +303,7 @@ async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u6
         tokio::time::sleep(Duration::from_secs(left.min(60))).await;
     }
     let Some(front_ends) = front_ends.upgrade() else { return };
-    let is_over = front_ends.live().end_change(front_end, number);
+    let is_over = front_ends.live.lock().end_change(front_end, number);
     if is_over && let Err(error) = front_ends.apply(front_end).await {
         tracing::error!(module = module_name(front_end), %error, "a temporary exposure could not be ended and \
             continues");

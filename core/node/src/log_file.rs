@@ -6,8 +6,9 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use tenon_config::{LogRotation, Settings};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
@@ -35,7 +36,7 @@ pub(crate) fn start(settings: &Settings) -> Result<(), Stop> {
     let (writer, guard) = builder.thread_name("log file").finish(appender);
     let lost = writer.error_counter();
     if WRITER.set(writer).is_ok() {
-        *GUARD.lock().unwrap_or_else(PoisonError::into_inner) = Some((guard, lost));
+        *GUARD.lock() = Some((guard, lost));
     }
     Ok(())
 }
@@ -91,7 +92,7 @@ pub(crate) fn write(line: &[u8]) {
 
 /// Waits, for a second at most, until the last lines are written.
 pub(crate) fn finish() {
-    let kept = GUARD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let kept = GUARD.lock().take();
     if let Some((guard, lost)) = kept {
         let lost = lost.dropped_lines();
         if lost > 0 {

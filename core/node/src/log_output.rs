@@ -5,9 +5,9 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
@@ -61,7 +61,7 @@ fn is_writable(file: &impl AsFd, timeout: Duration) -> bool {
 
 /// Writes to standard error.
 fn write(line: &[u8]) {
-    LINES.lock().unwrap_or_else(PoisonError::into_inner).write(&mut io::stderr(), line);
+    LINES.lock().write(&mut io::stderr(), line);
 }
 
 /// Writes a line without control characters to standard error, and to the log file if there is one.

@@ -1,10 +1,8 @@
 //! Log lines on standard error.
 
-use std::{
-    io::IsTerminal,
-    sync::{Mutex, OnceLock, PoisonError},
-};
+use std::{io::IsTerminal, sync::OnceLock};
 
+use parking_lot::Mutex;
 use tenon_config::{LogFormat, LogSettings};
 use tracing_subscriber::EnvFilter;
 
@@ -125,7 +123,7 @@ pub(crate) fn set_modules(modules: Vec<(String, u8)>) -> Result<(), LogError> {
 
 fn change(change: impl FnOnce(&mut Directives)) -> Result<(), LogError> {
     let log = LOG.get().ok_or(LogError::NoLog)?;
-    let mut directives = log.directives.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut directives = log.directives.lock();
     let mut changed = directives.clone();
     change(&mut changed);
     let text = changed.text();

@@ -1,11 +1,12 @@
 //! The parts of the node that operators see as modules, and how to stop those that can be stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_api::messages::{
     Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAccountRange,
     GetAvailability, GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
@@ -156,10 +157,6 @@ pub(crate) fn sealing(
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The pool with its switch, as used by the sealer: a pool that does not follow the chain proposes nothing.
 pub(crate) struct PoolSwitch {
     pool: Pool,
@@ -217,7 +214,7 @@ impl ActorSwitch for PoolActor {
         async {
             // It reads the head again, and so catches up with missed blocks.
             let following = tokio::spawn(self.0.pool.follow());
-            *lock(&self.0.following) = Some(following);
+            *self.0.following.lock() = Some(following);
             self.0.is_running.store(true, Ordering::Release);
             Ok(())
         }
@@ -227,7 +224,7 @@ impl ActorSwitch for PoolActor {
     fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             self.0.is_running.store(false, Ordering::Release);
-            let following = lock(&self.0.following).take();
+            let following = self.0.following.lock().take();
             if let Some(task) = following {
                 task.abort();
                 // An error means that the task was aborted, as intended.
@@ -239,7 +236,7 @@ impl ActorSwitch for PoolActor {
     }
 
     fn failure(&self) -> Option<String> {
-        let has_ended = lock(&self.0.following).as_ref().is_some_and(JoinHandle::is_finished);
+        let has_ended = self.0.following.lock().as_ref().is_some_and(JoinHandle::is_finished);
         has_ended.then(|| "it failed and no longer follows the chain; enable it again".to_owned())
     }
 }
@@ -269,7 +266,7 @@ impl ActorSwitch for Sealing {
             let (options, ports) = (self.options.clone(), self.ports.clone());
             let waker =
                 spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand).map_err(SwitchError::new)?;
-            *lock(&self.waker) = Some(tokio::spawn(waker.run()));
+            *self.waker.lock() = Some(tokio::spawn(waker.run()));
             Ok(())
         }
         .boxed()
@@ -277,7 +274,7 @@ impl ActorSwitch for Sealing {
 
     fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let waker = lock(&self.waker).take();
+            let waker = self.waker.lock().take();
             if let Some(task) = waker {
                 task.abort();
                 // An error means that the task was aborted, as intended.

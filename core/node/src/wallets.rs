@@ -1,9 +1,10 @@
 //! The wallets of the node: from settings, unlocked at the start, and as a module.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{Accounts, KeystoreOptions, WalletBackend, WalletDirectory};
 use tenon_api::messages::{
@@ -154,7 +155,7 @@ struct AccountsActor {
 
 impl AccountsActor {
     fn exchange(&self, task: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
-        std::mem::replace(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner), task)
+        std::mem::replace(&mut *self.following.lock(), task)
     }
 }
 
@@ -193,7 +194,7 @@ impl ActorSwitch for AccountsActor {
     }
 
     fn failure(&self) -> Option<String> {
-        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let following = self.following.lock();
         let has_ended = following.as_ref().is_some_and(JoinHandle::is_finished);
         has_ended.then(|| "it failed and no longer follows the key files; enable it again".to_owned())
     }

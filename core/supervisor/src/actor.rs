@@ -1,12 +1,9 @@
 //! The actor trait, and how other code sees an actor.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use actix::{Recipient, dev::SendError};
+use parking_lot::Mutex;
 use tenon_api::ActorError;
 
 use crate::supervised_actor::Envelope;
@@ -108,11 +105,11 @@ impl HealthCell {
     }
 
     pub(crate) fn get(&self) -> ActorHealth {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut ActorHealth)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.0.lock());
     }
 }
 

@@ -3,12 +3,13 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Mutex, PoisonError, mpsc},
+    sync::mpsc,
     thread,
     time::Duration,
 };
 
 use actix_rt::{Arbiter, System};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -117,13 +118,13 @@ impl Supervisor {
                 }
             })
         });
-        self.actors.lock().unwrap_or_else(PoisonError::into_inner).push(Supervised { health, arbiter, stop });
+        self.actors.lock().push(Supervised { health, arbiter, stop });
         Ok(mailbox)
     }
 
     /// The health of every actor, in order of start.
     pub fn health(&self) -> Vec<ActorHealth> {
-        let actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+        let actors = self.actors.lock();
         actors.iter().map(|actor| actor.health.get()).collect()
     }
 
@@ -132,7 +133,7 @@ impl Supervisor {
     /// has, and accepts nothing more.
     pub async fn stop_one(&self, name: &str, grace: Duration) -> bool {
         let actor = {
-            let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut actors = self.actors.lock();
             let Some(index) = actors.iter().position(|actor| actor.health.get().name == name) else { return false };
             actors.remove(index)
         };
@@ -151,7 +152,7 @@ impl Supervisor {
     pub async fn stop(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         let deadline = tokio::time::Instant::now() + grace;
-        let actors = std::mem::take(&mut *self.actors.lock().unwrap_or_else(PoisonError::into_inner));
+        let actors = std::mem::take(&mut *self.actors.lock());
         let mut unfinished = Vec::new();
         for actor in actors.into_iter().rev() {
             if tokio::time::timeout_at(deadline, (actor.stop)()).await.is_err() {

@@ -1,12 +1,13 @@
 //! The connected devices, each with its wallet, and their arrival and departure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::Address;
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use parking_lot::Mutex;
 use tenon_device_transport::{Change, Connected, Found, Transport};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Handle;
@@ -89,12 +90,12 @@ impl Hub {
 
     /// The wallets by URL. Never waits.
     pub fn wallets(&self) -> Vec<(String, WalletHandle)> {
-        self.lock().iter().map(|(url, entry)| (url.clone(), entry.handle.clone())).collect()
+        self.entries.lock().iter().map(|(url, entry)| (url.clone(), entry.handle.clone())).collect()
     }
 
     /// The wallet with this URL.
     pub fn wallet(&self, url: &str) -> Option<WalletHandle> {
-        self.lock().get(url).map(|entry| entry.handle.clone())
+        self.entries.lock().get(url).map(|entry| entry.handle.clone())
     }
 
     /// The wallets that contain the account, with their URLs. The first to have had it comes first.
@@ -179,15 +180,15 @@ impl Hub {
                 self.depart(&found).await;
             }
         }
-        drop(self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.supervisor.lock().take());
     }
 
     fn supervisor(&self) -> Option<Arc<Supervisor>> {
-        self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.supervisor.lock().clone()
     }
 
     fn arrive(&self, found: Found) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let is_free = |name: &&&str| !entries.values().any(|entry| entry.actor == **name);
         let Some(actor) = ACTORS.iter().find(is_free).copied() else {
             tracing::debug!(path = found.path, "a hardware wallet cannot be used until another one is disconnected");
@@ -218,7 +219,7 @@ impl Hub {
 
     async fn depart(&self, found: &Found) {
         let url = url(found);
-        let Some(entry) = self.lock().remove(&url) else { return };
+        let Some(entry) = self.entries.lock().remove(&url) else { return };
         let Some(supervisor) = self.supervisor() else { return };
         if !supervisor.stop_one(entry.actor, STOP_GRACE).await {
             tracing::warn!(url, "the session with a disconnected hardware wallet has not ended yet");
@@ -229,11 +230,7 @@ impl Hub {
 
     /// URLs of the wallets with a running request.
     fn busy(&self) -> BTreeSet<String> {
-        self.lock().iter().filter(|(_, entry)| entry.handle.is_busy()).map(|(url, _)| url.clone()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().iter().filter(|(_, entry)| entry.handle.is_busy()).map(|(url, _)| url.clone()).collect()
     }
 }
 

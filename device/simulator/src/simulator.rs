@@ -1,8 +1,9 @@
 //! The handle of a running device, and in-memory links to it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_device_transport::{Found, Link, LinkError, PACKET_LENGTH, Packet, Received, Transport, Wire};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -38,13 +39,9 @@ pub(crate) struct Shared {
     screen: watch::Sender<Option<String>>,
 }
 
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared {
     pub(crate) fn observe(&self, change: impl FnOnce(&mut Observed)) {
-        change(&mut lock(&self.observed));
+        change(&mut self.observed.lock());
     }
 
     pub(crate) fn show(&self, text: Option<String>) {
@@ -52,12 +49,12 @@ impl Shared {
     }
 
     pub(crate) fn set_device_id(&self, id: String) {
-        *lock(&self.device_id) = id;
+        *self.device_id.lock() = id;
     }
 
     /// Takes the fault of the message that is being sent, if it has one.
     pub(crate) fn take_fault(&self) -> Option<crate::Fault> {
-        let mut plan = lock(&self.fault);
+        let mut plan = self.fault.lock();
         match plan.as_mut() {
             Some(due) if due.after == 0 => plan.take().map(|plan| plan.fault),
             Some(later) => {
@@ -70,7 +67,7 @@ impl Shared {
 
     /// The fault of the next message, without taking it.
     pub(crate) fn next_fault(&self) -> Option<crate::Fault> {
-        lock(&self.fault).filter(|plan| plan.after == 0).map(|plan| plan.fault)
+        self.fault.lock().filter(|plan| plan.after == 0).map(|plan| plan.fault)
     }
 }
 
@@ -106,7 +103,7 @@ impl Simulator {
 
     /// The observations so far.
     pub fn observed(&self) -> Observed {
-        lock(&self.shared.observed).clone()
+        self.shared.observed.lock().clone()
     }
 
     /// What the device shows and a person types elsewhere: the keypad of a PIN, with the positions of the right one.
@@ -117,12 +114,12 @@ impl Simulator {
 
     /// The device id, which changes when the device is wiped.
     pub fn device_id(&self) -> String {
-        lock(&self.shared.device_id).clone()
+        self.shared.device_id.lock().clone()
     }
 
     /// Plans a fault, counted from now, replacing an earlier plan.
     pub fn plan_fault(&self, plan: FaultPlan) {
-        *lock(&self.shared.fault) = Some(plan);
+        *self.shared.fault.lock() = Some(plan);
     }
 
     /// Presses a button: confirms or rejects the current screen.

@@ -2,9 +2,10 @@
 //! (`docs/spec/device.md 10.7`).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenon_api::messages::GetAccount;
 use tenon_api::{Address, BlockId};
 use tenon_bus::CallContext;
@@ -48,7 +49,7 @@ pub(crate) struct SearchPermit {
 impl Discoveries {
     /// Returns a permit, unless a search is running or began within the last second.
     pub(crate) fn begin_search(&self, url: &str) -> Option<SearchPermit> {
-        let mut searches = self.lock();
+        let mut searches = self.searches.lock();
         let search = searches.entry(url.to_owned()).or_default();
         if search.is_running || search.began.is_some_and(|began| began.elapsed() < SEARCH_INTERVAL) {
             return None;
@@ -60,11 +61,7 @@ impl Discoveries {
 
     /// Makes the next search start from the first index, because another passphrase has other accounts.
     pub(crate) fn forget(&self, url: &str) {
-        self.lock().remove(url);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Search>> {
-        self.searches.lock().unwrap_or_else(PoisonError::into_inner)
+        self.searches.lock().remove(url);
     }
 }
 
@@ -103,7 +100,8 @@ impl SearchPermit {
 impl Drop for SearchPermit {
     fn drop(&mut self) {
         // Does nothing if `Discoveries::forget` was called in the meantime.
-        if let Some(search) = self.of.lock().get_mut(&self.url).filter(|search| search.began == self.search.began) {
+        let mut searches = self.of.searches.lock();
+        if let Some(search) = searches.get_mut(&self.url).filter(|search| search.began == self.search.began) {
             *search = Search { is_running: false, ..self.search };
         }
     }

@@ -1,8 +1,9 @@
 //! The state that exists while devices are started.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenon_accounts::AccountsError;
 use tenon_api::Address;
 use tenon_api::messages::{WalletChange, WalletChanged};
@@ -57,12 +58,12 @@ impl Running {
     }
 
     fn exchange(&self, task: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
-        std::mem::replace(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner), task)
+        std::mem::replace(&mut *self.task.lock(), task)
     }
 
     /// Whether the task that looks for devices has ended.
     pub(crate) fn has_failed(&self) -> bool {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(JoinHandle::is_finished)
+        self.task.lock().as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// The deadline and stop signal for requests of this caller.

@@ -1,12 +1,10 @@
 //! The node's messages about errors that jsonrpsee's client drops: why a subscription ended, and why a whole message
 //! was refused.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use memchr::memmem;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -78,21 +76,17 @@ impl Notices {
 
     /// Takes the reason why a subscription ended.
     pub(crate) fn take(&self, subscription: &str) -> Option<String> {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         let place = kept.iter().position(|notice| notice.subscription == subscription)?;
         kept.remove(place).map(|notice| notice.reason)
     }
 
     fn keep(&self, notice: Notice) {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         if kept.len() == MAX_KEPT {
             kept.pop_front();
         }
         kept.push_back(notice);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Notice>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,12 +13,13 @@ use std::{
     future::poll_fn,
     io,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use tenon_api::Failure;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::{
@@ -478,7 +479,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
 
 impl<S: RpcService> Shared<S> {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<tokio::task::AbortHandle> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         let tasks = tasks.as_mut()?;
         while tasks.try_join_next().is_some() {}
         Some(tasks.spawn(task))
@@ -490,7 +491,7 @@ struct EndTasks<S: RpcService>(Arc<Shared<S>>);
 
 impl<S: RpcService> Drop for EndTasks<S> {
     fn drop(&mut self) {
-        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.tasks.lock().take();
     }
 }
 

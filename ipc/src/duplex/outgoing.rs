@@ -2,14 +2,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::sync::Notify;
 
@@ -121,13 +119,9 @@ impl Outgoing {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds to the queue and wakes the writer if it sleeps.
     fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let added = add(&mut queue);
         // The lock excludes others between check and change; only the writer, when awake, changes it without the lock.
         let sleeper = if self.is_writer_asleep.load(Ordering::Relaxed) {
@@ -156,7 +150,7 @@ impl Outgoing {
     /// Reserves memory for a notification of about `bytes` that is written next. Without room the connection ends, as
     /// for [`Outgoing::push_notification`].
     pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let length = self.length().saturating_add(bytes);
         let has_room = length <= self.max && (length <= queue.memory.held() || queue.memory.grow(length).is_ok());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
@@ -213,7 +207,7 @@ impl Outgoing {
 
     /// Releases memory that the queue no longer needs.
     fn release(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.memory.shrink(self.length());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
     }
@@ -277,7 +271,7 @@ impl Outgoing {
         if self.is_writer_asleep.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.has_overflowed {
             return Poll::Ready(Err(Overflow));
         }
@@ -293,7 +287,7 @@ impl Outgoing {
 
     /// Whether a notification has found the queue full; pending if not.
     pub(crate) fn poll_overflow(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.has_overflowed {
             return Poll::Ready(());
         }

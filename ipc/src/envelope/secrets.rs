@@ -1,11 +1,9 @@
 //! Wiping of messages with passwords and keys.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use zeroize::Zeroize as _;
 
 /// Maximum number of parts that wait for their other owner.
@@ -71,7 +69,7 @@ impl UsedBuffers {
             }
         };
         // Earlier pieces of the message are waiting too.
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.iter_mut().for_each(|part| part.has_secret = true);
         self.has_secret.store(!waiting.is_empty(), Ordering::Relaxed);
         text
@@ -85,7 +83,7 @@ impl UsedBuffers {
     /// Wipes `bytes` as soon as there is no other owner.
     pub(crate) fn wipe_later(&self, bytes: Bytes) {
         let Err(bytes) = wiped(bytes) else { return };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if waiting.len() < MAX_WAITING {
             waiting.push(Waiting { bytes, has_secret: false });
             self.has_waiting.store(true, Ordering::Relaxed);
@@ -97,7 +95,7 @@ impl UsedBuffers {
         if !self.has_waiting.load(Ordering::Relaxed) {
             return;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let parts = std::mem::take(&mut *waiting).into_iter();
         let left = parts.filter_map(|part| wiped(part.bytes).err().map(|bytes| Waiting { bytes, ..part }));
         *waiting = left.filter(|part| part.has_secret).collect();
@@ -139,13 +137,13 @@ mod tests {
         let text = buffers.take_secret(part);
 
         assert_eq!(text, "password");
-        assert_eq!(buffers.waiting.lock().unwrap().len(), 1);
+        assert_eq!(buffers.waiting.lock().len(), 1);
         buffers.wipe();
         assert!(buffers.hold_a_secret(), "the buffer is in use");
         drop(buffer);
         buffers.wipe();
         assert!(!buffers.hold_a_secret());
-        assert!(buffers.waiting.lock().unwrap().is_empty());
+        assert!(buffers.waiting.lock().is_empty());
     }
 
     #[test]
@@ -158,7 +156,7 @@ mod tests {
 
         assert_eq!(text.as_ptr(), address);
         assert!(!buffers.hold_a_secret());
-        assert!(buffers.waiting.lock().unwrap().is_empty());
+        assert!(buffers.waiting.lock().is_empty());
     }
 
     #[test]
@@ -183,10 +181,10 @@ mod tests {
         for _ in 0..2 * MAX_WAITING {
             buffers.wipe_later(part.clone());
         }
-        assert_eq!(buffers.waiting.lock().unwrap().len(), MAX_WAITING);
+        assert_eq!(buffers.waiting.lock().len(), MAX_WAITING);
         assert!(!buffers.hold_a_secret(), "whether one was in them is not known");
         buffers.wipe();
-        assert!(buffers.waiting.lock().unwrap().is_empty(), "they don't wait for a second read");
+        assert!(buffers.waiting.lock().is_empty(), "they don't wait for a second read");
         drop(buffer);
     }
 }

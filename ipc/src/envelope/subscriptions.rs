@@ -1,10 +1,8 @@
 //! The open subscriptions of one connection.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 /// Ids of one connection and the tasks that send their notifications. Shared by the connection's calls; no lock is held
@@ -22,10 +20,6 @@ impl Subscriptions {
         Self { open: Mutex::default(), max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Option<AbortHandle>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Maximum number of subscriptions of the connection.
     pub(crate) const fn max(&self) -> usize {
         self.max
@@ -34,7 +28,7 @@ impl Subscriptions {
     /// A new id: `0x` and up to 32 random hex digits. `None` if the connection has its maximum number.
     pub(crate) fn reserve(&self) -> Option<String> {
         let id = format!("{:#x}", rand::random::<u128>());
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         if open.len() >= self.max {
             return None;
         }
@@ -44,7 +38,7 @@ impl Subscriptions {
 
     /// Stores the handle of the task that serves `id`; returns it if `id` was removed in the meantime.
     pub(crate) fn started(&self, id: &str, task: AbortHandle) -> Result<(), AbortHandle> {
-        match self.lock().get_mut(id) {
+        match self.open.lock().get_mut(id) {
             Some(slot) => {
                 *slot = Some(task);
                 Ok(())
@@ -55,7 +49,7 @@ impl Subscriptions {
 
     /// Ends a subscription. Returns false if there is none with that id.
     pub(crate) fn remove(&self, id: &str) -> bool {
-        let removed = self.lock().remove(id);
+        let removed = self.open.lock().remove(id);
         if let Some(Some(task)) = &removed {
             task.abort();
         }
@@ -64,7 +58,7 @@ impl Subscriptions {
 
     /// Ends all subscriptions.
     pub(crate) fn clear(&self) {
-        for task in self.lock().drain().filter_map(|(_, task)| task) {
+        for task in self.open.lock().drain().filter_map(|(_, task)| task) {
             task.abort();
         }
     }

@@ -10,11 +10,12 @@ use std::{
     collections::HashMap,
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tenon_bus::ClientId;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -69,11 +70,7 @@ impl TaskTurns {
 
     fn places(&self, client: ClientId, runtime: &Handle) -> Arc<Semaphore> {
         let new = || Arc::new(Semaphore::new(runtime.metrics().num_workers().max(1)));
-        Arc::clone(self.clients().entry(client).or_insert_with(new))
-    }
-
-    fn clients(&self) -> MutexGuard<'_, HashMap<ClientId, Arc<Semaphore>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(self.clients.lock().entry(client).or_insert_with(new))
     }
 }
 
@@ -182,7 +179,7 @@ impl Drop for TaskTurn {
     fn drop(&mut self) {
         self.held = None;
         let Some(places) = self.places.take() else { return };
-        let mut clients = self.turns.clients();
+        let mut clients = self.turns.clients.lock();
         // The remaining references are the table's and this one.
         if Arc::strong_count(&places) == 2 {
             clients.remove(&self.client);
@@ -333,6 +330,6 @@ mod tests {
         let first = turns.begin(ClientId::from_number(1)).await;
         drop(first);
 
-        assert!(turns.clients().is_empty());
+        assert!(turns.clients.lock().is_empty());
     }
 }

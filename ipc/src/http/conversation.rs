@@ -2,15 +2,13 @@
 
 use std::{
     net::IpAddr,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
 
 use crate::{
     connections::Activity, envelope::UsedBuffers, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId,
@@ -79,28 +77,24 @@ impl Conversation {
         self.activity_count.load(Ordering::Relaxed)
     }
 
-    fn request(&self) -> MutexGuard<'_, IdleTimeout> {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts the time limit of a request; returns its start.
     pub(crate) fn request_begins(&self) -> Instant {
-        self.request().restart()
+        self.request.lock().restart()
     }
 
     /// Ready when the request has taken too long.
     pub(crate) fn poll_request_end(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.request().poll_end(context)
+        self.request.lock().poll_end(context)
     }
 
     /// Sets the upgrade to start once hyper has released the connection.
     pub(crate) fn upgrade_to(&self, upgrade: Upgrade) {
-        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+        *self.upgrade.lock() = Some(upgrade);
     }
 
     /// The upgrade, if there is one.
     pub(crate) fn take_upgrade(&self) -> Option<Upgrade> {
-        self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.upgrade.lock().take()
     }
 }
 

@@ -1,12 +1,9 @@
 //! Delays attempts after wrong passwords, per account and client. Another client's attempts are not delayed, and a
 //! correct password ends the delay.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tenon_api::Address;
 use tenon_bus::ClientId;
 use tokio::{
@@ -52,7 +49,7 @@ impl Attempts {
     }
 
     fn entry(&self, account: Address, client: ClientId) -> Arc<AsyncMutex<WrongPasswords>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let now = Instant::now();
         if known.len() >= MAX_RECORDED_PAIRS {
             known.retain(|_, entry| entry.try_lock().map_or(true, |wrong| !wrong.is_forgotten(now)));
@@ -161,6 +158,6 @@ mod tests {
             waited(&attempts, ACCOUNT, client).await.1.fail();
         }
 
-        assert_eq!(attempts.known.lock().unwrap().len(), MAX_RECORDED_PAIRS);
+        assert_eq!(attempts.known.lock().len(), MAX_RECORDED_PAIRS);
     }
 }

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, HashSet},
     num::NonZeroUsize,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use futures_util::FutureExt as _;
 use lru::LruCache;
+use parking_lot::Mutex;
 use tenon_api::{
     Address, B256, Bytes, OwnAccounts, SecretText, Transaction, U256,
     messages::{
@@ -203,7 +204,7 @@ impl WalletDirectory {
         let unsigned = transaction::unsigned(&request, self.inner.chain_id)?;
         let transaction = self.signed(&*signer, unsigned).await?;
         if signer.has_key_in_memory() {
-            self.signed_last().put(transaction.hash, sender);
+            self.inner.signed.lock().put(transaction.hash, sender);
         }
         let raw = tenon_chain::encode_transaction(&transaction).into();
         self.inner.bus.call(SubmitTransaction { raw }, context).await.map_err(AccountsError::Pool)
@@ -322,13 +323,9 @@ impl WalletDirectory {
     }
 
     fn report_duplicate(&self, address: Address, used: &str, ignored: &str) {
-        if self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(address) {
+        if self.inner.reported.lock().insert(address) {
             tracing::warn!(%address, used, ignored, "two kinds of wallets list the same account");
         }
-    }
-
-    fn signed_last(&self) -> MutexGuard<'_, LruCache<B256, Address>> {
-        self.inner.signed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keystore(&self) -> Result<&KeystoreWallets, AccountsError> {
@@ -342,7 +339,7 @@ impl OwnAccounts for WalletDirectory {
     }
 
     fn signer_of(&self, transaction: B256) -> Option<Address> {
-        self.signed_last().get(&transaction).copied()
+        self.inner.signed.lock().get(&transaction).copied()
     }
 }
 

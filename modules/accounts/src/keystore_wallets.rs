@@ -3,11 +3,12 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use parking_lot::Mutex;
 use tenon_api::{
     Address, SecretText,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
@@ -259,7 +260,7 @@ impl KeystoreWallets {
     }
 
     fn may_scan_again(&self) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         let now = Instant::now();
         let is_due = looked.is_none_or(|before| now.saturating_duration_since(before) >= RESCAN_AFTER);
         if is_due {

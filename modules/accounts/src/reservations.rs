@@ -1,11 +1,9 @@
 //! Nonce reservations: one transaction of a sender at a time chooses its nonce and reaches the pool, whichever plugin
 //! sends it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tenon_api::Address;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
@@ -28,21 +26,17 @@ pub(crate) struct Reservation {
 impl Reservations {
     /// Waits for its turn, in order of arrival.
     pub(crate) async fn reserve(&self, sender: Address) -> Reservation {
-        let lock = Arc::clone(self.senders().entry(sender).or_default());
+        let lock = Arc::clone(self.senders.lock().entry(sender).or_default());
         let mut reservation = Reservation { sender, lock, held: None, of: self.clone() };
         reservation.held = Some(Arc::clone(&reservation.lock).lock_owned().await);
         reservation
-    }
-
-    fn senders(&self) -> MutexGuard<'_, HashMap<Address, Arc<AsyncMutex<()>>>> {
-        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         drop(self.held.take());
-        let mut senders = self.of.senders();
+        let mut senders = self.of.senders.lock();
         // Only the table and this reservation refer to it: no other caller waits.
         if Arc::strong_count(&self.lock) <= 2 {
             senders.remove(&self.sender);
@@ -71,7 +65,7 @@ mod tests {
 
         assert!(second.is_some());
         drop(second);
-        assert!(reservations.senders().is_empty());
+        assert!(reservations.senders.lock().is_empty());
     }
 
     #[tokio::test]
@@ -84,7 +78,7 @@ mod tests {
         drop(leaving);
         drop(first);
 
-        assert!(reservations.senders().is_empty());
+        assert!(reservations.senders.lock().is_empty());
         assert!(reservations.reserve(SENDER).now_or_never().is_some());
     }
 }

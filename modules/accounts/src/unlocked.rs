@@ -1,11 +1,8 @@
 //! Unlocked keys and their expiry (`docs/spec/rpc-node.md` 6.3).
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tenon_api::Address;
 use tokio::{
     sync::Notify,
@@ -71,21 +68,17 @@ struct Unlocked {
 }
 
 impl UnlockedKeys {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The key of an account, if unlocked.
     pub(crate) fn get(&self, address: Address) -> Option<Arc<Key>> {
         let now = Instant::now();
-        let table = self.table();
+        let table = self.table.lock();
         let unlocked = table.keys.get(&address)?;
         unlocked.until.is_none_or(|until| now < until).then(|| Arc::clone(&unlocked.key))
     }
 
     /// Begins to unlock an account. Call it before its key is derived.
     pub(crate) fn begin(&self, address: Address) -> BegunUnlock {
-        let lock_count = *self.table().lock_counts.entry(address).or_default();
+        let lock_count = *self.table.lock().lock_counts.entry(address).or_default();
         BegunUnlock { address, lock_count }
     }
 
@@ -100,7 +93,7 @@ impl UnlockedKeys {
             // A time beyond the clock's range is indefinite.
             UnlockTime::For(time) => Instant::now().checked_add(time),
         };
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.lock_counts.get(&begun.address) != Some(&begun.lock_count) {
             return Err(AccountsError::LockedMeanwhile);
         }
@@ -115,7 +108,7 @@ impl UnlockedKeys {
 
     /// Removes a key, and voids unlocks that have begun. Returns whether it was present.
     pub(crate) fn lock(&self, address: Address) -> bool {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if let Some(count) = table.lock_counts.get_mut(&address) {
             *count += 1;
         }
@@ -124,7 +117,7 @@ impl UnlockedKeys {
 
     /// Removes all keys, and voids all unlocks that have begun.
     pub(crate) fn lock_all(&self) -> Vec<Address> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.lock_counts.values_mut().for_each(|count| *count += 1);
         table.keys.drain().map(|(address, _)| address).collect()
     }
@@ -132,7 +125,7 @@ impl UnlockedKeys {
     /// Waits until a time is over, and removes those keys.
     pub(crate) async fn lock_expired(&self) -> Vec<Address> {
         loop {
-            let next = self.table().keys.values().filter_map(|unlocked| unlocked.until).min();
+            let next = self.table.lock().keys.values().filter_map(|unlocked| unlocked.until).min();
             match next {
                 None => self.earlier.notified().await,
                 Some(next) => tokio::select! {
@@ -150,7 +143,7 @@ impl UnlockedKeys {
 
     fn take_expired(&self, now: Instant) -> Vec<Address> {
         let mut expired = Vec::new();
-        self.table().keys.retain(|address, unlocked| {
+        self.table.lock().keys.retain(|address, unlocked| {
             let stays = unlocked.until.is_none_or(|until| now < until);
             if !stays {
                 expired.push(*address);
@@ -220,7 +213,7 @@ mod tests {
         unlock(&keys, seconds(5));
 
         assert_eq!(watch.await.unwrap(), [key().address()]);
-        assert!(keys.table().keys.is_empty());
+        assert!(keys.table.lock().keys.is_empty());
     }
 
     #[test]
@@ -250,7 +243,7 @@ mod tests {
         keys.lock(Address::ZERO);
 
         assert!(keys.unlock(begun, key(), UnlockTime::Indefinite).unwrap());
-        assert_eq!(keys.table().lock_counts.len(), 1, "strangers' addresses are not kept");
+        assert_eq!(keys.table.lock().lock_counts.len(), 1, "strangers' addresses are not kept");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     mem::size_of,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -14,6 +14,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use futures_util::stream;
+use parking_lot::Mutex;
 use tenon_api::{
     Capability, Failure, SchemaEntry, Topic,
     abi::{ABI_MINOR, TenonFuture, TenonHost, TenonSlice, TenonStream},
@@ -92,15 +93,11 @@ unsafe impl Sync for Table {}
 /// Services without an instance, by library. Used when an instance starts or stops; nothing awaits under the lock.
 static VACANT: Mutex<BTreeMap<usize, Vec<&Services>>> = Mutex::new(BTreeMap::new());
 
-fn vacant() -> MutexGuard<'static, BTreeMap<usize, Vec<&'static Services>>> {
-    VACANT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Services {
     /// Services for an instance of the library with this number.
     pub(super) fn begin(library: usize, backend: Box<dyn Backend>) -> &'static Self {
         LazyLock::force(&CLOCK);
-        let place = vacant().get_mut(&library).and_then(Vec::pop);
+        let place = VACANT.lock().get_mut(&library).and_then(Vec::pop);
         let place = place
             .unwrap_or_else(|| Box::leak(Box::new(Self { backend: ArcSwapOption::empty(), table: OnceLock::new() })));
         place.backend.store(Some(Arc::new(backend)));
@@ -111,7 +108,7 @@ impl Services {
     pub(super) fn end(&'static self, library: usize) {
         if let Some(backend) = self.backend.swap(None) {
             backend.stop();
-            vacant().entry(library).or_default().push(self);
+            VACANT.lock().entry(library).or_default().push(self);
         }
     }
 
@@ -188,11 +185,6 @@ impl BusBackend {
         let granted = self.granted.iter().copied().collect();
         let json_calls = Some(JsonCalls::new(router, self.id, granted, self.memory.clone()));
         Self { json_calls, ..self }
-    }
-
-    /// Memory that the plugin keeps for clients.
-    fn kept(&self) -> MutexGuard<'_, HashMap<u64, Reservation>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_running(&self) -> Result<(), Failure> {
@@ -333,7 +325,7 @@ impl Backend for BusBackend {
         if self.is_stopped.load(Ordering::Acquire) {
             return bytes <= 0;
         }
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         let change = usize::try_from(bytes.unsigned_abs()).unwrap_or(usize::MAX);
         if bytes > 0 {
             return match kept.entry(client) {
@@ -379,7 +371,7 @@ impl Backend for BusBackend {
 
     fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
-        self.kept().clear();
+        self.kept.lock().clear();
         self.end_events();
     }
 }

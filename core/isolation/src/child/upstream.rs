@@ -5,12 +5,13 @@ use std::{
     io::Write,
     os::unix::net::UnixStream,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use futures_util::stream;
+use parking_lot::Mutex;
 use tenon_api::{Failure, Topic};
 use tenon_bus::CallContext;
 use tenon_host::{Backend, MAX_LINE, MAX_METHOD, MAX_PARAMS, nanos_left};
@@ -79,7 +80,7 @@ impl Upstream {
 
     /// Handles an answer of the node. Answers to cancelled requests are dropped.
     pub(crate) fn take(&self, frame: Frame<'_>) -> Result<(), WireError> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let ends = frame.kind != Kind::BusItem;
         let receiver = if ends { waiting.remove(&frame.id) } else { None };
         match (receiver, waiting.get(&frame.id)) {
@@ -97,13 +98,9 @@ impl Upstream {
 
     fn ask(&self, waiting: Waiting, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.waiting().insert(id, waiting);
+        self.waiting.lock().insert(id, waiting);
         self.out.push(kind, id, fill);
         id
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log_line(&self, level: u32, message: &str) -> bool {
@@ -122,7 +119,7 @@ struct CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if self.upstream.waiting().remove(&self.id).is_some() {
+        if self.upstream.waiting.lock().remove(&self.id).is_some() {
             self.upstream.out.push(Kind::BusCancel, self.id, |_| {});
         }
     }

@@ -79,7 +79,7 @@ impl Link {
         self.add_bus_request(place, id, None, async move {
             let answer = work.await;
             drop(asked);
-            if link.bus_requests().remove(&id).is_some() {
+            if link.bus.lock().remove(&id).is_some() {
                 link.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
             }
         });
@@ -109,7 +109,7 @@ impl Link {
                 let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
                 link.send_answer(Kind::BusItem, id, item.as_ref().map(AsRef::as_ref));
             }
-            if link.bus_requests().remove(&id).is_some() {
+            if link.bus.lock().remove(&id).is_some() {
                 link.out.push(Kind::BusEnd, id, |_| {});
             }
         });
@@ -118,7 +118,7 @@ impl Link {
 
     /// Whether one more bus request is allowed.
     fn bus_request_place(&self, id: u64) -> Result<Option<BusRequestPlace>, WireError> {
-        let bus = self.bus_requests();
+        let bus = self.bus.lock();
         if bus.contains_key(&id) {
             return Err(WireError::NumberTaken(id));
         }
@@ -133,7 +133,7 @@ impl Link {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         // Held during the spawn, because the work looks for its own entry when it is done.
-        let mut bus = self.bus_requests();
+        let mut bus = self.bus.lock();
         let task = tokio::spawn(work).abort_handle();
         bus.insert(id, BusRequest { task, credit });
     }

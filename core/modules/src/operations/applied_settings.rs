@@ -32,11 +32,11 @@ impl ModuleRegister {
 
     async fn apply_exclusively(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
-        let old = std::mem::replace(&mut *self.configured(), new);
-        let new = self.configured().clone();
+        let old = std::mem::replace(&mut *self.configured.lock(), new);
+        let new = self.configured.lock().clone();
         let mut outcomes = Vec::new();
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
-            if self.modules().by_name.contains_key(name) {
+            if self.modules.lock().by_name.contains_key(name) {
                 let waits_for_drain = !self.serves(name, asked_by);
                 let outcome = self.change_exclusively(name, ModuleChange::Unload, waits_for_drain).await;
                 outcomes.push(AppliedPlan { name: name.clone(), outcome });
@@ -49,7 +49,7 @@ impl ModuleRegister {
             if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::ChoicesNotStored { .. })) {
                 // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
                 // by then.
-                let mut configured = self.configured();
+                let mut configured = self.configured.lock();
                 match old.get(name) {
                     Some(before) => configured.insert(name.clone(), before.clone()),
                     None => configured.remove(name),
@@ -62,7 +62,7 @@ impl ModuleRegister {
 
     /// Whether the module runs and has this namespace.
     fn serves(&self, name: &str, namespace: Option<&str>) -> bool {
-        let modules = self.modules();
+        let modules = self.modules.lock();
         let running = modules.by_name.get(name).and_then(|module| module.running());
         running.is_some_and(|running| Some(running.manifest.namespace.as_str()) == namespace)
     }
@@ -77,7 +77,7 @@ impl ModuleRegister {
         if self.actor(name).is_some() {
             return Err(ModuleError::name_of_actor(name));
         }
-        let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
+        let is_enabled = self.modules.lock().by_name.get(name).map(|module| module.running().is_some());
         let report = match (is_enabled, plan.is_enabled) {
             (Some(true), true) => {
                 let mut plan = plan.clone();
@@ -86,7 +86,7 @@ impl ModuleRegister {
             }
             (Some(true), false) => {
                 let report = self.disable(name, waits_for_drain, started).await;
-                self.modules().get_mut(name)?.plan = plan.clone();
+                self.modules.lock().get_mut(name)?.plan = plan.clone();
                 report
             }
             (_, true) => {
@@ -95,7 +95,7 @@ impl ModuleRegister {
                 self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
             }
             (Some(false), false) => {
-                let mut modules = self.modules();
+                let mut modules = self.modules.lock();
                 let module = modules.get_mut(name)?;
                 module.plan = plan.clone();
                 module.state = State::Disabled;
@@ -103,7 +103,7 @@ impl ModuleRegister {
             }
             (None, false) => Ok(self.report(name, ModuleOperation::Load, ModuleState::Unloaded, started)),
         }?;
-        if let Some(module) = self.modules().by_name.get_mut(name) {
+        if let Some(module) = self.modules.lock().by_name.get_mut(name) {
             module.is_path_configured = true;
         }
         // The settings override the choice.

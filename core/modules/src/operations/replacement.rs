@@ -29,7 +29,7 @@ impl ModuleRegister {
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
         let (mut plan, mut is_path_configured, is_enabled, old) = {
-            let modules = self.modules();
+            let modules = self.modules.lock();
             let module = modules.get(name)?;
             let old = module.build.as_ref().map(Build::describe);
             (module.plan.clone(), module.is_path_configured, module.running().is_some(), old)
@@ -40,13 +40,13 @@ impl ModuleRegister {
         if is_enabled {
             return self.switch(name, plan, candidate, waits_for_drain, started).await;
         }
-        self.modules().check_namespace(name, &candidate.build)?;
-        let state = match self.modules().get(name)?.state {
+        self.modules.lock().check_namespace(name, &candidate.build)?;
+        let state = match self.modules.lock().get(name)?.state {
             State::Disabled => State::Disabled,
             _ => State::Loaded,
         };
         self.put(&plan, candidate.build, state);
-        let state = self.modules().get(name)?.state();
+        let state = self.modules.lock().get(name)?.state();
         Ok(ModuleReport { old, ..self.report(name, ModuleOperation::Replace, state, started) })
     }
 
@@ -86,7 +86,7 @@ impl ModuleRegister {
         name: &str,
         candidate: &Candidate,
     ) -> Result<(Arc<RunningPlugin>, Option<ModuleBuild>), ModuleError> {
-        let modules = self.modules();
+        let modules = self.modules.lock();
         let module = modules.get(name)?;
         let manifest = &candidate.build.manifest;
         let Some(running) = module.running() else {

@@ -6,9 +6,10 @@
 mod report;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use tenon_api::messages::{
     GetNetworkStatus, ListModules, ModuleInfo, ModuleKind, ModuleState, SyncChanged, SyncStatus,
 };
@@ -160,7 +161,7 @@ impl Health {
 
     /// The answer to `GET /health`.
     pub(crate) fn report(&self) -> Report {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = self.seen.lock().clone();
         Report {
             head: self.head(),
             peers: PeersReport::new(seen.peers, self.parts.limits.peers),
@@ -278,7 +279,7 @@ impl Health {
             let _ = database.try_write();
         }
         let (background, free) = (database.background(), free_bytes(&self.parts.folder));
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let errors = |of: &Result<BackgroundCondition, StoreError>| of.as_ref().map_or(0, |of| of.errors);
         let has_risen = errors(&background) > errors(&seen.background);
         let last_error = if has_risen { Some(Instant::now()) } else { seen.last_error };

@@ -3,11 +3,12 @@
 mod source;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tenon_config::Settings;
 use tenon_host::Router;
 use tenon_metrics::MetricsServer;
@@ -45,12 +46,6 @@ struct Metrics {
     server: Mutex<Option<MetricsServer>>,
 }
 
-impl Metrics {
-    fn server(&self) -> MutexGuard<'_, Option<MetricsServer>> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ActorSwitch for Metrics {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
@@ -61,7 +56,7 @@ impl ActorSwitch for Metrics {
                 ))
             })?;
             let address = server.address();
-            *self.server() = Some(server);
+            *self.server.lock() = Some(server);
             self.router.time_calls(true);
             self.endpoints.change(|endpoints| endpoints.metrics = Some(format!("http://{address}/metrics")));
             Ok(())
@@ -73,7 +68,7 @@ impl ActorSwitch for Metrics {
         async {
             self.router.time_calls(false);
             self.endpoints.change(|endpoints| endpoints.metrics = None);
-            let server = self.server().take();
+            let server = self.server.lock().take();
             if let Some(server) = server {
                 server.stop(GRACE).await;
             }
@@ -83,7 +78,7 @@ impl ActorSwitch for Metrics {
     }
 
     fn failure(&self) -> Option<String> {
-        let has_ended = self.server().as_mut().is_some_and(MetricsServer::has_ended);
+        let has_ended = self.server.lock().as_mut().is_some_and(MetricsServer::has_ended);
         has_ended.then(|| "its endpoint failed; enable it again".to_owned())
     }
 }

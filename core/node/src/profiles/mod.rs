@@ -14,10 +14,11 @@ mod wait_profile;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tempfile::NamedTempFile;
 use tenon_api::BusError;
 use tenon_api::messages::{ProfileStep, RecordProfile};
@@ -156,12 +157,8 @@ impl Profiles {
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn start_cpu(&self, file: String) -> Result<u64, ProfileError> {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         if running.cpu.is_some() {
             return Err(ProfileError::InProgress { kind: RecordingKind::Cpu });
         }
@@ -175,12 +172,12 @@ impl Profiles {
 
     /// Ends a recording and writes its file: the one with this number, or any.
     async fn stop_cpu(&self, number: Option<u64>) -> Result<(), ProfileError> {
-        let (recording, path) = take_placed(&mut self.lock().cpu, number, &self.folders, RecordingKind::Cpu)?;
+        let (recording, path) = take_placed(&mut self.running.lock().cpu, number, &self.folders, RecordingKind::Cpu)?;
         in_background(move || write(&path, &recording.value.finish()?)).await
     }
 
     fn start_spans(&self, file: String) -> Result<u64, ProfileError> {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         if running.spans.is_some() {
             return Err(ProfileError::InProgress { kind: RecordingKind::Spans });
         }
@@ -197,7 +194,7 @@ impl Profiles {
     /// As [`Profiles::stop_cpu`].
     async fn stop_spans(&self, number: Option<u64>) -> Result<(), ProfileError> {
         let kind = RecordingKind::Spans;
-        let (_, path) = take_placed(&mut self.lock().spans, number, &self.folders, kind)?;
+        let (_, path) = take_placed(&mut self.running.lock().spans, number, &self.folders, kind)?;
         let spans = spans::stop_recording().ok_or(ProfileError::NotInProgress { kind })?;
         in_background(move || write(&path, &trace_events::encode(&spans).map_err(ProfileError::Trace)?)).await
     }
@@ -209,7 +206,7 @@ impl Profiles {
             tokio::time::sleep(Duration::from_secs(MAX_SECONDS)).await;
             let Some(profiles) = profiles.upgrade() else { return };
             let (is_cpu, is_spans) = {
-                let running = profiles.lock();
+                let running = profiles.running.lock();
                 let is_it = |found: Option<u64>| found == Some(number);
                 (is_it(running.cpu.as_ref().map(|it| it.number)), is_it(running.spans.as_ref().map(|it| it.number)))
             };
@@ -257,7 +254,7 @@ struct EndsWithCaller<'a> {
 
 impl Drop for EndsWithCaller<'_> {
     fn drop(&mut self) {
-        let mut running = self.profiles.lock();
+        let mut running = self.profiles.running.lock();
         running.cpu.take_if(|recording| recording.number == self.number);
         if running.spans.take_if(|recording| recording.number == self.number).is_some() {
             spans::stop_recording();

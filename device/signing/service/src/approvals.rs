@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use alloy_primitives::{Address, B256};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tenon_signing_policy::{Kind, Presentation};
 use tokio::sync::{oneshot, watch};
@@ -120,7 +121,7 @@ pub(crate) struct WaitingEntry {
 
 impl Drop for WaitingEntry {
     fn drop(&mut self) {
-        self.approvals.waiting().remove(&self.number);
+        self.approvals.waiting.lock().remove(&self.number);
         self.approvals.notify_watchers();
     }
 }
@@ -143,17 +144,13 @@ impl Counted {
 }
 
 impl Approvals {
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn notify_watchers(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Adds a waiting request; `None` if too many are waiting.
     pub(crate) fn wait(&self, request: WaitingRequest) -> Option<WaitingEntry> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let of_client = waiting.values().filter(|waiting| waiting.request.client == request.client).count();
         if waiting.len() >= MAX_WAITING || of_client >= MAX_WAITING_OF_CLIENT {
             return None;
@@ -168,12 +165,12 @@ impl Approvals {
 
     /// All waiting requests, in order of arrival.
     pub fn list(&self) -> Vec<WaitingRequest> {
-        self.waiting().values().map(|waiting| waiting.request.clone()).collect()
+        self.waiting.lock().values().map(|waiting| waiting.request.clone()).collect()
     }
 
     /// The waiting request with this number.
     pub fn get(&self, number: u64) -> Option<WaitingRequest> {
-        self.waiting().get(&number).map(|waiting| waiting.request.clone())
+        self.waiting.lock().get(&number).map(|waiting| waiting.request.clone())
     }
 
     /// Returns a receiver that changes whenever the list does.
@@ -183,17 +180,17 @@ impl Approvals {
 
     /// Records that a request was shown at a place. Returns `false` if it was already shown there or is not waiting.
     pub(crate) fn is_first_shown(&self, number: u64, place: &'static str) -> bool {
-        self.waiting().get_mut(&number).is_some_and(|waiting| waiting.places.insert(place))
+        self.waiting.lock().get_mut(&number).is_some_and(|waiting| waiting.places.insert(place))
     }
 
     /// Checks whether an approval would be accepted.
     pub(crate) fn check(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<(), ApproveError> {
-        check(&mut self.waiting(), approver, number, hash).map(drop)
+        check(&mut self.waiting.lock(), approver, number, hash).map(drop)
     }
 
     /// Counts an approval. The waiting request continues with [`Counted::notify_if_approved`].
     pub(crate) fn count(&self, approver: Approver<'_>, number: u64, hash: B256) -> Result<Counted, ApproveError> {
-        let mut all = self.waiting();
+        let mut all = self.waiting.lock();
         let waiting = check(&mut all, approver, number, hash)?;
         waiting.request.approved_by.push(approver.name.to_owned());
         let is_enough = waiting.request.approved_by.len() >= usize::from(waiting.request.needed);
@@ -205,7 +202,7 @@ impl Approvals {
 
     /// Refuses a request. Anyone may refuse, including the requester.
     pub(crate) fn refuse(&self, by: &str, number: u64) -> Result<(), ApproveError> {
-        let mut all = self.waiting();
+        let mut all = self.waiting.lock();
         let answer = all.get_mut(&number).and_then(|waiting| waiting.answer.take());
         let answer = answer.ok_or(ApproveError::NotWaiting(number))?;
         // The receiver is gone if the client has just left.

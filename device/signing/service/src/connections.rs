@@ -3,9 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::{ClientSocket, Settings};
@@ -26,7 +27,7 @@ pub fn max_connections(settings: &Settings) -> u64 {
     (sockets * of_socket + over_http + of_page) as u64
 }
 
-/// The connections of one port.
+/// The connections of one port. The lock is not held across an await.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<Inner>);
 
@@ -52,7 +53,7 @@ impl Connections {
         F: Future<Output = ()> + Send + 'static,
     {
         let number = {
-            let mut inner = self.lock();
+            let mut inner = self.0.lock();
             inner.next += 1;
             let number = inner.next;
             inner.unproved.insert(number, (ip, None));
@@ -63,14 +64,9 @@ impl Connections {
         };
         let guard = Arc::new(ConnectionGuard { connections: Arc::clone(self), number, client: OnceLock::new() });
         let task = tokio::spawn(serve(guard));
-        if let Some((_, handle)) = self.lock().unproved.get_mut(&number) {
+        if let Some((_, handle)) = self.0.lock().unproved.get_mut(&number) {
             *handle = Some(task.abort_handle());
         }
-    }
-
-    /// The guard is not held across an await.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +93,7 @@ impl ConnectionGuard {
             return **before == *client;
         }
         let name: Arc<str> = client.into();
-        let mut inner = self.connections.lock();
+        let mut inner = self.connections.0.lock();
         let count = inner.proved.entry(Arc::clone(&name)).or_default();
         if *count >= MAX_OF_CLIENT || self.client.set(name).is_err() {
             return false;
@@ -110,7 +106,7 @@ impl ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let mut inner = self.connections.lock();
+        let mut inner = self.connections.0.lock();
         inner.unproved.remove(&self.number);
         let Some(client) = self.client.get() else { return };
         if let Some(count) = inner.proved.get_mut(client) {
@@ -160,7 +156,7 @@ mod tests {
         }
         settle().await;
 
-        let inner = connections.lock();
+        let inner = connections.0.lock();
         assert_eq!(inner.unproved.len(), MAX_UNPROVED);
         assert_eq!(inner.unproved.values().filter(|(ip, _)| *ip == other).count(), 1);
         assert_eq!(inner.proved.get(&name), Some(&1));
@@ -174,14 +170,14 @@ mod tests {
         for _ in 0..=MAX_OF_CLIENT {
             let guards = Arc::clone(&guards);
             connections.spawn(IpAddr::V4(Ipv4Addr::LOCALHOST), move |guard| async move {
-                guards.lock().unwrap().push(guard);
+                guards.lock().push(guard);
             });
         }
         settle().await;
-        let mut guards = guards.lock().unwrap();
+        let mut guards = guards.lock();
         let proved = guards.iter().filter(|guard| guard.prove(&name)).count();
         assert_eq!((proved, guards.len()), (MAX_OF_CLIENT, MAX_OF_CLIENT + 1));
         guards.clear();
-        assert!(connections.lock().proved.is_empty() && connections.lock().unproved.is_empty());
+        assert!(connections.0.lock().proved.is_empty() && connections.0.lock().unproved.is_empty());
     }
 }

@@ -4,10 +4,11 @@
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -94,7 +95,7 @@ impl Drop for Asked {
 
 impl Asked {
     fn start(&self) -> io::Result<()> {
-        let mut is_started = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_started = self.is_started.lock();
         if *is_started {
             return Ok(());
         }
@@ -136,7 +137,7 @@ impl Program {
 /// Passes the questions to the program one after the other.
 fn answer_all(questions: &Questions, helper: &Mutex<ProgramHelper>) {
     while let Some(Question { input, answer, .. }) = questions.next() {
-        let ended = helper.lock().unwrap_or_else(PoisonError::into_inner).run(&Task { input });
+        let ended = helper.lock().run(&Task { input });
         // The receiver is gone if the request has just ended.
         let _ = answer.send(meaning_of(ended));
     }

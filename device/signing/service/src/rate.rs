@@ -1,10 +1,8 @@
 //! Rate limit per client: each request adds lines to the log, which is never shortened.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, time::Instant};
+
+use parking_lot::Mutex;
 
 /// Token buckets, one per client, whose capacity is the number of requests per minute.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ impl Rate {
     /// Takes one request from the client's bucket; `false` if it is empty. Only names from the settings occur, so the
     /// map stays small.
     pub(crate) fn take(&self, client: &str, now: Instant) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         let (count, counted) = left.entry(client.to_owned()).or_insert((self.per_minute, now));
         let earned = now.saturating_duration_since(*counted).as_secs_f64() * self.per_minute / 60.0;
         (*count, *counted) = ((*count + earned).min(self.per_minute), now);

@@ -1,11 +1,9 @@
 //! Scheduling of work that takes processor time: one task per client and two in total, on threads other than the one
 //! that serves all clients.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{ServiceError, shares::Shares};
@@ -28,13 +26,8 @@ impl ClientPermits {
     /// # Errors
     /// [`ServiceError::Stopping`].
     pub(crate) async fn take(&self, client: &str) -> Result<OwnedSemaphorePermit, ServiceError> {
-        let own = Arc::clone(
-            self.of_clients
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(client.to_owned())
-                .or_insert_with(|| Arc::new(Semaphore::new(1))),
-        );
+        let own =
+            Arc::clone(self.of_clients.lock().entry(client.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(1))));
         own.acquire_owned().await.map_err(|_| ServiceError::Stopping)
     }
 }
@@ -108,7 +101,7 @@ mod tests {
         let ended = Arc::new(Mutex::new(ended));
         let held = || {
             let (scheduler, ended) = (Arc::clone(&scheduler), Arc::clone(&ended));
-            tokio::spawn(async move { scheduler.run("a", move || ended.lock().unwrap().recv()).await })
+            tokio::spawn(async move { scheduler.run("a", move || ended.lock().recv()).await })
         };
         let first: Vec<_> = (0..20).map(|_| held()).collect();
         let refused = || first.iter().filter(|call| call.is_finished()).count();

@@ -1,9 +1,8 @@
 //! Limits on waiting requests, per client and in total.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 /// Maximum number of requests that wait for the same resource.
 pub(crate) const MAX_WAITING: usize = 128;
@@ -27,7 +26,7 @@ pub(crate) struct Share {
 impl Shares {
     /// Takes a place for a client; `None` if the client or all clients together have reached their limit.
     pub(crate) fn take(self: &Arc<Self>, client: &str) -> Option<Share> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let of_client = taken.get(client).copied().unwrap_or_default();
         if of_client >= MAX_WAITING_OF_CLIENT || taken.values().sum::<usize>() >= MAX_WAITING {
             return None;
@@ -35,15 +34,11 @@ impl Shares {
         taken.insert(client.to_owned(), of_client + 1);
         Some(Share { shares: Arc::clone(self), client: client.to_owned() })
     }
-
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut taken = self.shares.taken();
+        let mut taken = self.shares.taken.lock();
         let left = taken.get(&self.client).copied().unwrap_or_default().saturating_sub(1);
         match left {
             0 => drop(taken.remove(&self.client)),
@@ -69,6 +64,6 @@ mod tests {
         drop(first);
         assert_eq!(take("b").len(), MAX_WAITING_OF_CLIENT);
         drop(others);
-        assert!(shares.taken().is_empty());
+        assert!(shares.taken.lock().is_empty());
     }
 }

@@ -5,11 +5,12 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use alloy_primitives::Address;
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use super::{
     folder::read_bounded,
@@ -122,7 +123,7 @@ impl KeyList {
     /// # Errors
     /// The operating system's error for the folder. A single unreadable file is skipped.
     pub fn scan(&self) -> io::Result<KeyChanges> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let found = found_files(&self.folder, &known)?;
         let changes = changes(&known, &found);
         *known = found;

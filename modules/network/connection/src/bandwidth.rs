@@ -5,9 +5,10 @@
 //! for a higher one, so that answers have precedence.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenon_network_identity::NodeId;
 use tokio::time::{Instant, sleep};
 
@@ -100,7 +101,7 @@ impl Bucket {
     }
 }
 
-/// The two directions of a limit; `None` is unlimited.
+/// The two directions of a limit; `None` is unlimited. Locked for a few additions; never held across an await.
 #[derive(Debug)]
 struct Buckets {
     download: Option<Mutex<Bucket>>,
@@ -113,11 +114,6 @@ impl Buckets {
         let bucket = |rate: Option<u64>| rate.map(|rate| Mutex::new(Bucket::new(rate, now)));
         Self { download: bucket(download), upload: bucket(upload) }
     }
-}
-
-/// Locked for a few additions; never held across an await.
-fn locked(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
-    bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The limits of a node. Clones share them.
@@ -166,7 +162,7 @@ impl BandwidthShare {
         if limits.peer_download.is_none() && limits.peer_upload.is_none() {
             return;
         }
-        let mut peers = self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = self.shared.peers.lock();
         peers.retain(|_, buckets| buckets.strong_count() > 0);
         let known = peers.get(&id).and_then(Weak::upgrade);
         let buckets = known.unwrap_or_else(|| {
@@ -175,11 +171,11 @@ impl BandwidthShare {
             buckets
         });
         drop(peers);
-        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(buckets);
+        *self.peer.lock() = Some(buckets);
     }
 
     fn peer(&self) -> Option<Arc<Buckets>> {
-        self.peer.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.peer.lock().clone()
     }
 
     pub(crate) fn is_download_limited(&self) -> bool {
@@ -199,7 +195,7 @@ impl BandwidthShare {
         let peer = self.peer();
         for buckets in [Some(&self.shared.all), peer.as_deref()].into_iter().flatten() {
             if let Some(bucket) = direction(buckets) {
-                locked(bucket).charge(bytes, now);
+                bucket.lock().charge(bytes, now);
             }
         }
     }
@@ -209,7 +205,7 @@ impl BandwidthShare {
         let now = Instant::now();
         let peer = self.peer();
         let waits = [Some(&self.shared.all), peer.as_deref()].into_iter().flatten().filter_map(|buckets| {
-            let mut bucket = locked(direction(buckets)?);
+            let mut bucket = direction(buckets)?.lock();
             let floor = floor(&bucket);
             Some(bucket.wait(floor, now))
         });
@@ -309,7 +305,7 @@ mod tests {
         let bandwidth = limited(None, Some(RATE));
         of(&bandwidth, ONE).charge_sent(30 << 20);
         assert_eq!(seconds_to_send(&of(&bandwidth, ONE), Priority::Answer, 1, 1).await, 0.0);
-        assert_eq!(bandwidth.0.peers.lock().unwrap().len(), 1);
+        assert_eq!(bandwidth.0.peers.lock().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -319,7 +315,7 @@ mod tests {
         asked.charge_sent(2 << 20);
         let sent = Arc::new(Mutex::new(Vec::new()));
         let begun = Instant::now();
-        let note = |what: &'static str| sent.lock().unwrap().push((what, begun.elapsed().as_secs_f64()));
+        let note = |what: &'static str| sent.lock().push((what, begun.elapsed().as_secs_f64()));
         let answers = async {
             for _ in 0..100 {
                 asked.upload(Priority::Answer, Instant::now()).await;
@@ -332,7 +328,7 @@ mod tests {
             note("bulk");
         };
         tokio::join!(answers, bulk);
-        let sent = sent.lock().unwrap();
+        let sent = sent.lock();
         let (place, (_, waited)) = sent.iter().enumerate().find(|(_, (what, _))| *what == "bulk").unwrap();
         assert!(place > 30, "{place}");
         assert!((4.9..6.5).contains(waited), "{waited}");

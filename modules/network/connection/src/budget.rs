@@ -21,9 +21,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -64,6 +65,7 @@ pub struct ReceiveBudget(Arc<Shared>);
 struct Shared {
     common: usize,
     reserve: usize,
+    /// Locked for a few additions and look-ups; never held across an await.
     ledger: Mutex<Ledger>,
     /// Notified when bytes are released, and when a connection is chosen.
     changed: Notify,
@@ -144,12 +146,12 @@ impl ReceiveBudget {
 
     /// Bytes that are held by all connections together.
     pub fn held(&self) -> usize {
-        self.0.lock().total
+        self.0.ledger.lock().total
     }
 
     /// The account of a new connection with a peer at `address`.
     pub(crate) fn account(&self, address: IpAddr) -> ReceiveAccount {
-        let mut ledger = self.0.lock();
+        let mut ledger = self.0.ledger.lock();
         let id = ledger.next;
         ledger.next += 1;
         ledger.accounts.insert(
@@ -169,11 +171,6 @@ impl ReceiveBudget {
 }
 
 impl Shared {
-    /// Locked for a few additions and look-ups; never held across an await.
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn change(&self, ledger: &mut Ledger, id: u64, added: usize, removed: usize) {
         let Some(entry) = ledger.accounts.get_mut(&id) else { return };
         let before = entry.held;
@@ -359,7 +356,7 @@ pub(crate) struct ReceiveAccount(Arc<ReceiveAccountState>);
 
 impl Drop for ReceiveAccount {
     fn drop(&mut self) {
-        self.0.shared.release(&mut self.0.shared.lock(), self.0.id);
+        self.0.shared.release(&mut self.0.shared.ledger.lock(), self.0.id);
     }
 }
 
@@ -371,11 +368,11 @@ pub(crate) struct ReceiveAccountState {
 
 impl ReceiveAccountState {
     fn change(&self, added: usize, removed: usize) {
-        self.shared.change(&mut self.shared.lock(), self.id, added, removed);
+        self.shared.change(&mut self.shared.ledger.lock(), self.id, added, removed);
     }
 
     fn must_close(&self) -> bool {
-        self.shared.lock().accounts.get(&self.id).is_some_and(|entry| entry.must_close)
+        self.shared.ledger.lock().accounts.get(&self.id).is_some_and(|entry| entry.must_close)
     }
 
     /// Waits until the connection must be closed, because others need the memory that it holds.
@@ -394,7 +391,7 @@ impl ReceiveAccountState {
 
 impl Drop for ReceiveAccountState {
     fn drop(&mut self) {
-        let mut ledger = self.shared.lock();
+        let mut ledger = self.shared.ledger.lock();
         let held = ledger.accounts.get(&self.id).map_or(0, |entry| entry.held);
         self.shared.change(&mut ledger, self.id, 0, held);
         ledger.accounts.remove(&self.id);
@@ -409,12 +406,12 @@ impl ReceiveAccount {
 
     /// Whether more may be read. If not, the connection waits from now on.
     pub(crate) fn has_room(&self) -> bool {
-        self.0.shared.has_room(&mut self.0.shared.lock(), self.0.id, Instant::now())
+        self.0.shared.has_room(&mut self.0.shared.ledger.lock(), self.0.id, Instant::now())
     }
 
     /// Stops counting the connection as waiting: its task does other work now.
     pub(crate) fn stop_waiting(&self) {
-        self.0.shared.lock().set_waiting(self.0.id, false);
+        self.0.shared.ledger.lock().set_waiting(self.0.id, false);
     }
 
     /// Waits until more may be read.
@@ -433,18 +430,18 @@ impl ReceiveAccount {
 
     /// Whether the connection holds bytes of the pool.
     pub(crate) fn holds_common(&self) -> bool {
-        let held = self.0.shared.lock().accounts.get(&self.0.id).map_or(0, |entry| entry.held);
+        let held = self.0.shared.ledger.lock().accounts.get(&self.0.id).map_or(0, |entry| entry.held);
         held > self.0.shared.reserve
     }
 
     /// Whether another connection waits for room.
     pub(crate) fn others_wait(&self) -> bool {
-        self.0.shared.lock().accounts.iter().any(|(id, entry)| *id != self.0.id && entry.is_waiting)
+        self.0.shared.ledger.lock().accounts.iter().any(|(id, entry)| *id != self.0.id && entry.is_waiting)
     }
 
     /// Records a change of the unread bytes of the session. If they become fewer, a message was complete.
     pub(crate) fn recount(&self, before: usize, after: usize) {
-        let mut ledger = self.0.shared.lock();
+        let mut ledger = self.0.shared.ledger.lock();
         self.0.shared.change(&mut ledger, self.0.id, after, before);
         if after < before {
             self.0.shared.release(&mut ledger, self.0.id);
@@ -466,7 +463,7 @@ impl ReceiveAccount {
         }
         let charge = Charge { account: Arc::clone(&self.0), bytes: bytes.len(), turn };
         match charge.turn {
-            Some(_) => self.0.shared.lock().total += charge.bytes,
+            Some(_) => self.0.shared.ledger.lock().total += charge.bytes,
             None => self.0.change(charge.bytes, 0),
         }
         Payload { bytes, _charge: charge }
@@ -482,7 +479,7 @@ struct Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         match self.turn {
-            Some(_) => self.account.shared.lock().total -= self.bytes,
+            Some(_) => self.account.shared.ledger.lock().total -= self.bytes,
             None => self.account.change(0, self.bytes),
         }
     }

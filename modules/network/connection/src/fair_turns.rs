@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -13,6 +14,8 @@ use crate::turn_times::TurnTimes;
 
 /// Turns that connections share. A free turn goes to the address that holds the fewest turns, then to the one that has
 /// used the least time, then to the oldest request. Clones share the turns.
+///
+/// Locked for a few look-ups among the connections of a node; never held across an await.
 #[derive(Clone, Debug)]
 pub struct FairTurns(Arc<Mutex<Queue>>);
 
@@ -63,7 +66,7 @@ impl FairTurns {
     }
 
     fn enter(&self, address: IpAddr, notify: &Arc<Notify>) -> Request<'_> {
-        let mut queue = self.lock();
+        let mut queue = self.0.lock();
         let id = queue.next;
         queue.next += 1;
         let arrived = queue.times.of(address);
@@ -71,11 +74,6 @@ impl FairTurns {
         queue.give();
         drop(queue);
         Request { turns: self, id }
-    }
-
-    /// Locked for a few look-ups among the connections of a node; never held across an await.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,7 +122,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     fn take(&self) -> Option<FairTurn> {
-        let mut queue = self.turns.lock();
+        let mut queue = self.turns.0.lock();
         let given = queue.waiting.get(&self.id)?.given?;
         let address = queue.waiting.remove(&self.id)?.address;
         drop(queue);
@@ -134,7 +132,7 @@ impl Request<'_> {
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        let mut queue = self.turns.lock();
+        let mut queue = self.turns.0.lock();
         if let Some(Waiting { address, given: Some(given), .. }) = queue.waiting.remove(&self.id) {
             queue.take_back(address, given.elapsed());
         }
@@ -162,7 +160,7 @@ impl FairTurn {
 impl Drop for FairTurn {
     fn drop(&mut self) {
         let used = self.cost.unwrap_or_else(|| self.given.elapsed());
-        self.turns.lock().take_back(self.address, used);
+        self.turns.0.lock().take_back(self.address, used);
     }
 }
 
@@ -206,7 +204,7 @@ mod tests {
         assert!(is_free(&turns, 1).await.is_none());
         drop((second, third));
         assert!(is_free(&turns, 1).await.is_some());
-        let queue = turns.lock();
+        let queue = turns.0.lock();
         assert!(queue.free == 2 && queue.waiting.is_empty());
     }
 
@@ -230,7 +228,7 @@ mod tests {
         use_all(&turns, 1, 30);
         use_all(&turns, 2, 1);
         sleep(Duration::from_millis(100_500)).await;
-        let queue = turns.lock();
+        let queue = turns.0.lock();
         let [first, second] = [1, 2].map(|last| queue.times.of(address(last)));
         drop(queue);
         assert!(first.abs_diff(second) <= SECOND, "{first:?} {second:?}");
@@ -247,7 +245,7 @@ mod tests {
             drop(is_free(&turns, last).await.unwrap());
         }
         drop(busy.await);
-        assert_eq!(turns.lock().free, 2);
+        assert_eq!(turns.0.lock().free, 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -257,7 +255,7 @@ mod tests {
         turn.set_cost(SECOND);
         sleep(10 * SECOND).await;
         drop(turn);
-        assert_eq!(turns.lock().times.of(address(1)), SECOND);
+        assert_eq!(turns.0.lock().times.of(address(1)), SECOND);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy_primitives::{B256, U256};
+use parking_lot::Mutex;
 use tenon_api::messages::PeerChange;
 use tenon_api::{
     Block, BlockPort, BlockVerdict, FailedBlock, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
@@ -122,15 +123,8 @@ pub(crate) struct Parts {
     pub(crate) next_connection: Arc<AtomicU64>,
     /// When to send [`Input::Tick`].
     pub(crate) wakes_at: Arc<watch::Sender<Duration>>,
-    /// The connections.
+    /// The connections. Locked to add one and to remove ended ones; never held across an await.
     pub(crate) tasks: Mutex<JoinSet<()>>,
-}
-
-impl Parts {
-    /// Locked to add a connection and to remove ended ones; never held across an await.
-    pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 pub(crate) struct NetworkActor {
@@ -179,7 +173,7 @@ impl NetworkActor {
         self.connection_manager.start(connection, remote, dialed);
         let context = self.parts.context.clone();
         let running = connections::run(connection, start, context, mailbox, receivers);
-        self.parts.tasks().spawn_on(running, &self.parts.runtime);
+        self.parts.tasks.lock().spawn_on(running, &self.parts.runtime);
     }
 
     fn dial(&mut self, dial: Dial, clock: Clock) {
@@ -510,7 +504,7 @@ impl NetworkActor {
             Input::Fault { connection, fault } => self.connection_manager.fault(connection, fault, clock),
             Input::Ended { connection, reason } => {
                 self.links.remove(&connection);
-                while self.parts.tasks().try_join_next().is_some() {}
+                while self.parts.tasks.lock().try_join_next().is_some() {}
                 let node = self.connection_manager.established_node(connection);
                 self.connection_manager.ended(connection, &reason);
                 if let Some(node) = node

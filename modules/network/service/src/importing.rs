@@ -1,11 +1,12 @@
 //! Passes the blocks of peers to the import, on threads that may block.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::B256;
+use parking_lot::Mutex;
 use tenon_api::{ActorError, BatchObserver, Block, BlockNumber, BlockPort, BlockVerdict, FailedBlock};
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
@@ -60,7 +61,7 @@ impl Importing {
     /// The last inserted block.
     pub(crate) fn last(&self) -> Option<B256> {
         self.reports.is_notified.store(false, Ordering::Release);
-        self.reports.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.reports.last.lock().take()
     }
 
     /// Ends the import at the next block.
@@ -76,7 +77,7 @@ struct Observer {
 
 impl BatchObserver for Observer {
     fn passed(&mut self, _number: BlockNumber, hash: B256) {
-        *self.reports.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(hash);
+        *self.reports.last.lock() = Some(hash);
         if !self.reports.is_notified.swap(true, Ordering::AcqRel) && self.mailbox.try_send(Input::Imported).is_err() {
             self.reports.is_notified.store(false, Ordering::Release);
         }

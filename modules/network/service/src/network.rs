@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
@@ -98,11 +99,11 @@ impl External {
     }
 
     fn get(&self) -> Option<IpAddr> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn set(&self, address: IpAddr) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.0.lock() = Some(address);
     }
 }
 
@@ -177,7 +178,7 @@ impl Network {
 
     async fn change(&self, url: &str, change: PeerChange) -> Result<bool, ChangePeerError> {
         let enode: Enode = url.parse()?;
-        let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
+        let mailbox = self.running.lock().as_ref().map(|running| running.mailbox.clone());
         let mailbox = mailbox.ok_or(ChangePeerError::Off)?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
@@ -195,7 +196,7 @@ impl Network {
         settings: &NetworkSettings,
         ports: &NetworkPorts,
     ) -> Result<(), StartError> {
-        if self.lock().is_some() {
+        if self.running.lock().is_some() {
             return Ok(());
         }
         let folder = NetworkFolder::open(settings.folder.clone())
@@ -252,7 +253,7 @@ impl Network {
         self.published.set_node(Some(own.shown(external.get())));
         tracing::info!(enode = %own.enode(external.get()), "network listens");
         let ports = self.map_ports(settings, own, external, sender.clone());
-        *self.lock() = Some(Running { mailbox: sender, parts, tasks, ports });
+        *self.running.lock() = Some(Running { mailbox: sender, parts, tasks, ports });
         Ok(())
     }
 
@@ -283,7 +284,7 @@ impl Network {
 
     /// Ends every connection, writes the files, and closes the sockets. Returns whether the actor stopped in time.
     pub async fn stop(&self, supervisor: &Supervisor) -> bool {
-        let Some(mut running) = self.lock().take() else { return true };
+        let Some(mut running) = self.running.lock().take() else { return true };
         if let Some(ports) = running.ports.take() {
             ports.stop().await;
         }
@@ -295,7 +296,7 @@ impl Network {
             let _ = task.await;
         }
         let has_stopped = supervisor.stop_one(ACTOR, STOP_TIMEOUT).await;
-        let mut connections = std::mem::take(&mut *running.parts.tasks());
+        let mut connections = std::mem::take(&mut *running.parts.tasks.lock());
         let farewell = async { while connections.join_next().await.is_some() {} };
         // Connections that have not ended by then are dropped.
         let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, farewell).await;
@@ -306,9 +307,9 @@ impl Network {
     /// Ends all tasks that own sockets, as the end of the process does, but in the same order in each run of a simulation.
     #[cfg(test)]
     pub(crate) fn abort(&self) {
-        if let Some(running) = &*self.lock() {
+        if let Some(running) = &*self.running.lock() {
             running.tasks.iter().for_each(JoinHandle::abort);
-            running.parts.tasks().abort_all();
+            running.parts.tasks.lock().abort_all();
         }
     }
 
@@ -316,16 +317,12 @@ impl Network {
     pub fn health(supervisor: &Supervisor) -> Option<ActorHealth> {
         supervisor.health().into_iter().rev().find(|health| health.name == ACTOR)
     }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Network {
     /// Sends to the actor, if it is running. If its mailbox is full, the message is lost.
     fn send(&self, input: Input) {
-        let mailbox = self.lock().as_ref().map(|running| running.mailbox.clone());
+        let mailbox = self.running.lock().as_ref().map(|running| running.mailbox.clone());
         if let Some(mailbox) = mailbox
             && let Err(reason) = mailbox.try_send(input)
         {

@@ -1,7 +1,8 @@
 //! The state of the network that is read without its actor: this node and its peers.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tenon_api::messages::{NetworkNode, PeerInfo};
 use tenon_network_sync::Progress;
 
@@ -20,15 +21,15 @@ struct Content {
 
 impl PublishedState {
     pub(crate) fn node(&self) -> Option<NetworkNode> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).node.clone()
+        self.0.read().node.clone()
     }
 
     pub(crate) fn peers(&self) -> Arc<Vec<PeerInfo>> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).peers)
+        Arc::clone(&self.0.read().peers)
     }
 
     pub(crate) fn set_node(&self, node: Option<NetworkNode>) {
-        let mut content = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut content = self.0.write();
         if node.is_none() {
             (content.peers, content.progress) = (Arc::default(), None);
         }
@@ -36,14 +37,14 @@ impl PublishedState {
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).progress
+        self.0.read().progress
     }
 
     pub(crate) fn set_progress(&self, progress: Option<Progress>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).progress = progress;
+        self.0.write().progress = progress;
     }
 
     pub(crate) fn set_peers(&self, peers: Vec<PeerInfo>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).peers = Arc::new(peers);
+        self.0.write().peers = Arc::new(peers);
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
 use tenon_supervisor::Mailbox;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -42,7 +43,8 @@ impl Timer {
     }
 }
 
-/// The shared connection limiter. A connection reports the end of its handshake to it.
+/// The shared connection limiter. A connection reports the end of its handshake to it. Locked for a few look-ups; never
+/// held across an await.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedLimiter(Arc<Mutex<Handshakes>>);
 
@@ -61,7 +63,7 @@ impl SharedLimiter {
     /// # Errors
     /// [`RefusedConnection`].
     fn enter(&self, ip: IpAddr, now: Duration) -> Result<HandshakeSlot, RefusedConnection> {
-        let mut handshakes = self.lock();
+        let mut handshakes = self.0.lock();
         let admission = handshakes.limiter.enter(ip, now)?;
         let displaced = admission.displaced.and_then(|handshake| handshakes.displacements.remove(&handshake));
         if let Some(displaced) = displaced {
@@ -75,14 +77,9 @@ impl SharedLimiter {
     }
 
     pub(crate) fn leave(&self, handshake: u64) {
-        let mut handshakes = self.lock();
+        let mut handshakes = self.0.lock();
         handshakes.displacements.remove(&handshake);
         handshakes.limiter.leave(handshake);
-    }
-
-    /// Locked for a few look-ups; never held across an await.
-    fn lock(&self) -> MutexGuard<'_, Handshakes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

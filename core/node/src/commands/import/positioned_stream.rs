@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tenon_api::{Block, BlockNumber};
 use tenon_chain::{BlockStream, StreamError};
 
@@ -16,7 +17,7 @@ pub(super) struct BlockPositions(Arc<Mutex<VecDeque<(BlockNumber, u64)>>>);
 
 impl BlockPositions {
     fn push(&self, number: BlockNumber, offset: u64) {
-        let mut positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut positions = self.0.lock();
         if positions.len() == KEPT {
             positions.pop_front();
         }
@@ -25,7 +26,7 @@ impl BlockPositions {
 
     /// The position of the block of this height.
     pub(super) fn of(&self, number: BlockNumber) -> Option<u64> {
-        let positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let positions = self.0.lock();
         positions.iter().find(|(height, _)| *height == number).map(|(_, offset)| *offset)
     }
 }

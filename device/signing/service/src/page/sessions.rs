@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use alloy_primitives::hex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Lifetime of a login code.
 const CODE_TIME: Duration = Duration::from_secs(120);
@@ -59,7 +59,7 @@ fn new_key() -> String {
 
 impl Sessions {
     fn held(&self) -> MutexGuard<'_, Held> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let now = Instant::now();
         held.codes.retain(|_, (_, until)| now < *until);
         held.sessions.retain(|_, (_, until)| now < *until);

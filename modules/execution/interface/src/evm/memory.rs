@@ -5,10 +5,11 @@
 //! memory is summed up where a run checks the clock anyway.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use parking_lot::Mutex;
 use revm::{
     context::{JournalEntry, LocalContextTr as _},
     state::{Account, EvmStorageSlot},
@@ -93,10 +94,6 @@ impl RunMemory {
         }
     }
 
-    fn last_check(&self) -> MutexGuard<'_, LastCheck> {
-        self.inner.last_check.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the gas limit lets a single instruction allocate more memory than may stay uncounted between two checks.
     pub(crate) fn asks_before_growth(&self) -> bool {
         self.inner.asks_before_growth
@@ -117,7 +114,7 @@ impl RunMemory {
     /// # Errors
     /// The client's share is exhausted.
     pub(crate) fn check(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
-        let run = self.last_check().bytes_of(context).saturating_add(more);
+        let run = self.inner.last_check.lock().bytes_of(context).saturating_add(more);
         self.inner.run.store(run, Ordering::Relaxed);
         self.grow(run.saturating_add(self.inner.state.load(Ordering::Relaxed)))
     }
@@ -126,7 +123,7 @@ impl RunMemory {
         if total <= self.inner.granted.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (mut last_check, wanted) = (self.last_check(), total.saturating_add(STEP));
+        let (mut last_check, wanted) = (self.inner.last_check.lock(), total.saturating_add(STEP));
         match &mut last_check.reservation {
             Some(reservation) => reservation.resize(wanted)?,
             none => {

@@ -4,9 +4,10 @@
 
 use std::fmt::{self, Write as _};
 use std::hash::{DefaultHasher, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -63,7 +64,7 @@ impl Transcript {
 
     /// Locked for a few instructions by the one thread of the simulation.
     fn with<T>(&self, action: impl FnOnce(&mut Contents) -> T) -> T {
-        action(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        action(&mut self.0.lock())
     }
 }
 
