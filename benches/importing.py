@@ -27,7 +27,7 @@ import time
 
 import criterion
 import servers
-from targets import Target, report_targets
+from targets import Target, print_measurements
 
 BENCH = servers.TARGET / "release" / "tenon-bench-import"
 CHAINS = servers.ROOT / "tests" / "data" / "native" / "chains"
@@ -286,14 +286,5 @@ def arguments(given=None):
     return parser.parse_args(given)
 
 
-def main():
-    options = arguments()
-    results = measure(options)
-    print(report(results))
-    report_targets(list(targets(results)))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_measurements(measure, report, targets, arguments())

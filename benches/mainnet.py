@@ -19,11 +19,10 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import importing
-from targets import Target, report_targets
+from targets import Target, print_measurements
 
 MEGABYTE = 1_000_000
 
@@ -172,14 +171,5 @@ def targets(found):
     yield Target("epoch switch beyond an ordinary block, ms", found["all"]["switch_milliseconds"], 30, 10, is_less_better=True)
 
 
-def main():
-    options = arguments()
-    found = measure(options)
-    print(report(found))
-    report_targets(list(targets(found)))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print_measurements(measure, report, targets, arguments())

@@ -24,7 +24,6 @@ import argparse
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -34,7 +33,7 @@ import network_reference
 import servers
 from network_nodes import HEAD, bench, first_blocks, height, imported, median, node, peers, percentile, source_of
 from network_nodes import wait_for_height
-from targets import Target, report_targets
+from targets import Target, print_measurements
 
 IDLE_PEERS, BUSY_PEERS = 25, 50
 BALANCE = {"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": ["0x" + "11" * 20, "latest"]}
@@ -223,14 +222,5 @@ def arguments(given=None):
     return parser.parse_args(given)
 
 
-def main():
-    options = arguments()
-    found = measure(options)
-    print(report(found))
-    report_targets(list(targets(found)))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print_measurements(measure, report, targets, arguments())

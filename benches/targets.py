@@ -1,6 +1,7 @@
 """The project's performance targets, compared with the figures of a run."""
 
 import collections
+import json
 from typing import NamedTuple
 
 
@@ -31,3 +32,12 @@ def report_targets(targets):
         print(f"| {target.what} | {sign} {round(target.must, 3):,} | {sign} {round(target.aim, 3):,} | {shown} | {target.verdict()} |")
     verdicts = collections.Counter(target.verdict().strip("*") for target in targets)
     print(f"\n{len(targets)} targets: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}")
+
+
+def print_measurements(measure, report, targets, options):
+    """Measures, and prints the report and the targets; also writes the figures to the file `--json`."""
+    found = measure(options)
+    print(report(found))
+    report_targets(list(targets(found)))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")

@@ -22,11 +22,11 @@ if [ "${1:-}" = keep ]; then
     keep=yes
     shift
 fi
-known=$(ls fuzz/fuzz_targets | sed 's/\.rs$//')
+known=$(ls fuzz/src/bin | sed 's/\.rs$//')
 targets="${*:-$known}"
 programs_built=""
 for target in $targets; do
-    if [ ! -f "fuzz/fuzz_targets/$target.rs" ]; then
+    if [ ! -f "fuzz/src/bin/$target.rs" ]; then
         printf 'there is no target %s; there are:\n%s\n' "$target" "$(echo $known | fold -s -w 100)" >&2
         exit 2
     fi

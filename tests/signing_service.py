@@ -19,6 +19,17 @@ KEYS = {
 }
 OWN, OTHER, VALIDATOR = KEYS
 PASSWORD = "only in tests"
+# The calls of a token that policies name.
+INTERFACE = [
+    {
+        "type": "function",
+        "name": name,
+        "stateMutability": "nonpayable",
+        "outputs": [],
+        "inputs": [{"name": first, "type": "address"}, {"name": "amount", "type": "uint256"}],
+    }
+    for name, first in (("transfer", "to"), ("approve", "spender"))
+]
 
 
 class Refused(Exception):

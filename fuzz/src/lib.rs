@@ -23,16 +23,16 @@ pub fn write_seeds(target: &str) {
     process::exit(i32::from(written.is_err()));
 }
 
-/// Defines the program of one target.
+/// Defines the program of the target that has the program's name.
 #[macro_export]
 macro_rules! fuzz {
-    ($target:literal) => {
+    () => {
         static RUNNING: ::std::sync::OnceLock<$crate::Running> = ::std::sync::OnceLock::new();
 
         $crate::libfuzzer_sys::fuzz_target!(
             init: {
-                $crate::write_seeds($target);
-                RUNNING.get_or_init(|| $crate::Running::start($target));
+                $crate::write_seeds(env!("CARGO_BIN_NAME"));
+                RUNNING.get_or_init(|| $crate::Running::start(env!("CARGO_BIN_NAME")));
             },
             |input: &[u8]| {
                 if let Some(running) = RUNNING.get() {

@@ -3,7 +3,6 @@
 The long form (`make abuse`) sends 10,000 transactions, replaces plugins fifty times, and holds delays against their bound.
 """
 
-import json
 import os
 import threading
 import time

@@ -6,15 +6,13 @@ import fcntl
 import hashlib
 import json
 import os
-import random
 import tarfile
 
 from figures import tell
-from kills import killed, rounds, timed
+from kills import dice, killed, kills, rounds, timed
 from tenon_node import DATA, folder, run, unpacked
 
-KILLS = int(os.environ.get("TENON_KILLS", "4"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(4)
 HEADS = {
     "local": (673, "0x59412189544e339ef4d4f53c0345b7e641ed242c24119d8e9f94bd8ea81a9a25"),
     "reorg-a": (15, None),
@@ -149,9 +147,7 @@ def test_what_is_not_a_regular_file_is_refused_without_being_read():
                 (folder / name).write_bytes(kept)
 
 
-def test_an_import_killed_at_any_moment_can_continue_to_the_head():
-    dice = random.Random(SEED)
-    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+def test_an_import_killed_at_any_moment_can_continue_to_the_head(dice):
     with reference_folder("local") as path:
         before = state_of(path / "reference")
         longest = timed(*command(path))

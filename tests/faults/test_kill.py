@@ -6,31 +6,20 @@ TENON_KILLS: kills per test (default 4; the full run is 75). TENON_SEED: the see
 import contextlib
 import http.client
 import json
-import os
-import random
 import shutil
 import subprocess
 import threading
 import time
 
-import pytest
 
 import wire
 from figures import tell
+from kills import MAX_MORE, dice, kills
 from tenon_node import BINARY, DATA, Node, RpcError, folder, run
 from test_kill_native import Recorded
 
-KILLS = int(os.environ.get("TENON_KILLS", "4"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(4)
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-MAX_MORE = 40
-"""Additional kills until one has hit the tested operation, whose duration is not known in advance."""
-
-
-@pytest.fixture
-def dice(request):
-    print(f"\n{request.node.name}: TENON_SEED={SEED} TENON_KILLS={KILLS}")
-    return random.Random(SEED)
 
 
 def verify(datadir):

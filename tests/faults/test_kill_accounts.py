@@ -3,21 +3,18 @@ count as keys."""
 
 import json
 import os
-import random
 import subprocess
 import time
 
 from eth_account import Account
 
+from kills import dice, kills
 from tenon_node import BINARY, folder, run
 
-KILLS = int(os.environ.get("TENON_KILLS", "30"))
-SEED = int(os.environ.get("TENON_SEED", str(random.randrange(2**32))))
+KILLS = kills(30)
 
 
-def test_a_killed_command_leaves_whole_key_files_only():
-    chance = random.Random(SEED)
-    print(f"TENON_SEED={SEED}")
+def test_a_killed_command_leaves_whole_key_files_only(dice):
     with folder() as path:
         (path / "password").write_text("pass\n")
         (path / "passwords").write_text("pass\npass\n")
@@ -31,7 +28,7 @@ def test_a_killed_command_leaves_whole_key_files_only():
             command = ["new"] if makes else ["update", first]
             arguments = [str(BINARY), "account", *command, *map(str, common), "--password", str(path / "passwords")]
             with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-                time.sleep(chance.random() * 1.5 * duration)
+                time.sleep(dice.random() * 1.5 * duration)
                 landed += process.poll() is None
                 process.kill()
                 said = process.stdout.read()

@@ -5,20 +5,17 @@ to replay a run.
 """
 
 import json
-import os
-import random
 import shutil
 
 import pytest
 
 from figures import tell
-from kills import killed, rounds, timed
+from kills import dice, killed, kills, rounds, timed
 from native_chains import Recorded
 from tenon_node import Node, folder, run
 from test_formats import FIXTURES, opened
 
-KILLS = int(os.environ.get("TENON_KILLS", "3"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(3)
 
 
 def migrate(datadir):
@@ -42,11 +39,10 @@ def whole_copy(datadir, head):
         shutil.rmtree(copy)
 
 
-def killed_again_and_again(path, head, is_enough):
+def killed_again_and_again(path, head, is_enough, dice):
     """Kills migrations of copies of the folder `old`, each until it ends, and checks every state in between. The last one ends.
     Returns the oldest whole trie after each kill that hit a migration, and the number of kills."""
-    dice = random.Random(SEED)
-    old, datadir, hits, kills = path / "old", path / "data", [], 0
+    old, datadir, hits, times = path / "old", path / "data", [], 0
     shutil.copytree(old, datadir)
     longest = timed(*migrate(datadir))
     oldest = statistics(datadir)["oldestTrie"]
@@ -56,30 +52,28 @@ def killed_again_and_again(path, head, is_enough):
             shutil.rmtree(datadir)
             shutil.copytree(old, datadir)
         has_ended = not killed(dice, longest, *migrate(datadir))
-        kills += 1
+        times += 1
         found = whole_copy(datadir, head)["oldestTrie"]
         if not has_ended:
             hits.append(found)
     run(*migrate(datadir))
     assert "nothing to do" in (again := run(*migrate(datadir)).stdout) and "removed" not in again, again
     assert whole_copy(datadir, head)["oldestTrie"] == oldest
-    return hits, kills
+    return hits, times
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture["file"])
-def test_a_killed_migration_of_an_earlier_release_continues(fixture):
-    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+def test_a_killed_migration_of_an_earlier_release_continues(fixture, dice):
     with folder() as path:
         opened(path, fixture).rename(path / "old")
-        hits, kills = killed_again_and_again(path, fixture["head"], bool)
+        hits, times = killed_again_and_again(path, fixture["head"], bool, dice)
         with Node("run", datadir=path / "data") as node:
             for question in fixture["answers"]:
                 assert node.call(question["method"], *question["params"]) == question["result"], question
-        tell("kill", f"db migrate, {fixture['file']}", kills, f"{len(hits)} while it ran; whole, the same head and answers each time", "0, 0, 0")
+        tell("kill", f"db migrate, {fixture['file']}", times, f"{len(hits)} while it ran; whole, the same head and answers each time", "0, 0, 0")
 
 
-def test_a_killed_removal_of_old_tries_continues():
-    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+def test_a_killed_removal_of_old_tries_continues(dice):
     with folder() as path:
         recorded = Recorded("local", path)
         every = ["--database.triewindow", "100000"]
@@ -90,6 +84,6 @@ def test_a_killed_removal_of_old_tries_continues():
         def between(hits):
             return [trie for trie in hits if 0 < trie < recorded.last - 128]
 
-        hits, kills = killed_again_and_again(path, before["head"], between)
-        tell("kill", f"db migrate, {recorded.last - 128} tries to remove", kills,
+        hits, times = killed_again_and_again(path, before["head"], between, dice)
+        tell("kill", f"db migrate, {recorded.last - 128} tries to remove", times,
              f"{len(between(hits))} in the middle, {len(hits)} while it ran; whole and the same head each time", "0, 0, 0")

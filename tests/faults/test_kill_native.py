@@ -4,8 +4,6 @@ restarted node has the roots that the reference recorded, and the import continu
 TENON_KILLS: kills per chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
-import os
-import random
 import subprocess
 import time
 
@@ -13,11 +11,11 @@ import pytest
 import rlp
 
 from figures import tell
+from kills import dice, kills
 from native_chains import Recorded, head, items
 from tenon_node import BINARY, Node, RpcError, folder, run
 
-KILLS = int(os.environ.get("TENON_KILLS", "8"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(8)
 # Blocks near which something changes: gap blocks, checkpoints of v1, the switch of the engines, epoch switches of v2.
 SWITCHES = {
     "local": [30, 60, 120, 168, 348, 580],
@@ -31,12 +29,6 @@ TOGETHER = 32
 def importing(recorded, datadir, source):
     command = [str(BINARY), "import", "--genesis", str(recorded.genesis), "--datadir", str(datadir), str(source)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-@pytest.fixture
-def dice(request):
-    print(f"\n{request.node.name}: TENON_SEED={SEED} TENON_KILLS={KILLS}")
-    return random.Random(SEED)
 
 
 def stand_at(recorded, datadir, number):

@@ -6,22 +6,19 @@ TENON_KILLS: kills (default 6; the full run is 300). TENON_SEED: the seed, print
 
 import contextlib
 import json
-import os
-import random
 import shutil
 import threading
 import time
 
-import pytest
 
 import wire
 from figures import tell
+from kills import dice, kills
 from native_chains import items
 from test_kill import Client, verify
 from tenon_node import Node, folder, run
 
-KILLS = int(os.environ.get("TENON_KILLS", "6"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(6)
 MAX_DEPTH = 100
 DEPTHS = 4
 """Number of lengths of the old branch in a run, besides 1 and 100: each has a folder, which every kill copies."""
@@ -109,12 +106,6 @@ class Reorganising(threading.Thread):
     def run(self):
         with contextlib.suppress(OSError, ValueError, wire.Hung):
             self.is_acknowledged = wire.ask(self.connection, wire.request("admin_importChain", "tip.rlp")).get("result") is True
-
-
-@pytest.fixture
-def dice(request):
-    print(f"\n{request.node.name}: TENON_SEED={SEED} TENON_KILLS={KILLS}")
-    return random.Random(SEED)
 
 
 def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):

@@ -7,20 +7,11 @@ import subprocess
 
 import pytest
 
+from signing_service import INTERFACE
 from tenon_node import BINARY, folder
 
 PAYROLL = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 FRIEND, TOKEN = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "0x" + "70" * 20
-INTERFACE = [
-    {
-        "type": "function",
-        "name": name,
-        "stateMutability": "nonpayable",
-        "outputs": [],
-        "inputs": [{"name": first, "type": "address"}, {"name": "amount", "type": "uint256"}],
-    }
-    for name, first in (("transfer", "to"), ("approve", "spender"))
-]
 
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "signer.md"

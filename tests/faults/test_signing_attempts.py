@@ -6,7 +6,7 @@ import json
 import pytest
 from eth_utils import keccak
 
-from signing_service import KEYS, OTHER, OWN, VALIDATOR, Refused, SigningService
+from signing_service import INTERFACE, KEYS, OTHER, OWN, VALIDATOR, Refused, SigningService
 from tenon_node import folder
 
 FRIEND, STRANGER, TOKEN = "0x90F79bf6EB2c4f870365E785982E1f101E93b906", "0x" + "66" * 20, "0x" + "70" * 20
@@ -102,17 +102,6 @@ reload = true
 [http]
 address = "127.0.0.1:0"
 """
-
-INTERFACE = [
-    {
-        "type": "function",
-        "name": name,
-        "stateMutability": "nonpayable",
-        "outputs": [],
-        "inputs": [{"name": first, "type": "address"}, {"name": "amount", "type": "uint256"}],
-    }
-    for name, first in (("transfer", "to"), ("approve", "spender"))
-]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import resource
 import select
 import socket
@@ -20,6 +19,7 @@ import pytest
 from eth_account import Account
 from eth_account.messages import encode_defunct
 
+from kills import dice, kills
 from signing_service import OTHER, OWN, Connection, Refused, SigningService
 from tenon_node import BINARY, folder, run
 
@@ -407,14 +407,11 @@ def test_silent_connections_over_http_do_not_keep_a_client_out(place):
         assert answers.count(200) == 31 and answers.count(429) == 9
 
 
-KILLS = int(os.environ.get("TENON_KILLS", "5"))
+KILLS = kills(5)
 
 
-def test_after_a_kill_every_signature_is_in_the_log_and_still_counts(place):
+def test_after_a_kill_every_signature_is_in_the_log_and_still_counts(place, dice):
     """Several clients send requests at once, and the service is killed at any moment."""
-    seed = int(os.environ.get("TENON_SEED", random.randrange(2**32)))
-    print(f"TENON_SEED={seed} TENON_KILLS={KILLS}")
-    chance = random.Random(seed)
     policy = POLICY.replace("max-requests-in-window = 40", "max-requests-in-window = 100000")
     service = SigningService(place, policy, "requests-per-minute = 1000000\n" + SETTINGS)
     received, nonces = {}, iter(range(10**9))
@@ -432,7 +429,7 @@ def test_after_a_kill_every_signature_is_in_the_log_and_still_counts(place):
     for _ in range(KILLS):
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
             clients = [threads.submit(client) for _ in range(4)]
-            time.sleep(chance.random() * 0.3)
+            time.sleep(dice.random() * 0.3)
             service.kill()
             for done in clients:
                 done.result()
@@ -440,7 +437,7 @@ def test_after_a_kill_every_signature_is_in_the_log_and_still_counts(place):
         logged = {step["nonce"] for step in service.steps() if step["step"] == "signed-transaction"}
         assert set(received) <= logged
         service.start()
-        for nonce in chance.sample(sorted(logged), min(3, len(logged))):
+        for nonce in dice.sample(sorted(logged), min(3, len(logged))):
             with pytest.raises(Refused, match="another transaction was signed|no rule allows"):
                 service.call("payroll", "eth_signTransaction", transfer(nonce, value=2))
     # The window counts everything that was signed before the kills.

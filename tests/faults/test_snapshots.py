@@ -7,19 +7,17 @@ import fcntl
 import io
 import json
 import os
-import random
 import shutil
 import tarfile
 
 import pytest
 
 from figures import tell
-from kills import killed, rounds, timed
+from kills import dice, killed, kills, rounds, timed
 from tenon_node import DATA, Node, folder, run, unpacked
 from test_full_disk import largest_file
 
-KILLS = int(os.environ.get("TENON_KILLS", "4"))
-SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+KILLS = kills(4)
 HEAD = "0x59412189544e339ef4d4f53c0345b7e641ed242c24119d8e9f94bd8ea81a9a25"
 FORMS = ("folder", "file.tar.gz")
 
@@ -235,9 +233,7 @@ def remove(snapshot):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_snapshot_killed_while_it_is_created_can_be_continued(chain, place, form):
-    dice = random.Random(SEED)
-    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+def test_a_snapshot_killed_while_it_is_created_can_be_continued(chain, place, form, dice):
     shutil.copytree(chain / "data", place / "data")
     snapshot, create = place / form, ("snapshot", "create", place / form, "--datadir", place / "data")
     longest, landed, unfinished = timed(*create), 0, 0
@@ -259,9 +255,7 @@ def test_a_snapshot_killed_while_it_is_created_can_be_continued(chain, place, fo
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_restore_that_is_killed_leaves_nothing_or_the_whole_chain(chain, place, form):
-    dice = random.Random(SEED)
-    print(f"TENON_SEED={SEED} TENON_KILLS={KILLS}")
+def test_a_restore_that_is_killed_leaves_nothing_or_the_whole_chain(chain, place, form, dice):
     database, restore = place / "data" / "db", ("snapshot", "restore", chain / form, "--datadir", place / "data")
     longest, landed, unfinished = timed(*restore), 0, 0
     for _ in rounds(KILLS, lambda: landed):

@@ -5,13 +5,12 @@
 mod support;
 
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use support::{HEAD_HASH, RunningNode, data, make_pipe, run, run_in_time, run_well, text, until};
+use support::{HEAD_HASH, RunningNode, make_pipe, run, run_in_time, run_well, text, until};
 
 /// A folder with a data folder that contains the recorded chain of the public RPC suite.
 struct Imported {
@@ -21,7 +20,7 @@ struct Imported {
 impl Imported {
     fn new() -> Self {
         let imported = Self { folder: tempfile::tempdir().unwrap() };
-        imported.import(&data("execution-apis/genesis.json"));
+        imported.import(&tenon_test_data::path("execution-apis/genesis.json"));
         imported
     }
 
@@ -34,14 +33,14 @@ impl Imported {
     }
 
     fn import(&self, genesis: &Path) -> std::process::Output {
-        let chain = data("execution-apis/chain.rlp.gz");
+        let chain = tenon_test_data::path("execution-apis/chain.rlp.gz");
         let genesis = genesis.to_str().unwrap();
         run(&["import", "--datadir", &self.datadir(), "--genesis", genesis, chain.to_str().unwrap()])
     }
 
     /// A genesis file with other rules.
     fn with_rules(&self, changes: &[(&str, Value)]) -> PathBuf {
-        let text = fs::read_to_string(data("execution-apis/genesis.json")).unwrap();
+        let text = fs::read_to_string(tenon_test_data::path("execution-apis/genesis.json")).unwrap();
         let mut genesis: Value = serde_json::from_str(&text).unwrap();
         for (member, value) in changes {
             genesis["config"][member] = value.clone();
@@ -82,7 +81,7 @@ fn other_rules_below_the_head_are_refused_by_fork_and_height_until_the_chain_is_
     assert!(words.contains("block 24: transaction type not supported"), "{words}");
     assert_ne!(fs::read(chain.path("data/genesis.json")).unwrap(), kept);
     // No block was made under the other rules, so the first ones can be adopted again.
-    let back = chain.import(&data("execution-apis/genesis.json"));
+    let back = chain.import(&tenon_test_data::path("execution-apis/genesis.json"));
     assert!(text(&back.stdout).contains(HEAD_HASH), "{}", text(&back.stderr));
 }
 
@@ -100,7 +99,7 @@ fn rules_that_affect_no_block_of_the_chain_are_adopted() {
     let other = chain.with_rules(&[("shanghaiTime", json!(385))]);
     let done = chain.import(&other);
     assert!(done.status.success() && text(&done.stdout).contains(HEAD_HASH), "{}", text(&done.stderr));
-    let done = chain.import(&data("execution-apis/genesis.json"));
+    let done = chain.import(&tenon_test_data::path("execution-apis/genesis.json"));
     assert!(done.status.success(), "{}", text(&done.stderr));
 }
 
@@ -108,10 +107,7 @@ fn rules_that_affect_no_block_of_the_chain_are_adopted() {
 fn a_chain_whose_consensus_needs_more_states_than_are_kept_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let genesis = folder.path().join("genesis.json");
-    let mut bytes = Vec::new();
-    let file = fs::File::open(data("chain/native-genesis-staged.json.gz")).unwrap();
-    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    fs::write(&genesis, bytes).unwrap();
+    fs::write(&genesis, tenon_test_data::unpacked("chain/native-genesis-staged.json.gz")).unwrap();
     let (datadir, nothing) = (folder.path().join("data"), folder.path().join("nothing.rlp"));
     fs::write(&nothing, "").unwrap();
     let import = |history: &str| {
@@ -166,7 +162,7 @@ fn a_backup_of_a_folder_is_verified_restored_and_continued() {
     };
     assert_eq!(stats(restored), stats(&chain.datadir()));
     assert!(run_well(&["db", "verify", "--datadir", restored]).starts_with("sound: 41 blocks"));
-    let whole = data("execution-apis/chain.rlp.gz");
+    let whole = tenon_test_data::path("execution-apis/chain.rlp.gz");
     let on = run_well(&["import", "--datadir", restored, whole.to_str().unwrap()]);
     assert!(on.contains(HEAD_HASH), "{on}");
     // The rules were restored too.

@@ -7,11 +7,11 @@ mod support;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use support::{HEAD_HASH, HEAD_NUMBER, data, recorded_chain, run, run_well, send_signal, tenon, text};
+use support::{HEAD_HASH, HEAD_NUMBER, recorded_chain, run, run_well, send_signal, tenon, text};
 use tenon_chain::BlockStream;
 
 fn genesis() -> String {
-    data("execution-apis/genesis.json").to_str().unwrap().to_owned()
+    tenon_test_data::path("execution-apis/genesis.json").to_str().unwrap().to_owned()
 }
 
 /// The first `count` blocks of the recorded chain.
@@ -34,7 +34,7 @@ fn continues_where_an_earlier_import_ended() {
     std::fs::write(&part, first_blocks(20)).unwrap();
 
     let first = run_well(&["import", "--datadir", datadir, "--genesis", &genesis(), part.to_str().unwrap()]);
-    let whole = data("execution-apis/chain.rlp.gz");
+    let whole = tenon_test_data::path("execution-apis/chain.rlp.gz");
     let second = run_well(&["import", "--datadir", datadir, whole.to_str().unwrap()]);
     let third = run_well(&["import", "--datadir", datadir, whole.to_str().unwrap()]);
 
@@ -49,7 +49,7 @@ fn exports_imported_blocks_and_removes_them_again() {
     let folder = tempfile::tempdir().unwrap();
     let datadir = folder.path().join("data");
     let datadir = datadir.to_str().unwrap();
-    let whole = data("execution-apis/chain.rlp.gz");
+    let whole = tenon_test_data::path("execution-apis/chain.rlp.gz");
     run_well(&["import", "--datadir", datadir, "--genesis", &genesis(), whole.to_str().unwrap()]);
 
     let exported = folder.path().join("out.rlp.gz");
@@ -60,10 +60,7 @@ fn exports_imported_blocks_and_removes_them_again() {
     let again = run_well(&["import", "--datadir", datadir, exported.to_str().unwrap()]);
     let figures = run_well(&["db", "stats", "--datadir", datadir]);
 
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(&exported).unwrap();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut bytes).unwrap();
-    assert!(bytes == recorded_chain(), "the exported bytes differ");
+    assert!(tenon_test_data::unpacked(&exported) == recorded_chain(), "the exported bytes differ");
     assert!(sound.starts_with("sound: 55 blocks"), "{sound}");
     assert!(unwound.starts_with("unwound from block 54; head 10 0x"), "{unwound}");
     assert!(still_sound.starts_with("sound: 11 blocks"), "{still_sound}");
@@ -102,7 +99,7 @@ fn stops_at_a_whole_block_when_it_is_interrupted() {
     assert!(text(&output.stderr).contains("run the same command to continue"), "{}", text(&output.stderr));
     let verified = run_well(&["db", "verify", "--datadir", datadir]);
     assert!(verified.starts_with("sound: "), "{verified}");
-    let whole = data("execution-apis/chain.rlp.gz");
+    let whole = tenon_test_data::path("execution-apis/chain.rlp.gz");
     let rest = run_well(&["import", "--datadir", datadir, whole.to_str().unwrap()]);
     assert!(rest.contains(HEAD_HASH), "{rest}");
 }

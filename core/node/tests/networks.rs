@@ -4,10 +4,9 @@
 
 mod support;
 
-use std::io::Read as _;
-
 use serde_json::{Value, json};
-use support::{data, run, run_well, text};
+use support::{run, run_well, text};
+use tenon_test_data::unpacked;
 
 /// Hash of block 0 of each public network, as in the reference client.
 const PUBLIC: [(&str, &str, &str); 4] = [
@@ -16,12 +15,6 @@ const PUBLIC: [(&str, &str, &str); 4] = [
     ("devnet", "devnet", "0x3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
     ("devnet-5551", "devnet-5551", "0xb8be003946a9c2688e9f1e255a5567c3d144293ccde2ffb38452a5840081b402"),
 ];
-
-fn unpacked(name: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(data(name)).unwrap()).read_to_end(&mut bytes).unwrap();
-    bytes
-}
 
 /// A folder with a file in it, and the file's path.
 fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, String) {
@@ -96,7 +89,7 @@ fn verifies_the_genesis_of_every_public_network() {
 
 #[test]
 fn finds_errors_of_a_genesis_file_and_their_places() {
-    let good: Value = serde_json::from_slice(&unpacked("chain/native-genesis-local.json.gz")).unwrap();
+    let good: Value = tenon_test_data::json("chain/native-genesis-local.json.gz");
     let changed = |change: &dyn Fn(&mut Value)| {
         let mut genesis = good.clone();
         change(&mut genesis);
@@ -169,7 +162,7 @@ fn shows_the_heights_of_a_recorded_chain_with_the_upgrade_inside() {
 /// know is refused by name.
 #[test]
 fn shows_the_height_and_source_of_each_rule_and_refuses_an_unknown_one() {
-    let mut genesis: Value = serde_json::from_slice(&unpacked("chain/native-genesis-local.json.gz")).unwrap();
+    let mut genesis: Value = tenon_test_data::json("chain/native-genesis-local.json.gz");
     genesis["config"]["pragueBlock"] = json!(7);
     let (_folder, path) = file("genesis.json", genesis.to_string().as_bytes());
     let verified = run_well(&["genesis", "verify", &path]);
@@ -208,7 +201,7 @@ fn compares_a_genesis_with_the_hash_that_is_expected() {
 
 /// A file of the recorded headers whose source has this prefix, and rules that fit them.
 fn recorded_headers(source: &str, switch_block: u64, threshold: f64) -> (tempfile::TempDir, String, String) {
-    let all: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();
+    let all: Value = tenon_test_data::json("chain/native-headers.json.gz");
     let chosen: Vec<_> =
         all.as_array().unwrap().iter().filter(|entry| entry["source"].as_str().unwrap().starts_with(source)).collect();
     let chosen: Vec<_> = chosen
@@ -263,7 +256,7 @@ fn verify_headers(arguments: &[&str]) -> Value {
 #[test]
 fn verifies_the_headers_of_a_whole_chain_and_names_the_first_bad_one() {
     let (_folder, genesis) = file("genesis.json", &unpacked("chain/native-genesis-local.json.gz"));
-    let packed = data("native/chains/local.rlp.gz");
+    let packed = tenon_test_data::path("native/chains/local.rlp.gz");
     for threads in ["1", "2"] {
         let report = verify_headers(&["--network", &genesis, "--threads", threads, packed.to_str().unwrap()]);
         assert_eq!((report["headers"].as_u64(), report["inFull"].as_u64()), (Some(674), Some(674)));

@@ -283,7 +283,7 @@ fn a_built_in_plugin_that_did_not_start_makes_the_node_unhealthy_until_it_is_rel
     std::fs::write(&foreign, [std::fs::read(own).unwrap(), b"another build".to_vec()].concat()).unwrap();
     let text_of = |name: &str, path: &Path| format!("[plugins.{name}]\npath = {:?}\n", path.to_str().unwrap());
     std::fs::write(folder.join("tenon.toml"), text_of("eth", &library) + &text_of("aaa", &foreign)).unwrap();
-    let genesis = support::data("execution-apis/genesis.json");
+    let genesis = tenon_test_data::path("execution-apis/genesis.json");
 
     let node = Served::start(&folder, &["--genesis", genesis.to_str().unwrap()]);
     let (status, health) = node.health(&folder);
@@ -317,7 +317,7 @@ fn a_choice_that_cannot_be_stored_is_reported_and_damaged_choices_prevent_the_st
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let (datadir, choices) = (folder.to_str().unwrap(), folder.join("modules.json"));
-    let genesis = support::data("execution-apis/genesis.json");
+    let genesis = tenon_test_data::path("execution-apis/genesis.json");
     let node = Served::start(&folder, &["--genesis", genesis.to_str().unwrap()]);
     // The next file cannot be written under its name, as on a full disk.
     std::fs::create_dir(folder.join("modules.new")).unwrap();

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use support::{data, make_pipe, plugin_folder, recorded_chain, run, run_in_time, run_well, tenon, text};
+use support::{make_pipe, plugin_folder, recorded_chain, run, run_in_time, run_well, tenon, text};
 
 /// A data folder with the recorded chain of the public RPC suite.
 struct Chain {
@@ -20,7 +20,8 @@ struct Chain {
 impl Chain {
     fn new() -> Self {
         let chain = Self { folder: tempfile::tempdir().unwrap() };
-        let [genesis, blocks] = ["execution-apis/genesis.json", "execution-apis/chain.rlp.gz"].map(data);
+        let [genesis, blocks] =
+            ["execution-apis/genesis.json", "execution-apis/chain.rlp.gz"].map(tenon_test_data::path);
         run_well(&[
             "import",
             "--datadir",

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use support::{ACCOUNT, Shared, legacy, settings, soon};
 use tenon_device_session::{Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, Signature};
 use tenon_device_simulator::{Approval, Model, SimulatorSettings};
@@ -21,6 +21,16 @@ async fn button(shared: &Shared) {
     let mut status = shared.handle.watch_status();
     let asked = timeout(Duration::from_secs(5), status.wait_for(|status| status.is_waiting_for_button)).await;
     asked.expect("no button is asked for").unwrap();
+}
+
+/// Returns a request for which the device shows its prompt.
+async fn sign_until_button(shared: &Shared) -> LocalBoxFuture<'_, Result<Signature, DeviceError>> {
+    let mut signing: LocalBoxFuture<'_, _> = Box::pin(sign(shared, Box::new(NoPerson)));
+    tokio::select! {
+        result = &mut signing => panic!("{result:?}"),
+        () = button(shared) => {}
+    }
+    signing
 }
 
 /// Presses the device's button until a request has completed.
@@ -58,12 +68,7 @@ async fn requests_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_requests_wait_until_their_deadline_and_the_status_never_waits() {
     let shared = Shared::open(asking(Model::One)).await;
-    let signing = sign(&shared, Box::new(NoPerson));
-    tokio::pin!(signing);
-    tokio::select! {
-        result = &mut signing => panic!("{result:?}"),
-        () = button(&shared) => {}
-    }
+    let signing = sign_until_button(&shared).await;
 
     let asked = Instant::now();
     let deadline = Instant::now() + Duration::from_millis(50);
@@ -99,14 +104,7 @@ async fn a_full_queue_is_an_immediate_error() {
 async fn a_cancelled_request_clears_the_prompt_of_the_device() {
     for model in Model::ALL {
         let shared = Shared::open(asking(model)).await;
-        {
-            let signing = sign(&shared, Box::new(NoPerson));
-            tokio::pin!(signing);
-            tokio::select! {
-                result = &mut signing => panic!("{result:?}"),
-                () = button(&shared) => {}
-            }
-        }
+        drop(sign_until_button(&shared).await);
 
         let path = DerivationPath::account(0);
         let next = shared.handle.derive(path, false, false, Box::new(NoPerson), soon()).await;
@@ -142,12 +140,7 @@ async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
         timeout(Duration::from_secs(5), closed).await.expect("the wallet stays open").unwrap();
         // The device still shows the transaction of the exchange that panicked; opening cancels it.
         shared.reopen().await;
-        let signing = sign(&shared, Box::new(NoPerson));
-        tokio::pin!(signing);
-        tokio::select! {
-            result = &mut signing => panic!("{result:?}"),
-            () = button(&shared) => {}
-        }
+        let signing = sign_until_button(&shared).await;
         assert!(confirm(&shared, signing).await.is_ok(), "{model}");
         assert_eq!(shared.simulator.observed().signatures, 1, "{model}");
     }
@@ -156,12 +149,7 @@ async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disconnected_device_closes_the_wallet() {
     let shared = Shared::open(asking(Model::T)).await;
-    let signing = sign(&shared, Box::new(NoPerson));
-    tokio::pin!(signing);
-    tokio::select! {
-        result = &mut signing => panic!("{result:?}"),
-        () = button(&shared) => {}
-    }
+    let signing = sign_until_button(&shared).await;
 
     shared.simulator.unplug();
 

@@ -13,6 +13,7 @@ use tenon_device_session::{
     Unsupported, Value,
 };
 use tenon_device_simulator::{Approval, Model, SimulatorSettings};
+use tenon_test_data::device::measured;
 
 async fn sign(held: &mut Held, transaction: Transaction) -> Result<Signature, DeviceError> {
     held.wallet.sign_transaction(ACCOUNT, transaction, &mut NoPerson, &mut never()).await
@@ -44,24 +45,23 @@ async fn signs_transactions_of_type_0_on_every_model() {
 #[tokio::test]
 async fn produces_the_measured_signatures() {
     let mut held = Held::open(settings(Model::One)).await;
-    let transaction = Transaction {
-        nonce: 0,
-        gas_limit: 20,
-        fees: Fees::Legacy { gas_price: U256::from(20) },
-        ..legacy(Some(50), 0)
-    };
-    let streamed = [b"ABCDEFGHIJKLMNOP".repeat(256).as_slice(), b"!!!"].concat();
-    let unprotected = Transaction { chain_id: None, ..transaction.clone() };
-    let long = Transaction { data: Bytes::from(streamed), ..transaction.clone() };
+    for measured in measured().transactions.iter().filter(|measured| measured.tx_type.is_none()) {
+        let transaction = Transaction {
+            chain_id: measured.chain_id,
+            nonce: measured.nonce,
+            gas_limit: measured.gas_limit,
+            to: measured.to.as_ref().map(|to| to.parse().unwrap()),
+            value: U256::from(measured.value),
+            data: measured.data().into(),
+            fees: Fees::Legacy { gas_price: U256::from(measured.gas_price) },
+        };
 
-    for (transaction, r, is_odd) in [
-        (transaction, hex!("9d74b5d455a58b05cb41da6cb482e1d9e4356b97a68c3c54d99c556e4ab2d582"), true),
-        (long, hex!("3ceb27b4bb8c7cf34db723633feaba1994f37e8607948d62bd75de8262fa0788"), false),
-        (unprotected, hex!("0fd6c6b3e8d0b17d4aa9f6e600ceab7cc03dce1159521f7533a7f8b73d566458"), true),
-    ] {
         let signature = sign(&mut held, transaction).await.unwrap();
 
-        assert_eq!((signature.r, signature.is_odd), (r, is_odd));
+        // The parity, or its sum with an odd number: 27, or 35 and twice the chain id.
+        let is_odd = if measured.v < 2 { measured.v == 1 } else { measured.v % 2 == 0 };
+        let (r, s) = (hex::encode(signature.r), hex::encode(signature.s));
+        assert_eq!((r, s, signature.is_odd), (measured.r.clone(), measured.s.clone(), is_odd), "{}", measured.name);
     }
 }
 

@@ -13,8 +13,7 @@ use tenon_proto::ethereum::{
     EthereumAddress, EthereumGetAddress, EthereumGetPublicKey, EthereumMessageSignature, EthereumPublicKey,
     EthereumSignMessage, EthereumSignTx, EthereumTxAck, EthereumTxRequest,
 };
-
-const TO: &str = "0x1d1c328764a41bda0492b66baa30c4a339ff85ef";
+use tenon_test_data::device::{MeasuredTransaction, measured};
 
 async fn address(host: &mut Host, address_n: Vec<u32>) -> String {
     let answer: EthereumAddress = host.call(&EthereumGetAddress { address_n, show_display: None }).await;
@@ -130,17 +129,18 @@ async fn exchanges_the_measured_packets() {
     );
 }
 
-/// Nonce 0, gas price 20, gas limit 20, value 10, no data.
-fn request(chain_id: Option<u64>) -> EthereumSignTx {
+fn request(measured: &MeasuredTransaction) -> EthereumSignTx {
+    // Without leading zeros.
+    let number = |number: u64| Some(number.to_be_bytes()[number.leading_zeros() as usize / 8..].to_vec());
     EthereumSignTx {
         address_n: account(0),
-        nonce: Some(Vec::new()),
-        gas_price: Some(vec![20]),
-        gas_limit: Some(vec![20]),
-        to: Some(TO.into()),
-        value: Some(vec![10]),
-        data_length: Some(0),
-        chain_id,
+        nonce: number(measured.nonce),
+        gas_price: number(measured.gas_price),
+        gas_limit: number(measured.gas_limit),
+        to: measured.to.clone(),
+        value: number(measured.value),
+        chain_id: measured.chain_id,
+        tx_type: measured.tx_type,
         ..Default::default()
     }
 }
@@ -164,153 +164,31 @@ async fn sign(host: &mut Host, mut request: EthereumSignTx, data: &[u8]) -> ((u3
 
 #[tokio::test]
 async fn produces_the_signatures() {
-    let creation = EthereumSignTx { to: None, ..request(Some(50)) };
-    let no_value = EthereumSignTx { value: Some(Vec::new()), ..request(Some(50)) };
-    let large = EthereumSignTx {
-        nonce: Some(vec![0xff; 8]),
-        gas_price: Some(250_000_000_000u64.to_be_bytes()[3..].to_vec()),
-        gas_limit: Some(vec![0x52, 0x08]),
-        value: Some(12_345_678_901_234_567_890u64.to_be_bytes().to_vec()),
-        ..request(Some(50))
-    };
-    let typed = |kind| EthereumSignTx { tx_type: Some(kind), ..request(Some(50)) };
-    let streamed = [b"ABCDEFGHIJKLMNOP".repeat(256).as_slice(), b"!!!"].concat();
-    let none: &[u8] = b"";
-    let cases: [(EthereumSignTx, &[u8], u32, &str, &str); 15] = [
-        (
-            request(None),
-            none,
-            28,
-            "0fd6c6b3e8d0b17d4aa9f6e600ceab7cc03dce1159521f7533a7f8b73d566458",
-            "26a7b4cba1723c62953d320d5c00ab0e36a36343d1801b2acaef943c170fb01a",
-        ),
-        (
-            request(Some(1)),
-            none,
-            37,
-            "b18ae293158a203135802d101c2ffe69d435bf51020cc432e9663ca5881749e8",
-            "4fb252a95ddd117fe4b415b9e2b107b2dfa3ae2be4dab1a9eca7352f0f854321",
-        ),
-        (
-            request(Some(50)),
-            none,
-            136,
-            "9d74b5d455a58b05cb41da6cb482e1d9e4356b97a68c3c54d99c556e4ab2d582",
-            "54ba298246c9d07a1fb737fe09418ba59db1cf7e8ce4e6aab54f77674cfab95a",
-        ),
-        (
-            request(Some(51)),
-            none,
-            138,
-            "5726caef859633c0f746d71061efeaa07eae848a483a3c425c9b78802dc30025",
-            "192e8520c5ab2f75196f974836c3ef240874b7484a388ee9e02dfa08e6443270",
-        ),
-        (
-            request(Some(2_147_483_629)),
-            none,
-            4_294_967_294,
-            "78a4a8c80a42f2375e8cb5f6faebd6e078f1e8b11180e7eed0e3a29774cee729",
-            "0cb3b99ae6a1bc19881c6174d962a116e21de3ea7edb67b4eacfc4071a9a24cd",
-        ),
-        (
-            request(Some(2_147_483_630)),
-            none,
-            1,
-            "24c13b831bf0a9392d2dc7095d75ee5d7f3621923742424e73b084a622a1ac5d",
-            "638cdbe2839ef91d6905bfe92c06a3570884f660b8403beb5869b195085931c9",
-        ),
-        (
-            request(Some(4_294_967_295)),
-            none,
-            1,
-            "87b1c59a7f155a296e5e83657a8bb7c1dab5af0a738dad5c1e67d36d7942f253",
-            "573c5c06bb61275cc3445916c6ba9c426197bbec40a1dfc991582de0828f3a0d",
-        ),
-        (
-            request(Some(50)),
-            &b"abcdefghijklmnop".repeat(16),
-            136,
-            "107957299219ec7777165baf758114854ad86f1d1dc7d822bc0b3bdd9e7897f3",
-            "2b38492606479554c28541ef22457119235ae5124e8d85075d51e6cbf582eda8",
-        ),
-        (
-            request(Some(50)),
-            &b"ABCDEFGHIJKLMNOP".repeat(64),
-            136,
-            "2b69b4b850999d61c941590b2c49b8b89fe44ed728141bcac60bb38f6c9fdf47",
-            "632450cabf8c5e66204fe2814a7700182e727bd34c61b3787326699cd26cf9e3",
-        ),
-        (
-            request(Some(50)),
-            &streamed,
-            135,
-            "3ceb27b4bb8c7cf34db723633feaba1994f37e8607948d62bd75de8262fa0788",
-            "6312e7f773f778ab0feb5f0bb2f3203413129401666e27e104bcf127ca3854e9",
-        ),
-        (
-            creation,
-            &[0x60, 0].repeat(10),
-            136,
-            "214c6594d6ea64361f68f35ef0a336251448bfd4a23d0afc0ae4bb1aeb96b633",
-            "4f1d50c8eacf4067f8d0ba1893eab47be412d68fa6641f887e38a602f6ab7b73",
-        ),
-        (
-            no_value,
-            none,
-            135,
-            "6564973e7c368ddc87d4a6385b412831955daec56419c8d25fa59c7e65444fc7",
-            "24ebd2dd79ff39fd1392221e375b655f93aef939d6ffbe593660d0999e938ffd",
-        ),
-        (
-            large,
-            none,
-            135,
-            "35fe64f2e422a1192b69eddbe4d0de2e04cb6afd6dbe27e2134fd5025d0de610",
-            "529705261b5b3e1890d1988f70f3944d733e453df8b30b759eb5e0fe8a2118ae",
-        ),
-        (
-            typed(1),
-            none,
-            135,
-            "53fd0e4bb370e64d4722cc5a82fcc2a7e10d739bfd78b0a461cb97bc385c0bde",
-            "19b6f78bca35df9be6c701eabdef57106e635a98a9727dff3f0406c3de1374d1",
-        ),
-        (
-            typed(6),
-            none,
-            136,
-            "452855385e2383aaba40206d10fe713a6ede11ea658c63c73198c94d8c8f316d",
-            "055caec56643fa391fd57596b2cff26573b8dbf855616e1b95443e50693b6734",
-        ),
-    ];
     for model in EARLY_MODELS {
         let mut host = Host::new(settings(model));
-        for (number, (request, data, v, r, s)) in cases.iter().enumerate() {
-            let (signature, asked) = sign(&mut host, request.clone(), data).await;
+        for measured in measured().transactions {
+            let data = measured.data();
 
-            assert_eq!(signature, (*v, (*r).to_owned(), (*s).to_owned()), "{model}, case {number}");
+            let (signature, asked) = sign(&mut host, request(&measured), &data).await;
+
+            assert_eq!(signature, (measured.v, measured.r, measured.s), "{model}, {}", measured.name);
             let expected: &[u32] = if data.len() == 4099 { &[1024, 1024, 1024, 3] } else { &[] };
-            assert_eq!(asked, expected, "{model}, case {number}");
+            assert_eq!(asked, expected, "{model}, {}", measured.name);
         }
     }
 }
 
 #[tokio::test]
 async fn signs_the_messages() {
-    let long = [b"y".repeat(11), Vec::new(), b"hello".to_vec()];
-    let expected = [
-        "636fbe8afde7650d12d71b2d9cd086f1305c8f8fb5b15c735276c1697d8416165e3de74004c30374909b3fc30a2f4edf2c043dc4d6df13b9bcae2fad88d778c61c",
-        "dfbf4a19fed035245d54b630fb70acce97991913941d1f03b3de47a245ffe69a2f291b1d4235cf861af5f3d198e253d05a53bd9c73834119283d92ac812bfc561c",
-        "2a91d411ed68262c5143f284d8add365d7797136f2cd7e05173b340d2e2f4e5031813bbac1252d5ef54d996011a72756300841626eecdeb7f1dee918184cf2db1b",
-    ];
     for model in Model::ALL {
         let mut host = Host::new(settings(model));
-        for (message, expected) in long.iter().zip(expected) {
-            let request = EthereumSignMessage { address_n: account(0), message: Some(message.clone()) };
+        for measured in measured().messages {
+            let message = Some(measured.message.into_bytes());
 
-            let answer: EthereumMessageSignature = host.call(&request).await;
+            let answer: EthereumMessageSignature =
+                host.call(&EthereumSignMessage { address_n: account(0), message }).await;
 
-            assert_eq!(hex::encode(answer.signature()), expected, "{model}");
+            assert_eq!(hex::encode(answer.signature()), measured.signature, "{model}");
             assert_eq!(answer.address(), "0x73d0385F4d8E00C5e6504C6030F47BF6212736A8");
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenon_device_framing::Packets;
-use tenon_device_transport::{HidDevice, HidHandle, HidSystem, HidTransport, LinkError, Packet, Transport, Wire};
+use tenon_device_transport::{HidDevice, HidHandle, HidSystem, HidTransport, Link, LinkError, Packet, Transport, Wire};
 use tokio::time::timeout;
 
 /// A scripted device.
@@ -84,13 +84,17 @@ fn packet() -> Packet {
     Packets::new(55, b"").unwrap().next().unwrap()
 }
 
+async fn open_link(taken_length: usize) -> (Scripted, Box<dyn Link>) {
+    let system = scripted(taken_length);
+    let link = HidTransport::new(system.clone()).open("/dev/hidraw3", Wire::Main).await.unwrap();
+    (system, link)
+}
+
 #[tokio::test]
 async fn writes_reports_as_the_probe_found_them() {
     // Version 2 accepts 65 bytes; version 1 accepts only 64 of them and is probed again with 64.
     for (taken_length, probes, length) in [(65, vec![65], 65), (64, vec![65, 64], 64)] {
-        let system = scripted(taken_length);
-        let transport = HidTransport::new(system.clone());
-        let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
+        let (system, mut link) = open_link(taken_length).await;
 
         link.send(&packet()).await.unwrap();
 
@@ -112,9 +116,7 @@ async fn refuses_a_device_that_accepts_neither_version() {
 
 #[tokio::test]
 async fn a_short_write_is_an_error() {
-    let system = scripted(65);
-    let transport = HidTransport::new(system.clone());
-    let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
+    let (system, mut link) = open_link(65).await;
     system.0.lock().unwrap().taken_length = 20;
 
     let error = link.send(&packet()).await.unwrap_err();
@@ -124,9 +126,7 @@ async fn a_short_write_is_an_error() {
 
 #[tokio::test]
 async fn reads_reports_and_loses_none_when_a_wait_is_dropped() {
-    let system = scripted(65);
-    let transport = HidTransport::new(system.clone());
-    let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
+    let (system, mut link) = open_link(65).await;
 
     assert!(timeout(Duration::from_millis(30), link.receive()).await.is_err());
     let reports = [Ok(vec![1; 64]), Ok(vec![2; 64]), Ok(vec![3; 12])];
@@ -139,9 +139,7 @@ async fn reads_reports_and_loses_none_when_a_wait_is_dropped() {
 
 #[tokio::test]
 async fn writes_while_a_read_waits() {
-    let system = scripted(65);
-    let transport = HidTransport::new(system.clone());
-    let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
+    let (system, mut link) = open_link(65).await;
     assert!(timeout(Duration::from_millis(30), link.receive()).await.is_err());
 
     timeout(Duration::from_secs(2), link.send(&packet())).await.unwrap().unwrap();
@@ -151,9 +149,7 @@ async fn writes_while_a_read_waits() {
 
 #[tokio::test]
 async fn reports_a_disconnected_device_and_closes_it() {
-    let system = scripted(65);
-    let transport = HidTransport::new(system.clone());
-    let mut link = transport.open("/dev/hidraw3", Wire::Main).await.unwrap();
+    let (system, mut link) = open_link(65).await;
     system.0.lock().unwrap().to_read.push_back(Err("No such device".into()));
 
     let error = link.receive().await.unwrap_err();
@@ -165,8 +161,7 @@ async fn reports_a_disconnected_device_and_closes_it() {
 
 #[tokio::test]
 async fn closes_the_device_when_the_link_is_dropped() {
-    let system = scripted(65);
-    let link = HidTransport::new(system.clone()).open("/dev/hidraw3", Wire::Main).await.unwrap();
+    let (system, link) = open_link(65).await;
 
     drop(link);
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenon_device_framing::Packets;
 use tenon_device_transport::udp::{PING, PONG};
-use tenon_device_transport::{LinkError, Packet, Transport, UdpTransport, Wire};
+use tenon_device_transport::{Link, LinkError, Packet, Transport, UdpTransport, Wire};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -30,13 +30,18 @@ async fn answer_ping(socket: &UdpSocket) -> SocketAddr {
     host
 }
 
-#[tokio::test]
-async fn carries_one_packet_per_datagram() {
+/// Opens the main link of a device. Returns the device's socket, the transport, the link, and the link's address.
+async fn open_link() -> (UdpSocket, UdpTransport, Box<dyn Link>, SocketAddr) {
     let (socket, address) = device().await;
     let transport = UdpTransport::new([address]).unwrap();
     let path = UdpTransport::path(address);
     let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    (socket, transport, link.unwrap(), host)
+}
+
+#[tokio::test]
+async fn carries_one_packet_per_datagram() {
+    let (socket, _transport, mut link, host) = open_link().await;
 
     link.send(&packet()).await.unwrap();
     let mut buffer = [0; 100];
@@ -50,11 +55,7 @@ async fn carries_one_packet_per_datagram() {
 
 #[tokio::test]
 async fn returns_datagrams_of_other_lengths_unchanged() {
-    let (socket, address) = device().await;
-    let transport = UdpTransport::new([address]).unwrap();
-    let path = UdpTransport::path(address);
-    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    let (socket, _transport, mut link, host) = open_link().await;
 
     for length in [0, 1, 63, 65, 1400] {
         socket.send_to(&vec![1; length], host).await.unwrap();
@@ -65,11 +66,7 @@ async fn returns_datagrams_of_other_lengths_unchanged() {
 
 #[tokio::test]
 async fn loses_nothing_when_a_wait_is_dropped() {
-    let (socket, address) = device().await;
-    let transport = UdpTransport::new([address]).unwrap();
-    let path = UdpTransport::path(address);
-    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    let (socket, _transport, mut link, host) = open_link().await;
 
     assert!(timeout(Duration::from_millis(20), link.receive()).await.is_err());
     socket.send_to(&[9; 64], host).await.unwrap();
@@ -95,11 +92,7 @@ async fn lists_those_that_answer() {
 /// A simulator sends its responses to the address of the last datagram.
 #[tokio::test]
 async fn pings_from_the_socket_of_an_open_link_so_that_no_response_is_diverted() {
-    let (socket, address) = device().await;
-    let transport = UdpTransport::new([address]).unwrap();
-    let path = UdpTransport::path(address);
-    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    let (socket, transport, mut link, host) = open_link().await;
 
     let answers_packet_and_then_ping = async {
         let mut buffer = [0; 100];
@@ -119,11 +112,7 @@ async fn pings_from_the_socket_of_an_open_link_so_that_no_response_is_diverted()
 
 #[tokio::test]
 async fn lists_a_device_while_its_response_is_pending() {
-    let (socket, address) = device().await;
-    let transport = UdpTransport::new([address]).unwrap();
-    let path = UdpTransport::path(address);
-    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    let (socket, transport, mut link, host) = open_link().await;
     let answers_later = async {
         let found = transport.list().await.unwrap();
         socket.send_to(&[9; 64], host).await.unwrap();
@@ -192,11 +181,7 @@ async fn reports_devices_that_cannot_be_opened() {
 
 #[tokio::test]
 async fn a_simulator_that_is_gone_is_noticed_while_its_response_is_pending() {
-    let (socket, address) = device().await;
-    let transport = UdpTransport::new([address]).unwrap();
-    let path = UdpTransport::path(address);
-    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
-    let mut link = link.unwrap();
+    let (socket, _transport, mut link, host) = open_link().await;
     let answers_once = async {
         // A slow simulator still responds to pings, so the link keeps waiting for it.
         answer_ping(&socket).await;

@@ -14,116 +14,7 @@ use support::{FIRST, Node, address, measured, settings};
 use tenon_api::messages::*;
 use tenon_api::{AccessListItem, SecretText, TransactionType};
 use tenon_device_simulator::{Approval, Fault, FaultPlan, Model, SimulatorSettings};
-
-/// Name, chain id, v, r, s and the differences from [`measured`] (`docs/spec/device.md 12.2`).
-type Vector = (&'static str, u64, u64, &'static str, &'static str, fn(&mut CallRequest));
-
-const VECTORS: [Vector; 12] = [
-    (
-        "chain 1",
-        1,
-        37,
-        "b18ae293158a203135802d101c2ffe69d435bf51020cc432e9663ca5881749e8",
-        "4fb252a95ddd117fe4b415b9e2b107b2dfa3ae2be4dab1a9eca7352f0f854321",
-        |_| {},
-    ),
-    (
-        "chain 50",
-        50,
-        136,
-        "9d74b5d455a58b05cb41da6cb482e1d9e4356b97a68c3c54d99c556e4ab2d582",
-        "54ba298246c9d07a1fb737fe09418ba59db1cf7e8ce4e6aab54f77674cfab95a",
-        |_| {},
-    ),
-    (
-        "chain 51",
-        51,
-        138,
-        "5726caef859633c0f746d71061efeaa07eae848a483a3c425c9b78802dc30025",
-        "192e8520c5ab2f75196f974836c3ef240874b7484a388ee9e02dfa08e6443270",
-        |_| {},
-    ),
-    (
-        "chain 2147483629",
-        2_147_483_629,
-        4_294_967_294,
-        "78a4a8c80a42f2375e8cb5f6faebd6e078f1e8b11180e7eed0e3a29774cee729",
-        "0cb3b99ae6a1bc19881c6174d962a116e21de3ea7edb67b4eacfc4071a9a24cd",
-        |_| {},
-    ),
-    (
-        "chain 2147483630",
-        2_147_483_630,
-        2 * 2_147_483_630 + 36,
-        "24c13b831bf0a9392d2dc7095d75ee5d7f3621923742424e73b084a622a1ac5d",
-        "638cdbe2839ef91d6905bfe92c06a3570884f660b8403beb5869b195085931c9",
-        |_| {},
-    ),
-    (
-        "chain 4294967295",
-        4_294_967_295,
-        2 * 4_294_967_295 + 36,
-        "87b1c59a7f155a296e5e83657a8bb7c1dab5af0a738dad5c1e67d36d7942f253",
-        "573c5c06bb61275cc3445916c6ba9c426197bbec40a1dfc991582de0828f3a0d",
-        |_| {},
-    ),
-    (
-        "256 bytes of data",
-        50,
-        136,
-        "107957299219ec7777165baf758114854ad86f1d1dc7d822bc0b3bdd9e7897f3",
-        "2b38492606479554c28541ef22457119235ae5124e8d85075d51e6cbf582eda8",
-        |request| request.input = Bytes::from(b"abcdefghijklmnop".repeat(16)),
-    ),
-    (
-        "1024 bytes of data",
-        50,
-        136,
-        "2b69b4b850999d61c941590b2c49b8b89fe44ed728141bcac60bb38f6c9fdf47",
-        "632450cabf8c5e66204fe2814a7700182e727bd34c61b3787326699cd26cf9e3",
-        |request| request.input = Bytes::from(b"ABCDEFGHIJKLMNOP".repeat(64)),
-    ),
-    (
-        "4099 bytes of data",
-        50,
-        135,
-        "3ceb27b4bb8c7cf34db723633feaba1994f37e8607948d62bd75de8262fa0788",
-        "6312e7f773f778ab0feb5f0bb2f3203413129401666e27e104bcf127ca3854e9",
-        |request| request.input = Bytes::from([b"ABCDEFGHIJKLMNOP".repeat(256), b"!!!".to_vec()].concat()),
-    ),
-    (
-        "creation",
-        50,
-        136,
-        "214c6594d6ea64361f68f35ef0a336251448bfd4a23d0afc0ae4bb1aeb96b633",
-        "4f1d50c8eacf4067f8d0ba1893eab47be412d68fa6641f887e38a602f6ab7b73",
-        |request| {
-            request.to = None;
-            request.input = Bytes::from(hex!("6000").repeat(10));
-        },
-    ),
-    (
-        "value 0",
-        50,
-        135,
-        "6564973e7c368ddc87d4a6385b412831955daec56419c8d25fa59c7e65444fc7",
-        "24ebd2dd79ff39fd1392221e375b655f93aef939d6ffbe593660d0999e938ffd",
-        |request| request.value = Some(U256::ZERO),
-    ),
-    (
-        "large numbers",
-        50,
-        135,
-        "35fe64f2e422a1192b69eddbe4d0de2e04cb6afd6dbe27e2134fd5025d0de610",
-        "529705261b5b3e1890d1988f70f3944d733e453df8b30b759eb5e0fe8a2118ae",
-        |request| {
-            request.nonce = Some(u64::MAX);
-            request.gas_price = Some(U256::from(250_000_000_000_u64));
-            request.gas = Some(21_000);
-            request.value = Some(U256::from(12_345_678_901_234_567_890_u64));
-        },
-    ),
-];
+use tenon_test_data::device;
 
 fn word(digits: &str) -> U256 {
     U256::from_str_radix(digits, 16).unwrap()
@@ -133,18 +24,33 @@ fn word(digits: &str) -> U256 {
 async fn every_model_reproduces_the_measured_signatures() {
     for model in Model::ALL {
         let mut nodes = BTreeMap::new();
-        for (name, chain_id, v, r, s, change) in VECTORS {
+        for vector in device::measured().transactions {
+            let (Some(chain_id), None) = (vector.chain_id, vector.tx_type) else { continue };
             let node = match nodes.entry(chain_id) {
                 Entry::Occupied(entry) => entry.into_mut(),
                 Entry::Vacant(entry) => entry.insert(Node::open(chain_id, settings(model)).await),
             };
-            let mut request = measured();
-            change(&mut request);
+            let request = CallRequest {
+                to: vector.to.as_deref().map(address),
+                gas: Some(vector.gas_limit),
+                gas_price: Some(U256::from(vector.gas_price)),
+                value: Some(U256::from(vector.value)),
+                nonce: Some(vector.nonce),
+                input: vector.data().into(),
+                ..measured()
+            };
+            // Of longer chain ids the device gives only the parity.
+            let v = if vector.v == 1 { 2 * chain_id + 36 } else { vector.v.into() };
+            let name = vector.name;
 
             let signed = node.sign(request).await.unwrap_or_else(|error| panic!("{model}, {name}: {error}"));
 
             let signature = signed.signature;
-            assert_eq!((signature.v, signature.r, signature.s), (v, word(r), word(s)), "{model}, {name}");
+            assert_eq!(
+                (signature.v, signature.r, signature.s),
+                (v, word(&vector.r), word(&vector.s)),
+                "{model}, {name}"
+            );
             assert_eq!(tenon_chain::recover_sender(&signed).unwrap(), address(FIRST), "{model}, {name}");
         }
         let shown = nodes[&50].simulator.observed();
@@ -156,27 +62,10 @@ async fn every_model_reproduces_the_measured_signatures() {
 async fn every_model_reproduces_the_measured_message_signatures() {
     for model in Model::ALL {
         let node = Node::open(51, settings(model)).await;
-        for (message, wanted) in [
-            (
-                &b"hello"[..],
-                hex!(
-                    "2a91d411ed68262c5143f284d8add365d7797136f2cd7e05173b340d2e2f4e5031813bbac1252d5ef54d996011a72756300841626eecdeb7f1dee918184cf2db1b"
-                ),
-            ),
-            (
-                b"",
-                hex!(
-                    "dfbf4a19fed035245d54b630fb70acce97991913941d1f03b3de47a245ffe69a2f291b1d4235cf861af5f3d198e253d05a53bd9c73834119283d92ac812bfc561c"
-                ),
-            ),
-            (
-                b"yyyyyyyyyyy",
-                hex!(
-                    "636fbe8afde7650d12d71b2d9cd086f1305c8f8fb5b15c735276c1697d8416165e3de74004c30374909b3fc30a2f4edf2c043dc4d6df13b9bcae2fad88d778c61c"
-                ),
-            ),
-        ] {
-            assert_eq!(node.sign_message(message).await.unwrap()[..], wanted[..], "{model}");
+        for vector in device::measured().messages {
+            let signature = node.sign_message(vector.message.as_bytes()).await.unwrap();
+
+            assert_eq!(hex::encode(signature), vector.signature, "{model}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! broken that must hold for all inputs.
 //!
 //! It owns the list of targets ([`TARGETS`]), the initial inputs of a search ([`seeds`]), and the memory bound of each.
-//! The programs around libFuzzer in `fuzz/fuzz_targets` and the test that replays every kept input
+//! The programs around libFuzzer in `fuzz/src/bin` and the test that replays every kept input
 //! (`tests/kept_inputs.rs`) call the same [`Running::run`].
 //!
 //! Invariant: a target depends only on its input, not on time, random numbers or earlier runs, so that a finding can be

@@ -1,7 +1,7 @@
 //! Initial inputs of a search: real headers, blocks, messages and requests from `tests/data` and the crates' own test
 //! data, and inputs kept from earlier searches (`fuzz/corpus`).
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -31,96 +31,16 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Dictionary words for a search; empty for targets whose inputs are not text.
+/// Dictionary words for a search, from `fuzz/words`; empty for targets whose inputs are not text. A word with the name of
+/// another of these files stands for the words of that file; `\n` and `\x19` stand for these characters.
 pub(crate) fn words(target: &str) -> Vec<String> {
-    const JSON: &str = "{ } [ ] : , \" \\ \\u0000 \\ud800 null true false 1e9 -0 0x 0x0 0x1";
-    let text = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    match target {
-        "envelope" => {
-            let members =
-                "\"jsonrpc\" \"id\" \"method\" \"params\" \"result\" \"error\" \"2.0\" eth_subscribe eth_unsubscribe";
-            [text(JSON), text(members)].concat()
-        }
-        "parameters" | "hex" => {
-            let members = "0X xdc XDC \"from\" \"to\" \"gas\" \"gasPrice\" \"value\" \"nonce\" \"data\" \"input\" \"accessList\" \
-                \"storageKeys\" \"authorizationList\" \"balance\" \"state\" \"stateDiff\" \"code\" \"blockNumber\" \"blockHash\" \
-                \"requireCanonical\" \"latest\" \"pending\" \"finalized\" \"committed\" \"earliest\"";
-            [text(JSON), text(members)].concat()
-        }
-        "consensus_arguments" => {
-            let members = "\"parentHash\" \"sha3Uncles\" \"miner\" \"stateRoot\" \"transactionsRoot\" \"receiptsRoot\" \"logsBloom\" \
-                \"difficulty\" \"number\" \"gasLimit\" \"gasUsed\" \"timestamp\" \"extraData\" \"mixHash\" \"nonce\" \"validators\" \
-                \"validator\" \"penalties\" \"baseFeePerGas\" xdc AA== \"latest\" \"committed\" \"pending\"";
-            [text(JSON), text(members)].concat()
-        }
-        "genesis" => {
-            let members = "\"config\" \"alloc\" \"chainId\" \"balance\" \"storage\" \"nonce\" \"code\" \"extraData\" \"gasLimit\" \
-                \"difficulty\" \"timestamp\" \"XDPoS\" \"v2\" \"epoch\" \"gap\" \"blobSchedule\" \"londonBlock\" \"cancunTime\"";
-            [text(JSON), text(members)].concat()
-        }
-        "trace_options" => {
-            let members = "\"tracer\" \"tracerConfig\" \"timeout\" \"callTracer\" \"prestateTracer\" \"4byteTracer\" \"muxTracer\" \
-                \"flatCallTracer\" \"onlyTopCall\" \"withLog\" \"diffMode\" \"enableMemory\" \"disableStack\" \"limit\" \"reexec\" \
-                \"5s\" \"1m30s\" \"1.5h\" \"1us\" \"stateOverrides\" \"blockOverrides\"";
-            [text(JSON), text(members)].concat()
-        }
-        "module_choices" => {
-            let members = "\"modules\" \"actors\" \"is_enabled\" \"is_wanted\" \"state\" \"path\" \"settings\" \"settled\" \
-                \"enabled\" \"disabled\" \"unloaded\" \"eth\" \"net\"";
-            [text(JSON), text(members)].concat()
-        }
-        "key_file" => {
-            let members = "\"address\" \"crypto\" \"cipher\" \"aes-128-ctr\" \"ciphertext\" \"cipherparams\" \"iv\" \"kdf\" \
-                \"scrypt\" \"pbkdf2\" \"kdfparams\" \"dklen\" \"n\" \"r\" \"p\" \"c\" \"prf\" \"hmac-sha256\" \"salt\" \"mac\" \
-                \"version\" \"1\" 3 \"encseed\" \"ethaddr\" xdc 18446744073709551615 4294967296";
-            [text(JSON), text(members)].concat()
-        }
-        "node_records" => text("enr: enode:// @ :30303 \n ?discport= v4 secp256k1 udp6"),
-        "script" => text(
-            "{ } ( ) [ ] function step fault result enter exit setup log db ctx this return throw for while try catch var new \
-             peek slice getUint getState toHex toWord toContract2 bigInt getBalance Uint8Array BigInt JSON.stringify Proxy \
-             __proto__ toJSON toString valueOf => ... ** 1e9 0x10 1n",
-        ),
-        "signing_policy" => text(
-            "version = 1 [[rules]] name outcome allow ask deny kinds transaction message typed-data raw seal vote timeout \
-             sync-info clients accounts chains recipients creation functions none any arguments one-of max max-value max-fee \
-             window 24h max-value-in-window max-fee-in-window max-requests-in-window replace delegations domains \
-             primary-types prefixes [interfaces.token] file contracts token.transfer 0xa9059cbb 1.5 ether gwei wei",
-        ),
-        "signing_request" => [
-            text(JSON),
-            text(
-                "\"from\" \"to\" \"gas\" \"gasPrice\" \"chainId\" \"nonce\" \"value\" \"data\" \"types\" \"EIP712Domain\" \"primaryType\" \
-                 \"domain\" \"message\" \"text/plain\" \"data/typed\" \"proposedBlockInfo\" \"hash\" \"round\" \"number\" \"gapNumber\" \
-                 \"highestQuorumCert\" \"highestTimeoutCert\" \"signatures\" \x19Ethereum Signed Message:",
-            ),
-        ]
-        .concat(),
-        "enode" => text("enode:// @ : ?discport= & 0x [::1] 127.0.0.1 30303 %41 65536"),
-        "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
-        "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
-        "bearer_token" => {
-            [text(JSON), text("bearer Bearer \"alg\" \"HS256\" \"iat\" \"exp\" 1800000000 eyJ . 0x")].concat()
-        }
-        "request_headers" => {
-            let names = "host: origin: upgrade: connection: websocket sec-websocket-key: sec-websocket-version: 13 localhost \
-                access-control-request-method: access-control-request-headers: .example https:// [::1] :80 \n , post";
-            text(names)
-        }
-        "eth_arguments" => {
-            let members = "\"fromBlock\" \"toBlock\" \"blockHash\" \"address\" \"topics\" \"latest\" \"pending\" \"safe\" xdc 0X \
-                \"etherbase\" 100.0";
-            [text(JSON), text(members)].concat()
-        }
-        "exchange_orders" => {
-            [text(JSON), text("\"Data\" \"Order\" \"Timestamp\" \"TxHash\" BUY SELL NEW CANCELLED LO MO")].concat()
-        }
-        "settings" => {
-            let keys = tenon_config::all_settings().into_iter().map(|row| row.key.to_owned());
-            keys.chain(text("[ ] = \" ' # \n true false 1.5 0x 1979-05-27 plugins.a TENON_")).collect()
-        }
-        _ => Vec::new(),
-    }
+    let keys = if target == "settings" { tenon_config::all_settings() } else { Vec::new() };
+    let written = fs::read_to_string(root().join("fuzz/words").join(format!("{target}.txt"))).unwrap_or_default();
+    let listed = written.split_whitespace().flat_map(|word| match word.strip_suffix(".txt") {
+        Some(file) => words(file),
+        None => vec![word.replace("\\n", "\n").replace("\\x19", "\x19")],
+    });
+    keys.into_iter().map(|row| row.key.to_owned()).chain(listed).collect()
 }
 
 fn made(target: &str) -> Vec<Vec<u8>> {

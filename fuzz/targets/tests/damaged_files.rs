@@ -5,10 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
 
-use flate2::read::GzDecoder;
 use tenon_abuse_figures::Figure;
 use tenon_chain::{BlockStream, StreamError, codec::DEFAULT_BLOCK_BOUND};
 use tenon_fuzz_targets::PEAK;
@@ -37,8 +34,8 @@ impl SplitMix64 {
 
 /// The complete blocks at the start of a recorded chain, and the offset of each.
 fn chain(name: &str) -> (Vec<u8>, Vec<usize>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name);
-    let mut stream = BlockStream::new(GzDecoder::new(File::open(path).unwrap()));
+    let file = tenon_test_data::unpacked(name);
+    let mut stream = BlockStream::new(&file[..]);
     let (mut bytes, mut starts) = (Vec::new(), Vec::new());
     while bytes.len() < 60_000
         && let Some(block) = stream.next_encoded().unwrap()

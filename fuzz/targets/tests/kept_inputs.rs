@@ -50,8 +50,9 @@ fn every_folder_and_program_belongs_to_a_target() {
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.map(|name| name.split('.').next().unwrap_or_default().to_owned()).collect()
     };
-    assert_eq!(stems("fuzz_targets"), targets);
+    assert_eq!(stems("src/bin"), targets);
     assert!(stems("kept").is_subset(&targets) && stems("corpus").is_subset(&targets));
+    assert!(stems("words").difference(&targets).eq(["json"]), "{:?} have words", stems("words"));
 }
 
 /// Name and version of every package of a lock file.

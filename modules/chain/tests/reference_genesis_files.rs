@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use std::{io::Read, path::Path};
-
 use serde_json::Value;
 use tenon_chain::Genesis;
 
@@ -30,9 +28,7 @@ const ACCEPTED_HERE: [&str; 7] = [
 ];
 
 fn cases() -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/native/genesis-files.jsonl.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    let text = tenon_test_data::text("native/genesis-files.jsonl.gz");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -108,7 +108,7 @@ fn every_block_of_chains_with_balances_above_256_bits_has_its_recorded_roots() {
         let genesis = format!("native/chains/{name}.genesis.json.gz");
         let blocks = format!("native/chains/{name}.rlp.gz");
         let chain = replay(&RecordedChain::read(&genesis, &blocks, None));
-        let answers = String::from_utf8(test_data(&format!("native/answers/{name}/eth.jsonl.gz"))).unwrap();
+        let answers = String::from_utf8(test_data(format!("native/answers/{name}/eth.jsonl.gz"))).unwrap();
         let mut above = 0;
         for line in answers.lines().filter(|line| line.contains("\"eth_getBalance\"")) {
             let case: serde_json::Value = serde_json::from_str(line).unwrap();

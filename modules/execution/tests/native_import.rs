@@ -100,7 +100,7 @@ fn an_import_switches_to_the_better_branch() {
 
 /// The keys of a chain's masternodes, by address.
 fn masternode_keys(name: &str) -> HashMap<Address, MasternodeKey> {
-    let text = tenon_test_node::test_data(&format!("native/chains/{name}.keys.json.gz"));
+    let text = tenon_test_node::test_data(format!("native/chains/{name}.keys.json.gz"));
     let keys: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let key = |account: &serde_json::Value| {
         let secret: B256 = account["privateKey"].as_str().unwrap().parse().unwrap();

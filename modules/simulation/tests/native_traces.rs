@@ -229,7 +229,7 @@ async fn agrees_with_receipt(node: &NativeNode, hash: B256, receipt: &tenon_api:
 async fn ranges_of_storage_answer_as_recorded() {
     for name in ["local", "staged", "v1switch"] {
         let node = NativeNode::new(name, CallLimits::default());
-        let file = String::from_utf8(test_data(&format!("native/answers/{name}/debug.jsonl.gz"))).unwrap();
+        let file = String::from_utf8(test_data(format!("native/answers/{name}/debug.jsonl.gz"))).unwrap();
         let mut asked = 0;
         for line in file.lines().filter(|line| line.contains("debug_storageRangeAt")) {
             let line: Value = serde_json::from_str(line).unwrap();

@@ -1,11 +1,12 @@
 //! Chains that networks of the reference client made (`tests/data/native/README.md`).
 
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use alloy_primitives::Address;
 use tenon_api::{Block, messages::CallRequest};
 use tenon_chain::{BlockStream, Genesis};
 use tenon_native_consensus::NativeEngine;
+use tenon_test_data::unpacked;
 
 use crate::{Node, SplitMix64};
 
@@ -17,23 +18,16 @@ pub struct RecordedChain {
     pub blocks: Vec<Block>,
 }
 
-fn unpacked(name: &str) -> Box<dyn std::io::Read> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name);
-    let file = fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Box::new(flate2::read::GzDecoder::new(file))
-}
-
 impl RecordedChain {
     /// Reads genesis and blocks from `tests/data`.
     ///
     /// # Panics
     /// If the files are missing or invalid.
     pub fn read(genesis: &str, chain: &str) -> Self {
-        let mut text = Vec::new();
-        std::io::Read::read_to_end(&mut unpacked(genesis), &mut text).unwrap();
-        let blocks = BlockStream::new(unpacked(chain)).map(|block| block.unwrap());
+        let file = unpacked(chain);
+        let blocks = BlockStream::new(&file[..]).map(|block| block.unwrap());
         let blocks = blocks.filter(|block| block.header.number > 0).collect();
-        Self { genesis: Genesis::from_json(&text).unwrap(), blocks }
+        Self { genesis: Genesis::from_json(&unpacked(genesis)).unwrap(), blocks }
     }
 
     /// A node of this chain with the native engine and block 0 only.

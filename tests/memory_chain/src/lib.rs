@@ -1,6 +1,7 @@
 //! A chain in memory behind [`ChainReader`], for the tests and benches of crates that read chains.
 //!
-//! Owns blocks or headers, their total difficulties, which of them are canonical, and one table of accounts.
+//! Owns blocks or headers, their total difficulties, which of them are canonical, and one [`FixedState`], which
+//! can also be used without a chain.
 //!
 //! Invariant: it executes and checks nothing, so a test determines the contents of the chain. It has no receipts, logs
 //! or trie, and one state for all heights; a test that needs those uses the real store.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod network_ports;
+mod state;
 pub mod transactions;
 
 use std::{
@@ -31,6 +33,8 @@ use tenon_api::{
     RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader, U256,
 };
 
+pub use state::FixedState;
+
 #[derive(Default)]
 struct Contents {
     headers: HashMap<B256, (Arc<SealedHeader>, U256)>,
@@ -39,7 +43,7 @@ struct Contents {
     head: B256,
     finalized: Option<BlockNumber>,
     safe: Option<BlockNumber>,
-    accounts: Option<Arc<HashMap<Address, Account>>>,
+    state: Option<Arc<FixedState>>,
 }
 
 impl Contents {
@@ -77,8 +81,8 @@ pub struct MemoryChain {
 impl MemoryChain {
     /// An empty chain with these accounts as its state at every height.
     pub fn with_accounts(accounts: impl IntoIterator<Item = (Address, Account)>) -> Self {
-        let accounts = Some(Arc::new(accounts.into_iter().collect()));
-        Self { contents: RwLock::new(Contents { accounts, ..Contents::default() }) }
+        let state = FixedState { accounts: accounts.into_iter().collect(), ..FixedState::default() };
+        Self { contents: RwLock::new(Contents { state: Some(Arc::new(state)), ..Contents::default() }) }
     }
 
     /// Adds a block with any parent as the new head.
@@ -117,7 +121,7 @@ impl MemoryChain {
     /// Changes an account of the state, which the first change creates.
     pub fn change_account(&self, address: Address, change: impl FnOnce(&mut Account)) {
         let mut contents = self.contents.write();
-        change(Arc::make_mut(contents.accounts.get_or_insert_default()).entry(address).or_default());
+        change(Arc::make_mut(contents.state.get_or_insert_default()).accounts.entry(address).or_default());
     }
 }
 
@@ -159,8 +163,8 @@ impl ChainReader for MemoryChain {
     }
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-        match &self.contents.read().accounts {
-            Some(accounts) => Ok(Arc::new(Accounts(Arc::clone(accounts)))),
+        match &self.contents.read().state {
+            Some(state) => Ok(Arc::<FixedState>::clone(state)),
             None => Err(StoreError::UnknownBlock { what: number.to_string() }),
         }
     }
@@ -225,26 +229,6 @@ fn list(content: &[u8]) -> Vec<u8> {
     alloy_rlp::Header { list: true, payload_length: content.len() }.encode(&mut encoded);
     encoded.extend_from_slice(content);
     encoded
-}
-
-struct Accounts(Arc<HashMap<Address, Account>>);
-
-impl StateReader for Accounts {
-    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        Ok(self.0.get(&address).copied())
-    }
-
-    fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
-        Ok(U256::ZERO)
-    }
-
-    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
-    }
-
-    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
 }
 
 struct NoTrie;

@@ -11,8 +11,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io::Read,
-    path::Path,
     sync::Arc,
 };
 
@@ -37,6 +35,7 @@ use tenon_native_simulation::simulation_of;
 use tenon_sdk::shapes::TraceText;
 use tenon_simulation::{CallResources, EthereumSimulation};
 use tenon_supervisor::{ActorOptions, Supervisor};
+pub use tenon_test_data::unpacked as test_data;
 
 /// A trace as the plugin shows it.
 pub fn json_of_trace(reply: TraceReply) -> Value {
@@ -323,14 +322,6 @@ impl ChainWriter for MemoryChain {
     fn flush(&self) -> Result<(), StoreError> {
         Ok(())
     }
-}
-
-pub fn test_data(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name);
-    let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
-    bytes
 }
 
 pub fn conformance_genesis() -> Genesis {

@@ -156,7 +156,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
 
 /// Random markets.
 pub fn scenarios() -> Vec<Value> {
-    serde_json::from_slice(&test_data("native/exchange.json.gz")).unwrap()
+    tenon_test_data::json("native/exchange.json.gz")
 }
 
 /// Random markets whose contracts request prices; those of the file `TENON_MARKETS` instead, if set.

@@ -95,17 +95,9 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A file of the test data.
-pub(crate) fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
-}
-
 /// The recorded chain's bytes, decompressed.
 pub(crate) fn recorded_chain() -> Vec<u8> {
-    let file = std::fs::File::open(data("execution-apis/chain.rlp.gz")).unwrap();
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-    bytes
+    tenon_test_data::unpacked("execution-apis/chain.rlp.gz")
 }
 
 /// The plugins that the tests of this crate use. Other built-in plugins are next to the program if they were built.

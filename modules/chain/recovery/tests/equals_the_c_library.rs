@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use std::{collections::HashSet, io::Read as _, thread};
+use std::{collections::HashSet, thread};
 
 use alloy_primitives::{Address, keccak256};
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -250,9 +250,7 @@ fn vectors_of_the_c_library() {
 
 fn check_wycheproof(name: &str, hash: impl Fn(&[u8]) -> [u8; 32]) {
     let path = format!("{}/tests/data/{name}.json.gz", env!("CARGO_MANIFEST_DIR"));
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
-    let suite: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let suite: serde_json::Value = tenon_test_data::json(path);
     let (mut batch, mut of) = (Vec::new(), Vec::new());
     for group in suite["testGroups"].as_array().unwrap() {
         let key = hex::decode(group["publicKey"]["uncompressed"].as_str().unwrap()).unwrap();

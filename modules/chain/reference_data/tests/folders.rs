@@ -6,22 +6,18 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use flate2::read::GzDecoder;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tenon_api::Block;
 use tenon_chain::BlockStream;
 use tenon_reference_data::{Part, ReferenceChain, ReferenceDataError};
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/native").join(name)
-}
+use tenon_test_data::unpacked;
 
 /// A reference node's data folder.
 fn folder(chain: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let archive = File::open(data(&format!("chaindata/{chain}.tar.gz"))).unwrap();
-    tar::Archive::new(GzDecoder::new(archive)).unpack(folder.path().join("XDC")).unwrap();
+    let archive = unpacked(format!("native/chaindata/{chain}.tar.gz"));
+    tar::Archive::new(&archive[..]).unpack(folder.path().join("XDC")).unwrap();
     folder
 }
 
@@ -31,8 +27,7 @@ fn database(folder: &TempDir) -> PathBuf {
 
 /// The blocks of the same chain, exported by the reference.
 fn recorded(chain: &str) -> Vec<Block> {
-    let file = GzDecoder::new(File::open(data(&format!("chains/{chain}.rlp.gz"))).unwrap());
-    BlockStream::new(file).collect::<Result<_, _>>().unwrap()
+    BlockStream::new(&unpacked(format!("native/chains/{chain}.rlp.gz"))[..]).collect::<Result<_, _>>().unwrap()
 }
 
 /// Name, time and hash of every file.

@@ -259,11 +259,8 @@ mod tests {
     /// The storage layout equals that of a network created with the reference client's own tools.
     #[test]
     fn the_voting_contracts_layout_equals_the_references() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/chain/native-genesis-local.json.gz");
-        let mut text = Vec::new();
-        let packed = std::fs::File::open(path).unwrap();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut text).unwrap();
-        let recorded = Genesis::from_json(&text).unwrap();
+        let recorded = tenon_test_data::unpacked("chain/native-genesis-local.json.gz");
+        let recorded = Genesis::from_json(&recorded).unwrap();
         let storage = &recorded.alloc[&Address::with_last_byte(0x88)].storage;
         let candidate = Address::from_word(B256::from(storage[&keccak256(slot(8))]));
         let owner = Address::from_word(B256::from(storage[&keccak256(slot(7))]));

@@ -2,21 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::io::Read;
-use std::path::Path;
-
 use serde_json::Value;
 
 pub(crate) fn unpacked(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/chain").join(name);
-    let packed = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
-    bytes
+    tenon_test_data::unpacked(format!("chain/{name}"))
 }
 
 pub(crate) fn json(name: &str) -> Value {
-    serde_json::from_slice(&unpacked(name)).unwrap()
+    tenon_test_data::json(format!("chain/{name}"))
 }
 
 pub(crate) fn bytes(value: &Value) -> Vec<u8> {

@@ -1,26 +1,17 @@
 //! The public conformance chain: 54 blocks from Homestead to the last change of blob parameters, with uncles,
 //! the merge, withdrawals, blobs and requests (`tests/data/chain`).
 
-use std::io::Read;
-
-use flate2::read::GzDecoder;
 use tenon_chain::{Genesis, decode_block};
+use tenon_test_data::unpacked;
 
 use super::*;
 use crate::fake_chain::{add, chain_from};
 
-fn data(name: &str) -> Vec<u8> {
-    let path = format!("{}/../../tests/data/chain/{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut bytes = Vec::new();
-    GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
 fn recorded() -> (EthereumEngine, SealedHeader, Vec<Block>) {
-    let genesis = Genesis::from_json(&data("conformance-genesis.json.gz")).unwrap();
+    let genesis = Genesis::from_json(&unpacked("chain/conformance-genesis.json.gz")).unwrap();
     let engine = EthereumEngine::new(Arc::clone(&genesis.spec));
     let first = genesis.commit().unwrap().block.header.clone();
-    let bytes = data("conformance-chain.rlp.gz");
+    let bytes = unpacked("chain/conformance-chain.rlp.gz");
     let mut rest = &bytes[..];
     let mut blocks = Vec::new();
     while !rest.is_empty() {

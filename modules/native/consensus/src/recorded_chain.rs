@@ -1,6 +1,6 @@
 //! Chains recorded on networks of the reference client, in memory, for the tests of the native engines.
 
-use std::{io::Read, ops::Deref, path::PathBuf, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 use alloy_primitives::{Address, B256};
 use secp256k1::{Message, SECP256K1, SecretKey};
@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tenon_api::{Header, RecoveredBlock, SealedHeader};
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
 use tenon_memory_chain::MemoryChain;
+pub(crate) use tenon_test_data::unpacked;
 
 /// A complete recorded chain with its rules. It has no state.
 pub(crate) struct RecordedChain {
@@ -17,20 +18,11 @@ pub(crate) struct RecordedChain {
     memory: MemoryChain,
 }
 
-/// A packed file below `tests/data`.
-pub(crate) fn unpacked(path: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data").join(path);
-    let packed = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
-    bytes
-}
-
 impl RecordedChain {
     /// The chain of this name; `genesis` is the path of its genesis below `tests/data`.
     pub(crate) fn read(name: &str, genesis: &str) -> Self {
         let spec = Genesis::from_json(&unpacked(genesis)).unwrap().spec;
-        let file = unpacked(&format!("native/chains/{name}.rlp.gz"));
+        let file = unpacked(format!("native/chains/{name}.rlp.gz"));
         let mut chain = Self { spec: Arc::clone(&spec), blocks: Vec::new(), memory: MemoryChain::default() };
         for block in BlockStream::new(&file[..]) {
             let block = block.unwrap();

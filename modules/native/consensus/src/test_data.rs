@@ -1,20 +1,12 @@
 //! Recorded data for the tests of the native engines, from `tests/data/native`.
 
-use std::path::PathBuf;
-
 use alloy_primitives::hex;
 use serde_json::Value;
 use tenon_api::SealedHeader;
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/native")
-}
-
 /// A file of this folder.
 pub(crate) fn json(name: &str) -> Value {
-    let path = folder().join(name);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap()
+    tenon_test_data::json(format!("native/{name}"))
 }
 
 /// The published vectors of both engines (`docs/spec/consensus.md` 15).

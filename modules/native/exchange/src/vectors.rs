@@ -2,7 +2,6 @@
 //! `tests/data/native/README.md`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::Deserialize;
@@ -62,10 +61,7 @@ fn decimal<'de, D: serde::Deserializer<'de>>(input: D) -> Result<U256, D::Error>
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let packed = include_bytes!("../../../../tests/data/native/exchange.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
-    serde_json::from_str(&text).unwrap()
+    tenon_test_data::json("native/exchange.json.gz")
 }
 
 #[test]

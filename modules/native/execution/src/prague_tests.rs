@@ -5,11 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
 use tenon_api::{
-    Account, AccountChange, BlockNumber, EMPTY_CODE_HASH, Header, NativeSeal, Receipt, ReceiptOutcome,
-    SignedAuthorization, StateReader, StoreError, Transaction, TransactionPayload, TransactionSignature,
-    TransactionType,
+    Account, AccountChange, EMPTY_CODE_HASH, Header, NativeSeal, Receipt, ReceiptOutcome, SignedAuthorization,
+    Transaction, TransactionPayload, TransactionSignature, TransactionType,
 };
 use tenon_chain::{ChainSpec, Genesis, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
+use tenon_memory_chain::FixedState;
 use tenon_native_consensus::v2::MasternodeKey;
 
 use tenon_execution_block::{BlockExecution, Executor};
@@ -32,43 +32,9 @@ const HISTORY: [u8; 83] = hex!(
     "3373fffffffffffffffffffffffffffffffffffffffe14604657602036036042575f35600143038111604257611fff81430311604257611fff9006545f5260205ff35b5f5ffd5b5f35611fff60014303065500"
 );
 
-/// Accounts with code and slots.
-#[derive(Clone, Default)]
-pub(super) struct State {
-    accounts: HashMap<Address, Account>,
-    codes: HashMap<B256, Bytes>,
-    slots: HashMap<(Address, B256), U256>,
-}
-
-impl State {
-    fn funded() -> Self {
-        Self::default().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &[])
-    }
-
-    pub(super) fn with(mut self, address: Address, nonce: u64, balance: U256, code: &[u8]) -> Self {
-        let code_hash = if code.is_empty() { EMPTY_CODE_HASH } else { keccak256(code) };
-        self.codes.insert(code_hash, Bytes::copy_from_slice(code));
-        self.accounts.insert(address, Account { nonce, balance, code_hash, ..Account::default() });
-        self
-    }
-}
-
-impl StateReader for State {
-    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        Ok(self.accounts.get(&address).copied())
-    }
-
-    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        Ok(self.slots.get(&(address, slot)).copied().unwrap_or_default())
-    }
-
-    fn code(&self, hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.codes.get(&hash).cloned())
-    }
-
-    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
+/// The sender with enough coins.
+fn funded() -> FixedState {
+    FixedState::default().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &[])
 }
 
 /// A chain on which everything up to Cancun is active from the start, and Prague from block 10 on.
@@ -90,7 +56,7 @@ fn parent_hash(number: u64) -> B256 {
     keccak256(number.to_be_bytes())
 }
 
-pub(super) fn open(executor: &Executor, number: u64, state: &State) -> Result<BlockExecution<()>, ExecutionError> {
+pub(super) fn open(executor: &Executor, number: u64, state: &FixedState) -> Result<BlockExecution<()>, ExecutionError> {
     let spec = executor.family().spec();
     let header = Header {
         number,
@@ -129,7 +95,7 @@ impl Done {
     }
 }
 
-fn execute(executor: &Executor, number: u64, state: &State, transactions: &[Transaction]) -> Done {
+fn execute(executor: &Executor, number: u64, state: &FixedState, transactions: &[Transaction]) -> Done {
     let mut execution = open(executor, number, state).unwrap();
     for transaction in transactions {
         execution.run_transaction(transaction, SENDER).unwrap();
@@ -141,7 +107,7 @@ fn execute(executor: &Executor, number: u64, state: &State, transactions: &[Tran
 }
 
 fn refusal(number: u64, transaction: &Transaction) -> String {
-    let mut execution = open(&Executor::new(crate::family_of(&spec())), number, &State::funded()).unwrap();
+    let mut execution = open(&Executor::new(crate::family_of(&spec())), number, &funded()).unwrap();
     execution.run_transaction(transaction, SENDER).unwrap_err().to_string()
 }
 
@@ -207,21 +173,21 @@ fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
     let executor = Executor::new(crate::family_of(&spec()));
     let both = [transaction(0, Some(TARGET), &[0; 100]), transaction(1, Some(TARGET), &[1; 100])];
 
-    assert_eq!(execute(&executor, PRAGUE - 1, &State::funded(), &both).gas(), [21_400, 27_800]);
-    let done = execute(&executor, PRAGUE, &State::funded(), &both);
+    assert_eq!(execute(&executor, PRAGUE - 1, &funded(), &both).gas(), [21_400, 27_800]);
+    let done = execute(&executor, PRAGUE, &funded(), &both);
     assert_eq!(done.gas(), [22_000, 27_800]);
     // The sender pays for it.
     let paid = U256::from(10).pow(U256::from(20)) - done.account(SENDER).balance;
     assert_eq!(paid, U256::from((22_000 + 27_800) * GWEI_12_5));
 
     let lacking = Transaction { gas_limit: 21_999, ..both[0].clone() };
-    assert_eq!(execute(&executor, PRAGUE - 1, &State::funded(), std::slice::from_ref(&lacking)).gas(), [21_400]);
+    assert_eq!(execute(&executor, PRAGUE - 1, &funded(), std::slice::from_ref(&lacking)).gas(), [21_400]);
     assert_eq!(
         refusal(PRAGUE, &lacking),
         "transaction validation error: gas floor (22000) exceeds the gas limit (21999)"
     );
     let enough = Transaction { gas_limit: 22_000, ..both[0].clone() };
-    assert_eq!(execute(&executor, PRAGUE, &State::funded(), &[enough]).gas(), [22_000]);
+    assert_eq!(execute(&executor, PRAGUE, &funded(), &[enough]).gas(), [22_000]);
 }
 
 // 7.2, 13.8: an authorization costs 46,000; 12,500 of it are refunded for an existing authority, up to a fifth of the
@@ -231,20 +197,20 @@ fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
     let executor = Executor::new(crate::family_of(&spec()));
     let one = || set_code(0, TARGET, &[], vec![authorization(5151, TARGET, 0)]);
 
-    assert_eq!(execute(&executor, PRAGUE, &State::funded(), &[one()]).gas(), [46_000]);
-    let existing = State::funded().with(key().address(), 0, U256::ONE, &[]);
+    assert_eq!(execute(&executor, PRAGUE, &funded(), &[one()]).gas(), [46_000]);
+    let existing = funded().with(key().address(), 0, U256::ONE, &[]);
     assert_eq!(execute(&executor, PRAGUE, &existing, &[one()]).gas(), [46_000 - 46_000 / 5]);
     let two = set_code(0, TARGET, &[1; 400], vec![authorization(5151, TARGET, 0)]);
     assert_eq!(execute(&executor, PRAGUE, &existing, &[two]).gas(), [46_000 + 400 * 68 - 12_500]);
     let invalid = set_code(0, TARGET, &[], vec![authorization(1, TARGET, 0)]);
-    assert_eq!(execute(&executor, PRAGUE, &State::funded(), &[invalid]).gas(), [46_000]);
+    assert_eq!(execute(&executor, PRAGUE, &funded(), &[invalid]).gas(), [46_000]);
 }
 
 #[test]
 fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
     let executor = Executor::new(crate::family_of(&spec()));
     let (authority, word) = (key().address(), [9; 32]);
-    let state = State::funded().with(TARGET, 1, U256::ZERO, &STORES);
+    let state = funded().with(TARGET, 1, U256::ZERO, &STORES);
 
     let done = execute(&executor, PRAGUE, &state, &[set_code(0, authority, &word, vec![authorization(0, TARGET, 0)])]);
 
@@ -261,7 +227,7 @@ fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
 fn an_authorization_stays_when_the_call_fails_and_the_zero_address_clears_it() {
     let executor = Executor::new(crate::family_of(&spec()));
     let authority = key().address();
-    let state = State::funded().with(TARGET, 1, U256::ZERO, &REVERTS);
+    let state = funded().with(TARGET, 1, U256::ZERO, &REVERTS);
 
     let done = execute(&executor, PRAGUE, &state, &[set_code(0, TARGET, &[], vec![authorization(5151, TARGET, 0)])]);
     assert_eq!(done.successes(), [false]);
@@ -278,10 +244,10 @@ fn an_authorization_with_another_nonce_chain_or_for_a_contract_is_skipped() {
     let executor = Executor::new(crate::family_of(&spec()));
     let authority = key().address();
     for (state, signed) in [
-        (State::funded(), authorization(5151, TARGET, 1)),
-        (State::funded(), authorization(5150, TARGET, 0)),
-        (State::funded(), authorization(5151, TARGET, u64::MAX)),
-        (State::funded().with(authority, 0, U256::ZERO, &REVERTS), authorization(5151, TARGET, 0)),
+        (funded(), authorization(5151, TARGET, 1)),
+        (funded(), authorization(5150, TARGET, 0)),
+        (funded(), authorization(5151, TARGET, u64::MAX)),
+        (funded().with(authority, 0, U256::ZERO, &REVERTS), authorization(5151, TARGET, 0)),
     ] {
         let done = execute(&executor, PRAGUE, &state, &[set_code(0, TARGET, &[], vec![signed])]);
         assert_eq!(done.successes(), [true]);
@@ -313,7 +279,7 @@ fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
     let executor = Executor::new(crate::family_of(&spec()));
     let signing = set_code(0, BLOCK_SIGNERS, &[], vec![authorization(5151, TARGET, 0)]);
 
-    let done = execute(&executor, PRAGUE, &State::funded(), &[signing]);
+    let done = execute(&executor, PRAGUE, &funded(), &[signing]);
 
     assert_eq!((done.receipts[0].transaction_type, done.receipts[0].gas_used), (TransactionType::Legacy, 0));
     assert!(!done.changes.contains_key(&key().address()));
@@ -325,8 +291,7 @@ fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
 fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
     let executor = Executor::new(crate::family_of(&spec()));
     let delegated = Address::repeat_byte(0xde);
-    let state =
-        State::funded().with(TARGET, 1, U256::ZERO, &STORES).with(delegated, 1, U256::ZERO, &designator(TARGET));
+    let state = funded().with(TARGET, 1, U256::ZERO, &STORES).with(delegated, 1, U256::ZERO, &designator(TARGET));
     let call = [transaction(0, Some(delegated), &[9; 32])];
     for _ in 0..2 {
         let before = execute(&executor, PRAGUE - 1, &state, &call);
@@ -342,7 +307,7 @@ fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
 #[test]
 fn a_delegated_account_may_send_from_prague_on() {
     let executor = Executor::new(crate::family_of(&spec()));
-    let state = State::funded().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &designator(TARGET));
+    let state = funded().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &designator(TARGET));
     let plain = transaction(0, Some(TARGET), &[]);
     let refused = open(&executor, PRAGUE - 1, &state).unwrap().run_transaction(&plain, SENDER).unwrap_err();
     assert_eq!(
@@ -361,9 +326,9 @@ fn code_that_begins_with_ef_can_be_created_until_eip1559() {
     let creation = [transaction(0, None, &hex!("60ef60005360016000f3"))];
     let created = SENDER.create(0);
 
-    let before = execute(&executor, 98_800_199, &State::funded(), &creation);
+    let before = execute(&executor, 98_800_199, &funded(), &creation);
     assert_eq!(before.account(created).code_hash, keccak256([0xef]));
-    let after = execute(&executor, 98_800_200, &State::funded(), &creation);
+    let after = execute(&executor, 98_800_200, &funded(), &creation);
     assert_eq!(after.successes(), [false]);
     assert!(!after.changes.contains_key(&created));
 }
@@ -372,10 +337,10 @@ fn code_that_begins_with_ef_can_be_created_until_eip1559() {
 #[test]
 fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents_hash() {
     let executor = Executor::new(crate::family_of(&spec()));
-    assert!(execute(&executor, PRAGUE - 1, &State::default(), &[]).changes.is_empty());
+    assert!(execute(&executor, PRAGUE - 1, &FixedState::default(), &[]).changes.is_empty());
 
     // A balance that is there already stays.
-    let state = State::default().with(HISTORY_STORAGE_ADDRESS, 0, U256::from(5), &[]);
+    let state = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 0, U256::from(5), &[]);
     let done = execute(&executor, PRAGUE, &state, &[]);
 
     let account = done.account(HISTORY_STORAGE_ADDRESS);
@@ -384,7 +349,7 @@ fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents
     assert_eq!(done.slots(HISTORY_STORAGE_ADDRESS), [first]);
     assert_eq!(done.changes.len(), 1, "the caller of the system is not written");
 
-    let deployed = State::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &HISTORY);
+    let deployed = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &HISTORY);
     let done = execute(&executor, PRAGUE + 1, &deployed, &[]);
     let second = (slot(10), U256::from_be_bytes(parent_hash(PRAGUE + 1).0));
     assert_eq!((done.account(HISTORY_STORAGE_ADDRESS).nonce, done.slots(HISTORY_STORAGE_ADDRESS)), (1, vec![second]));
@@ -394,7 +359,7 @@ fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents
 #[test]
 fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
     let spec = Genesis::of_network("testnet").unwrap().unwrap().spec;
-    let done = execute(&Executor::new(crate::family_of(&spec)), 83_600_000, &State::default(), &[]);
+    let done = execute(&Executor::new(crate::family_of(&spec)), 83_600_000, &FixedState::default(), &[]);
 
     let place = B256::from(U256::from(2_653));
     let hash = U256::from_be_bytes(parent_hash(83_600_000).0);
@@ -405,7 +370,7 @@ fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
 
 #[test]
 fn other_code_at_the_history_contracts_address_stops_the_chain() {
-    let other = State::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &STORES);
+    let other = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &STORES);
     let executor = Executor::new(crate::family_of(&spec()));
     assert!(open(&executor, PRAGUE - 1, &other).is_ok());
     let Err(ExecutionError::Unsupported { what, .. }) = open(&executor, PRAGUE, &other) else { panic!("opened") };
@@ -418,7 +383,7 @@ fn there_are_no_precompiles_of_bls12_381() {
     let executor = Executor::new(crate::family_of(&spec()));
     let calls = [0x0b, 0x0f, 0x11].map(Address::with_last_byte);
     let calls: Vec<_> = (0..).zip(calls).map(|(nonce, to)| transaction(nonce, Some(to), &[1])).collect();
-    let done = execute(&executor, PRAGUE, &State::funded(), &calls);
+    let done = execute(&executor, PRAGUE, &funded(), &calls);
     assert_eq!((done.successes(), done.gas()), (vec![true; 3], vec![21_068; 3]));
 }
 
@@ -427,7 +392,7 @@ fn there_are_no_precompiles_of_bls12_381() {
 fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
     let (first, second) = (Address::repeat_byte(0x01), Address::repeat_byte(0x02));
     let executor = Executor::new(crate::family_of(&spec()));
-    let mut state = State::funded().with(VALIDATOR_CONTRACT, 1, U256::ZERO, &STORES_ANYWHERE);
+    let mut state = funded().with(VALIDATOR_CONTRACT, 1, U256::ZERO, &STORES_ANYWHERE);
     let record = candidate_record(AUTHOR);
     state.slots.insert((VALIDATOR_CONTRACT, record), U256::from_be_bytes(first.into_word().0));
     let changes = [record.as_slice(), second.into_word().as_slice()].concat();
@@ -447,7 +412,7 @@ fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
 fn storage_alone_prevents_a_creation_where_the_later_program_runs() {
     let executor = Executor::new(crate::family_of(&spec()));
     let created = SENDER.create(0);
-    let mut state = State::funded();
+    let mut state = funded();
     state.accounts.insert(created, Account { storage_root: B256::repeat_byte(1), ..Account::default() });
     let creation = [transaction(0, None, &hex!("600160005360016000f3"))];
 

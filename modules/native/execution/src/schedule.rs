@@ -198,10 +198,7 @@ mod tests {
     use super::*;
 
     fn spec(network: &str) -> std::sync::Arc<ChainSpec> {
-        let path = format!("{}/../../../config/networks/{network}-genesis.json.gz", env!("CARGO_MANIFEST_DIR"));
-        let mut text = Vec::new();
-        let packed = std::fs::read(path).unwrap();
-        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();
+        let text = tenon_test_data::unpacked(format!("../../config/networks/{network}-genesis.json.gz"));
         Genesis::from_json(&text).unwrap().spec
     }
 

@@ -103,9 +103,10 @@ fn prices(fees: &Fees, evm: &mut AnyEvm<'_>) -> OwnPrices {
 mod tests {
     use tenon_api::{Transaction, TransactionPayload};
     use tenon_execution_block::Executor;
+    use tenon_memory_chain::FixedState;
 
     use super::*;
-    use crate::prague_tests::{PRAGUE, SENDER, State, open, spec, transaction};
+    use crate::prague_tests::{PRAGUE, SENDER, open, spec, transaction};
 
     /// `docs/spec/chain.md` 2.4, 8.1: the sender's balance must cover the whole gas limit at the fee cap, although it
     /// pays less. 2^130 is a cap that an account of less than 2^192 wei can afford; 2^200 is not.
@@ -124,7 +125,7 @@ mod tests {
             };
             let cost = cap * U256::from(transaction.gas_limit);
             let outcome = |balance| {
-                let state = State::default().with(SENDER, 0, balance, &[]);
+                let state = FixedState::default().with(SENDER, 0, balance, &[]);
                 let mut block = open(&executor, PRAGUE, &state).unwrap();
                 block.run_transaction(&transaction, SENDER).map(drop).map_err(|error| error.to_string())
             };

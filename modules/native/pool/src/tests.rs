@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use tenon_api::{Account, Bytes, Header, NativeSeal, TransactionPayload};
 use tenon_bus::Bus;
 use tenon_chain::Genesis;
-use tenon_memory_chain::MemoryChain;
-
 use tenon_memory_chain::transactions::{KeysOf, address, sign, signed, transfer};
+use tenon_memory_chain::{FixedState, MemoryChain};
 use tenon_txpool::{Pool, PoolOptions};
 use tenon_txpool_interface::Source;
 
@@ -313,25 +312,6 @@ fn type_4_and_the_floor_come_with_prague() {
     assert!(form(&set_code(Vec::new()), 9).is_err());
 }
 
-/// Slots by contract; no accounts.
-#[derive(Default)]
-struct Slots(HashMap<(Address, B256), U256>);
-
-impl StateReader for Slots {
-    fn account(&self, _: Address) -> Result<Option<Account>, StoreError> {
-        Ok(None)
-    }
-    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        Ok(self.0.get(&(address, slot)).copied().unwrap_or_default())
-    }
-    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
-    }
-    fn block_hash(&self, _: tenon_api::BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
-}
-
 fn slot(number: u64) -> B256 {
     B256::from(U256::from(number))
 }
@@ -341,7 +321,7 @@ fn entry_slot(address: Address, mapping: u64) -> B256 {
 }
 
 /// A token with these fee and balance of account 0, registered with this deposit.
-fn registered(fee: u64, balance: u64, deposit: U256) -> (Slots, Address) {
+fn registered(fee: u64, balance: u64, deposit: U256) -> (FixedState, Address) {
     let (issuer, token) = (spec(CHAIN).native.as_ref().unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
     let first = alloy_primitives::keccak256(slot(1));
     let slots = HashMap::from([
@@ -351,7 +331,7 @@ fn registered(fee: u64, balance: u64, deposit: U256) -> (Slots, Address) {
         ((token, slot(1)), U256::from(fee)),
         ((token, entry_slot(address(0), 0)), U256::from(balance)),
     ]);
-    (Slots(slots), token)
+    (FixedState { slots, ..FixedState::default() }, token)
 }
 
 fn call_of(token: Address, selector: [u8; 4], amount: u64, length: usize) -> Transaction {

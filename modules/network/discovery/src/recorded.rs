@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use alloy_primitives::{b256, hex};
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde_json::Value;
 use tenon_network_identity::{NodeId, NodeKey, parse_key};
@@ -31,8 +30,7 @@ struct Recorded {
 struct NodeIdText(String);
 
 fn file() -> File {
-    let bytes: &[u8] = include_bytes!("../../../../tests/data/p2p/discovery.json.gz");
-    serde_json::from_reader(GzDecoder::new(bytes)).unwrap()
+    tenon_test_data::json("p2p/discovery.json.gz")
 }
 
 fn decode(bytes: &[u8]) -> Result<Packet, PacketError> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{U256, hex};
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use tenon_network_identity::NodeKey;
 use tenon_network_wire::{AcceptedMessages, EthSession, Message, Received, Status, version};
@@ -176,8 +175,7 @@ impl Probe {
 }
 
 fn file() -> File {
-    let bytes: &[u8] = include_bytes!("../../../../tests/data/p2p/cases.json.gz");
-    serde_json::from_reader(GzDecoder::new(bytes)).unwrap()
+    tenon_test_data::json("p2p/cases.json.gz")
 }
 
 fn run(case: &Case, status: &Status) {

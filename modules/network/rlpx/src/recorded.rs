@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::hex;
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use tenon_network_identity::{NodeId, NodeKey, parse_key};
+use tenon_test_data::json;
 
 use crate::compression::{compress, decompress};
 use crate::frame::{FrameCodec, MAX_CONTENT_BYTES};
@@ -76,15 +76,8 @@ fn id(text: &str) -> NodeId {
 }
 
 fn sessions() -> Vec<Recorded> {
-    let files: [&[u8]; 5] = [
-        include_bytes!("../../../../tests/data/p2p/dialed-local.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/dialed-staged.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/dialing.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/transactions.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/consensus.json.gz"),
-    ];
-    let read = |file: &&[u8]| serde_json::from_reader::<_, File>(GzDecoder::new(*file)).unwrap().sessions;
-    files.iter().flat_map(read).collect()
+    let files = ["dialed-local", "dialed-staged", "dialing", "transactions", "consensus"];
+    files.iter().flat_map(|file| json::<File>(format!("p2p/{file}.json.gz")).sessions).collect()
 }
 
 impl Handshake {

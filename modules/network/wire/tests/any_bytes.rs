@@ -3,19 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use alloy_primitives::hex;
-use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use tenon_network_wire::{Message, VERSIONS};
 
 /// Codes and payloads of recorded messages.
 fn recorded() -> Vec<(u64, Vec<u8>)> {
-    let files: [&[u8]; 2] = [
-        include_bytes!("../../../../tests/data/p2p/dialed-staged.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/consensus.json.gz"),
-    ];
     let mut messages = Vec::new();
-    for file in files {
-        let file: serde_json::Value = serde_json::from_reader(GzDecoder::new(file)).unwrap();
+    for file in ["p2p/dialed-staged.json.gz", "p2p/consensus.json.gz"] {
+        let file: serde_json::Value = tenon_test_data::json(file);
         for frame in
             file["sessions"].as_array().unwrap().iter().flat_map(|session| session["frames"].as_array().unwrap())
         {

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
-use flate2::read::GzDecoder;
 use serde::Deserialize;
 use tenon_api::Header;
 use tenon_chain::ForkId;
@@ -16,6 +15,7 @@ use tenon_network_wire::{
     Announced, HeaderOrigin, HeaderRequest, Integer, Kind, Lending, Message, NewBlock, Order, Status, Version,
     WireError, has_own_body, version,
 };
+use tenon_test_data::json;
 
 #[derive(Deserialize)]
 struct File {
@@ -36,15 +36,8 @@ struct Frame {
 }
 
 fn sessions() -> Vec<Session> {
-    let files: [&[u8]; 5] = [
-        include_bytes!("../../../../tests/data/p2p/dialed-local.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/dialed-staged.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/dialing.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/transactions.json.gz"),
-        include_bytes!("../../../../tests/data/p2p/consensus.json.gz"),
-    ];
-    let read = |file: &&[u8]| serde_json::from_reader::<_, File>(GzDecoder::new(*file)).unwrap().sessions;
-    files.iter().flat_map(read).collect()
+    let files = ["dialed-local", "dialed-staged", "dialing", "transactions", "consensus"];
+    files.iter().flat_map(|file| json::<File>(format!("p2p/{file}.json.gz")).sessions).collect()
 }
 
 fn newest() -> &'static Version {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256};
+use tempfile::TempDir;
 use tenon_api::{
     Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, ChainWriter, StoreError, Unlimited, messages::GetProof,
 };
@@ -68,6 +69,21 @@ fn random_chain(random: &mut Random, length: u64) -> Maker {
     maker
 }
 
+/// A thinning archive of these blocks, and its folder.
+fn filled(commits: &[BlockCommit]) -> (TempDir, Arc<Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = thinning(folder.path(), Mode::Archive);
+    fill(&store, commits);
+    (folder, store)
+}
+
+/// A thinning archive of a random chain.
+fn archive_of(length: u64) -> (Maker, TempDir, Arc<Store>) {
+    let maker = random_chain(&mut Random::new(), length);
+    let (folder, store) = filled(&maker.commits);
+    (maker, folder, store)
+}
+
 #[test]
 fn proofs_of_every_height_are_those_of_whole_tries() {
     let mut random = Random::new();
@@ -97,9 +113,7 @@ fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
         let fresh = random.next();
         maker.add(vec![change(random.below(40), fresh, &[(random.below(5), fresh)])], &[]);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits);
+    let (folder, store) = filled(&maker.commits);
 
     let is_stored = |number: usize| {
         let root = maker.commits[number].block.header.state_root;
@@ -170,9 +184,7 @@ fn the_chain_goes_back_far_below_the_window_and_on_from_there() {
     let mut random = Random::new();
     let maker = random_chain(&mut random, 90);
     for target in [0, 1, 15, 16, 17, 31, 40, 63, 70, 83] {
-        let folder = tempfile::tempdir().unwrap();
-        let store = thinning(folder.path(), Mode::Archive);
-        fill(&store, &maker.commits);
+        let (_folder, store) = filled(&maker.commits);
 
         store.unwind(BlockNumber(target)).unwrap();
 
@@ -189,10 +201,8 @@ fn the_chain_goes_back_far_below_the_window_and_on_from_there() {
 #[test]
 fn many_ways_back_and_forth_leave_every_trie_exact() {
     let mut random = Random::new();
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = thinning(folder.path(), Mode::Archive);
     let mut maker = random_chain(&mut random, 20);
-    fill(&store, &maker.commits);
+    let (folder, mut store) = filled(&maker.commits);
     for round in 1..=12 {
         let head = maker.commits.len() as u64 - 1;
         let target = head - random.below(head.min(40) + 1);
@@ -219,9 +229,7 @@ fn many_ways_back_and_forth_leave_every_trie_exact() {
 fn a_branch_from_below_the_window_takes_the_place_of_the_chain() {
     let mut random = Random::new();
     let branches = Branches::random(&mut random, 20, 40);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &branches.commits[0]);
+    let (folder, store) = filled(&branches.commits[0]);
     let full_folder = tempfile::tempdir().unwrap();
     let whole = StoreOptions { trie_window: 1_000, ..options(Mode::Archive) };
     let full = Store::open(full_folder.path(), whole).unwrap();
@@ -271,9 +279,7 @@ fn the_chain_goes_back_although_the_checkpoint_lacks_nodes() {
     let mut random = Random::new();
     let maker = random_chain(&mut random, 90);
     for target in [32, 33, 40, 47] {
-        let folder = tempfile::tempdir().unwrap();
-        let store = thinning(folder.path(), Mode::Archive);
-        fill(&store, &maker.commits);
+        let (folder, store) = filled(&maker.commits);
         drop(store);
         forget_exactness(folder.path());
         let lost: Vec<_> = nodes_of_old_state(&maker, 32).into_iter().filter(|_| random.chance(40)).collect();
@@ -297,9 +303,7 @@ fn the_chain_goes_back_although_the_checkpoint_lacks_nodes() {
 fn a_branch_begins_at_a_state_whose_checkpoint_lacks_nodes() {
     let mut random = Random::new();
     let branches = Branches::random(&mut random, 20, 40);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &branches.commits[0]);
+    let (folder, store) = filled(&branches.commits[0]);
     drop(store);
     forget_exactness(folder.path());
     let head: BTreeSet<Vec<u8>> = dump(folder.path())["trie"].keys().cloned().collect();
@@ -318,11 +322,7 @@ fn a_branch_begins_at_a_state_whose_checkpoint_lacks_nodes() {
 
 #[test]
 fn a_folder_with_exact_checkpoints_goes_back_too_when_a_node_on_its_way_is_lost() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits);
+    let (maker, folder, store) = archive_of(90);
     drop(store);
     // Every change reads the root.
     let root = maker.commits[32].block.header.state_root;
@@ -338,11 +338,7 @@ fn a_folder_with_exact_checkpoints_goes_back_too_when_a_node_on_its_way_is_lost(
 
 #[test]
 fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lacks_nodes() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits);
+    let (maker, folder, store) = archive_of(90);
     drop(store);
     // Nodes of block 32 that the neighbouring checkpoints do not share.
     let mut lost = nodes_of_old_state(&maker, 32);
@@ -395,9 +391,7 @@ fn thinning_an_older_archive_can_be_stopped_and_keeps_its_proofs() {
 fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again() {
     let mut random = Random::new();
     let maker = random_chain(&mut random, 90);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits[..=50]);
+    let (folder, store) = filled(&maker.commits[..=50]);
     drop(store);
 
     let store = thinning(folder.path(), Mode::Pruned(10));
@@ -425,11 +419,7 @@ fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again()
 
 #[tokio::test]
 async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 60);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits);
+    let (maker, _folder, store) = archive_of(60);
     let bus = bus_within(&store, StoreLimits::default());
     let request = |number| GetProof { address: address(1), slots: vec![word(1)], block: BlockId::number(number) };
 
@@ -461,11 +451,7 @@ impl Allowance for Small {
 
 #[test]
 fn computing_a_trie_ends_with_the_callers_time_or_memory() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 60);
-    let folder = tempfile::tempdir().unwrap();
-    let store = thinning(folder.path(), Mode::Archive);
-    fill(&store, &maker.commits);
+    let (maker, _folder, store) = archive_of(60);
     let header = &maker.commits[40].block.header;
     let attempt = |stops| {
         let nodes = store.trie_of(header, Arc::new(Small { stops })).unwrap();

@@ -75,7 +75,7 @@ mod tests {
         ];
 
         for (network, heights) in cases {
-            let genesis = unpacked(&format!("chain/native-genesis-{network}.json.gz"));
+            let genesis = unpacked(format!("chain/native-genesis-{network}.json.gz"));
             let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native.clone().unwrap();
             for (number, coins) in heights {
                 let wanted = U256::from(*coins) * U256::from(WEI_PER_COIN);

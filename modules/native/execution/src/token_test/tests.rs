@@ -2,12 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use alloy_primitives::{B256, hex, keccak256};
-use tenon_api::{
-    Account, BlockNumber, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Header, NativeSeal, StateReader, StoreError,
-    TransactionPayload, TransactionSignature,
-};
+use alloy_primitives::{B256, hex};
+use tenon_api::{EMPTY_ROOT_HASH, Header, NativeSeal, TransactionPayload, TransactionSignature};
 use tenon_chain::{ChainSpec, Genesis};
+use tenon_memory_chain::FixedState;
 use tenon_native_exchange::{BookPrices, Wide};
 
 use super::*;
@@ -16,28 +14,6 @@ use tenon_execution_block::{BlockExecution, Executor};
 use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const TOKEN: Address = Address::repeat_byte(0x70);
-
-/// A state of one contract.
-struct OneContract(Bytes);
-
-impl StateReader for OneContract {
-    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        let account = Account { code_hash: keccak256(&self.0), storage_root: EMPTY_ROOT_HASH, ..Account::default() };
-        Ok((address == TOKEN).then_some(account))
-    }
-
-    fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
-        Ok(U256::ZERO)
-    }
-
-    fn code(&self, hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(Some(if hash == EMPTY_CODE_HASH { Bytes::new() } else { self.0.clone() }))
-    }
-
-    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
-}
 
 /// A token: answers `balanceOf`, `minFee` and `decimals` with the given code, and reverts otherwise.
 fn token(balance_of: &str, min_fee: &str, decimals: &str) -> Bytes {
@@ -96,7 +72,7 @@ fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let executor = Executor::new(crate::family_of(spec));
-    let state = executor.state_over(Arc::new(OneContract(code)));
+    let state = executor.state_over(Arc::new(FixedState::default().with(TOKEN, 0, U256::ZERO, &code)));
     let origin = BlockOrigin::Header;
     BlockExecution::watched(executor.family(), &header, Address::ZERO, state, Interrupt::never(), (), origin).unwrap()
 }

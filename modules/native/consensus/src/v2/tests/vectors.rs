@@ -41,7 +41,7 @@ fn number(value: &Value) -> u64 {
 }
 
 fn spec_of(network: &str) -> Arc<ChainSpec> {
-    Genesis::from_json(&unpacked(&format!("chain/native-genesis-{network}.json.gz"))).unwrap().spec
+    Genesis::from_json(&unpacked(format!("chain/native-genesis-{network}.json.gz"))).unwrap().spec
 }
 
 fn test_key(vectors: &Value, name: &str) -> SecretKey {
@@ -294,7 +294,7 @@ fn thresholds_are_products_of_doubles() {
 /// than its blocks, which the reference now refuses (`docs/spec/chain.md` 12).
 #[test]
 fn consecutive_real_headers_verify_in_full() {
-    let recorded: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();
+    let recorded: Value = tenon_test_data::json("chain/native-headers.json.gz");
     for (folder, switch_block, first, verified, threshold) in
         [("chain551", 7_074_000, 0, 3, 0.667), ("xdpos-private", 0, 1, 2, 0.6)]
     {

@@ -1,4 +1,0 @@
-//! See `tenon_fuzz_targets`.
-#![no_main]
-
-tenon_fuzz::fuzz!("consensus_arguments");
