@@ -1,16 +1,18 @@
 //! Errors of settings.
 
-use std::fmt;
 use std::path::PathBuf;
 
 /// Source of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Origin {
     /// The built-in default.
+    #[display("default")]
     Default,
     /// The default of one command, such as `dev`.
+    #[display("default of `{_0}`")]
     Command(&'static str),
     /// A settings file.
+    #[display("{}:{line}", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -18,21 +20,11 @@ pub enum Origin {
         line: usize,
     },
     /// An environment variable.
+    #[display("environment {_0}")]
     Environment(String),
     /// A flag, with its dashes.
+    #[display("flag {_0}")]
     Flag(String),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => formatter.write_str("default"),
-            Self::Command(command) => write!(formatter, "default of `{command}`"),
-            Self::File { path, line } => write!(formatter, "{}:{line}", path.display()),
-            Self::Environment(name) => write!(formatter, "environment {name}"),
-            Self::Flag(flag) => write!(formatter, "flag {flag}"),
-        }
-    }
 }
 
 /// An invalid setting. Every text names the source, the key, and the correction.

@@ -1,16 +1,17 @@
 //! Lists of texts that are validated when they are read, so that a mistake never allows more than intended.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use crate::value::{SettingValue, Value};
 
 /// Origins of web pages: `https://app.example`, or `*` for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, derive_more::Deref)]
+#[deref(forward)]
 pub struct OriginList(Vec<String>);
 
 /// Patterns of method names: `eth_sign*`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, derive_more::Deref)]
+#[deref(forward)]
 pub struct MethodPatterns(Vec<String>);
 
 /// Maximum length of a pattern of methods, bytes.
@@ -38,22 +39,6 @@ impl MethodPatterns {
             return Err(format!("expected at most {MAX_PATTERNS} patterns of methods, found {}", patterns.len()));
         }
         patterns.iter().try_for_each(|pattern| check_pattern(pattern)).map(|()| Self(patterns))
-    }
-}
-
-impl Deref for OriginList {
-    type Target = [String];
-
-    fn deref(&self) -> &[String] {
-        &self.0
-    }
-}
-
-impl Deref for MethodPatterns {
-    type Target = [String];
-
-    fn deref(&self) -> &[String] {
-        &self.0
     }
 }
 

@@ -1,7 +1,6 @@
 //! The mnemonic from which a development network's keys are derived.
 
 use std::fmt;
-use std::ops::Deref;
 
 use zeroize::Zeroizing;
 
@@ -11,7 +10,8 @@ use crate::value::{SettingValue, Value};
 pub const DEVELOPMENT_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// A mnemonic. Printed only if it is the well-known test mnemonic.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Deref)]
+#[deref(forward)]
 pub struct Mnemonic(Zeroizing<String>);
 
 impl Mnemonic {
@@ -29,14 +29,6 @@ impl Mnemonic {
 impl Default for Mnemonic {
     fn default() -> Self {
         Self::new(DEVELOPMENT_MNEMONIC)
-    }
-}
-
-impl Deref for Mnemonic {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
     }
 }
 

@@ -4,7 +4,6 @@
 //! jsonwebtoken reads them, with a provider of HS256 only: its own providers bring RSA or a C build.
 
 use std::{
-    fmt,
     fs::File,
     io::{self, Read as _},
     path::Path,
@@ -29,16 +28,11 @@ mod provider;
 const LEEWAY: u64 = 60;
 
 /// Checks tokens against one secret.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("TokenCheck(..)")]
 pub(crate) struct TokenCheck {
     key: DecodingKey,
     validation: Validation,
-}
-
-impl fmt::Debug for TokenCheck {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("TokenCheck(..)")
-    }
 }
 
 /// Content of a request's `Authorization` header.

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +20,9 @@ const NO_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_ANSWER: usize = 16 << 20;
 
 /// A connection to a running node, or to a signing service. Dereferences to [`Client`] for its calls.
+#[derive(derive_more::Deref)]
 pub(crate) struct NodeClient {
+    #[deref]
     client: Client,
     /// Runs the connection, only while a call is awaited.
     runtime: Runtime,
@@ -108,14 +109,6 @@ impl NodeClient {
 
     fn wait_for<T>(&self, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Stop> {
         self.runtime.block_on(answer).map_err(Stop::failure)
-    }
-}
-
-impl Deref for NodeClient {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
     }
 }
 

@@ -3,7 +3,6 @@
 //! Plugins change at once, each in its own transaction with a report, and so does the front-ends' exposure. Every other
 //! changed setting is listed in the report, because it takes effect at the next start.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tenon_api::BusError;
@@ -18,7 +17,8 @@ use crate::live_settings::LIVE;
 use crate::plugin_folder;
 
 /// The source of a node's settings.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SettingsSource")]
 pub(crate) struct SettingsSource {
     /// The settings at the start, before any override (the folder of an ephemeral node, for instance).
     started_with: Arc<Settings>,
@@ -32,12 +32,6 @@ impl SettingsSource {
         read: impl Fn() -> Result<Settings, Stop> + Send + Sync + 'static,
     ) -> Self {
         Self { started_with: Arc::new(started_with), read: Arc::new(read) }
-    }
-}
-
-impl fmt::Debug for SettingsSource {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SettingsSource")
     }
 }
 

@@ -27,7 +27,8 @@ pub(crate) const PIECE: usize = PACKET_LENGTH - 1;
 pub(crate) const HEADER: usize = 8;
 
 /// A packet in its wire format. It is wiped on drop, and `Debug` shows none of it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Packet {{ .. }}")]
 pub struct Packet(Zeroizing<[u8; PACKET_LENGTH]>);
 
 impl Packet {
@@ -54,12 +55,6 @@ impl Packet {
         packet.0[0] = MARK;
         packet.0[1..=piece.len()].copy_from_slice(piece);
         packet
-    }
-}
-
-impl fmt::Debug for Packet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Packet { .. }")
     }
 }
 

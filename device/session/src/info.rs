@@ -20,14 +20,9 @@ const MAX_ONE_MESSAGE: usize = 1024;
 const MAX_MESSAGE: usize = 16 << 10;
 
 /// A firmware version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{_0}.{_1}.{_2}")]
 pub struct Version(pub u32, pub u32, pub u32);
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.0, self.1, self.2)
-    }
-}
 
 /// Features that a device reported when it was opened. Label and id are private data, so `Debug` shows only the
 /// version.

@@ -13,7 +13,7 @@ const ROOT: [u32; 4] = [44 | HARDENED, 60 | HARDENED, HARDENED, 0];
 const MAX_ELEMENTS: usize = 16;
 
 /// The derivation path from the seed to a key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::From)]
 pub struct DerivationPath(Vec<u32>);
 
 impl DerivationPath {
@@ -27,12 +27,6 @@ impl DerivationPath {
     /// The elements. Hardened ones have their highest bit set.
     pub fn elements(&self) -> &[u32] {
         &self.0
-    }
-}
-
-impl From<Vec<u32>> for DerivationPath {
-    fn from(elements: Vec<u32>) -> Self {
-        Self(elements)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Faults that hosts must survive.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A fault in a message that the device sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Fault {
     /// The first packet has a wrong magic.
     BadMagic,
@@ -77,12 +77,6 @@ impl Fault {
             Self::RandomPacket => "random-packet",
             Self::Disconnect => "disconnect",
         }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,10 +1,10 @@
 //! The models that can be simulated.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A model with a particular firmware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Model {
     /// Model One, firmware 1.8.1, of the same period as the registry.
     One,
@@ -79,12 +79,6 @@ impl Model {
             Self::OneLater => &[1, 7],
             Self::TLater => &[1, 7, 17],
         }
-    }
-}
-
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

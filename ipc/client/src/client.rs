@@ -2,7 +2,6 @@
 
 use std::{
     future::Future,
-    ops::Deref,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -58,8 +57,9 @@ impl Default for ClientSettings {
 ///
 /// It dereferences to jsonrpsee's client, so that the methods of every namespace's trait can be called on it. The
 /// connection ends when it is dropped.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Deref)]
 pub struct Client {
+    #[deref]
     calls: AsyncClient<RpcService>,
     path: PathBuf,
     settings: ClientSettings,
@@ -142,13 +142,5 @@ impl Client {
     /// See [`Error`].
     pub async fn call_with_secret<T: DeserializeOwned>(&self, method: &str, params: SecretParams) -> Result<T, Error> {
         secret::call(&self.path, &self.settings, method, params).await
-    }
-}
-
-impl Deref for Client {
-    type Target = AsyncClient<RpcService>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.calls
     }
 }

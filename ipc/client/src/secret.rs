@@ -15,7 +15,8 @@ use crate::{ClientSettings, Error, notices::Notices, transport};
 const FRAME_BYTES: usize = 64;
 
 /// Parameters with secrets among them. The text is wiped on drop.
-#[derive(Default)]
+#[derive(Default, derive_more::Debug)]
+#[debug("SecretParams(…)")]
 pub struct SecretParams {
     /// The parameters, separated by commas.
     text: Wiped,
@@ -54,12 +55,6 @@ impl SecretParams {
             self.text.push_str(",");
         }
         self.text.push_str(json);
-    }
-}
-
-impl std::fmt::Debug for SecretParams {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SecretParams(…)")
     }
 }
 

@@ -1,7 +1,6 @@
 //! The client of a request that a proxy forwarded.
 
 use std::{
-    fmt,
     net::{IpAddr, SocketAddr},
     str::FromStr,
 };
@@ -18,7 +17,8 @@ static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const MAX_HOPS: usize = 32;
 
 /// An address, or a network in CIDR notation: `127.0.0.1`, `10.0.0.0/8`, `2001:db8::/32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{address}/{bits}")]
 pub struct Network {
     address: IpAddr,
     bits: u8,
@@ -44,12 +44,6 @@ impl FromStr for Network {
             return Err(failed());
         }
         Ok(Self { address, bits })
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.address, self.bits)
     }
 }
 

@@ -63,7 +63,8 @@ pub struct SealerOptions {
 }
 
 /// The sealer's source of time and random numbers. Tests replace them by fixed functions.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SealerClock")]
 pub struct SealerClock {
     /// Unix time, seconds.
     pub now: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -76,12 +77,6 @@ impl SealerClock {
     pub fn system() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         Self { now: Arc::new(now), random: Arc::new(|| B256::new(rand::random())) }
-    }
-}
-
-impl fmt::Debug for SealerClock {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SealerClock")
     }
 }
 

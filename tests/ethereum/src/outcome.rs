@@ -1,13 +1,14 @@
 //! Outcome of a case.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use serde::Serialize;
 
 use crate::Suite;
 
 /// The first difference of a case from its expected result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display, Serialize)]
+#[display("{field}: found {found}, wanted {wanted}")]
 pub struct Difference {
     /// What was compared.
     pub field: String,
@@ -23,12 +24,6 @@ impl Difference {
     }
 }
 
-impl Display for Difference {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: found {}, wanted {}", self.field, self.found, self.wanted)
-    }
-}
-
 /// Result of a check that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
@@ -37,18 +32,13 @@ pub(crate) struct Passed {
 }
 
 /// Why a case did not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::From)]
 pub(crate) enum Unmet {
     /// Its result differs.
+    #[from]
     Differs(Difference),
     /// Nothing here implements its subject: its fork, its form.
     NotBuilt(String),
-}
-
-impl From<Difference> for Unmet {
-    fn from(difference: Difference) -> Self {
-        Self::Differs(difference)
-    }
 }
 
 /// The judgement of one case.

@@ -47,20 +47,13 @@ impl Block {
 }
 
 /// A block with the senders of its transactions, in the same order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref, Serialize, Deserialize)]
 pub struct RecoveredBlock {
     /// The block.
+    #[deref]
     pub block: Block,
     /// One address per transaction.
     pub senders: Vec<Address>,
-}
-
-impl std::ops::Deref for RecoveredBlock {
-    type Target = Block;
-
-    fn deref(&self) -> &Block {
-        &self.block
-    }
 }
 
 /// The canonical chain's tip as one immutable value, replaced after each commit.

@@ -1,12 +1,11 @@
 //! Ways to name a block.
 
-use std::fmt;
-
 use alloy_primitives::B256;
+use derive_more::{Display, From};
 use serde::{Deserialize, Serialize};
 
 /// The height of a block; the genesis block has number 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Display, From, Serialize, Deserialize)]
 pub struct BlockNumber(pub u64);
 
 impl BlockNumber {
@@ -28,18 +27,6 @@ impl BlockNumber {
     }
 }
 
-impl fmt::Display for BlockNumber {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl From<u64> for BlockNumber {
-    fn from(number: u64) -> Self {
-        Self(number)
-    }
-}
-
 /// A block named by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BlockTag {
@@ -56,11 +43,13 @@ pub enum BlockTag {
 }
 
 /// A caller's reference to a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, From, Serialize, Deserialize)]
 pub enum BlockId {
     /// By role.
+    #[from]
     Tag(BlockTag),
     /// By height on the canonical chain.
+    #[from]
     Number(BlockNumber),
     /// By hash, on any branch.
     Hash {
@@ -69,18 +58,6 @@ pub enum BlockId {
         /// Whether to refuse a block that is not on the canonical chain.
         require_canonical: bool,
     },
-}
-
-impl From<BlockNumber> for BlockId {
-    fn from(number: BlockNumber) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<BlockTag> for BlockId {
-    fn from(tag: BlockTag) -> Self {
-        Self::Tag(tag)
-    }
 }
 
 impl From<B256> for BlockId {

@@ -1,7 +1,5 @@
 //! Block headers.
 
-use std::ops::Deref;
-
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256, b256};
 use serde::{Deserialize, Serialize};
 
@@ -71,9 +69,10 @@ pub struct Header {
 }
 
 /// A header together with the hash computed from its fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref, Serialize, Deserialize)]
 pub struct SealedHeader {
     hash: B256,
+    #[deref]
     header: Header,
 }
 
@@ -90,14 +89,6 @@ impl SealedHeader {
 
     /// The fields.
     pub const fn header(&self) -> &Header {
-        &self.header
-    }
-}
-
-impl Deref for SealedHeader {
-    type Target = Header;
-
-    fn deref(&self) -> &Header {
         &self.header
     }
 }

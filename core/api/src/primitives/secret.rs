@@ -1,7 +1,5 @@
 //! Secret texts: passwords, PINs, keys.
 
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
@@ -9,7 +7,8 @@ use zeroize::Zeroizing;
 ///
 /// It is serialised as a plain text, because secrets cross the plugin boundary: code that encodes a message with a
 /// secret must wipe the frame.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, derive_more::Debug)]
+#[debug("SecretText(…)")]
 pub struct SecretText(Zeroizing<String>);
 
 impl SecretText {
@@ -21,12 +20,6 @@ impl SecretText {
     /// The secret itself. Never put it into an error, a log line or a name.
     pub fn expose(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SecretText(…)")
     }
 }
 

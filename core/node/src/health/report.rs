@@ -1,12 +1,11 @@
 //! The answer to `GET /health`: each member with a state of its own.
 
-use std::fmt;
-
 use serde::Serialize;
 
 /// State of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[display(rename_all = "camelCase")]
 pub(crate) enum State {
     /// Healthy.
     Ok,
@@ -30,24 +29,6 @@ pub(crate) enum State {
     Failed,
     /// The system or the database does not report it.
     Unknown,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Ok => "ok",
-            Self::Old => "old",
-            Self::Few => "few",
-            Self::Low => "low",
-            Self::WritesFail => "writesFail",
-            Self::WritesStopped => "writesStopped",
-            Self::BackgroundErrors => "backgroundErrors",
-            Self::FolderReplaced => "folderReplaced",
-            Self::Damaged => "damaged",
-            Self::Failed => "failed",
-            Self::Unknown => "unknown",
-        })
-    }
 }
 
 /// The whole answer.

@@ -1,7 +1,7 @@
 //! Why a profile was not recorded or written.
 
+use std::io;
 use std::path::PathBuf;
-use std::{fmt, io};
 
 use tenon_api::BusError;
 
@@ -60,21 +60,13 @@ impl From<ProfileError> for BusError {
     }
 }
 
-/// Kinds of recordings that are started and stopped. One of a kind runs at a time.
-#[derive(Clone, Copy, Debug)]
+/// Kinds of recordings that are started and stopped. One of a kind runs at a time. `Display` writes its name in errors.
+#[derive(Clone, Copy, Debug, derive_more::Display)]
 pub(super) enum RecordingKind {
     /// Samples of the processor's use.
+    #[display("CPU profiling")]
     Cpu,
     /// Spans.
+    #[display("trace")]
     Spans,
-}
-
-/// Its name in errors.
-impl fmt::Display for RecordingKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Cpu => "CPU profiling",
-            Self::Spans => "trace",
-        })
-    }
 }

@@ -5,7 +5,6 @@
 use std::future::Future;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::ops::Deref;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -232,7 +231,9 @@ impl RunningNode {
 }
 
 /// A client of the Unix socket that waits for its answers.
+#[derive(derive_more::Deref)]
 pub(crate) struct BlockingClient {
+    #[deref]
     client: Client,
     /// Runs the connection, only while an answer is awaited.
     runtime: Runtime,
@@ -260,14 +261,6 @@ impl BlockingClient {
     /// Waits for the next item of a subscription.
     pub(crate) fn next_item<T: DeserializeOwned>(&self, subscription: &mut Subscription<T>) -> Result<T, Error> {
         self.runtime.block_on(self.client.next_item(subscription))
-    }
-}
-
-impl Deref for BlockingClient {
-    type Target = Client;
-
-    fn deref(&self) -> &Client {
-        &self.client
     }
 }
 

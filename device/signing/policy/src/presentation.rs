@@ -27,34 +27,27 @@ pub struct Line {
 }
 
 /// A warning for the person who approves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warning {
     /// The call approves another account for an unlimited amount of tokens.
+    #[display("this allows another account to transfer an unlimited amount of tokens")]
     UnlimitedApproval,
     /// The meaning of the data is unknown.
+    #[display("the meaning of the data is unknown")]
     Blind,
     /// The transaction creates a contract.
+    #[display("this creates a contract")]
     Creation,
     /// The transaction delegates the code of accounts.
+    #[display("this delegates accounts to the code of contracts")]
     Delegation,
     /// Characters that could mislead were removed from a text.
+    #[display("misleading characters were removed")]
     HiddenCharacters,
     /// Something is too long to be shown completely.
+    #[display("some content is not shown")]
     Cut,
-}
-
-impl std::fmt::Display for Warning {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::UnlimitedApproval => "this allows another account to transfer an unlimited amount of tokens",
-            Self::Blind => "the meaning of the data is unknown",
-            Self::Creation => "this creates a contract",
-            Self::Delegation => "this delegates accounts to the code of contracts",
-            Self::HiddenCharacters => "misleading characters were removed",
-            Self::Cut => "some content is not shown",
-        })
-    }
 }
 
 /// What a person reads before an approval. It describes the whole request; the hash binds the approval to what is

@@ -1,7 +1,5 @@
 //! Makes a client's text safe to show: removes characters that could move, reorder or hide others.
 
-use std::fmt;
-
 use icu_properties::{
     CodePointMapData, CodePointSetData,
     props::{DefaultIgnorableCodePoint, GeneralCategory},
@@ -17,7 +15,8 @@ const BLANKS: [char; 4] = ['\u{2800}', '\u{fffc}', '\u{16fe4}', '\u{1d159}'];
 /// A client's text in the form shown to a person.
 ///
 /// It is for display only: signing, hashing and comparing always use the original text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{text}")]
 pub struct DisplayText {
     text: String,
     removed: usize,
@@ -61,12 +60,6 @@ impl DisplayText {
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut
-    }
-}
-
-impl fmt::Display for DisplayText {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
     }
 }
 

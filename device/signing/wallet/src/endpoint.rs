@@ -76,14 +76,16 @@ struct Refusal {
     message: String,
 }
 
-#[derive(Clone)]
+#[derive(Clone, derive_more::Display)]
 enum EndpointAddress {
+    #[display("{}", _0.display())]
     Socket(PathBuf),
+    #[display("http://{address}")]
     Http { address: SocketAddr, token: Arc<str> },
 }
 
 /// The address of a signing service.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Display)]
 pub struct Endpoint(EndpointAddress);
 
 impl Endpoint {
@@ -213,15 +215,6 @@ impl Endpoint {
 /// Makes text from the service safe to show: bounded, on one line, without terminal control characters.
 fn shown(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(500).collect()
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            EndpointAddress::Socket(path) => write!(formatter, "{}", path.display()),
-            EndpointAddress::Http { address, .. } => write!(formatter, "http://{address}"),
-        }
-    }
 }
 
 impl fmt::Debug for Endpoint {

@@ -1,6 +1,5 @@
 //! Errors of reading a folder.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,24 +7,17 @@ use tenon_api::B256;
 use tenon_chain::DecodeError;
 
 /// A record of the chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Part {
     /// The hash of the canonical block of a height.
+    #[display("canonical hash")]
     CanonicalHash,
     /// The header of a block.
+    #[display("header")]
     Header,
     /// The transactions and uncles of a block.
+    #[display("body")]
     Body,
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::CanonicalHash => "canonical hash",
-            Self::Header => "header",
-            Self::Body => "body",
-        })
-    }
 }
 
 /// Why a folder, or a block of it, cannot be read.

@@ -1,23 +1,28 @@
 //! Decoding errors.
 
-use std::fmt;
-
 /// The problem of an encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum DecodeProblem {
     /// The item claims to be longer than the input.
+    #[display("input ends inside the item")]
     TooShort,
     /// A length or a single byte is not in its shortest form.
+    #[display("length or byte is not in its shortest form")]
     NotMinimal,
     /// An integer begins with a zero byte.
+    #[display("integer begins with a zero byte")]
     LeadingZero,
     /// An integer does not fit its field.
+    #[display("integer does not fit")]
     TooLarge,
     /// A list instead of a byte string.
+    #[display("a list instead of a byte string")]
     UnexpectedList,
     /// A byte string instead of a list.
+    #[display("a byte string instead of a list")]
     UnexpectedString,
     /// A field of fixed length has another length.
+    #[display("{found} bytes instead of {wanted}")]
     WrongLength {
         /// Length of the field.
         wanted: usize,
@@ -25,23 +30,28 @@ pub enum DecodeProblem {
         found: usize,
     },
     /// A list has too few or too many items.
+    #[display("wrong number of items ({found})")]
     WrongItemCount {
         /// Items counted before the decoder stopped.
         found: usize,
     },
     /// Bytes follow the end of the object.
+    #[display("{count} bytes follow the end")]
     TrailingBytes {
         /// Their number.
         count: usize,
     },
     /// A transaction or receipt type that this chain family does not have.
+    #[display("type 0x{found:02x} is not supported")]
     UnsupportedType {
         /// The type byte.
         found: u8,
     },
     /// A typed transaction has no payload.
+    #[display("typed transaction too short")]
     TypedTooShort,
     /// The object is longer than the reader's limit.
+    #[display("{length} bytes, more than the bound of {bound}")]
     OverBound {
         /// The object's length in bytes.
         length: u64,
@@ -49,27 +59,8 @@ pub enum DecodeProblem {
         bound: u64,
     },
     /// A value that is invalid for its field, such as a signature parity of 7.
+    #[display("value is not allowed")]
     InvalidValue,
-}
-
-impl fmt::Display for DecodeProblem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooShort => formatter.write_str("input ends inside the item"),
-            Self::NotMinimal => formatter.write_str("length or byte is not in its shortest form"),
-            Self::LeadingZero => formatter.write_str("integer begins with a zero byte"),
-            Self::TooLarge => formatter.write_str("integer does not fit"),
-            Self::UnexpectedList => formatter.write_str("a list instead of a byte string"),
-            Self::UnexpectedString => formatter.write_str("a byte string instead of a list"),
-            Self::WrongLength { wanted, found } => write!(formatter, "{found} bytes instead of {wanted}"),
-            Self::WrongItemCount { found } => write!(formatter, "wrong number of items ({found})"),
-            Self::TrailingBytes { count } => write!(formatter, "{count} bytes follow the end"),
-            Self::UnsupportedType { found } => write!(formatter, "type 0x{found:02x} is not supported"),
-            Self::TypedTooShort => formatter.write_str("typed transaction too short"),
-            Self::OverBound { length, bound } => write!(formatter, "{length} bytes, more than the bound of {bound}"),
-            Self::InvalidValue => formatter.write_str("value is not allowed"),
-        }
-    }
 }
 
 /// Why bytes are not a valid encoding: the item, its position, and the problem.

@@ -1,7 +1,5 @@
 //! Lenient parsing of the numbers, bytes and addresses in existing genesis files.
 
-use std::fmt;
-
 use alloy_primitives::{Address, B64, B256, Bytes, U256, hex};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
@@ -110,10 +108,6 @@ fn parse_address(text: &str) -> Option<Address> {
     Some(Address::new(bytes))
 }
 
+#[derive(derive_more::Display)]
+#[display("`{_0}` is not an address: forty hexadecimal digits after 0x, xdc or nothing")]
 struct NotAnAddress<'a>(&'a str);
-
-impl fmt::Display for NotAnAddress<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` is not an address: forty hexadecimal digits after 0x, xdc or nothing", self.0)
-    }
-}

@@ -1,6 +1,6 @@
 //! The public networks and their built-in genesis files (`docs/spec/chain.md` 7.3).
 
-use std::{fmt, io::Read};
+use std::io::Read;
 
 use alloy_primitives::B256;
 use flate2::read::GzDecoder;
@@ -14,7 +14,8 @@ const DEVNET: &[u8] = include_bytes!("../../../../config/networks/devnet-genesis
 const DEVNET_5551: &[u8] = include_bytes!("../../../../config/networks/devnet-5551-genesis.json.gz");
 
 /// A network with a built-in genesis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{}", self.names()[0])]
 pub enum PublicNetwork {
     /// Chain 50.
     Mainnet,
@@ -89,12 +90,6 @@ impl PublicNetwork {
         let mut text = Vec::new();
         GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
         Ok(text)
-    }
-}
-
-impl fmt::Display for PublicNetwork {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.names()[0])
     }
 }
 

@@ -1,11 +1,10 @@
 //! Forks of the Ethereum profile.
 
-use std::fmt;
-
 use alloy_primitives::U256;
 
 /// The named rule changes of the Ethereum profile, oldest first. `Bpo…` change blob parameters only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Fork {
     /// The first rules.
     Frontier,
@@ -123,12 +122,6 @@ impl Fork {
     /// Returns whether forks from this one on are scheduled by time instead of height.
     pub fn is_timed(self) -> bool {
         self >= Self::Shanghai
-    }
-}
-
-impl fmt::Display for Fork {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
     }
 }
 

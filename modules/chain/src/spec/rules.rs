@@ -16,16 +16,20 @@ use super::{Activation, ChainSpec, NamedHeight, NativeSettings, RoundConfig};
 const LIST: u32 = 1;
 
 /// When a rule begins to apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Since {
     /// The block of this height.
+    #[display("from block {_0}")]
     Block(u64),
     /// The first block whose timestamp is not below this, seconds.
+    #[display("from time {_0}")]
     Time(u64),
     /// The first block whose parent has at least this total difficulty.
+    #[display("from total difficulty {_0}")]
     TotalDifficulty(U256),
     /// The first block of a v2 round that is not below this (`docs/spec/consensus.md` 12.3).
+    #[display("from round {_0}")]
     Round(u64),
 }
 
@@ -40,17 +44,6 @@ impl Since {
                 Self::TotalDifficulty(difficulty) => block.parent_total_difficulty >= difficulty,
                 Self::Round(round) => block.round.is_some_and(|reached| reached >= round),
             }
-    }
-}
-
-impl fmt::Display for Since {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Block(number) => write!(formatter, "from block {number}"),
-            Self::Time(time) => write!(formatter, "from time {time}"),
-            Self::TotalDifficulty(difficulty) => write!(formatter, "from total difficulty {difficulty}"),
-            Self::Round(round) => write!(formatter, "from round {round}"),
-        }
     }
 }
 

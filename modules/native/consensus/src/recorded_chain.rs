@@ -1,6 +1,6 @@
 //! Chains recorded on networks of the reference client, in memory, for the tests of the native engines.
 
-use std::{ops::Deref, sync::Arc};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 use secp256k1::{Message, SECP256K1, SecretKey};
@@ -11,10 +11,12 @@ use tenon_memory_chain::MemoryChain;
 pub(crate) use tenon_test_data::unpacked;
 
 /// A complete recorded chain with its rules. It has no state.
+#[derive(derive_more::Deref)]
 pub(crate) struct RecordedChain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
     /// The same blocks (or headers without blocks) as a [`ChainReader`].
+    #[deref]
     memory: MemoryChain,
 }
 
@@ -101,12 +103,4 @@ pub(crate) fn resealed(mut header: Header, key: &SecretKey) -> SealedHeader {
     let signature = sign(super::v2_seal_hash(&header), key);
     header.native_seal.as_mut().unwrap().validator = signature.into();
     tenon_chain::seal(header)
-}
-
-impl Deref for RecordedChain {
-    type Target = MemoryChain;
-
-    fn deref(&self) -> &MemoryChain {
-        &self.memory
-    }
 }

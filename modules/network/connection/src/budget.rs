@@ -20,7 +20,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -486,17 +485,11 @@ impl Drop for Charge {
 }
 
 /// The payload of a received message. It counts until it is dropped.
+#[derive(derive_more::Deref)]
 pub struct Payload {
+    #[deref(forward)]
     bytes: Vec<u8>,
     _charge: Charge,
-}
-
-impl Deref for Payload {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 impl fmt::Debug for Payload {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header};
-use tenon_network_identity::{Endpoint, KeyError, NodeId, NodeKey, NodeRecord, recover};
+use tenon_network_identity::{Endpoint, KeyError, NodeId, NodeKey, recover};
 
 /// Maximum size of a packet in bytes.
 pub const MAX_PACKET_BYTES: usize = 1280;
@@ -57,7 +57,7 @@ impl PacketTypes {
 }
 
 /// Why a datagram is dropped. No answer is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::From, thiserror::Error)]
 pub enum PacketError {
     /// Less than 98 bytes.
     #[error("too small")]
@@ -76,13 +76,8 @@ pub enum PacketError {
     Type(u8),
     /// The content is malformed.
     #[error("packet is malformed: {0}")]
+    #[from(alloy_rlp::Error)]
     Rlp(alloy_rlp::Error),
-}
-
-impl From<alloy_rlp::Error> for PacketError {
-    fn from(error: alloy_rlp::Error) -> Self {
-        Self::Rlp(error)
-    }
 }
 
 /// An endpoint in a Ping or Pong. If it has no address, receivers use the datagram's.
@@ -392,9 +387,4 @@ impl Packet {
         datagram[..32].copy_from_slice(hash.as_slice());
         Ok((datagram, hash))
     }
-}
-
-/// Returns the record of an answer if it is valid and belongs to the sender.
-pub(crate) fn own_record(record: &[u8], sender: &NodeId) -> Option<NodeRecord> {
-    NodeRecord::decode(record).ok().filter(|record| record.id() == *sender)
 }

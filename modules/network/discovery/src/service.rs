@@ -13,7 +13,7 @@ use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, NodeRecord};
 use crate::addresses::{Networks, check_relay};
 use crate::lookup::Lookup;
 use crate::node_file::KnownNode;
-use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketTypes, own_record};
+use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketTypes};
 use crate::proofs::{Peer, Proofs};
 use crate::rates::DatagramRates;
 use crate::table::{Table, TableSettings};
@@ -102,8 +102,6 @@ pub enum Action {
         /// The closest nodes, closest first.
         nodes: Vec<(NodeId, Endpoint)>,
     },
-    /// A requested record.
-    Record(NodeRecord),
 }
 
 #[derive(Debug)]
@@ -137,7 +135,6 @@ pub struct Discovery {
     pings: HashMap<Peer, PendingPing>,
     waiting_pings: VecDeque<(Peer, u16)>,
     finds: HashMap<Peer, PendingFind>,
-    record_requests: HashMap<B256, (Peer, Duration)>,
     /// Datagrams of each address.
     rates: DatagramRates,
     /// When an address that has proven nothing was last pinged.
@@ -174,7 +171,6 @@ impl Discovery {
             pings: HashMap::new(),
             waiting_pings: VecDeque::new(),
             finds: HashMap::new(),
-            record_requests: HashMap::new(),
             rates: DatagramRates::default(),
             unproven: HashMap::new(),
             lookups: BTreeMap::new(),
@@ -207,9 +203,8 @@ impl Discovery {
     pub fn wakes_at(&self) -> Duration {
         let pings = self.pings.values().map(|ping| ping.deadline);
         let finds = self.finds.values().map(|find| find.deadline);
-        let records = self.record_requests.values().map(|(_, deadline)| *deadline);
         let lookups = self.lookups.values().map(Lookup::wakes_at);
-        pings.chain(finds).chain(records).chain(lookups).fold(self.refresh_at().min(self.revalidate_at), Duration::min)
+        pings.chain(finds).chain(lookups).fold(self.refresh_at().min(self.revalidate_at), Duration::min)
     }
 
     /// Nodes to write to the file for the next start.
@@ -245,17 +240,6 @@ impl Discovery {
         number
     }
 
-    /// Requests the record of a node of the table. The result is an [`Action::Record`].
-    pub fn request_record(&mut self, id: &NodeId, clock: Clock) {
-        let Some(entry) = self.table.get(id) else { return };
-        let peer = (entry.id, entry.endpoint.udp_address());
-        if self.record_requests.len() < MAX_PINGS
-            && let Some(hash) = self.send(peer.1, &Content::RecordRequest { expiration: clock.unix + EXPIRATION })
-        {
-            self.record_requests.insert(hash, (peer, clock.now + REPLY_TIMEOUT));
-        }
-    }
-
     /// Processes a datagram. One beyond the rate of its address or of all addresses is ignored.
     ///
     /// # Errors
@@ -283,7 +267,8 @@ impl Discovery {
             Content::FindNode { target, .. } => self.take_find_node(&peer, &target, clock),
             Content::Neighbors { nodes, .. } => self.take_neighbors(peer, nodes, clock),
             Content::RecordRequest { .. } => self.take_record_request(&peer, packet.hash, clock),
-            Content::RecordResponse { request, record } => self.take_record(&peer, request, &record),
+            // This node requests no records.
+            Content::RecordResponse { .. } => {}
         }
         // Pings to other nodes have a limit of their own.
         let is_answer = |action: &&Action| matches!(action, Action::Send { to, .. } if *to == from);
@@ -293,13 +278,11 @@ impl Discovery {
         Ok(())
     }
 
-    /// Whether a packet answers a request of this node. Only the asked node is likely to know the hash in a Pong or a
-    /// record response.
+    /// Whether a packet answers a request of this node. Only the asked node is likely to know the hash in a Pong.
     fn is_expected(&self, from: SocketAddr, content: &Content) -> bool {
         match content {
             Content::Pong { ping, .. } => self.pings.values().any(|pending| pending.hash == *ping),
             Content::Neighbors { .. } => self.finds.keys().any(|(_, asked)| *asked == from),
-            Content::RecordResponse { request, .. } => self.record_requests.contains_key(request),
             _ => false,
         }
     }
@@ -308,7 +291,6 @@ impl Discovery {
     pub fn tick(&mut self, clock: Clock) {
         self.end_pings(clock);
         self.end_finds(clock);
-        self.record_requests.retain(|_, (_, deadline)| *deadline > clock.now);
         if clock.now >= self.refresh_at() {
             self.refresh(clock);
         }
@@ -482,16 +464,6 @@ impl Discovery {
         {
             let content = Content::RecordResponse { request, record: record.encoded().to_vec() };
             self.send(peer.1, &content);
-        }
-    }
-
-    fn take_record(&mut self, peer: &Peer, request: B256, record: &[u8]) {
-        if self.record_requests.get(&request).is_none_or(|(asked, _)| asked != peer) {
-            return;
-        }
-        self.record_requests.remove(&request);
-        if let Some(record) = own_record(record, &peer.0) {
-            self.actions.push_back(Action::Record(record));
         }
     }
 

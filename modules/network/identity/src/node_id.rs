@@ -8,7 +8,8 @@ use secp256k1::PublicKey;
 
 /// A node's public key: both coordinates, 32 bytes each, without the leading 04. Only
 /// [`NodeId::public_key`] checks that it is on the curve.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", hex::encode(_0))]
 pub struct NodeId(pub [u8; 64]);
 
 /// Why a text or a number is not a node's identifier.
@@ -70,12 +71,6 @@ impl FromStr for NodeId {
         let mut id = [0; 64];
         hex::decode_to_slice(digits, &mut id).map_err(|_| NodeIdError::Digit)?;
         Ok(Self(id))
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&hex::encode(self.0))
     }
 }
 

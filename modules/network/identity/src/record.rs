@@ -20,7 +20,8 @@ const TEXT_PREFIX: &str = "enr:";
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A record whose signature and form are valid.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{TEXT_PREFIX}{}", URL_SAFE_NO_PAD.encode(encoded))]
 pub struct NodeRecord {
     sequence: u64,
     id: NodeId,
@@ -29,13 +30,14 @@ pub struct NodeRecord {
 }
 
 /// Why bytes or a text are not a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::From, thiserror::Error)]
 pub enum RecordError {
     /// The record has more than [`MAX_RECORD_BYTES`] bytes.
     #[error("record has more than 300 bytes")]
     TooLong,
     /// The bytes are not the RLP of a record.
     #[error("record is malformed: {0}")]
+    #[from(alloy_rlp::Error)]
     Rlp(alloy_rlp::Error),
     /// The keys are not ascending, or a key has no value.
     #[error("record's keys are not ascending, or one has no value")]
@@ -52,12 +54,6 @@ pub enum RecordError {
     /// Signing failed.
     #[error(transparent)]
     Key(#[from] KeyError),
-}
-
-impl From<alloy_rlp::Error> for RecordError {
-    fn from(error: alloy_rlp::Error) -> Self {
-        Self::Rlp(error)
-    }
 }
 
 impl NodeRecord {
@@ -214,12 +210,6 @@ impl FromStr for NodeRecord {
             return Err(RecordError::TooLong);
         }
         Self::decode(&URL_SAFE_NO_PAD.decode(text).map_err(|_| RecordError::Text)?)
-    }
-}
-
-impl fmt::Display for NodeRecord {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{TEXT_PREFIX}{}", URL_SAFE_NO_PAD.encode(&self.encoded))
     }
 }
 

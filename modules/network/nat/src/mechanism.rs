@@ -1,20 +1,25 @@
 //! How a node learns its external address, and whether ports are mapped.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{net::IpAddr, str::FromStr};
 
 /// A value of `--nat` (`docs/spec/p2p.md` 22).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::Display)]
 pub enum Mechanism {
     /// No mapping.
     #[default]
+    #[display("none")]
     Off,
     /// This address, and no mapping.
+    #[display("extip:{_0}")]
     External(IpAddr),
     /// UPnP and NAT-PMP or PCP together: the first router that answers.
+    #[display("any")]
     Any,
     /// UPnP.
+    #[display("upnp")]
     Upnp,
     /// NAT-PMP or PCP, by the default gateway or this one.
+    #[display("natpmp{}", _0.map_or_else(String::new, |gateway| format!(":{gateway}")))]
     PortControl(Option<IpAddr>),
 }
 
@@ -66,19 +71,6 @@ impl FromStr for Mechanism {
             ("extip" | "ip", None | Some("")) => Err(MechanismError::MissingAddress),
             ("extip" | "ip", Some(address)) => Ok(Self::External(parsed(address)?)),
             _ => Err(MechanismError::Unknown(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Mechanism {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => formatter.write_str("none"),
-            Self::External(address) => write!(formatter, "extip:{address}"),
-            Self::Any => formatter.write_str("any"),
-            Self::Upnp => formatter.write_str("upnp"),
-            Self::PortControl(None) => formatter.write_str("natpmp"),
-            Self::PortControl(Some(gateway)) => write!(formatter, "natpmp:{gateway}"),
         }
     }
 }

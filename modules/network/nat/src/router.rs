@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroU16,
     time::Duration,
@@ -31,21 +30,14 @@ const ATTEMPTS: TimeoutConfig =
     TimeoutConfig { initial_timeout: Duration::from_millis(250), max_retries: 2, max_retry_timeout: None };
 
 /// Transport of a mapped port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Transport {
     /// TCP.
+    #[display("TCP")]
     Tcp,
     /// UDP.
+    #[display("UDP")]
     Udp,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-        })
-    }
 }
 
 /// A port of this machine, requested with the same number outside.

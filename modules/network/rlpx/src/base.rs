@@ -101,18 +101,10 @@ pub struct DisconnectReason(pub u64);
 impl DisconnectReason {
     /// Requested by the operator. The reference sends it for every drop.
     pub const REQUESTED: Self = Self(0x00);
-    /// The socket failed.
-    pub const NETWORK_ERROR: Self = Self(0x01);
-    /// A rule of the base protocol was broken.
-    pub const BREACH_OF_PROTOCOL: Self = Self(0x02);
     /// No capability in common.
     pub const USELESS_PEER: Self = Self(0x03);
     /// No free slot.
     pub const TOO_MANY_PEERS: Self = Self(0x04);
-    /// The node already has two connections to the peer.
-    pub const ALREADY_CONNECTED: Self = Self(0x05);
-    /// The version of the base protocol is not supported.
-    pub const INCOMPATIBLE_VERSION: Self = Self(0x06);
     /// An identifier whose bytes are all zero.
     pub const INVALID_IDENTITY: Self = Self(0x07);
     /// The node is stopping.

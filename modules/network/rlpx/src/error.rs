@@ -5,7 +5,7 @@ use tenon_network_identity::KeyError;
 use crate::base::DisconnectReason;
 
 /// Why a packet of the handshake is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::From, thiserror::Error)]
 pub enum HandshakeError {
     /// The size prefix of a packet is smaller than a packet in the plain format.
     #[error("size underflow, need at least {minimum} bytes")]
@@ -21,13 +21,8 @@ pub enum HandshakeError {
     Key(#[from] KeyError),
     /// The decrypted content is malformed.
     #[error("handshake content is malformed: {0}")]
+    #[from(alloy_rlp::Error)]
     Rlp(alloy_rlp::Error),
-}
-
-impl From<alloy_rlp::Error> for HandshakeError {
-    fn from(error: alloy_rlp::Error) -> Self {
-        Self::Rlp(error)
-    }
 }
 
 /// Why a frame is refused.
@@ -56,7 +51,7 @@ pub enum FrameError {
 }
 
 /// Why a Hello is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::From, thiserror::Error)]
 pub enum HelloError {
     /// The payload has more than 2,048 bytes.
     #[error("message too big")]
@@ -69,6 +64,7 @@ pub enum HelloError {
     },
     /// The payload is malformed.
     #[error("Hello is malformed: {0}")]
+    #[from(alloy_rlp::Error)]
     Rlp(alloy_rlp::Error),
     /// The identifier's bytes are all zero.
     #[error("node ID of zeros")]
@@ -76,12 +72,6 @@ pub enum HelloError {
     /// The identifier differs from the one of the handshake.
     #[error("node ID differs from the handshake's")]
     OtherId,
-}
-
-impl From<alloy_rlp::Error> for HelloError {
-    fn from(error: alloy_rlp::Error) -> Self {
-        Self::Rlp(error)
-    }
 }
 
 /// Why a session ended.

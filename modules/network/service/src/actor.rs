@@ -208,7 +208,6 @@ impl NetworkActor {
             }
             discovery::Action::Found { id, endpoint } => self.connection_manager.found([(id, endpoint)], clock),
             discovery::Action::LookupDone { lookup, nodes } => self.looked_up(lookup, nodes, clock),
-            discovery::Action::Record(_) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use tenon_chain::DecodeError;
 use crate::limits::MAX_MESSAGE_BYTES;
 
 /// Why a message is refused. Each of these errors ends the connection to the sender (`docs/spec/p2p.md` 13, 21).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::From, thiserror::Error)]
 pub enum WireError {
     /// The message is longer than the limit of its kind.
     #[error("Message too long - {bytes} > {limit}")]
@@ -24,6 +24,7 @@ pub enum WireError {
     },
     /// The payload does not have the layout of the message.
     #[error("Invalid message: {0}")]
+    #[from(alloy_rlp::Error)]
     Rlp(alloy_rlp::Error),
     /// The message contains a malformed header, transaction or receipt.
     #[error("Invalid message: {0}")]
@@ -51,12 +52,6 @@ pub enum WireError {
 impl WireError {
     pub(crate) const fn too_long(bytes: usize) -> Self {
         Self::TooLong { bytes, limit: MAX_MESSAGE_BYTES }
-    }
-}
-
-impl From<alloy_rlp::Error> for WireError {
-    fn from(error: alloy_rlp::Error) -> Self {
-        Self::Rlp(error)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
 
 /// Why a call, an estimate or an access list has no result. The texts are those of go-ethereum and the reference
 /// (`docs/spec/rpc-eth.md` 10.1).
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, derive_more::From, thiserror::Error)]
 pub enum CallError {
     /// The request's block id cannot be resolved to a block.
     #[error(transparent)]
@@ -28,6 +28,7 @@ pub enum CallError {
     Member(#[from] MemberError),
     /// The block cannot be executed: its rules or its author are not known, or one of its steps failed.
     #[error(transparent)]
+    #[from(ExecutionError)]
     Block(Box<ExecutionError>),
     /// The time limit of calls has passed.
     #[error("execution aborted (timeout = {})", duration_text(*.timeout))]
@@ -104,12 +105,6 @@ pub enum CallError {
     Evm(String),
 }
 
-impl From<ExecutionError> for CallError {
-    fn from(error: ExecutionError) -> Self {
-        Self::Block(Box::new(error))
-    }
-}
-
 impl From<ConsensusError> for CallError {
     fn from(error: ConsensusError) -> Self {
         ExecutionError::from(error).into()
@@ -152,9 +147,10 @@ impl From<CallError> for BusError {
 }
 
 /// Why a call that may be an attempt has no result.
-#[derive(Debug)]
+#[derive(Debug, derive_more::From)]
 pub enum CallEnd {
     /// It failed, with this error for the caller.
+    #[from]
     Failed(CallError),
     /// It was only an attempt, and did not end in time.
     GaveUp,
@@ -167,12 +163,6 @@ impl From<CallEnd> for CallError {
             CallEnd::Failed(error) => error,
             CallEnd::GaveUp => Self::CallerGone,
         }
-    }
-}
-
-impl From<CallError> for CallEnd {
-    fn from(error: CallError) -> Self {
-        Self::Failed(error)
     }
 }
 

@@ -14,7 +14,7 @@ pub enum MemberError {
     /// Both kinds of prices are given.
     #[error("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")]
     BothPrices,
-    /// A price has more bits than the EVM's numbers.
+    /// A price has more than 128 bits.
     #[error(transparent)]
     PriceTooHigh(#[from] PriceTooHigh),
     /// The call is for another chain.

@@ -174,14 +174,9 @@ impl Drop for Process {
 }
 
 /// Keeps a process between the traces of one request, all of which run the same script. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("ScriptSlot {{ .. }}")]
 pub struct ScriptSlot(Arc<Mutex<Option<Process>>>);
-
-impl std::fmt::Debug for ScriptSlot {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("ScriptSlot").finish_non_exhaustive()
-    }
-}
 
 impl ScriptSlot {
     fn take(&self) -> Option<Process> {

@@ -1,4 +1,4 @@
-//! Why a trace, or another question about an executed block, has no answer.
+//! Why a request for a trace, or another one about an executed block, failed.
 
 use std::fmt::Display;
 
@@ -13,11 +13,12 @@ use super::storage_range::MAX_SLOTS;
 
 use crate::CallLimits;
 
-/// Why a trace, or another question about an executed block, has no answer.
-#[derive(Debug, thiserror::Error)]
+/// Why a request for a trace, or another one about an executed block, failed.
+#[derive(Debug, derive_more::From, thiserror::Error)]
 pub(crate) enum TraceError {
     /// The call to be traced, or the state on which the block builds, has an error.
     #[error(transparent)]
+    #[from(ConsensusError, ExecutionError, ResolveError, StoreError)]
     Call(#[from] CallError),
     /// A block, transaction or account is unknown; this is the text of the dialect.
     #[error("{0}")]
@@ -37,7 +38,8 @@ pub(crate) enum TraceError {
     /// The chain's family has no such tracer.
     #[error("the chain has no such tracer")]
     NoSuchTracer,
-    /// The requested tracer cannot be used. The request contains the text (`Tracer::Unusable`).
+    /// The requested tracer cannot be used. The text is the request's (`Tracer::Unusable`), or that of the library that
+    /// records calls and instructions.
     #[error("{0}")]
     UnusableTracer(String),
     /// The tracer's options name an instruction that the EVM does not have.
@@ -167,30 +169,6 @@ pub(super) fn unknown_block_text(id: BlockId) -> String {
         BlockId::Hash { hash, .. } => format!("block {hash} not found"),
         BlockId::Number(number) => format!("block #{number} not found"),
         BlockId::Tag(_) => "block not found".to_owned(),
-    }
-}
-
-impl From<ResolveError> for TraceError {
-    fn from(error: ResolveError) -> Self {
-        Self::Call(error.into())
-    }
-}
-
-impl From<ConsensusError> for TraceError {
-    fn from(error: ConsensusError) -> Self {
-        Self::Call(error.into())
-    }
-}
-
-impl From<ExecutionError> for TraceError {
-    fn from(error: ExecutionError) -> Self {
-        Self::Call(error.into())
-    }
-}
-
-impl From<StoreError> for TraceError {
-    fn from(error: StoreError) -> Self {
-        Self::Call(error.into())
     }
 }
 

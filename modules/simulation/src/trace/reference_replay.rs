@@ -51,10 +51,12 @@ struct Traced {
 }
 
 /// Why a message has no outcome.
+#[derive(derive_more::From)]
 enum NoOutcome {
     /// It is not valid, with the reference's text.
     Refused(String),
     /// It was not run, or was stopped early.
+    #[from]
     Other(TraceError),
 }
 
@@ -64,12 +66,6 @@ impl NoOutcome {
             Self::Refused(text) => TraceError::TracingFailed(text),
             Self::Other(error) => error,
         }
-    }
-}
-
-impl From<TraceError> for NoOutcome {
-    fn from(error: TraceError) -> Self {
-        Self::Other(error)
     }
 }
 

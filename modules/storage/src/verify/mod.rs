@@ -65,7 +65,9 @@ pub struct VerifyReport {
 }
 
 /// Why a check ends early.
+#[derive(derive_more::From)]
 enum Stop {
+    #[from]
     Damage(Damage),
     Cancelled,
     Store(StoreError),
@@ -77,12 +79,6 @@ impl From<StoreError> for Stop {
             StoreError::Corrupt { what } => Self::Damage(Damage { what, problem: "does not decode".into() }),
             other => Self::Store(other),
         }
-    }
-}
-
-impl From<Damage> for Stop {
-    fn from(damage: Damage) -> Self {
-        Self::Damage(damage)
     }
 }
 

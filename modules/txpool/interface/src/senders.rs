@@ -1,6 +1,6 @@
 //! Recovery of senders: in batches ahead of submission if several are expected, and never twice.
 
-use std::{borrow::Borrow, collections::HashSet, fmt, num::NonZeroUsize};
+use std::{borrow::Borrow, collections::HashSet, num::NonZeroUsize};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -12,15 +12,11 @@ use tenon_recovery::RecoveryError;
 const CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// Recovers signers and caches the latest: some policies need the same one twice.
+#[derive(derive_more::Debug)]
+#[debug("Senders {{ .. }}")]
 pub struct Senders {
     /// By hash and signature. Locked for look-ups and insertions only, never during a recovery.
     cache: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
-}
-
-impl fmt::Debug for Senders {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Senders").finish_non_exhaustive()
-    }
 }
 
 impl Default for Senders {

@@ -34,24 +34,12 @@ pub fn buffer(bytes: Vec<u8>) -> TenonBuffer {
 }
 
 /// Bytes to send to the other side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::From)]
 pub enum OutgoingBytes {
     /// Allocated for the receiver.
     Owned(Vec<u8>),
     /// Shared with other receivers; each releases its reference.
     Shared(Arc<[u8]>),
-}
-
-impl From<Vec<u8>> for OutgoingBytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Owned(bytes)
-    }
-}
-
-impl From<Arc<[u8]>> for OutgoingBytes {
-    fn from(bytes: Arc<[u8]>) -> Self {
-        Self::Shared(bytes)
-    }
 }
 
 /// Gives away a reference to shared bytes, without a copy. The receiver must not change them: the ABI forbids that for

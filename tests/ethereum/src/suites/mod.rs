@@ -11,7 +11,7 @@ mod state_tests;
 mod transactions;
 mod tries;
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, str::FromStr};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// The suites, by folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display, Serialize)]
+#[display("{}", self.folder())]
 pub enum Suite {
     /// One transaction on a state.
     #[serde(rename = "GeneralStateTests")]
@@ -153,12 +154,6 @@ impl Suite {
                 }
             });
         reports.unwrap_or_else(|unmet| selection.unmet(self, file.path.clone(), unmet).into_iter().collect())
-    }
-}
-
-impl fmt::Display for Suite {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.folder())
     }
 }
 

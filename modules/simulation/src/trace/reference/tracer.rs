@@ -183,17 +183,13 @@ pub(super) trait Tracer {
 }
 
 /// Why a tracer has no answer.
+#[derive(derive_more::From)]
 pub(in crate::trace) enum TracerFailure {
     /// The tracer has no answer for this run. The text is the reference's.
     ReferenceText(String),
     /// The script failed.
     Script(ScriptError),
     /// The database failed.
+    #[from]
     State(StateError),
-}
-
-impl From<StateError> for TracerFailure {
-    fn from(error: StateError) -> Self {
-        Self::State(error)
-    }
 }

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ops::Deref,
     sync::Arc,
 };
 
@@ -32,6 +31,7 @@ pub(super) const EPOCH: u64 = 20;
 pub(super) const GAP: u64 = 10;
 
 /// A network and its chain so far.
+#[derive(derive_more::Deref)]
 pub(super) struct Network {
     pub(super) random: StdRng,
     spec: Arc<ChainSpec>,
@@ -42,6 +42,7 @@ pub(super) struct Network {
     silent: Vec<Address>,
     pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
     /// The same blocks as a [`ChainReader`](tenon_api::ChainReader).
+    #[deref]
     memory: MemoryChain,
     /// The model's current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
@@ -354,14 +355,6 @@ fn signing_transaction(hash: B256) -> Transaction {
         input: input.into(),
         payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
         signature: TransactionSignature { v: 27, r: U256::ZERO, s: U256::ZERO },
-    }
-}
-
-impl Deref for Network {
-    type Target = MemoryChain;
-
-    fn deref(&self) -> &MemoryChain {
-        &self.memory
     }
 }
 
