@@ -16,6 +16,8 @@ fn cargo(folder: &Path, arguments: &[&str]) {
     let target = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap().parent().unwrap().join("new-plugin");
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder).args(arguments).arg("--offline").arg("--target-dir").arg(target);
+    // Compiling the dependencies takes most of the test's time, and their debug information a good part of that.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
 }

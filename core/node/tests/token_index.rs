@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use support::{RunningNode, list_built_in_plugins, module_well, send_signal, text};
+use support::{RunningNode, build, module_well, send_signal};
 
 /// The first contract of the first development account.
 const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
@@ -49,19 +49,10 @@ fn token_code() -> String {
 
 /// Builds the index, and the namespace that can move the head back, into a folder.
 fn build_into(folder: &Path) {
-    let program = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "-p", "tenon-example-erc20-index", "-p", "tenon-plugin-debug", "--target-dir"]);
-    build.arg(program.parent().unwrap());
-    if program.ends_with("release") {
-        build.arg("--release");
-    }
-    let output = build.output().unwrap();
-    assert!(output.status.success(), "the index does not build: {}", text(&output.stderr));
+    let built = build(&["tenon-example-erc20-index".to_owned(), "tenon-plugin-debug".to_owned()]);
     for library in [INDEX, DEBUG] {
-        std::fs::copy(program.join(library), folder.join(library)).unwrap();
+        std::fs::copy(built.join(library), folder.join(library)).unwrap();
     }
-    list_built_in_plugins();
 }
 
 const INDEX: &str = "libtenon_example_erc20_index.so";

@@ -5,12 +5,11 @@
 mod support;
 
 use std::path::Path;
-use std::process::Command;
 
 use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{BlockId, BlockNumberOrTag, TransactionRequest};
 use serde_json::{Value, json};
-use support::{RunningNode, list_built_in_plugins, text, until};
+use support::{RunningNode, build, until};
 use tenon_ipc_client::{
     AdminClient as _, CandidateStatus, ConsensusClient as _, DebugClient as _, EthClient as _, NativeEthClient as _,
     TxpoolClient as _,
@@ -18,21 +17,13 @@ use tenon_ipc_client::{
 
 /// Builds plugins that the other tests do not use, and writes settings with them.
 fn settings_with(folder: &Path, names: &[&str]) -> String {
-    let built = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.arg("build").arg("--target-dir").arg(built.parent().unwrap());
-    if built.ends_with("release") {
-        build.arg("--release");
-    }
+    let packages: Vec<String> = names.iter().map(|name| format!("tenon-plugin-{name}")).collect();
+    let built = build(&packages);
     let mut settings = String::new();
     for name in names {
-        build.arg("-p").arg(format!("tenon-plugin-{name}"));
         let library = built.join(format!("libtenon_plugin_{name}.so"));
         settings += &format!("[plugins.{name}]\npath = {library:?}\n");
     }
-    let output = build.output().unwrap();
-    assert!(output.status.success(), "plugins do not build: {}", text(&output.stderr));
-    list_built_in_plugins();
     let path = folder.join("node.toml");
     std::fs::write(&path, settings).unwrap();
     path.to_str().unwrap().to_owned()

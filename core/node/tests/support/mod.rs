@@ -107,33 +107,41 @@ pub(crate) const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 pub(crate) fn plugin_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let program = Path::new(env!("CARGO_BIN_EXE_tenon"));
-        let built = program.parent().unwrap().to_owned();
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.arg("build").arg("--target-dir").arg(built.parent().unwrap());
-        if built.ends_with("release") {
-            command.arg("--release");
-        }
-        for name in PLUGINS {
-            command.arg("-p").arg(format!("tenon-plugin-{name}"));
-        }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "plugins do not build: {}", text(&output.stderr));
+        let built = build(&PLUGINS.map(|name| format!("tenon-plugin-{name}")));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node-plugins");
         std::fs::create_dir_all(&folder).unwrap();
         for name in PLUGINS {
             let library = format!("libtenon_plugin_{name}.so");
             put(&built.join(&library), &folder.join(&library));
         }
-        list_built_in_plugins();
         folder
     })
 }
 
-/// Lists the plugins next to the program as its own, as the build of a release does. Call it after building some.
-pub(crate) fn list_built_in_plugins() {
+/// Builds packages, and returns the folder of their libraries, which is the program's. With `TENON_WORKSPACE_BUILT` they
+/// are there already: cargo would choose other features for these packages alone, and compile their dependencies again.
+pub(crate) fn build(packages: &[String]) -> PathBuf {
+    let built = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap().to_owned();
+    if std::env::var_os("TENON_WORKSPACE_BUILT").is_some() {
+        return built;
+    }
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg("build").arg("--target-dir").arg(built.parent().unwrap());
+    if built.ends_with("release") {
+        command.arg("--release");
+    }
+    for package in packages {
+        command.arg("-p").arg(package);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{packages:?} do not build: {}", text(&output.stderr));
+    list_built_in_plugins(&built);
+    built
+}
+
+/// Lists the plugins next to the program as its own, as the build of a release does.
+fn list_built_in_plugins(built: &Path) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/list-plugins.sh");
-    let built = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
     let output = Command::new(script).arg(built).output().unwrap();
     assert!(output.status.success(), "plugins are not listed: {}", text(&output.stderr));
 }
