@@ -35,12 +35,22 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
 /// another of these files stands for the words of that file; `\n` and `\x19` stand for these characters.
 pub(crate) fn words(target: &str) -> Vec<String> {
     let keys = if target == "settings" { tenon_config::all_settings() } else { Vec::new() };
-    let written = fs::read_to_string(root().join("fuzz/words").join(format!("{target}.txt"))).unwrap_or_default();
+    let listed = if words_file(target).exists() { listed_words(target) } else { Vec::new() };
+    keys.into_iter().map(|row| row.key.to_owned()).chain(listed).collect()
+}
+
+fn words_file(name: &str) -> PathBuf {
+    root().join("fuzz/words").join(format!("{name}.txt"))
+}
+
+fn listed_words(name: &str) -> Vec<String> {
+    let path = words_file(name);
+    let written = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let listed = written.split_whitespace().flat_map(|word| match word.strip_suffix(".txt") {
-        Some(file) => words(file),
+        Some(file) => listed_words(file),
         None => vec![word.replace("\\n", "\n").replace("\\x19", "\x19")],
     });
-    keys.into_iter().map(|row| row.key.to_owned()).chain(listed).collect()
+    listed.collect()
 }
 
 fn made(target: &str) -> Vec<Vec<u8>> {
