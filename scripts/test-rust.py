@@ -2,7 +2,8 @@
 """Runs the tests of all crates like `cargo test --workspace`, but several test programs at a time: most of them wait for timers,
 sockets and processes, so that one program alone leaves the cores idle.
 
-Prints the output of each program once it has ended. Exits with 1 if a program failed.
+Prints the output of each program once it has ended, and ends a program that hangs. Exits with 1 if a program failed.
+`scripts/test.sh rust` builds what the tests need and then runs this.
 
   scripts/test-rust.py [--programs 3]
 """
@@ -12,10 +13,14 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
+# Far above the five minutes of the longest program on slow cores, so that only a program that hangs is ended.
+LIMIT_SECONDS = 1800
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = [str(ROOT / "scripts" / "cargo.sh"), "test", "--workspace"]
 
@@ -35,38 +40,85 @@ def test_programs():
 
 
 def environment(program):
-    """The environment that cargo sets for a program: the folders of its shared libraries."""
+    """The environment that cargo sets for programs: the toolchain, and the folders of shared libraries."""
     built = pathlib.Path(program).parent
-    sysroot = subprocess.check_output(["rustc", "--print", "sysroot"], text=True).strip()
-    folders = [str(built), str(built.parent), f"{sysroot}/lib", os.environ.get("LD_LIBRARY_PATH", "")]
-    return os.environ | {"CARGO_TARGET_DIR": str(built.parent.parent), "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
+    sysroot = pathlib.Path(subprocess.check_output(["rustc", "--print", "sysroot"], cwd=ROOT, text=True).strip())
+    folders = [str(built), str(built.parent), str(sysroot / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+    variables = {"CARGO_TARGET_DIR": str(built.parent.parent), "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
+    if (cargo := sysroot / "bin" / "cargo").exists():
+        variables["CARGO"] = str(cargo)
+    # Builds outside this folder, where rust-toolchain.toml does not apply, use the same toolchain.
+    if sysroot.parent.name == "toolchains":
+        variables["RUSTUP_TOOLCHAIN"] = sysroot.name
+    return os.environ | variables
 
 
-def run(command, folder, variables):
-    """Returns whether the command succeeded, its output, and its duration in seconds."""
-    begun = time.monotonic()
-    done = subprocess.run(command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return done.returncode == 0, done.stdout.decode(errors="replace"), time.monotonic() - begun
+class Programs:
+    """Runs programs, each in a session of its own, so that its child processes can be ended with it."""
+
+    def __init__(self):
+        self.running = {}
+
+    def run(self, name, command, folder, variables):
+        """Returns whether the command succeeded, its output, and its duration in seconds."""
+        begun = time.monotonic()
+        # A file, because a child process that outlives the program would keep a pipe open.
+        with tempfile.TemporaryFile() as output:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            process = subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams)
+            self.running[process.pid] = name
+            try:
+                succeeded = process.wait(LIMIT_SECONDS) == 0
+            except subprocess.TimeoutExpired:
+                succeeded = False
+                output.write(b"\nended: it did not finish in time\n")
+            finally:
+                self.end(process.pid)
+                process.wait()
+            output.seek(0)
+            return succeeded, output.read().decode(errors="replace"), time.monotonic() - begun
+
+    def end(self, pid):
+        self.running.pop(pid, None)
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def end_all(self):
+        for pid, name in list(self.running.items()):
+            print(f"     Ended {name}", flush=True)
+            self.end(pid)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=3, help="that run at a time")
     options = parser.parse_args()
+    # Otherwise several tests would build the same plugins while others load them.
+    if "TENON_WORKSPACE_BUILT" not in os.environ:
+        sys.exit("run `scripts/test.sh rust`, which builds the plugins first")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
 
-    programs = test_programs()
-    if not programs:
+    built = test_programs()
+    if not built:
         sys.exit("no test program was built")
-    variables = environment(programs[0][0])
-    failed = []
+    variables = environment(built[0][0])
+    jobs = [("documentation", [*CARGO, "--doc"], ROOT, dict(os.environ))]
+    jobs += [(program, [program], folder, variables | {"CARGO_MANIFEST_DIR": str(folder)}) for program, folder in built]
+    programs, failed = Programs(), []
     with concurrent.futures.ThreadPoolExecutor(options.programs) as pool:
-        jobs = {pool.submit(run, [*CARGO, "--doc"], ROOT, dict(os.environ)): "documentation"}
-        jobs |= {pool.submit(run, [program], folder, variables): program for program, folder in programs}
-        for job in concurrent.futures.as_completed(jobs):
-            succeeded, output, seconds = job.result()
-            print(f"     Ran {jobs[job]} in {seconds:.1f} s\n{output}", flush=True)
-            if not succeeded:
-                failed.append(jobs[job])
+        try:
+            started = {pool.submit(programs.run, *job): job[0] for job in jobs}
+            for job in concurrent.futures.as_completed(started):
+                succeeded, output, seconds = job.result()
+                print(f"     Ran {started[job]} in {seconds:.1f} s\n{output}", flush=True)
+                if not succeeded:
+                    failed.append(started[job])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            programs.end_all()
+            raise
     if failed:
         sys.exit("failed: " + ", ".join(failed))
 

@@ -32,7 +32,7 @@ pytest() {
 }
 for suite in $suites; do
     printf '\n== %s\n' "$suite"
-    # Repeated for each suite, because the Rust suite builds plugins again.
+    # Repeated for each suite, because a build in between, such as that of one Rust test, replaces plugins.
     scripts/list-plugins.sh "$target/debug"
     case "$suite" in
         rust) scripts/test-rust.py ;;
