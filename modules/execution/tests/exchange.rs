@@ -41,9 +41,11 @@ fn a_block_with_another_trading_root_is_refused_with_the_references_text() {
     let text = format!(
         "block {FIRST}: invalid XDCx trading state merke trie got : {right} , expect : {wrong} ,parent : {EMPTY_ROOT_HASH}"
     );
-    assert_eq!(market.execute(0, &transactions).unwrap_err(), text);
+    let error = market.execute(0, &transactions).unwrap_err();
+    assert!(error.is_block_invalid());
+    assert_eq!(error.to_string(), text);
     transactions.pop();
-    let found = market.execute(0, &transactions).unwrap_err();
+    let found = market.execute(0, &transactions).unwrap_err().to_string();
     assert!(found.contains(&format!("expect : {EMPTY_ROOT_HASH} ")), "{found}");
 }
 
@@ -54,7 +56,9 @@ fn an_order_with_a_wrong_nonce_makes_a_block_invalid() {
     let mut transactions = market.transactions(0);
     let twice = [transactions[0].clone(), transactions[0].clone()];
     transactions.splice(..1, twice);
-    assert_eq!(market.execute(0, &transactions).unwrap_err(), format!("block {FIRST}: nonce too low"));
+    let error = market.execute(0, &transactions).unwrap_err();
+    assert!(error.is_block_invalid());
+    assert_eq!(error.to_string(), format!("block {FIRST}: nonce too low"));
 }
 
 #[test]
@@ -64,17 +68,17 @@ fn lending_and_unknown_forms_of_batches_are_refused_by_name() {
     let mut transactions = market.transactions(0);
     let root = scenario["Blocks"][0]["Root"].as_str().unwrap().parse().unwrap();
     transactions[3].input = roots(root, B256::repeat_byte(7));
-    let found = market.execute(0, &transactions).unwrap_err();
+    let found = market.execute(0, &transactions).unwrap_err().to_string();
     assert!(found.contains("a state of lending that is not empty (spec/chain.md 6.5)"), "{found}");
 
     let mut transactions = market.transactions(0);
     transactions.push(Sent::to_exchange(LENDING, STRANGER, &br#"{"Data":[{}],"Timestamp":1}"#[..]));
-    let found = market.execute(0, &transactions).unwrap_err();
+    let found = market.execute(0, &transactions).unwrap_err().to_string();
     assert!(found.contains("lending on the historic exchange (spec/chain.md 6.5)"), "{found}");
 
     let mut transactions = market.transactions(0);
     transactions.push(Sent::to_exchange(TRADING, STRANGER, &br#"{"data":[{"Order":"wA=="}]}"#[..]));
-    let found = market.execute(0, &transactions).unwrap_err();
+    let found = market.execute(0, &transactions).unwrap_err().to_string();
     assert!(found.contains("a batch of orders in a form that no miner wrote (spec/chain.md 6.1)"), "{found}");
 }
 

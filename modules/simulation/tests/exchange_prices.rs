@@ -226,7 +226,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     ];
     let header = header_on(&*market.chain, B256::ZERO, &sent);
     let header = tenon_api::Header { beneficiary: market.author, ..header };
-    assert_eq!(market.execute_with(header, &sent).unwrap_err(), missing);
+    assert_eq!(market.execute_with(header, &sent).unwrap_err().to_string(), missing);
 }
 
 /// A transaction of a block that requests and stores a price, and its pair's price.

@@ -14,6 +14,8 @@ pub struct FixedState {
     pub slots: HashMap<(Address, B256), U256>,
     /// Codes by their hash.
     pub codes: HashMap<B256, Bytes>,
+    /// An account whose slots cannot be read, as with a damaged disk.
+    pub unreadable: Option<Address>,
 }
 
 impl FixedState {
@@ -33,6 +35,9 @@ impl StateReader for FixedState {
     }
 
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        if self.unreadable == Some(address) {
+            return Err(StoreError::Engine("input/output error".to_owned()));
+        }
         Ok(self.slots.get(&(address, slot)).copied().unwrap_or_default())
     }
 

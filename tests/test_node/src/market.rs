@@ -11,6 +11,7 @@ use tenon_api::{
 };
 use tenon_chain::{ChainSpec, Genesis, receipts_root_and_bloom};
 use tenon_execution_block::Executor;
+use tenon_execution_interface::ExecutionError;
 use tenon_native_exchange::trading_root;
 use tenon_native_execution::family_of;
 
@@ -133,7 +134,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
     }
 
     /// Executes the next block, with these transactions.
-    pub fn execute(&self, index: usize, transactions: &[Sent]) -> Result<BlockCommit, String> {
+    pub fn execute(&self, index: usize, transactions: &[Sent]) -> Result<BlockCommit, ExecutionError> {
         let recorded = &self.scenario["Blocks"][index];
         let text = |name: &str| recorded[name].as_str().unwrap();
         let mut header = header_on(&*self.chain, text("State").parse().unwrap(), transactions);
@@ -147,10 +148,10 @@ impl<C: ChainReader + ChainWriter> Market<C> {
     }
 
     /// Executes the next block, with this header.
-    pub fn execute_with(&self, header: Header, transactions: &[Sent]) -> Result<BlockCommit, String> {
+    pub fn execute_with(&self, header: Header, transactions: &[Sent]) -> Result<BlockCommit, ExecutionError> {
         let parent = self.chain.head().header.clone();
         let block = block_of(header, transactions.to_vec());
-        self.executor.execute(&*self.chain, &*self.engine, block, &parent).map_err(|error| error.to_string())
+        self.executor.execute(&*self.chain, &*self.engine, block, &parent)
     }
 }
 
