@@ -44,9 +44,14 @@ pub enum ImportError {
     /// Consensus refused the block.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
-    /// Execution refused the block.
-    #[error(transparent)]
-    Execution(#[from] ExecutionError),
+    /// The block could not be executed, or execution refused it.
+    #[error("{error}")]
+    Execution {
+        /// Hash of the block; `None` while it is being made.
+        hash: Option<B256>,
+        /// The cause.
+        error: Box<ExecutionError>,
+    },
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,16 +80,22 @@ impl ImportError {
             Self::UnknownParent { number, .. } | Self::Sender { number, .. } => Some(*number),
             Self::OtherChain { .. } => Some(BlockNumber(0)),
             Self::Consensus(error) => Some(error.number),
-            Self::Execution(error) => error.block(),
+            Self::Execution { error, .. } => error.block(),
             Self::LargeReorganisation { .. } | Self::Source { .. } | Self::Store(_) | Self::Thread(_) => None,
         }
+    }
+}
+
+impl From<ExecutionError> for ImportError {
+    fn from(error: ExecutionError) -> Self {
+        Self::Execution { hash: None, error: Box::new(error) }
     }
 }
 
 impl From<ImportError> for BusError {
     fn from(error: ImportError) -> Self {
         match error {
-            ImportError::Execution(error) => error.into(),
+            ImportError::Execution { error, .. } => (*error).into(),
             ImportError::Store(error) => error.into(),
             error => Self::failed(error),
         }
@@ -101,7 +112,7 @@ mod tests {
         let cases = [
             (ImportError::Store(full()), BusError::limit_reached("full")),
             (ImportError::Store(StoreError::Stopped), BusError::TimedOut),
-            (ImportError::Execution(full().into()), BusError::limit_reached("full")),
+            (ImportError::from(ExecutionError::Store(full())), BusError::limit_reached("full")),
             (
                 ImportError::Source { after: BlockNumber(7), reason: "no list".to_owned() },
                 BusError::failed("after block 7: no list"),

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use revm::{
     DatabaseCommit,
-    context::{
-        ContextTr, TxEnv,
-        result::{EVMError, ExecutionResult},
-    },
+    context::{ContextTr, TxEnv, result::ExecutionResult},
 };
 use tenon_api::{
     AccountChange, Block, BlockNumber, BlockRewards, Header, Log, Receipt, ReceiptOutcome, Transaction,
@@ -17,8 +14,8 @@ use tenon_api::{
 use tenon_chain::TrieUpdate;
 use tenon_execution_interface::{
     AnyEvm, BlockEvm, BlockOrigin, BlockRules, BlockState, ChainFamily, EvmFailure, Executed, ExecutionDecision,
-    ExecutionError, FamilyBlock, Fees, Interrupt, Opening, Outcome, RequestRules, StateError, TransactionRejection,
-    build_evm, system_call, transact,
+    ExecutionError, FamilyBlock, Fees, Interrupt, Opening, Outcome, OwnFailure, RequestRules, StateError,
+    TransactionRejection, build_evm, system_call, transact,
 };
 
 use crate::{dao_fork, requests::Requests};
@@ -136,13 +133,13 @@ impl<I> BlockExecution<I> {
     /// block (EIP-4788, EIP-2935).
     ///
     /// # Errors
-    /// [`ExecutionError::Store`]: the state cannot be read.
+    /// [`ExecutionError::Store`]: the state cannot be read. [`ExecutionError::Unsupported`]: this node has no result.
     pub fn run_opening_calls(&mut self) -> Result<(), ExecutionError> {
         for (contract, input) in self.rules.opening_calls.clone() {
             match system_call(&mut AnyEvm::plain(&mut self.evm), contract, input) {
                 Ok(_) => {}
-                Err(EVMError::Database(StateError(error))) => return Err(error.into()),
                 Err(failure) => {
+                    let failure = self.unless_own(failure)?;
                     tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
                 }
             }
@@ -160,7 +157,8 @@ impl<I> BlockExecution<I> {
         match self.prepare(transaction, sender)? {
             Prepared::Intercepted => self.intercept(transaction, sender),
             Prepared::Executed { env, fees, blob_gas } => {
-                let outcome = transact(&*self.family, &mut self.evm, env, fees.as_ref()).map_err(rejection)?;
+                let outcome = transact(&*self.family, &mut self.evm, env, fees.as_ref())
+                    .map_err(|failure| rejection(failure, &self.evm.ctx.chain))?;
                 self.complete(transaction, sender, fees.as_ref(), blob_gas, outcome)
             }
         }
@@ -385,11 +383,18 @@ impl<I> BlockExecution<I> {
                 Ok(ExecutionResult::Success { output, .. }) => requests.push(request_type, output.data()),
                 Ok(ExecutionResult::Revert { .. }) => return Err(failed("execution reverted".to_owned())),
                 Ok(ExecutionResult::Halt { reason, .. }) => return Err(failed(reason.to_string())),
-                Err(EVMError::Database(StateError(error))) => return Err(error.into()),
-                Err(failure) => return Err(failed(failure.to_string())),
+                Err(failure) => return Err(failed(self.unless_own(failure)?.to_string())),
             }
         }
         Ok(requests)
+    }
+
+    /// Returns the failure of a system call if the call is its cause.
+    fn unless_own(&self, failure: EvmFailure) -> Result<EvmFailure, ExecutionError> {
+        match OwnFailure::of(failure, &self.evm.ctx.chain) {
+            Ok(own) => Err(own.in_block(self.number)),
+            Err(failure) => Ok(failure),
+        }
     }
 
     fn has_code(&mut self, address: Address) -> Result<bool, ExecutionError> {
@@ -399,11 +404,11 @@ impl<I> BlockExecution<I> {
     }
 }
 
-/// Converts an EVM failure into the rejection of its transaction.
-fn rejection(failure: EvmFailure) -> TransactionRejection {
-    match failure {
-        EVMError::Database(StateError(error)) => TransactionRejection::Store(error),
-        failure => TransactionRejection::Rule(failure.to_string()),
+/// Converts the failure of a run into the rejection of its transaction.
+fn rejection(failure: EvmFailure, interrupt: &Interrupt) -> TransactionRejection {
+    match OwnFailure::of(failure, interrupt) {
+        Ok(own) => own.into(),
+        Err(failure) => TransactionRejection::Rule(failure.to_string()),
     }
 }
 

@@ -104,6 +104,7 @@ impl Executor {
             let result = execution.run_transaction(transaction, *sender);
             explanation.receipts = execution.receipts().to_vec();
             if let Err(reason) = result {
+                let reason = reason.unless_unreadable(block.number())?;
                 explanation.compare_receipts(block, reference);
                 explanation.reject(index, transaction.hash, &reason);
                 return Ok(explanation);

@@ -1,7 +1,7 @@
 //! Errors of executing blocks.
 
 use alloy_primitives::{Address, B256};
-use tenon_api::{BlockNumber, BusError, ConsensusError, StoreError};
+use tenon_api::{BlockNumber, BusError, ConsensusError, RefusalCause, StoreError};
 use tenon_chain::TrieError;
 
 /// Why a block cannot be executed, or does not match its header.
@@ -101,9 +101,13 @@ impl ExecutionError {
             | Self::Exchange { .. } => true,
             Self::Transaction { reason, .. } => !matches!(
                 reason,
-                TransactionRejection::Unsupported(_) | TransactionRejection::Store(_) | TransactionRejection::Trie(_)
+                TransactionRejection::Unsupported(_)
+                    | TransactionRejection::NoResult(_)
+                    | TransactionRejection::Store(_)
+                    | TransactionRejection::Trie(_)
             ),
-            Self::Unsupported { .. } | Self::Consensus(_) | Self::Store(_) | Self::Trie { .. } => false,
+            Self::Consensus(error) => error.cause == RefusalCause::BrokenRule,
+            Self::Unsupported { .. } | Self::Store(_) | Self::Trie { .. } => false,
         }
     }
 }
@@ -133,6 +137,10 @@ pub enum TransactionRejection {
     /// A rule on the transaction itself or its sender's account.
     #[error("{0}")]
     Rule(String),
+    /// A precompiled contract that it calls has no defined result, or could not compute it. The validity of the
+    /// transaction is unknown.
+    #[error("{0}")]
+    NoResult(String),
     /// Sender or sponsor cannot pay. The text is that of the family's clients if they have one.
     #[error("{0}")]
     InsufficientFunds(&'static str),

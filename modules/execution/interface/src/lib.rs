@@ -21,9 +21,9 @@ mod state;
 pub use error::{ExecutionError, TransactionRejection};
 pub use evm::{
     AnyEvm, BlockContext, BlockEvm, BlockRules, EvmFailure, HISTORY_STORAGE_ADDRESS, InstructionChanges,
-    InstructionFunction, Interrupt, MovedPrecompiles, PrecompileSet, Precompiles, PriceTooHigh, RequestRules,
-    RunMemory, Step, Stopped, access_list, authorizations, block_env_of_every_family, build_evm, gas_table_of_eip_1283,
-    price, system_call, transaction_env, transaction_env_at_any_price,
+    InstructionFunction, Interrupt, MovedPrecompiles, OwnFailure, PrecompileSet, Precompiles, PriceTooHigh,
+    RequestRules, RunMemory, Step, Stopped, access_list, authorizations, block_env_of_every_family, build_evm,
+    gas_table_of_eip_1283, price, system_call, transaction_env, transaction_env_at_any_price,
 };
 pub use family::{
     BlockOrigin, BranchAnnouncement, ChainFamily, ContractRecords, EthereumFamily, Executed, ExecutionDecision,

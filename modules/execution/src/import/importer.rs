@@ -14,7 +14,7 @@ use tenon_bus::{
 };
 use tenon_chain::SignerRules;
 use tenon_execution_block::{Executor, Explanation, ReferenceBlock};
-use tenon_execution_interface::{ChainFamily, ExecutionError};
+use tenon_execution_interface::ChainFamily;
 
 use super::reorganise::MAX_REORGANISATION_BYTES;
 use crate::ImportError;
@@ -33,7 +33,7 @@ pub struct Importer {
     pub(super) bus: Bus,
     // Locked while a block is inserted, so that fork choice and commit use the same head. Nothing awaits under it.
     pub(super) writing: Mutex<()>,
-    /// The last block refused by execution, with its parent, for diagnosis.
+    /// The last block that could not be executed, with its parent, for diagnosis.
     failed: Mutex<Option<(Arc<RecoveredBlock>, SealedHeader)>>,
     /// Maximum memory of the blocks of one reorganisation, bytes.
     pub(super) reorganisation_bytes: usize,
@@ -146,7 +146,7 @@ impl Importer {
             Err(error) if error.is_block_invalid() => {
                 self.remember_refusal(&block.header);
                 *self.failed.lock() = Some((block, parent.clone()));
-                Err(error.into())
+                Err(ImportError::Execution { hash: Some(hash), error: Box::new(error) })
             }
             Err(reason) => {
                 tracing::debug!(%number, %hash, %reason, "side block not executed");
@@ -243,19 +243,14 @@ impl Importer {
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
     ) -> Result<BlockCommit, ImportError> {
-        let executed = self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent);
-        if let Err(error) = &executed {
-            // A failure of this node does not make the block invalid.
-            let is_refused = match error {
-                ExecutionError::Consensus(error) => error.cause == RefusalCause::BrokenRule,
-                error => error.is_block_invalid(),
-            };
-            if is_refused {
+        self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent).map_err(|error| {
+            let hash = block.hash();
+            if error.is_block_invalid() {
                 self.remember_refusal(&block.header);
             }
             *self.failed.lock() = Some((block, parent.clone()));
-        }
-        Ok(executed?)
+            ImportError::Execution { hash: Some(hash), error: Box::new(error) }
+        })
     }
 
     /// Makes an executed block the head, and publishes it.
@@ -273,10 +268,10 @@ impl Importer {
         followed.map(|()| added.len())
     }
 
-    /// Executes the last refused block again and reports the differences; `None` if none was refused.
+    /// Executes the last block that could not be executed again and reports the differences; `None` if there is none.
     ///
     /// # Errors
-    /// [`ExecutionError`] if it cannot be begun, or its parent is no longer canonical.
+    /// [`ImportError`] if it cannot be begun, or its parent is no longer canonical.
     pub fn explain_failure(&self, reference: &ReferenceBlock) -> Option<Result<Explanation, ImportError>> {
         let (block, parent) = self.failed.lock().clone()?;
         let explained = self.executor.explain(&*self.chain, &*self.engine, &block, &parent, reference);

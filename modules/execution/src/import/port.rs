@@ -86,14 +86,16 @@ impl ImportError {
     fn verdict(&self) -> BlockVerdict {
         match self {
             Self::UnknownParent { .. } => BlockVerdict::ParentUnknown,
-            Self::Consensus(error) | Self::Execution(ExecutionError::Consensus(error)) => of_refusal(error),
+            Self::Consensus(error) => of_refusal(error),
+            Self::Execution { error, .. } => match &**error {
+                ExecutionError::Consensus(error) => of_refusal(error),
+                error if error.is_block_invalid() => BlockVerdict::Wrong { reason: error.to_string() },
+                error => BlockVerdict::OwnFailure { reason: error.to_string() },
+            },
             Self::Sender { .. } | Self::OtherChain { .. } => BlockVerdict::Wrong { reason: self.to_string() },
-            Self::Execution(error) if error.is_block_invalid() => BlockVerdict::Wrong { reason: self.to_string() },
-            Self::Execution(_)
-            | Self::Source { .. }
-            | Self::Store(_)
-            | Self::LargeReorganisation { .. }
-            | Self::Thread(_) => BlockVerdict::OwnFailure { reason: self.to_string() },
+            Self::Source { .. } | Self::Store(_) | Self::LargeReorganisation { .. } | Self::Thread(_) => {
+                BlockVerdict::OwnFailure { reason: self.to_string() }
+            }
         }
     }
 
@@ -101,8 +103,9 @@ impl ImportError {
     const fn hash(&self) -> Option<tenon_api::B256> {
         match self {
             Self::UnknownParent { hash, .. } => Some(*hash),
+            Self::Execution { hash, .. } => *hash,
             Self::OtherChain { found, .. } => Some(*found),
-            Self::Consensus(error) | Self::Execution(ExecutionError::Consensus(error)) => Some(error.hash),
+            Self::Consensus(error) => Some(error.hash),
             _ => None,
         }
     }

@@ -141,8 +141,8 @@ impl Importer {
     }
 }
 
-/// Executes the transactions that fit in block `number`. Once a sender's transaction is left out, its later ones would leave a gap and
-/// are left out too.
+/// Executes the transactions that fit in block `number`. Once a sender's transaction is left out, its later ones would
+/// leave a gap and are left out too.
 ///
 /// # Errors
 /// [`ExecutionError`] if this node cannot read the state or its trie: it cannot decide which transactions are valid.

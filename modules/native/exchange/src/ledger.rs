@@ -52,7 +52,27 @@ pub trait MainState {
     /// Returns whether the account exists.
     fn exists(&mut self, account: Address) -> Result<bool, StoreError>;
     /// Result of a token's `decimals()`; `None` if the call fails.
-    fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError>;
+    fn decimals(&mut self, token: Address) -> Result<Option<u8>, DecimalsError>;
+}
+
+/// Why this node cannot call a token's `decimals()`.
+#[derive(Debug, thiserror::Error)]
+pub enum DecimalsError {
+    /// The state cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The token calls a precompiled contract that has no defined result for its input (`docs/spec/chain.md` 5.4).
+    #[error("the token's decimals have no defined value")]
+    NoResult,
+}
+
+impl From<DecimalsError> for ExchangeError {
+    fn from(error: DecimalsError) -> Self {
+        match error {
+            DecimalsError::Store(error) => error.into(),
+            DecimalsError::NoResult => Self::Unsupported("a token whose decimals have no defined value"),
+        }
+    }
 }
 
 /// The main state, with the changes of one order on top.
@@ -133,7 +153,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// One whole token in its smallest units; `None` if the token does not return its decimals.
-    pub(super) fn unit(&mut self, token: Address) -> Result<Option<Wide>, StoreError> {
+    pub(super) fn unit(&mut self, token: Address) -> Result<Option<Wide>, DecimalsError> {
         if token == NATIVE {
             return Ok(Some(super::amounts::COIN));
         }

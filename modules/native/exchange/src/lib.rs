@@ -35,7 +35,7 @@ use tenon_chain::TrieError;
 
 pub use amounts::Wide;
 pub use boundary::{Unsupported, check_block, check_transaction};
-pub use ledger::{MainState, RELAYER_COUNT};
+pub use ledger::{DecimalsError, MainState, RELAYER_COUNT};
 pub use opening::{Opening, OpeningError, trading_root};
 pub use state::{BookPrices, Prices, TradingProblem, TradingReport, verify_trading_state};
 

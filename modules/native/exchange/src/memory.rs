@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tenon_api::{StoreError, TriePosition, TrieReader, WholeBalance};
 use tenon_chain::TrieUpdate;
 
-use super::ledger::MainState;
+use super::ledger::{DecimalsError, MainState};
 
 /// A main state in memory.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl MainState for Memory {
         Ok(self.decimals.contains_key(&account))
     }
 
-    fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError> {
+    fn decimals(&mut self, token: Address) -> Result<Option<u8>, DecimalsError> {
         Ok(self.decimals.get(&token).copied())
     }
 }

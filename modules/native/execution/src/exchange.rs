@@ -3,12 +3,12 @@
 use alloy_primitives::{Address, U256};
 use tenon_api::{BlockNumber, Header, StoreError, Transaction, WholeBalance};
 use tenon_chain::NativeSettings;
-use tenon_native_exchange::{self as exchange, MainState, OpeningError};
+use tenon_native_exchange::{self as exchange, DecimalsError, MainState, OpeningError};
 
 pub(crate) use tenon_native_exchange::{Opening, Prices};
 
 use super::token_test::decimals_of;
-use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, TransactionRejection};
+use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, OwnFailure, TransactionRejection};
 
 /// The error of a block whose opening step fails.
 pub(super) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionError {
@@ -76,8 +76,11 @@ impl MainState for OpenedBlock<'_, '_> {
         self.state().exists(account)
     }
 
-    fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError> {
-        decimals_of(self.0, token)
+    fn decimals(&mut self, token: Address) -> Result<Option<u8>, DecimalsError> {
+        decimals_of(self.0, token).map_err(|failure| match failure {
+            OwnFailure::Store(error) => DecimalsError::Store(error),
+            OwnFailure::NoResult(_) => DecimalsError::NoResult,
+        })
     }
 }
 

@@ -1,10 +1,9 @@
 //! The history contract on native chains (EIP-2935, `docs/spec/upgrades.md` 7.3).
 
 use alloy_primitives::{B256, Bytes, b256, hex};
-use revm::context::result::EVMError;
 use tenon_api::Header;
 
-use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, HISTORY_STORAGE_ADDRESS, StateError, system_call};
+use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, HISTORY_STORAGE_ADDRESS, OwnFailure, system_call};
 
 /// The contract's code: the EIP's. A native chain puts it in place by itself, without a transaction.
 const CODE: [u8; 83] = hex!(
@@ -27,8 +26,10 @@ pub(super) fn store_parent_hash(evm: &mut AnyEvm<'_>, header: &Header) -> Result
     deploy(&mut evm.context().journaled_state.database, header)?;
     match system_call(evm, HISTORY_STORAGE_ADDRESS, header.parent_hash.0.into()) {
         Ok(_) => {}
-        Err(EVMError::Database(StateError(error))) => return Err(error.into()),
-        Err(failure) => tracing::debug!(number = header.number, %failure, "call of the history contract failed"),
+        Err(failure) => match OwnFailure::of(failure, &evm.context().chain) {
+            Ok(own) => return Err(own.in_block(header.number.into())),
+            Err(failure) => tracing::debug!(number = header.number, %failure, "call of the history contract failed"),
+        },
     }
     Ok(())
 }

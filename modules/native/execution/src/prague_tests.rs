@@ -13,7 +13,9 @@ use tenon_memory_chain::FixedState;
 use tenon_native_consensus::v2::MasternodeKey;
 
 use tenon_execution_block::{BlockExecution, Executor};
-use tenon_execution_interface::{BlockOrigin, ExecutionError, HISTORY_STORAGE_ADDRESS, Interrupt};
+use tenon_execution_interface::{
+    BlockOrigin, ExecutionError, HISTORY_STORAGE_ADDRESS, Interrupt, TransactionRejection,
+};
 
 pub(super) const PRAGUE: u64 = 10;
 pub(super) const SENDER: Address = Address::repeat_byte(0x51);
@@ -375,6 +377,35 @@ fn other_code_at_the_history_contracts_address_stops_the_chain() {
     assert!(open(&executor, PRAGUE - 1, &other).is_ok());
     let Err(ExecutionError::Unsupported { what, .. }) = open(&executor, PRAGUE, &other) else { panic!("opened") };
     assert!(what.contains("history contract"), "{what}");
+}
+
+#[test]
+fn a_history_contract_that_cannot_be_read_does_not_make_the_block_invalid() {
+    let deployed = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &HISTORY);
+    let state = FixedState { unreadable: Some(HISTORY_STORAGE_ADDRESS), ..deployed };
+    let executor = Executor::new(crate::family_of(&spec()));
+
+    let Err(error) = open(&executor, PRAGUE + 1, &state) else { panic!("opened") };
+
+    assert!(!error.is_block_invalid());
+    assert_eq!(error.to_string(), "database: input/output error");
+}
+
+// docs/spec/chain.md 5.4.
+#[test]
+fn a_proof_without_a_defined_result_does_not_make_its_transaction_invalid() {
+    // The main network's heights, before `eip1559` removes the contract.
+    let executor = Executor::new(crate::family_of(&chain(4243, "")));
+    let mut proof = crate::precompiles::recorded_proofs("0x28").remove(0);
+    // The first commitment, after their count and its prefix: no point of the curve has this x.
+    proof[5..37].copy_from_slice(B256::with_last_byte(5).as_slice());
+    let contract = Address::with_last_byte(0x28);
+    let call = Transaction { gas_limit: 1_000_000, ..transaction(0, Some(contract), &proof) };
+
+    let reason = open(&executor, 98_800_199, &funded()).unwrap().run_transaction(&call, SENDER).unwrap_err();
+
+    let text = "precompiled contract 0x28 is not executed on points that are on no curve";
+    assert_eq!(reason, TransactionRejection::NoResult(text.to_owned()));
 }
 
 /// The addresses 0x0b to 0x11 are precompiled contracts on Ethereum from Prague on, and ordinary addresses here (7.1).

@@ -8,19 +8,16 @@ use std::hash::{BuildHasher, RandomState};
 use alloy_primitives::{Address, Bytes, U256, address, uint};
 use revm::{
     Database,
-    context::{
-        TxEnv,
-        result::{EVMError, ExecutionResult},
-    },
+    context::{TxEnv, result::ExecutionResult},
     handler::MainnetHandler,
     primitives::TxKind,
     state::{Account as EvmAccount, EvmStorageSlot},
 };
-use tenon_api::{StoreError, Transaction};
+use tenon_api::Transaction;
 use tenon_chain::NativeSettings;
 
 use super::{addresses::as_text, sponsorship::balance_slot};
-use tenon_execution_interface::{AnyEvm, StateError, TransactionRejection, run_with};
+use tenon_execution_interface::{AnyEvm, OwnFailure, StateError, TransactionRejection, run_with};
 
 /// `apply(address)`.
 const APPLY_SELECTOR: [u8; 4] = [0xc6, 0xb3, 0x2f, 0x34];
@@ -95,14 +92,14 @@ impl Candidate {
         }
     }
 
-    /// The number returned by the token, or the problem of its answer. The outer error is the database's.
+    /// The number returned by the token, or the problem of its answer. The outer error is a failure of this node.
     fn call_token(
         &self,
         evm: &mut AnyEvm<'_>,
         call_data: Vec<u8>,
         shown: Option<(U256, U256)>,
-    ) -> Result<Result<U256, String>, StoreError> {
-        let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
+    ) -> Result<Result<U256, String>, OwnFailure> {
+        let nonce = self.show(evm, shown).map_err(|StateError(error)| OwnFailure::Store(error))?;
         let message = TxEnv {
             caller: CALLER,
             kind: TxKind::Call(self.token),
@@ -124,8 +121,10 @@ impl Candidate {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
             // In the reference, a failed call returns nothing, which then cannot be decoded.
             Ok(_) => Ok(number_in(&Bytes::new())),
-            Err(EVMError::Database(StateError(error))) => Err(error),
-            Err(failure) => Ok(Err(failure.to_string())),
+            Err(failure) => match OwnFailure::of(failure, &evm.context().chain) {
+                Ok(own) => Err(own),
+                Err(failure) => Ok(Err(failure.to_string())),
+            },
         }
     }
 
@@ -160,7 +159,7 @@ impl Candidate {
 }
 
 /// The decimals of a token on the current state; `None` if it does not answer as required.
-pub(super) fn decimals_of(evm: &mut AnyEvm<'_>, token: Address) -> Result<Option<u8>, StoreError> {
+pub(super) fn decimals_of(evm: &mut AnyEvm<'_>, token: Address) -> Result<Option<u8>, OwnFailure> {
     let candidate = Candidate { token, is_for_sponsoring: false };
     let answer = candidate.call_token(evm, DECIMALS.to_vec(), None)?;
     Ok(answer.ok().and_then(|decimals| u8::try_from(decimals).ok()))

@@ -155,7 +155,7 @@ impl SimulateError {
             }
             TransactionRejection::InsufficientFunds(_) => RefusalKind::Rule(SimulationRule::InsufficientFunds),
             TransactionRejection::Rule(_) => RefusalKind::InvalidArgument,
-            TransactionRejection::Unsupported(_) => RefusalKind::Unsupported,
+            TransactionRejection::Unsupported(_) | TransactionRejection::NoResult(_) => RefusalKind::Unsupported,
         };
         Self::InvalidTransaction { kind, reason, gas_limit }
     }

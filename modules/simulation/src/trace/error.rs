@@ -18,6 +18,7 @@ use crate::CallLimits;
 pub(crate) enum TraceError {
     /// The call to be traced, or the state on which the block builds, has an error.
     #[error(transparent)]
+    // By derive_more, through `CallError`. The inner attribute is thiserror's, for `CallError` itself.
     #[from(ConsensusError, ExecutionError, ResolveError, StoreError)]
     Call(#[from] CallError),
     /// A block, transaction or account is unknown; this is the text of the dialect.

@@ -41,7 +41,6 @@ impl Calls {
                 Err(rejection @ (TransactionRejection::Store(_) | TransactionRejection::Trie(_))) => {
                     return Err(rejection.into());
                 }
-                Err(_) if caller.is_cancelled() => return Err(CallError::CallerGone.into()),
                 Err(_) => break,
             }
             roots.push(execution.root_so_far()?);

@@ -328,8 +328,7 @@ pub(super) fn execute_transaction_of_block<I>(
 ) -> Result<(), TraceError> {
     execution.evm_mut().ctx.chain = Interrupt::for_caller(caller, None);
     execution.run_transaction(transaction, sender).map_err(|reason| match reason {
-        TransactionRejection::Store(error) => error.into(),
-        _ if caller.is_cancelled() => CallError::CallerGone.into(),
+        TransactionRejection::Store(_) | TransactionRejection::Trie(_) => reason.into(),
         reason => TraceError::Transaction { name: name(), reason },
     })
 }

@@ -5,6 +5,7 @@ mod block_evm;
 mod instruction_changes;
 mod interrupt;
 mod memory;
+mod own_failure;
 mod precompiles;
 mod rules;
 mod system_calls;
@@ -17,6 +18,7 @@ pub use block_evm::{
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};
 pub use memory::RunMemory;
+pub use own_failure::OwnFailure;
 pub use precompiles::{MovedPrecompiles, PrecompileSet, Precompiles};
 pub use rules::{BlockRules, RequestRules, block_env_of_every_family, gas_table_of_eip_1283};
 pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
