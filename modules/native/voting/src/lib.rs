@@ -19,6 +19,7 @@ mod early;
 mod error;
 mod key_file;
 mod proposer;
+mod received;
 #[cfg(test)]
 mod simulation;
 mod timing;
@@ -39,6 +40,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::actor::{Input, VotingActor};
+use crate::received::MessageCollector;
 use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
 pub use error::{StartError, VotingRequestError};
@@ -46,7 +48,7 @@ pub use key_file::{KeyFileError, read_key};
 
 /// The actor's name.
 const ACTOR: &str = "voting";
-/// Maximum number of queued messages. Each connection has at most one at a time.
+/// Maximum number of queued inputs.
 const MAILBOX_CAPACITY: usize = 4096;
 
 /// The parts of the node that the voting uses.
@@ -80,6 +82,7 @@ pub struct VotingPorts {
 #[derive(Clone, Default)]
 pub struct Voting {
     mailbox: Arc<OnceLock<Mailbox<Input>>>,
+    collector: MessageCollector,
     counts: Arc<VotingCounts>,
     /// Whether the node is far behind. The actor reads it with each message, so that no change is lost.
     syncing: Arc<AtomicBool>,
@@ -139,7 +142,9 @@ impl Voting {
 
 impl RoundMessages for Voting {
     fn receive(&self, message: RoundMessage, guard: Box<dyn Send>) {
-        self.send(Input::Message(message, guard));
+        if let Some(messages) = self.collector.add(message, guard) {
+            self.send(Input::Messages(messages));
+        }
     }
 
     fn executed(&self, header: Arc<SealedHeader>, is_announced: bool) {

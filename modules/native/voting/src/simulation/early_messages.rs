@@ -1,6 +1,8 @@
 //! Votes and timeouts of later rounds, and certificates for blocks that are not stored, sent to one masternode of four over
 //! the simulated ports.
 
+use std::sync::Arc;
+
 use alloy_primitives::{B256, Bytes};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,9 +14,14 @@ use super::byzantine::message;
 use super::node::Node;
 use super::world::network_of;
 use crate::actor::Input;
+use crate::received::ReceivedMessages;
 
 /// Later than the node's round by more than one: such a vote is not counted yet.
 const ROUND: u64 = 9;
+
+fn received(message: RoundMessage) -> Input {
+    Input::Messages(Arc::new(ReceivedMessages::new(message, Box::new(()))))
+}
 
 fn vote(key: &MasternodeKey) -> RoundMessage {
     let block = BlockInfo { hash: B256::repeat_byte(7), round: ROUND, number: 1 };
@@ -37,8 +44,8 @@ fn early_votes_and_timeouts_are_kept_only_from_masternodes() {
     let running = node.running.as_mut().unwrap();
 
     for key in [&stranger, &keys[1]] {
-        running.handle(Input::Message(vote(key), Box::new(())));
-        running.handle(Input::Message(timeout(key), Box::new(())));
+        running.handle(received(vote(key)));
+        running.handle(received(timeout(key)));
     }
 
     let kept = vec![keys[1].address()];
@@ -72,7 +79,7 @@ fn certificates_are_kept_if_candidates_have_signed_them() {
         node.start(&network);
         let running = node.running.as_mut().unwrap();
 
-        running.handle(Input::Message(sync_info(signers), Box::new(())));
+        running.handle(received(sync_info(signers)));
 
         assert_eq!(running.actor.early().sync_info_count() == 1, is_kept, "{} signatures", signers.len());
     }

@@ -20,6 +20,7 @@ use super::observer::{Observer, round_of};
 use super::ports::ActorOutput;
 use super::trace::{Line, Trace};
 use crate::actor::Input;
+use crate::received::ReceivedMessages;
 
 /// Unix time at which a world begins, milliseconds.
 const BEGIN: u64 = 1_700_000_000_000;
@@ -367,7 +368,7 @@ impl World {
             running.sync.block_mentioned(peer, block, &*running.blocks, since_start(self.now));
         }
         if own.is_none_or(|own| !byzantine::is_signed_by(&sent.message, own)) {
-            running.handle(Input::Message(sent.message.clone(), Box::new(())));
+            running.handle(Input::Messages(Arc::new(ReceivedMessages::new(sent.message.clone(), Box::new(())))));
         }
         unknown.is_some()
     }
