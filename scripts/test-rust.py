@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 # Far above the five minutes of the longest program on slow cores, so that only a program that hangs is ended.
@@ -53,11 +54,29 @@ def environment(program):
     return os.environ | variables
 
 
+def end_session(session):
+    """Ends all processes of a session, also those that have a process group of their own."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The fields after the name, which is in parentheses and may contain spaces: state, parent, group, session.
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+        except (OSError, IndexError):
+            pass  # It has ended.
+
+
+def text_of(output):
+    # Read at a position of its own: the program may still write.
+    return os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace")
+
+
 class Programs:
     """Runs programs, each in a session of its own, so that its child processes can be ended with it."""
 
     def __init__(self):
+        self.lock = threading.Lock()
         self.running = {}
+        self.is_ended = False
 
     def run(self, name, command, folder, variables):
         """Returns whether the command succeeded, its output, and its duration in seconds."""
@@ -65,30 +84,37 @@ class Programs:
         # A file, because a child process that outlives the program would keep a pipe open.
         with tempfile.TemporaryFile() as output:
             streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
-            process = subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams)
-            self.running[process.pid] = name
+            with self.lock:
+                if self.is_ended:
+                    return False, "", 0
+                process = subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams)
+                self.running[process.pid] = name, output
             try:
                 succeeded = process.wait(LIMIT_SECONDS) == 0
             except subprocess.TimeoutExpired:
                 succeeded = False
                 output.write(b"\nended: it did not finish in time\n")
+                output.flush()
             finally:
-                self.end(process.pid)
+                end_session(process.pid)
                 process.wait()
-            output.seek(0)
-            return succeeded, output.read().decode(errors="replace"), time.monotonic() - begun
-
-    def end(self, pid):
-        self.running.pop(pid, None)
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+                with self.lock:
+                    self.running.pop(process.pid)
+            return succeeded, text_of(output), time.monotonic() - begun
 
     def end_all(self):
-        for pid, name in list(self.running.items()):
-            print(f"     Ended {name}", flush=True)
-            self.end(pid)
+        """Ends the programs that run, and prints their last lines, which name a test that hangs."""
+        with self.lock:
+            self.is_ended = True
+            for session, (name, output) in self.running.items():
+                end_session(session)
+                print(f"     Ended {name}\n{text_of(output)[-2000:]}", flush=True)
+
+
+def end_by_signal(*_):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit("ended by a signal")
 
 
 def main():
@@ -98,7 +124,8 @@ def main():
     # Otherwise several tests would build the same plugins while others load them.
     if "TENON_WORKSPACE_BUILT" not in os.environ:
         sys.exit("run `scripts/test.sh rust`, which builds the plugins first")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    signal.signal(signal.SIGTERM, end_by_signal)
+    signal.signal(signal.SIGHUP, end_by_signal)
 
     built = test_programs()
     if not built:

@@ -83,7 +83,7 @@ def cargo_test(copy, arguments, timeout=None):
     """Runs `cargo test` in the copy; returns its exit code, None if it was ended after `timeout` seconds, and its output."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tenon"
     target = os.environ.get("TENON_MUTANTS_TARGET_DIR") or str(cache / "target-mutants")
-    # The copy's own has another path in each run, for which cargo would compile everything again.
+    # The copy's own has another path in each run, so that the files of all runs would pile up in the build folder.
     wrapper = str(ROOT / "scripts" / "rustc.sh")
     process = subprocess.Popen(
         [copy / "scripts" / "cargo.sh", "test", *arguments], cwd=copy, start_new_session=True, text=True, errors="replace",
