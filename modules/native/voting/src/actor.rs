@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::early::{EarlyMessages, MAX_ROUNDS_AHEAD};
 use crate::proposer::Proposer;
-use crate::received::ReceivedMessages;
+use crate::received::{MessageCollector, ReceivedMessages};
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 
@@ -289,7 +289,7 @@ impl VotingActor {
         }
     }
 
-    /// Processes messages of peers in order, and then drops their guards.
+    /// Processes messages of peers in order, and then drops their guards. A panic loses those that are left.
     fn receive(&mut self, messages: Vec<(RoundMessage, Box<dyn Send>)>) {
         // Not recorded as seen: a message that is ignored now may be sent again.
         if self.replica.is_none() || self.is_syncing {
@@ -298,6 +298,10 @@ impl VotingActor {
         let new: Vec<_> = messages.iter().filter_map(|(message, _)| self.decode_new(message)).collect();
         self.recover_ahead(&new);
         for message in new {
+            self.update_syncing();
+            if self.is_syncing {
+                return;
+            }
             match message {
                 Decoded::Vote(vote) => self.take_vote(vote),
                 Decoded::Timeout(timeout) => self.take_timeout(timeout),
@@ -578,7 +582,7 @@ impl Actor for VotingActor {
 }
 
 /// Sends new heads to the actor until the bus is closed. If several are queued, only the last is sent.
-pub(crate) async fn follow_heads(bus: Bus, mailbox: Mailbox<Input>) {
+pub(crate) async fn follow_heads(bus: Bus, mailbox: Mailbox<Input>, collector: MessageCollector) {
     let mut heads = bus.subscribe::<NewHead>();
     drop(bus);
     while let Some(delivery) = heads.next().await {
@@ -587,6 +591,7 @@ pub(crate) async fn follow_heads(bus: Bus, mailbox: Mailbox<Input>) {
             last = next;
         }
         if let Delivery::Event(NewHead { header, .. }) = last {
+            collector.close();
             drop(mailbox.try_send(Input::NewHead(header)));
         }
     }

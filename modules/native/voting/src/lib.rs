@@ -111,7 +111,7 @@ impl Voting {
         }
         self.mailbox.set(sender.clone()).map_err(|_| StartError::AlreadyRunning)?;
         drop(sender.try_send(Input::Begin));
-        tokio::spawn(actor::follow_heads(bus, sender));
+        tokio::spawn(actor::follow_heads(bus, sender, self.collector.clone()));
         Ok(())
     }
 
@@ -148,6 +148,7 @@ impl RoundMessages for Voting {
     }
 
     fn executed(&self, header: Arc<SealedHeader>, is_announced: bool) {
+        self.collector.close();
         self.send(Input::Executed { header, is_announced, at: Instant::now() });
     }
 

@@ -48,6 +48,12 @@ pub(crate) struct MessageCollector {
 }
 
 impl MessageCollector {
+    /// Hands over later messages after what is sent to the actor from now on. A vote must not overtake its block: with
+    /// the votes of others it would begin the next round, in which this node does not vote for the block.
+    pub(crate) fn close(&self) {
+        *self.last.lock() = Weak::new();
+    }
+
     /// Adds a message to those that wait. Returns it in new ones, to be sent to the actor, if none wait.
     pub(crate) fn add(&self, message: RoundMessage, guard: Box<dyn Send>) -> Option<Arc<ReceivedMessages>> {
         let mut last = self.last.lock();
@@ -81,6 +87,15 @@ mod tests {
         let next = collector.add(message(3), Box::new(())).unwrap();
         assert!(first.take().is_empty());
         assert_eq!(next.take()[0].0.payload[..], [3]);
+    }
+
+    #[test]
+    fn messages_after_a_closing_are_handed_over_separately() {
+        let collector = MessageCollector::default();
+        let first = collector.add(message(1), Box::new(())).unwrap();
+        collector.close();
+        let second = collector.add(message(2), Box::new(())).unwrap();
+        assert_eq!((first.take().len(), second.take().len()), (1, 1));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
 use super::ports::{Blocks, DelayedSigner, Disk, FixedCandidates, Outbox, OwnClock, Pool, Recovered, VirtualTiming};
 use crate::actor::{Input, VotingActor};
+use crate::received::MessageCollector;
 use crate::{VotingCounts, VotingPorts};
 
 /// Data shared by all nodes of a network.
@@ -62,7 +63,8 @@ pub(super) struct Running {
     /// Outcome of the current import so far; `None` if there is none.
     pub(super) importing: Option<Result<(), FailedBlock>>,
     pub(super) is_syncing: bool,
-    /// The same, as the actor reads it.
+    pub(super) collector: MessageCollector,
+    /// Whether the node is far behind, as the actor reads it.
     pub(super) syncing: Arc<AtomicBool>,
     /// The time of the scheduled wake-up.
     pub(super) wakes_at: Option<u64>,
@@ -110,6 +112,7 @@ impl Node {
             outbox,
             importing: None,
             is_syncing: false,
+            collector: MessageCollector::default(),
             syncing,
             wakes_at: None,
             reported_head: self.chain.head().header.hash(),

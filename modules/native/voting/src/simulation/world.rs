@@ -20,7 +20,6 @@ use super::observer::{Observer, round_of};
 use super::ports::ActorOutput;
 use super::trace::{Line, Trace};
 use crate::actor::Input;
-use crate::received::ReceivedMessages;
 
 /// Unix time at which a world begins, milliseconds.
 const BEGIN: u64 = 1_700_000_000_000;
@@ -367,8 +366,11 @@ impl World {
         if let Some(block) = unknown {
             running.sync.block_mentioned(peer, block, &*running.blocks, since_start(self.now));
         }
-        if own.is_none_or(|own| !byzantine::is_signed_by(&sent.message, own)) {
-            running.handle(Input::Messages(Arc::new(ReceivedMessages::new(sent.message.clone(), Box::new(())))));
+        // Handed over once everything that arrives in this millisecond has been collected.
+        if own.is_none_or(|own| !byzantine::is_signed_by(&sent.message, own))
+            && let Some(messages) = running.collector.add(sent.message.clone(), Box::new(()))
+        {
+            self.at(self.now, who, Event::ToItself(Box::new(Input::Messages(messages))));
         }
         unknown.is_some()
     }
@@ -423,6 +425,7 @@ impl World {
         running.sync.inserted(hash, &verdict, unix);
         if matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch) {
             let (header, at) = (Arc::new(block.header.clone()), std::time::Instant::now());
+            running.collector.close();
             running.handle(Input::Executed { header, is_announced: true, at });
             self.vote_again(who, block);
         }
