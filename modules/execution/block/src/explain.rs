@@ -130,7 +130,9 @@ impl Executor {
 
 impl Explanation {
     fn reject(&mut self, index: usize, hash: B256, reason: &TransactionRejection) {
-        self.differences.push(format!("transaction {index} ({hash}) is not allowed at this position: {reason}"));
+        let verdict =
+            if reason.is_validity_unknown() { "cannot be executed" } else { "is not allowed at this position" };
+        self.differences.push(format!("transaction {index} ({hash}) {verdict}: {reason}"));
     }
 
     fn compare<T: PartialEq + fmt::Display>(&mut self, what: &str, computed: T, expected: T) {

@@ -19,8 +19,8 @@ pub enum ExecutionError {
         /// The header's value.
         expected: String,
     },
-    /// A transaction is not valid at its position.
-    #[error("block {number}: transaction {index} ({hash}) is not valid: {reason}")]
+    /// A transaction is not valid at its position, or its validity is unknown.
+    #[error("block {number}: transaction {index} ({hash}) {}: {reason}", verdict_of(reason))]
     Transaction {
         /// Height of the block.
         number: BlockNumber,
@@ -99,13 +99,7 @@ impl ExecutionError {
             | Self::SystemCall { .. }
             | Self::DepositLog { .. }
             | Self::Exchange { .. } => true,
-            Self::Transaction { reason, .. } => !matches!(
-                reason,
-                TransactionRejection::Unsupported(_)
-                    | TransactionRejection::NoResult(_)
-                    | TransactionRejection::Store(_)
-                    | TransactionRejection::Trie(_)
-            ),
+            Self::Transaction { reason, .. } => !reason.is_validity_unknown(),
             Self::Consensus(error) => error.cause == RefusalCause::BrokenRule,
             Self::Unsupported { .. } | Self::Store(_) | Self::Trie { .. } => false,
         }
@@ -137,6 +131,10 @@ pub enum TransactionRejection {
     /// A rule on the transaction itself or its sender's account.
     #[error("{0}")]
     Rule(String),
+    /// The token that the transaction registers does not answer as required (`docs/spec/chain.md` 3.6). The test uses
+    /// random numbers, so it may pass at another time.
+    #[error("{0}")]
+    Token(String),
     /// A precompiled contract that it calls has no defined result, or could not compute it. The validity of the
     /// transaction is unknown.
     #[error("{0}")]
@@ -162,7 +160,16 @@ impl From<TrieError> for TransactionRejection {
     }
 }
 
+fn verdict_of(reason: &TransactionRejection) -> &'static str {
+    if reason.is_validity_unknown() { "cannot be executed" } else { "is not valid" }
+}
+
 impl TransactionRejection {
+    /// Returns whether this node could not decide whether the transaction is valid.
+    pub const fn is_validity_unknown(&self) -> bool {
+        matches!(self, Self::Unsupported(_) | Self::NoResult(_) | Self::Store(_) | Self::Trie(_))
+    }
+
     /// Returns whether only the remaining gas of this block is too low. A later block may then include the transaction.
     pub const fn is_out_of_block_gas(&self) -> bool {
         matches!(self, Self::BlockGas { .. } | Self::BlockBlobGas { .. })

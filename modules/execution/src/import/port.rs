@@ -6,7 +6,7 @@ use tenon_api::{
     BatchObserver, Block, BlockPort, BlockVerdict, ConsensusError, FailedBlock, InsertOutcome, RefusalCause,
     SealedHeader,
 };
-use tenon_execution_interface::ExecutionError;
+use tenon_execution_interface::{ExecutionError, TransactionRejection};
 
 use super::{ImportObserver, ImportedBlock, Importer};
 use crate::ImportError;
@@ -81,6 +81,11 @@ fn of_refusal(error: &ConsensusError) -> BlockVerdict {
     }
 }
 
+/// Returns whether another execution of the same block may succeed.
+const fn is_chance(error: &ExecutionError) -> bool {
+    matches!(error, ExecutionError::Transaction { reason: TransactionRejection::Token(_), .. })
+}
+
 impl ImportError {
     /// The verdict on the block that follows from the error.
     fn verdict(&self) -> BlockVerdict {
@@ -99,11 +104,11 @@ impl ImportError {
         }
     }
 
-    /// Hash of the refused block, if the error contains it.
-    const fn hash(&self) -> Option<tenon_api::B256> {
+    /// Hash of the refused block, if the error contains it, and the block would be refused again.
+    fn hash(&self) -> Option<tenon_api::B256> {
         match self {
             Self::UnknownParent { hash, .. } => Some(*hash),
-            Self::Execution { hash, .. } => *hash,
+            Self::Execution { hash, error } => hash.filter(|_| !is_chance(error)),
             Self::OtherChain { found, .. } => Some(*found),
             Self::Consensus(error) => Some(error.hash),
             _ => None,
@@ -115,7 +120,6 @@ impl ImportError {
 mod tests {
     use tenon_api::{B256, BlockNumber, StoreError};
     use tenon_chain::TrieError;
-    use tenon_execution_interface::TransactionRejection;
 
     use super::*;
 

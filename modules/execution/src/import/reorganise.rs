@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tenon_api::{BlockCommit, BlockNumber, Head, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError};
+use tenon_api::{
+    BlockCommit, BlockNumber, ConsensusError, Head, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError,
+};
 
 use super::{
     ahead::{ChainAhead, Waiting, WaitingBlock},
@@ -38,8 +40,12 @@ impl Importer {
     /// First executes the whole side branch; then it replaces the other one in one step, on disk and for readers. A
     /// branch with an invalid block changes nothing.
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
+        let (number, hash) = (tip.number(), tip.hash());
         let (ancestor, branch) = self.branch_of(tip)?;
-        self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;
+        // The refused block is the branch's, not the head that it would replace.
+        self.engine
+            .verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)
+            .map_err(|error| ConsensusError { number, hash, ..error })?;
         let removed = self.blocks_above(ancestor)?;
         let added = self.execute_branch(ancestor, branch)?;
         self.writer.reorganise(ancestor, &added)?;

@@ -64,10 +64,10 @@ impl Candidate {
     /// Tests the token on the state before the transaction, and discards all changes.
     ///
     /// # Errors
-    /// [`TransactionRejection::Rule`] with the reference's text if the token does not answer as required.
+    /// [`TransactionRejection::Token`] with the reference's text if the token does not answer as required.
     pub(super) fn try_out(self, evm: &mut AnyEvm<'_>) -> Result<(), TransactionRejection> {
         let token = as_text(self.token);
-        let refused = |text: String| Err(TransactionRejection::Rule(text));
+        let refused = |text: String| Err(TransactionRejection::Token(text));
         let balance = unforeseeable_number();
         let call_data = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
         match self.call_token(evm, call_data, Some((balance_slot(HOLDER), balance)))? {

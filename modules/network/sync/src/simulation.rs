@@ -169,6 +169,8 @@ struct World {
     importing: Vec<Block>,
     /// A block that the import refuses.
     wrong: Option<B256>,
+    /// Number of times that it was handed over.
+    wrong_imports: usize,
     relayed: Vec<(B256, Vec<NodeId>)>,
     /// Maximum number of blocks that were handed over and not yet imported.
     max_importing: usize,
@@ -195,6 +197,7 @@ impl World {
             faults: Vec::new(),
             importing: Vec::new(),
             wrong: None,
+            wrong_imports: 0,
             relayed: Vec::new(),
             max_importing: 0,
         };
@@ -263,6 +266,7 @@ impl World {
         for block in std::mem::take(&mut self.importing) {
             let (number, hash) = (block.number(), block.hash());
             if self.wrong == Some(hash) {
+                self.wrong_imports += 1;
                 let verdict = BlockVerdict::Wrong { reason: "for the test".to_owned() };
                 let failed = FailedBlock { number: Some(number), hash: Some(hash), verdict };
                 self.sync.import_ended(Err(failed), &self.local, self.now);
@@ -446,6 +450,7 @@ fn a_wrong_block_costs_its_source_and_is_remembered() {
     let blamed: BTreeSet<_> = world.faults.iter().copied().map(|(peer, _)| peer).collect();
     assert_eq!(blamed, BTreeSet::from([node(2), node(3)]), "{:?}", world.faults);
     assert!(world.faults.iter().all(|(_, fault)| *fault == Fault::InvalidBlock), "{:?}", world.faults);
+    assert_eq!(world.wrong_imports, 1, "the other peer with this block was recognised by its headers");
 }
 
 #[test]

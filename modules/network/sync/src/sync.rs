@@ -367,6 +367,10 @@ impl ChainSync {
         let Stage::Download(headers) = &mut cycle.stage else { return };
         loop {
             match headers.take_next() {
+                Ok(Some(next)) if next.iter().any(|header| self.fetcher.is_wrong(&header.hash())) => {
+                    self.fail_cycle(Some((Fault::InvalidBlock, "a chain with a block that is known to be wrong")));
+                    return;
+                }
                 Ok(Some(next)) => cycle.blocks.push(next),
                 Ok(None) => return,
                 Err(Mismatch(reason)) => {

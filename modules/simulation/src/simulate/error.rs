@@ -154,7 +154,7 @@ impl SimulateError {
                 RefusalKind::Rule(SimulationRule::BlockGasLimit)
             }
             TransactionRejection::InsufficientFunds(_) => RefusalKind::Rule(SimulationRule::InsufficientFunds),
-            TransactionRejection::Rule(_) => RefusalKind::InvalidArgument,
+            TransactionRejection::Rule(_) | TransactionRejection::Token(_) => RefusalKind::InvalidArgument,
             TransactionRejection::Unsupported(_) | TransactionRejection::NoResult(_) => RefusalKind::Unsupported,
         };
         Self::InvalidTransaction { kind, reason, gas_limit }

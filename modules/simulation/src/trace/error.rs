@@ -18,7 +18,7 @@ use crate::CallLimits;
 pub(crate) enum TraceError {
     /// The call to be traced, or the state on which the block builds, has an error.
     #[error(transparent)]
-    // By derive_more, through `CallError`. The inner attribute is thiserror's, for `CallError` itself.
+    // derive_more implements `From` for these types, through `CallError`; `#[from]` on the field is thiserror's.
     #[from(ConsensusError, ExecutionError, ResolveError, StoreError)]
     Call(#[from] CallError),
     /// A block, transaction or account is unknown; this is the text of the dialect.

@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use tenon_api::{BlockId, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
-use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt, TransactionRejection};
+use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt};
 use tenon_simulation_interface::CallError;
 
 use super::{
@@ -38,9 +38,7 @@ impl Calls {
             }
             match execution.run_transaction(transaction, *sender) {
                 Ok(()) => {}
-                Err(rejection @ (TransactionRejection::Store(_) | TransactionRejection::Trie(_))) => {
-                    return Err(rejection.into());
-                }
+                Err(rejection) if rejection.is_validity_unknown() => return Err(rejection.into()),
                 Err(_) => break,
             }
             roots.push(execution.root_so_far()?);

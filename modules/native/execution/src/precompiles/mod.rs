@@ -151,7 +151,7 @@ fn finished(gas_limit: u64, cost: u64, output: Option<Bytes>) -> InterpreterResu
 
 /// Proofs for one of the contracts that the reference accepts.
 #[cfg(test)]
-pub(super) fn recorded_proofs(contract: &str) -> Vec<Vec<u8>> {
+fn recorded_proofs(contract: &str) -> Vec<Vec<u8>> {
     let lines = include_str!("../../../../../tests/data/native/proofs.txt").lines();
     lines
         .filter_map(|line| line.strip_prefix(contract)?.strip_prefix(" valid "))
