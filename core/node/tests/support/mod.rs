@@ -102,8 +102,8 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
 /// The plugins that the tests of this crate use. Other built-in plugins are next to the program if they were built.
 pub(crate) const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 
-/// Builds the plugins, unless they are there already, and returns a folder with only these. It is in cargo's folder for test files,
-/// so that every run uses the same one: a temporary folder would not be removed at the end of a process.
+/// Builds the plugins, unless they are there already, and returns a folder with only these. It is in cargo's folder for
+/// test files, so that every run uses the same one: a temporary folder would not be removed at the end of a process.
 pub(crate) fn plugin_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -147,6 +147,14 @@ mod tests {
         let lost = ExecutionError::Transaction { number, index: 0, hash: B256::ZERO, reason: lost.into() };
         assert!(!wrong(lost.into()));
         assert_eq!(refused(RefusalCause::NotYetDue).verdict(), BlockVerdict::NotYetDue);
+        // The sync remembers a hash that an error names, and does not import this block again.
+        let (index, hash) = (0, Some(B256::repeat_byte(1)));
+        let named = |reason| {
+            let error = ExecutionError::Transaction { number, index, hash: B256::ZERO, reason };
+            ImportError::Execution { hash, error: Box::new(error) }.hash()
+        };
+        assert_eq!(named(TransactionRejection::Rule("no".to_owned())), hash);
+        assert_eq!(named(TransactionRejection::Token("chance".to_owned())), None);
         let parent = B256::ZERO;
         let orphan = ImportError::UnknownParent { number, hash: B256::repeat_byte(1), parent };
         assert_eq!((orphan.hash(), orphan.verdict()), (Some(B256::repeat_byte(1)), BlockVerdict::ParentUnknown));

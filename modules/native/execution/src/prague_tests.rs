@@ -396,7 +396,7 @@ fn a_history_contract_that_cannot_be_read_does_not_make_the_block_invalid() {
 fn a_proof_without_a_defined_result_does_not_make_its_transaction_invalid() {
     // The main network's heights, before the contract is removed.
     let executor = Executor::new(crate::family_of(&chain(4243, "")));
-    // So many points that the length of 33 bytes each wraps around 32 bits.
+    // The number of points. Their length, 33 bytes each, overflows 32 bits to 29 bytes, which is less than the input.
     let proof = [&hex!("07c1f07d")[..], &[0; 60]].concat();
     let contract = Address::with_last_byte(0x28);
     let call = Transaction { gas_limit: 1_000_000, ..transaction(0, Some(contract), &proof) };

@@ -289,7 +289,8 @@ impl VotingActor {
         }
     }
 
-    /// Processes messages of peers in order, and then drops their guards. A panic loses those that are left.
+    /// Processes messages of peers in order, and then drops their guards. If one of them makes the actor panic, the
+    /// messages after it are lost.
     fn receive(&mut self, messages: Vec<(RoundMessage, Box<dyn Send>)>) {
         // Not recorded as seen: a message that is ignored now may be sent again.
         if self.replica.is_none() || self.is_syncing {

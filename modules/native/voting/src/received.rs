@@ -1,5 +1,5 @@
-//! Messages of peers that wait for the actor. Those that arrive while it is busy are handed over together, so that
-//! neither the actor nor the connections are woken for each of them.
+//! Collects messages of peers while the actor is busy, and sends them to it as one input. Otherwise each message would
+//! wake the actor, and then the connection that it came from.
 
 use std::sync::{Arc, Weak};
 
@@ -19,7 +19,7 @@ pub(crate) struct ReceivedMessages {
 }
 
 impl ReceivedMessages {
-    pub(crate) fn new(message: RoundMessage, guard: Box<dyn Send>) -> Self {
+    fn new(message: RoundMessage, guard: Box<dyn Send>) -> Self {
         Self { waiting: Mutex::new(Some(vec![(message, guard)])) }
     }
 
@@ -48,13 +48,15 @@ pub(crate) struct MessageCollector {
 }
 
 impl MessageCollector {
-    /// Hands over later messages after what is sent to the actor from now on. A vote must not overtake its block: with
-    /// the votes of others it would begin the next round, in which this node does not vote for the block.
+    /// Ends the current collection, so that later messages reach the actor after the input that is sent next. A vote
+    /// must not overtake its block: a quorum of votes begins the next round, in which this node no longer votes for the
+    /// block.
     pub(crate) fn close(&self) {
         *self.last.lock() = Weak::new();
     }
 
-    /// Adds a message to those that wait. Returns it in new ones, to be sent to the actor, if none wait.
+    /// Adds a message to those that wait for the actor. If none wait, returns the message as the first of a new
+    /// collection, which the caller must send to the actor.
     pub(crate) fn add(&self, message: RoundMessage, guard: Box<dyn Send>) -> Option<Arc<ReceivedMessages>> {
         let mut last = self.last.lock();
         let (message, guard) = match last.upgrade() {

@@ -453,6 +453,24 @@ fn a_wrong_block_costs_its_source_and_is_remembered() {
     assert_eq!(world.wrong_imports, 1, "the other peer with this block was recognised by its headers");
 }
 
+/// The block is not among the headers that the source sends first, but in a part of its chain that is filled in later.
+#[test]
+fn a_known_wrong_block_is_not_imported_again_from_another_peer() {
+    let (own, theirs, bad) = (Chain::new(0, 1, 0), Chain::new(450, 1, 0), Chain::new(800, 200, 3));
+    let peers = [&theirs, &bad, &bad].map(|chain| (PeerBehaviour::Honest, chain.clone()));
+    let mut world = World::new(&own, &peers);
+    world.wrong = bad.at(205).map(Block::hash);
+    world.sync.left(node(3));
+    world.run(theirs.head().hash(), 60);
+    assert_eq!((world.local.head().hash, world.wrong_imports), (theirs.head().hash(), 1));
+
+    world.sync.joined(node(3), bad.head().hash(), U256::from(801));
+    world.run(B256::ZERO, 20);
+
+    assert_eq!(world.wrong_imports, 1);
+    assert!(world.faults.contains(&(node(3), Fault::InvalidBlock)), "{:?}", world.faults);
+}
+
 #[test]
 fn claims_without_blocks_and_chains_below_the_commit_lead_to_a_fault() {
     let own = Chain::new(100, 1, 0);

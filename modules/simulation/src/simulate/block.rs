@@ -172,7 +172,7 @@ impl Simulation<'_> {
     }
 
     fn closing_error(&self, error: ExecutionError) -> CallError {
-        // An interrupted system call reports only that it failed, so the reason is determined here.
+        // An interrupted system call reports only that it was stopped, so the reason is determined here.
         self.check_time().err().unwrap_or_else(|| error.into())
     }
 

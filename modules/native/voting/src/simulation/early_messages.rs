@@ -10,13 +10,20 @@ use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_consensus::{BlockInfo, QuorumCertificate, SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
 
 use super::byzantine::message;
-use super::node::Node;
+use super::node::{Network, Node};
 use super::world::network_of;
 use crate::actor::Input;
 use crate::received::MessageCollector;
 
 /// Later than the node's round by more than one: such a vote is not counted yet.
 const ROUND: u64 = 9;
+
+fn started(key: &MasternodeKey, network: &Network) -> Node {
+    let mut node = Node::new(0, key.clone(), network);
+    node.clock.set(1_700_000_000_000);
+    node.start(network);
+    node
+}
 
 /// Messages that the actor gets together.
 fn received(messages: impl IntoIterator<Item = RoundMessage>) -> Input {
@@ -54,9 +61,7 @@ fn timeout(key: &MasternodeKey) -> RoundMessage {
 fn early_votes_and_timeouts_are_kept_only_from_masternodes() {
     let (network, keys) = network_of(4, 1, &mut StdRng::seed_from_u64(1));
     let stranger = MasternodeKey::from_bytes([9; 32]).unwrap();
-    let mut node = Node::new(0, keys[0].clone(), &network);
-    node.clock.set(1_700_000_000_000);
-    node.start(&network);
+    let mut node = started(&keys[0], &network);
     let running = node.running.as_mut().unwrap();
 
     for key in [&stranger, &keys[1]] {
@@ -72,9 +77,7 @@ fn early_votes_and_timeouts_are_kept_only_from_masternodes() {
 fn messages_that_come_together_are_each_judged() {
     let (network, keys) = network_of(4, 1, &mut StdRng::seed_from_u64(1));
     let stranger = MasternodeKey::from_bytes([9; 32]).unwrap();
-    let mut node = Node::new(0, keys[0].clone(), &network);
-    node.clock.set(1_700_000_000_000);
-    node.start(&network);
+    let mut node = started(&keys[0], &network);
     let running = node.running.as_mut().unwrap();
 
     running.handle(received([
@@ -112,9 +115,7 @@ fn certificates_are_kept_if_candidates_have_signed_them() {
         (&[&stranger, one, other], false),
         (&[one, other], true),
     ] {
-        let mut node = Node::new(0, keys[0].clone(), &network);
-        node.clock.set(1_700_000_000_000);
-        node.start(&network);
+        let mut node = started(&keys[0], &network);
         let running = node.running.as_mut().unwrap();
 
         running.handle(received([sync_info(signers)]));
