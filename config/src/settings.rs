@@ -242,8 +242,8 @@ section! {
 
 section! {
     "Signer recovery";
-    /// Recovers the signers of transactions, headers and votes from their signatures. Processors with AVX-512 IFMA recover
-    /// eight at a time.
+    /// Recovers the signers of transactions, headers and votes from their signatures. Processors with AVX-512 IFMA,
+    /// or with AVX2 and FMA, recover eight at a time.
     RecoverySettings {
         /// Recover one in this many signers a second time with the C library, to detect a processor that computes wrongly;
         /// 0 turns the check off. After a wrong result an error is logged, and the C library recovers all signers.

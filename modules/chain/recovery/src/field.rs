@@ -10,7 +10,10 @@
 //!
 //! None of them is fully reduced modulo p; [`Element::canonical`] is. Debug builds assert the bounds.
 
-use crate::lanes::{LANES, Lanes, Mask, Operation, five};
+use crate::{
+    lanes::{LANES, Lanes, Mask, Operation, five},
+    product::{Product, Square, SumOfProducts},
+};
 
 /// The low 52 bits.
 pub(crate) const LOW_52: u64 = (1 << 52) - 1;
@@ -19,7 +22,7 @@ const LOW_48: u64 = (1 << 48) - 1;
 /// 2^256 modulo p.
 const FOLD_256: u64 = 0x1_0000_03d1;
 /// 2^260 modulo p: the weight of the fifth limb.
-const FOLD_260: u64 = FOLD_256 << 4;
+pub(crate) const FOLD_260: u64 = FOLD_256 << 4;
 /// p in limbs.
 const PRIME: [u64; 5] = [LOW_52 + 1 - FOLD_256, LOW_52, LOW_52, LOW_52, LOW_48];
 
@@ -50,36 +53,6 @@ impl<L: Lanes> From<Element<L>> for Factor<L> {
     }
 }
 
-/// Ten columns of 52 bits, of one product or a sum of two: each below 18 × 2^52 < 2^57.
-#[inline(always)]
-fn add_product<L: Lanes>(columns: &mut [L; 10], a: &[L; 5], b: &[L; 5]) {
-    for i in 0..5 {
-        for j in 0..5 {
-            columns[i + j] = columns[i + j].add_low_product(a[i], b[j]);
-            columns[i + j + 1] = columns[i + j + 1].add_high_product(a[i], b[j]);
-        }
-    }
-}
-
-/// Folds columns 5 to 9 onto the lower ones: 2^260 is [`FOLD_260`] modulo p. A product takes only the low 52 bits of a
-/// column; the bits above them, less than 2^5, are multiplied separately, one column further up.
-#[inline(always)]
-fn fold<L: Lanes>(columns: [L; 10]) -> Columns<L> {
-    let weight = L::splat(FOLD_260);
-    let mut folded = [columns[0], columns[1], columns[2], columns[3], columns[4], L::splat(0)];
-    for i in 0..5 {
-        folded[i] = folded[i].add_low_product(columns[i + 5], weight);
-        folded[i + 1] = folded[i + 1].add_high_product(columns[i + 5], weight);
-    }
-    for i in 0..4 {
-        // Below 2^5 × 2^37: no high part.
-        folded[i + 1] = folded[i + 1].add_low_product(columns[i + 5].shift_right::<52>(), weight);
-    }
-    // The highest column holds the high halves of one or two products of limbs below 2^51.
-    assert_below(columns[9], 1 << 52);
-    Columns(folded)
-}
-
 impl<L: Lanes> Factor<L> {
     #[inline(always)]
     fn asserted(limbs: [L; 5]) -> Self {
@@ -103,42 +76,22 @@ impl<L: Lanes> Factor<L> {
         Columns([first, second, third, fourth, fifth, L::splat(0)]).reduce()
     }
 
-    /// The product: 50 products of limbs, and 16 to fold and reduce it.
+    /// The product.
     #[inline(always)]
     pub(crate) fn times(self, other: impl Into<Self>) -> Columns<L> {
-        let mut columns = [L::splat(0); 10];
-        add_product(&mut columns, &self.0, &other.into().0);
-        fold(columns)
+        Columns(L::multiply::<Product, 2>([&self.0, &other.into().0]))
     }
 
-    /// `self × other + a × b`, folded once.
+    /// `self × other + a × b`.
     #[inline(always)]
     pub(crate) fn times_plus(self, other: impl Into<Self>, a: impl Into<Self>, b: impl Into<Self>) -> Columns<L> {
-        let mut columns = [L::splat(0); 10];
-        add_product(&mut columns, &self.0, &other.into().0);
-        add_product(&mut columns, &a.into().0, &b.into().0);
-        fold(columns)
+        Columns(L::multiply::<SumOfProducts, 4>([&self.0, &other.into().0, &a.into().0, &b.into().0]))
     }
 
-    /// The square: 30 products of limbs, those of two different limbs once and doubled.
+    /// The square.
     #[inline(always)]
     pub(crate) fn square(self) -> Columns<L> {
-        let limbs = &self.0;
-        let mut columns = [L::splat(0); 10];
-        for i in 0..5 {
-            for j in i + 1..5 {
-                columns[i + j] = columns[i + j].add_low_product(limbs[i], limbs[j]);
-                columns[i + j + 1] = columns[i + j + 1].add_high_product(limbs[i], limbs[j]);
-            }
-        }
-        for column in &mut columns {
-            *column = *column + *column;
-        }
-        for i in 0..5 {
-            columns[2 * i] = columns[2 * i].add_low_product(limbs[i], limbs[i]);
-            columns[2 * i + 1] = columns[2 * i + 1].add_high_product(limbs[i], limbs[i]);
-        }
-        fold(columns)
+        Columns(L::multiply::<Square, 1>([&self.0]))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Recovers the signers of secp256k1 signatures (ECDSA with a recovery id, as used by Ethereum), in batches.
 //!
-//! On processors with AVX-512 IFMA, a batch is computed eight signatures at a time, several times faster than with the
-//! C library (libsecp256k1). Other processors, and single signatures, use the C library. Results and errors equal the C
-//! library's for every input.
+//! On processors with AVX-512 IFMA, or with AVX2 and FMA, a batch is computed eight signatures at a time, faster than
+//! with the C library (libsecp256k1). Other processors, and single signatures, use the C library. Results and errors
+//! equal the C library's for every input.
 //!
 //! Signatures, hashes and keys are public, and the vector code does not hide them: its time and memory accesses depend
 //! on them. Never use it with secrets.
@@ -29,6 +29,7 @@ mod generator;
 mod keccak;
 mod lanes;
 mod point;
+mod product;
 mod scalar;
 mod single;
 mod split;
@@ -38,7 +39,7 @@ use alloy_primitives::{Address, keccak256};
 use batch::{Job, Recovered};
 pub use check::{CheckStatus, check_one_in, check_status};
 use generator::GeneratorTable;
-use lanes::LANES;
+use lanes::{Instructions, LANES};
 
 /// A signature with its recovery id. Numbers are big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,9 +87,6 @@ pub enum RecoveryError {
     NoPublicKey,
 }
 
-/// Vectors are faster than the C library from two signatures on, although most lanes are then empty.
-const MIN_VECTOR_SIGNATURES: usize = 2;
-
 /// Maximum number of signatures that share their inversions. Larger batches gain nothing and need more memory (5.6 kB
 /// for eight signatures).
 const MAX_SHARED_INVERSION: usize = 1024;
@@ -96,7 +94,7 @@ const MAX_SHARED_INVERSION: usize = 1024;
 /// Returns whether signatures are recovered eight at a time: the processor supports it, and no check has found a wrong
 /// result.
 pub fn is_vectorised() -> bool {
-    has_instructions() && !check::has_failed()
+    instructions().is_some()
 }
 
 /// Number of signatures that a batch recovers in the time of one. Split work over threads in multiples of it.
@@ -104,11 +102,19 @@ pub fn batch_unit() -> usize {
     if is_vectorised() { LANES } else { 1 }
 }
 
-fn has_instructions() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return lanes::is_supported();
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
+/// Instructions for the vectors, unless they are missing or have computed a wrong result.
+fn instructions() -> Option<Instructions> {
+    Instructions::of_machine().filter(|_| !check::has_failed())
+}
+
+/// From how many signatures on a vector is faster than the C library, although the other lanes are empty.
+fn min_vector_signatures(instructions: Instructions) -> usize {
+    match instructions {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => 2,
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => 6,
+    }
 }
 
 /// Recovers the account that signed a hash.
@@ -155,30 +161,30 @@ fn batch_of<T: PartialEq + Copy>(
 
 /// The results of the vectors. An empty entry, or one missing at the end, must be recovered singly.
 fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
+    let Some(instructions) = instructions() else { return Vec::new() };
     let rest = signatures.len() % LANES;
-    let count = if rest < MIN_VECTOR_SIGNATURES { signatures.len() - rest } else { signatures.len() };
-    if count == 0 || !is_vectorised() {
+    let is_too_few = rest < min_vector_signatures(instructions);
+    let count = if is_too_few { signatures.len() - rest } else { signatures.len() };
+    if count == 0 {
         return Vec::new();
     }
     let Some(table) = GeneratorTable::get() else { return Vec::new() };
     let jobs: Vec<Option<Job>> =
         signatures[..count].iter().map(|(hash, signature)| Job::new(hash, signature)).collect();
     let possible: Vec<Job> = jobs.iter().copied().flatten().collect();
-    let mut recovered = recover_jobs(table, &possible).into_iter();
+    let mut recovered = recover_jobs(instructions, table, &possible).into_iter();
     // Each valid job has its result; the other entries stay empty.
     jobs.iter().map(|job| job.and_then(|_| recovered.next().flatten())).collect()
 }
 
-/// Recovers in the vectors of this machine, which has the instructions.
-#[cfg(target_arch = "x86_64")]
-fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
-    batch::recover::<lanes::Avx512>(table, jobs)
-}
-
-/// Never called: other machines have no vectors faster than the C library.
-#[cfg(not(target_arch = "x86_64"))]
-fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
-    batch::recover::<lanes::Portable>(table, jobs)
+/// Recovers in vectors, on a machine that has the instructions.
+fn recover_jobs(instructions: Instructions, table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
+    match instructions {
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => batch::recover::<lanes::Avx512>(table, jobs),
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => batch::recover::<lanes::Avx2>(table, jobs),
+    }
 }
 
 #[cfg(test)]

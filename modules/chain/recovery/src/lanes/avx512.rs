@@ -10,21 +10,23 @@ use std::{
     ops::{Add, BitAnd, BitOr, BitXor, Sub},
 };
 
-use super::{LANES, Lanes, Mask, Operation};
+use super::{LANES, Lanes, Limbs, Mask, Multiplication, Operation};
 
-/// Eight lanes in a register. Only code guarded by [`is_supported`] uses this type: `lib.rs` checks it before each
+/// Eight lanes in a register. Only code guarded by [`Self::is_supported`] uses this type: `lib.rs` checks it before each
 /// batch, and so do the tests.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Avx512(__m512i);
 
-/// Returns whether the processor and the operating system support the instructions.
-pub(crate) fn is_supported() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512ifma")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
+impl Avx512 {
+    /// Returns whether the processor and the operating system support the instructions.
+    pub(crate) fn is_supported() -> bool {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512ifma")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+    }
 }
 
 /// Calls an intrinsic that works only on values.
@@ -75,6 +77,43 @@ impl BitXor for Avx512 {
     }
 }
 
+impl Limbs for Avx512 {
+    type Operand = Self;
+
+    /// The parts are exact.
+    const START: [u64; 10] = [0; 10];
+
+    #[inline(always)]
+    fn constant(number: u64) -> Self {
+        Self::splat(number)
+    }
+
+    #[inline(always)]
+    fn above_52_bits(self) -> Self {
+        self.shift_right::<52>()
+    }
+
+    #[inline(always)]
+    fn operand(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn low_operand(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn plus_low_part(self, a: Self, b: Self) -> Self {
+        self.add_low_product(a, b)
+    }
+
+    #[inline(always)]
+    fn plus_high_part(self, a: Self, b: Self) -> Self {
+        self.add_high_product(a, b)
+    }
+}
+
 impl Lanes for Avx512 {
     #[inline(always)]
     fn splat(number: u64) -> Self {
@@ -121,6 +160,15 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6] {
+        let mut copies = [[Self::splat(0); 5]; N];
+        for (copy, number) in copies.iter_mut().zip(numbers) {
+            *copy = *number;
+        }
+        M::run(&copies)
+    }
+
+    #[inline(always)]
     fn zero_lanes(self) -> Mask {
         intrinsic!(_mm512_testn_epi64_mask(self.0, self.0))
     }
@@ -157,7 +205,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn call<O: Operation>(operation: O) -> O::Output {
-        debug_assert!(is_supported(), "vectors on a processor without their instructions");
+        debug_assert!(Self::is_supported(), "vectors on a processor without their instructions");
         // SAFETY: the processor has the features that the function is compiled for: see `Avx512`.
         unsafe { compiled_for_the_instructions(operation) }
     }

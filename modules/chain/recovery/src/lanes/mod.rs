@@ -1,23 +1,82 @@
-//! A vector of eight 64-bit lanes: its interface, and two implementations.
+//! A vector of eight 64-bit lanes: its interface, and three implementations.
 //!
 //! The arithmetic is generic over [`Lanes`]. [`Portable`] runs everywhere and serves tests on machines without the
-//! instructions; `Avx512` makes a batch fast.
+//! instructions; `Avx512` and `Avx2` make a batch fast.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Sub};
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use avx512::{Avx512, is_supported};
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
 pub(crate) use portable::Portable;
+
+/// Instructions that make batches faster than the C library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instructions {
+    /// AVX-512 with the 52-bit products of IFMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// AVX2 with FMA.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Instructions {
+    /// The fastest ones that the processor and the operating system support.
+    pub(crate) fn of_machine() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        if Avx512::is_supported() {
+            return Some(Self::Avx512);
+        } else if Avx2::is_supported() {
+            return Some(Self::Avx2);
+        }
+        None
+    }
+}
 
 /// How many lanes a vector has.
 pub(crate) const LANES: usize = 8;
 
 /// One bit per lane; the lowest bit belongs to lane 0.
 pub(crate) type Mask = u8;
+
+/// Vectors of limbs that are multiplied and added up in columns of 52 bits: all lanes, or a part of them.
+///
+/// The high part of a product may be rounded to the nearest, so that the low part is between −2^51 and 2^52.
+pub(crate) trait Limbs: Copy + Add<Output = Self> {
+    /// Limbs in the form in which they are multiplied.
+    type Operand: Copy;
+
+    /// What the columns of a product start with: a multiple of p that keeps every column positive if low parts can be
+    /// negative, and zero otherwise.
+    const START: [u64; 10];
+
+    /// The same number in all lanes.
+    fn constant(number: u64) -> Self;
+    /// The bits above the low 52.
+    fn above_52_bits(self) -> Self;
+    /// Limbs below 2^52, to be multiplied.
+    fn operand(self) -> Self::Operand;
+    /// The low 52 bits, to be multiplied.
+    fn low_operand(self) -> Self::Operand;
+    /// `self + low part of a × b`.
+    fn plus_low_part(self, a: Self::Operand, b: Self::Operand) -> Self;
+    /// `self + high part of a × b`.
+    fn plus_high_part(self, a: Self::Operand, b: Self::Operand) -> Self;
+}
+
+/// Products of numbers of five limbs, with their sum in six columns (`product.rs`).
+pub(crate) trait Multiplication<const N: usize> {
+    /// Multiplies all lanes, or a part of them.
+    fn run<V: Limbs>(numbers: &[[V; 5]; N]) -> [V; 6];
+}
 
 /// Eight unsigned 64-bit numbers. All operations work lane by lane and wrap.
 pub(crate) trait Lanes:
@@ -39,6 +98,8 @@ pub(crate) trait Lanes:
     fn add_low_product(self, a: Self, b: Self) -> Self;
     /// `self + bits 52 to 103 of (low 52 bits of a × low 52 bits of b)`.
     fn add_high_product(self, a: Self, b: Self) -> Self;
+    /// Multiplies numbers of five limbs.
+    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6];
     /// The lanes that are zero.
     fn zero_lanes(self) -> Mask;
     /// Selects `yes` in the lanes of the mask and `no` in the others.

@@ -10,13 +10,18 @@ use num_bigint::BigUint;
 
 use crate::lanes::{self, LANES};
 
-/// Runs a generic test with portable lanes, and with the machine's vectors if it has them.
+/// Runs a generic test with portable lanes, and with all vectors whose instructions the machine has.
 macro_rules! with_all_lanes {
     ($test:ident ( $($argument:expr),* )) => {{
         $test::<$crate::lanes::Portable>($($argument),*);
         #[cfg(target_arch = "x86_64")]
-        if $crate::lanes::is_supported() {
-            $test::<$crate::lanes::Avx512>($($argument),*);
+        {
+            if $crate::lanes::Avx512::is_supported() {
+                $test::<$crate::lanes::Avx512>($($argument),*);
+            }
+            if $crate::lanes::Avx2::is_supported() {
+                $test::<$crate::lanes::Avx2>($($argument),*);
+            }
         }
     }};
 }
