@@ -146,7 +146,7 @@ impl EncodedChainReader for Store {
     fn encoded_bodies(
         &self,
         hashes: &[B256],
-        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.shared.encoded_bodies(hashes, take)
     }

@@ -206,7 +206,7 @@ impl EncodedChainReader for MemoryChain {
     fn encoded_bodies(
         &self,
         hashes: &[B256],
-        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let contents = self.contents.read();
         for block in hashes.iter().filter_map(|hash| contents.blocks.get(hash)) {
@@ -215,7 +215,7 @@ impl EncodedChainReader for MemoryChain {
                 tenon_chain::encode_list_transaction(transaction, &mut transactions);
             }
             block.ommers.iter().for_each(|header| tenon_chain::encode_header(header, &mut uncles));
-            if take(&list(&[list(&transactions), list(&uncles)].concat())).is_break() {
+            if take(&[&list(&[list(&transactions), list(&uncles)].concat())]).is_break() {
                 break;
             }
         }

@@ -204,12 +204,16 @@ pub trait EncodedChainReader: ChainReader {
         take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
     /// Passes the bodies of these blocks of any branch to `take`, in the same order, until it returns
-    /// [`ControlFlow::Break`]: of each the RLP list of its transactions and its uncles. Unknown blocks are left out.
+    /// [`ControlFlow::Break`]: of each the RLP list of its transactions and its uncles, in parts that follow one another.
+    /// Unknown blocks are left out.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].
-    fn encoded_bodies(&self, hashes: &[B256], take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>)
-    -> Result<(), StoreError>;
+    fn encoded_bodies(
+        &self,
+        hashes: &[B256],
+        take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
 }
 
 /// The only way to change the database.

@@ -1,6 +1,8 @@
 //! Compression of payloads: Snappy's block format (`docs/spec/p2p.md` 7).
 
-use snap::raw::{Decoder, Encoder, decompress_len};
+use std::cell::RefCell;
+
+use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 use crate::FrameError;
 
@@ -12,12 +14,37 @@ pub fn compress(payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     Encoder::new().compress_vec(payload).map_err(|_| FrameError::Compression)
 }
 
-/// Compresses a payload into a buffer of at least [`snap::raw::max_compress_len`] bytes, and returns the compressed size.
+/// Maximum size of the buffer that a thread keeps between messages. Larger messages are rare.
+const MAX_KEPT_BYTES: usize = 1 << 20;
+
+/// A thread's encoder, and a buffer for what it compresses. A new buffer for each message would have to be filled with
+/// zeros.
+struct Compressor {
+    encoder: Encoder,
+    buffer: Vec<u8>,
+}
+
+thread_local! {
+    static COMPRESSOR: RefCell<Compressor> = RefCell::new(Compressor { encoder: Encoder::new(), buffer: Vec::new() });
+}
+
+/// Compresses a payload and passes the result to `take`.
 ///
 /// # Errors
 /// [`FrameError::Compression`] for payloads larger than 4 GiB.
-pub(crate) fn compress_into(payload: &[u8], buffer: &mut [u8]) -> Result<usize, FrameError> {
-    Encoder::new().compress(payload, buffer).map_err(|_| FrameError::Compression)
+pub(crate) fn with_compressed<T>(payload: &[u8], take: impl FnOnce(&[u8]) -> T) -> Result<T, FrameError> {
+    COMPRESSOR.with_borrow_mut(|Compressor { encoder, buffer }| {
+        let max = max_compress_len(payload.len());
+        if buffer.len() < max {
+            buffer.resize(max, 0);
+        }
+        let compressed = encoder.compress(payload, buffer).map_err(|_| FrameError::Compression)?;
+        let taken = take(&buffer[..compressed]);
+        if buffer.len() > MAX_KEPT_BYTES {
+            *buffer = Vec::new();
+        }
+        Ok(taken)
+    })
 }
 
 /// Decompresses a payload whose declared length is at most `limit` bytes. The length is checked before memory is
@@ -65,6 +92,15 @@ mod tests {
     fn a_back_reference_is_followed() {
         assert_eq!(decompress(&[0x40, 0, 0, 0xfa, 1, 0], 64), Ok(vec![0; 64]));
         assert_eq!(compress(&[0xc1, 0x80]).unwrap(), [2, 4, 0xc1, 0x80]);
+    }
+
+    #[test]
+    fn messages_of_all_sizes_share_a_buffer() {
+        for length in [0, 70_000, 1, 3 << 20, 100] {
+            let payload: Vec<u8> = (0..length).map(|index: usize| (index / 7) as u8).collect();
+            assert_eq!(with_compressed(&payload, <[u8]>::to_vec), compress(&payload));
+        }
+        assert!(COMPRESSOR.with_borrow(|compressor| compressor.buffer.len() <= MAX_KEPT_BYTES));
     }
 
     #[test]

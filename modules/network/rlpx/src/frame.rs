@@ -1,14 +1,12 @@
 //! Frames: encryption, MACs and sizes (`docs/spec/p2p.md` 7). The caller encodes and decodes the content of a frame's
 //! body.
 
+use crate::FrameError;
+use crate::compression::with_compressed;
+use crate::secrets::{RunningMac, Secrets};
 use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher};
-use snap::raw::max_compress_len;
-
-use crate::FrameError;
-use crate::compression::compress_into;
-use crate::secrets::{RunningMac, Secrets};
 
 /// Size of an encrypted header with its MAC.
 pub(crate) const HEADER_BYTES: usize = 32;
@@ -52,26 +50,15 @@ impl FrameCodec {
     /// # Errors
     /// [`FrameError::TooLong`] if the size does not fit into three bytes.
     pub(crate) fn encode(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
-        let code = alloy_rlp::encode(code);
-        let mut frame = Vec::with_capacity(HEADER_BYTES + code.len() + payload.len() + 2 * BLOCK);
-        frame.resize(HEADER_BYTES, 0);
-        frame.extend_from_slice(&code);
-        frame.extend_from_slice(payload);
-        self.seal(frame)
+        self.seal(unsealed(code, payload))
     }
 
-    /// Encodes a frame with `code` and the compressed `payload`, which is compressed into the frame without a copy.
+    /// Encodes a frame with `code` and the compressed `payload`.
     ///
     /// # Errors
     /// [`FrameError::TooLong`] if the size does not fit into three bytes, [`FrameError::Compression`] for more than 4 GiB.
     pub(crate) fn encode_compressed(&mut self, code: u64, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
-        let code = alloy_rlp::encode(code);
-        let start = HEADER_BYTES + code.len();
-        // The operating system supplies zeroed memory, so the part that is never written costs nothing.
-        let mut frame = vec![0; start + max_compress_len(payload.len()) + 2 * BLOCK];
-        frame[HEADER_BYTES..start].copy_from_slice(&code);
-        let compressed = compress_into(payload, &mut frame[start..])?;
-        frame.truncate(start + compressed);
+        let frame = with_compressed(payload, |compressed| unsealed(code, compressed))?;
         self.seal(frame)
     }
 
@@ -91,10 +78,6 @@ impl FrameCodec {
         self.out.cipher.apply_keystream(&mut frame[HEADER_BYTES..]);
         let mac = self.out.mac.body(&frame[HEADER_BYTES..]);
         frame.extend_from_slice(&mac);
-        // If the payload compressed well, most of the buffer is unused.
-        if frame.capacity() > 2 * frame.len() {
-            frame.shrink_to_fit();
-        }
         Ok(frame)
     }
 
@@ -138,6 +121,16 @@ impl FrameCodec {
         }
         Ok(size)
     }
+}
+
+/// A frame without its header and MACs, with room for them.
+fn unsealed(code: u64, payload: &[u8]) -> Vec<u8> {
+    let code = alloy_rlp::encode(code);
+    let mut frame = Vec::with_capacity(HEADER_BYTES + code.len() + payload.len() + 2 * BLOCK);
+    frame.resize(HEADER_BYTES, 0);
+    frame.extend_from_slice(&code);
+    frame.extend_from_slice(payload);
+    frame
 }
 
 /// Compares in constant time.

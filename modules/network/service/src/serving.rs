@@ -31,9 +31,9 @@ pub(crate) enum PeerRequest {
 pub(crate) fn answer(chain: &dyn EncodedChainReader, request: &PeerRequest) -> (Kind, Vec<u8>) {
     let (kind, mut items) = match request {
         PeerRequest::Headers(_) => (Kind::BlockHeaders, Items::new(MAX_HEADERS)),
-        PeerRequest::Bodies(_) => (Kind::BlockBodies, Items::new(MAX_BODIES)),
-        PeerRequest::Receipts(_) => (Kind::Receipts, Items::new(MAX_RECEIPTS)),
-        PeerRequest::NodeData(_) => (Kind::NodeData, Items::new(MAX_NODE_DATA)),
+        PeerRequest::Bodies(hashes) => (Kind::BlockBodies, Items::new(MAX_BODIES.min(hashes.len()))),
+        PeerRequest::Receipts(hashes) => (Kind::Receipts, Items::new(MAX_RECEIPTS.min(hashes.len()))),
+        PeerRequest::NodeData(hashes) => (Kind::NodeData, Items::new(MAX_NODE_DATA.min(hashes.len()))),
     };
     let gathered = match request {
         PeerRequest::Headers(request) => headers(chain, request, &mut items),
@@ -46,6 +46,9 @@ pub(crate) fn answer(chain: &dyn EncodedChainReader, request: &PeerRequest) -> (
     }
     (kind, items.into_list())
 }
+
+/// Maximum size of the memory reserved for an answer before all items are known.
+const MAX_RESERVED_BYTES: usize = 256 << 10;
 
 /// Bytes reserved for the list's RLP header. The header of an answer between 64 KiB and 16 MiB has this length.
 const HEADER_ROOM: usize = 4;
@@ -77,13 +80,19 @@ impl Items {
         self.count < self.max && self.encoded.len() < HEADER_ROOM + SOFT_ANSWER_BYTES
     }
 
-    fn add(&mut self, item: &[u8]) {
-        self.encoded.extend_from_slice(item);
+    /// Adds an item, given in parts.
+    fn add(&mut self, item: &[&[u8]]) {
+        if self.count == 0 {
+            // Items of an answer mostly have similar sizes. Without this, growing copies them several times.
+            let bytes: usize = item.iter().map(|part| part.len()).sum();
+            self.encoded.reserve(bytes.saturating_mul(self.max).min(MAX_RESERVED_BYTES));
+        }
+        item.iter().for_each(|part| self.encoded.extend_from_slice(part));
         self.count += 1;
     }
 
-    /// Adds an item, and returns whether another one may follow.
-    fn take(&mut self, item: &[u8]) -> ControlFlow<()> {
+    /// Adds an item, given in parts, and returns whether another one may follow.
+    fn take(&mut self, item: &[&[u8]]) -> ControlFlow<()> {
         self.add(item);
         if self.has_room() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -99,7 +108,7 @@ fn each(
             break;
         }
         if let Some(item) = read(*hash)? {
-            items.add(&item);
+            items.add(&[&item]);
         }
     }
     Ok(())
@@ -108,7 +117,7 @@ fn each(
 fn headers(chain: &dyn EncodedChainReader, request: &HeaderRequest, items: &mut Items) -> Result<(), StoreError> {
     items.max = items.max.min(usize::try_from(request.amount).unwrap_or(usize::MAX));
     match start_of_range(chain, request)? {
-        Some(first) => chain.encoded_headers(first, &mut |header| items.take(header)),
+        Some(first) => chain.encoded_headers(first, &mut |header| items.take(&[header])),
         None => one_by_one(chain, request, items),
     }
 }
@@ -139,7 +148,7 @@ fn one_by_one(chain: &dyn ChainReader, request: &HeaderRequest, items: &mut Item
         }
         let mut encoded = Vec::new();
         tenon_chain::encode_header(&header, &mut encoded);
-        items.add(&encoded);
+        items.add(&[&encoded]);
         next = following(chain, request, &header, &mut budget)?;
     }
     Ok(())

@@ -265,19 +265,19 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// Appends the RLP list of transactions and uncles, without withdrawals. `None` if the body is corrupt.
-    pub(crate) fn encode_for_peers(&self, out: &mut Vec<u8>) -> Option<()> {
+    /// The RLP list of transactions and uncles, without withdrawals: writes the headers of this list and of the
+    /// transactions to `headers`, and returns the transactions and the list of uncles. `None` if the body is corrupt.
+    pub(crate) fn lists_for_peers(&self, headers: &mut Vec<u8>) -> Option<[&'a [u8]; 2]> {
         let mut after_uncles = self.rest;
         let uncles = alloy_rlp::Header::decode(&mut after_uncles).ok().filter(|header| header.list)?;
         after_uncles = after_uncles.get(uncles.payload_length..)?;
         let uncles = self.rest.strip_suffix(after_uncles)?;
         let transactions = alloy_rlp::Header { list: true, payload_length: self.transactions.len() };
         let payload_length = transactions.length_with_payload() + uncles.len();
-        alloy_rlp::Header { list: true, payload_length }.encode(out);
-        transactions.encode(out);
-        out.extend_from_slice(self.transactions);
-        out.extend_from_slice(uncles);
-        Some(())
+        headers.clear();
+        alloy_rlp::Header { list: true, payload_length }.encode(headers);
+        transactions.encode(headers);
+        Some([self.transactions, uncles])
     }
 
     /// RLP of a block with this header and the body without its transactions.

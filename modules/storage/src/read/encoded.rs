@@ -46,15 +46,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Passes the RLP lists of transactions and uncles of these blocks to `take`, until it returns
+    /// Passes the RLP lists of transactions and uncles of these blocks to `take`, in parts, until it returns
     /// [`ControlFlow::Break`]. Unknown blocks are left out.
     pub(crate) fn encoded_bodies(
         &self,
         hashes: &[B256],
-        take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let mut bodies = self.database.range_cursor(Column::Bodies, &[], None)?;
-        let mut encoded = Vec::new();
+        let mut headers = Vec::new();
         for hash in hashes {
             // Peers mostly ask for consecutive blocks, which are stored next to each other.
             if !bodies.key().is_some_and(|key| key.ends_with(hash.as_slice())) {
@@ -64,10 +64,9 @@ impl Shared {
             cursor_status(&bodies)?;
             // A block that was added after the cursor was created is left out.
             let Some((_, record)) = bodies.item().filter(|(key, _)| key.ends_with(hash.as_slice())) else { continue };
-            encoded.clear();
-            let body = records::split_body(record).and_then(|body| body.encode_for_peers(&mut encoded));
-            body.ok_or_else(|| corrupt(format!("body of block {hash}")))?;
-            if take(&encoded).is_break() {
+            let body = records::split_body(record).and_then(|body| body.lists_for_peers(&mut headers));
+            let [transactions, uncles] = body.ok_or_else(|| corrupt(format!("body of block {hash}")))?;
+            if take(&[&headers, transactions, uncles]).is_break() {
                 break;
             }
             bodies.next();

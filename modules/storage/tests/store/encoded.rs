@@ -85,8 +85,8 @@ fn body_of(commit: &BlockCommit) -> Vec<u8> {
 
 fn bodies(store: &Store, hashes: &[B256], most: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    let take = &mut |body: &[u8]| {
-        found.push(body.to_vec());
+    let take = &mut |body: &[&[u8]]| {
+        found.push(body.concat());
         if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     store.encoded_bodies(hashes, take).unwrap();
