@@ -57,6 +57,7 @@ def run(seconds, folder):
     """Loads the masternode for a time; returns the samples."""
     keys = json.loads(gzip.decompress((importing.CHAINS / "load.keys.json.gz").read_bytes()))["accounts"]
     genesis, datadir, password = source_of(folder)[0], folder / "soak", folder / "password"
+    password.touch(mode=0o600)
     password.write_text(PASSWORD)
     senders = [account for account in keys if account["role"] == "sender of traffic"]
     for account in senders:

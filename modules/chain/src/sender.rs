@@ -192,8 +192,7 @@ fn recover_in_parts<T: Sync>(
     part: usize,
     signed_hash: impl Fn(&T) -> Result<SignedHash, RecoverError> + Sync,
 ) -> Vec<Result<Address, RecoverError>> {
-    let unit = tenon_recovery::batch_unit();
-    let part = items.len().div_ceil(rayon::current_num_threads()).max(part).next_multiple_of(unit);
+    let part = tenon_recovery::part_size(items.len().div_ceil(rayon::current_num_threads()).max(part));
     if items.len() <= part || items.len() < PARALLEL_FROM {
         return recover_all(items, signed_hash);
     }

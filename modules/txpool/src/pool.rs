@@ -218,7 +218,7 @@ impl Inner {
     fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
         // Without vector instructions a batch costs as much as single recoveries. Transactions with blobs are long, and
         // few.
-        if tenon_recovery::batch_unit() == 1 {
+        if !tenon_recovery::is_vectorised() {
             return;
         }
         let decoded = raw

@@ -30,8 +30,14 @@ const PRIME: [u64; 5] = [LOW_52 + 1 - FOLD_256, LOW_52, LOW_52, LOW_52, LOW_48];
 #[inline(always)]
 fn assert_below<L: Lanes>(limb: L, bound: u64) {
     if cfg!(debug_assertions) {
-        assert!(limb.to_array().iter().all(|number| *number < bound), "a limb beyond its bound of {bound:#x}");
+        assert_all_below(limb.to_array(), bound);
     }
+}
+
+/// A function of its own, because inlining it into all arithmetic would take a minute to compile.
+#[inline(never)]
+fn assert_all_below(numbers: [u64; LANES], bound: u64) {
+    assert!(numbers.iter().all(|number| *number < bound), "a limb beyond its bound of {bound:#x}");
 }
 
 /// A number modulo p in each lane. Limb 4 is below 2^48 + 2^11.

@@ -21,6 +21,10 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "vectors faster than the C library exist on x86-64 only")
+)]
 
 mod batch;
 mod check;
@@ -97,9 +101,20 @@ pub fn is_vectorised() -> bool {
     instructions().is_some()
 }
 
-/// Number of signatures that a batch recovers in the time of one. Split work over threads in multiples of it.
-pub fn batch_unit() -> usize {
-    if is_vectorised() { LANES } else { 1 }
+/// Rounds up the number of signatures that a thread recovers, if its last vector would otherwise waste lanes. Callers
+/// that split work over threads use parts of this size.
+pub fn part_size(signatures: usize) -> usize {
+    match instructions() {
+        None => signatures,
+        // A vector takes as long as two signatures in the C library: an additional thread costs more than it saves.
+        #[cfg(target_arch = "x86_64")]
+        Some(Instructions::Avx512) => signatures.next_multiple_of(LANES),
+        #[cfg(target_arch = "x86_64")]
+        Some(instructions) if signatures % LANES >= min_vector_signatures(instructions, signatures) => {
+            signatures.next_multiple_of(LANES)
+        }
+        Some(_) => signatures,
+    }
 }
 
 /// Instructions for the vectors, unless they are missing or have computed a wrong result.
@@ -107,13 +122,17 @@ fn instructions() -> Option<Instructions> {
     Instructions::of_machine().filter(|_| !check::has_failed())
 }
 
-/// From how many signatures on a vector is faster than the C library, although the other lanes are empty.
-fn min_vector_signatures(instructions: Instructions) -> usize {
+/// From how many signatures on the last vector of a batch is faster than the C library, although its other lanes are
+/// empty.
+fn min_vector_signatures(instructions: Instructions, batch: usize) -> usize {
     match instructions {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => 2,
+        // The inversions alone take as long as two signatures.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => 6,
+        Instructions::Avx2 if batch < LANES => LANES,
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => 5,
     }
 }
 
@@ -143,7 +162,7 @@ fn batch_of<T: PartialEq + Copy>(
 ) -> Vec<Result<T, RecoveryError>> {
     let mut results = Vec::with_capacity(signatures.len());
     for together in signatures.chunks(MAX_SHARED_INVERSION) {
-        let (recovered, begin) = (in_vectors(together), results.len());
+        let recovered = in_vectors(together);
         for (index, (hash, signature)) in together.iter().enumerate() {
             results.push(match recovered.get(index).copied().flatten() {
                 Some(found) => check::confirmed(of_vector(found), || alone(hash, signature)),
@@ -151,9 +170,8 @@ fn batch_of<T: PartialEq + Copy>(
             });
         }
         if check::has_failed() && !recovered.is_empty() {
-            // This vector result, or one of another thread, was wrong: all of them are discarded.
-            results.truncate(begin);
-            results.extend(together.iter().map(|(hash, signature)| alone(hash, signature)));
+            // A vector result, of this or of another thread, was wrong: all of them are discarded.
+            results = signatures[..results.len()].iter().map(|(hash, signature)| alone(hash, signature)).collect();
         }
     }
     results
@@ -163,7 +181,7 @@ fn batch_of<T: PartialEq + Copy>(
 fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
     let Some(instructions) = instructions() else { return Vec::new() };
     let rest = signatures.len() % LANES;
-    let is_too_few = rest < min_vector_signatures(instructions);
+    let is_too_few = rest < min_vector_signatures(instructions, signatures.len());
     let count = if is_too_few { signatures.len() - rest } else { signatures.len() };
     if count == 0 {
         return Vec::new();

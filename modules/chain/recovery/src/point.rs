@@ -4,9 +4,9 @@
 //! these cases they make Z zero, and then every later sum and double has Z zero too, since each formula multiplies the
 //! old Z. So no step checks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller
 //! recovers that signature singly. Anyone who knows the nonce of a signature can construct such a collision; it costs
-//! one seventh more than the C library alone with AVX-512, half as much again with AVX2. Lanes whose x is not on the
-//! curve compute on another curve and are dropped at the end. No point of the curve has y = 0, so doubling has no such
-//! case.
+//! one seventh more than the C library alone with AVX-512, and up to twice as much with AVX2. Lanes whose x is not on
+//! the curve compute on another curve and are dropped at the end. No point of the curve has y = 0, so doubling has no
+//! such case.
 
 use crate::{
     field::{Element, Factor},

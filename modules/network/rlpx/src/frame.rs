@@ -1,12 +1,13 @@
 //! Frames: encryption, MACs and sizes (`docs/spec/p2p.md` 7). The caller encodes and decodes the content of a frame's
 //! body.
 
-use crate::FrameError;
-use crate::compression::with_compressed;
-use crate::secrets::{RunningMac, Secrets};
 use aes::Aes256;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher};
+
+use crate::FrameError;
+use crate::compression::with_compressed;
+use crate::secrets::{RunningMac, Secrets};
 
 /// Size of an encrypted header with its MAC.
 pub(crate) const HEADER_BYTES: usize = 32;

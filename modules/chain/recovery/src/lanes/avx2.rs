@@ -3,7 +3,8 @@
 //! A product of two limbs below 2^52 has up to 104 bits. A fused multiply-add rounds only once, so that
 //! `a × b + 2^104`, whose last bit is worth 2^52, gives the product's upper half, rounded to the nearest; and a second
 //! one, of the product less that half, gives the rest exactly: a number between −2^51 and 2^51. Numbers with a known
-//! exponent are integers in their low bits, so that no conversion is needed. The registers suffice for the columns of
+//! exponent are integers in their low bits, so that no conversion is needed. This requires rounding to the nearest, the
+//! mode in which Rust code always runs. The registers suffice for the columns of
 //! four lanes, so both halves are multiplied one after the other.
 //!
 //! The intrinsics are called in `unsafe` blocks for the reasons in `avx512.rs`.
@@ -64,7 +65,7 @@ fn biased_high_part(a: __m256d, b: __m256d) -> __m256d {
     intrinsic!(_mm256_fmadd_pd(a, b, floats(TWO_104)))
 }
 
-/// The bits of −3 × 2^51, less what a × b is above its rounded upper half.
+/// The bits of −3 × 2^51, minus the integer (a × b − rounded upper half).
 #[inline(always)]
 fn biased_low_part(a: __m256d, b: __m256d) -> __m256d {
     let high = biased_high_part(a, b);

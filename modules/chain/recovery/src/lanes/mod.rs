@@ -1,7 +1,7 @@
 //! A vector of eight 64-bit lanes: its interface, and three implementations.
 //!
-//! The arithmetic is generic over [`Lanes`]. [`Portable`] runs everywhere and serves tests on machines without the
-//! instructions; `Avx512` and `Avx2` make a batch fast.
+//! The arithmetic is generic over [`Lanes`]. `Avx512` and `Avx2` make a batch fast. [`Portable`] runs everywhere: it
+//! serves tests, and makes the generator's table.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Sub};
 
@@ -54,8 +54,8 @@ pub(crate) trait Limbs: Copy + Add<Output = Self> {
     /// Limbs in the form in which they are multiplied.
     type Operand: Copy;
 
-    /// What the columns of a product start with: a multiple of p that keeps every column positive if low parts can be
-    /// negative, and zero otherwise.
+    /// What the columns of a product start with: a multiple of p that keeps every column from becoming negative if low
+    /// parts can be negative, and zero otherwise.
     const START: [u64; 10];
 
     /// The same number in all lanes.

@@ -3,7 +3,7 @@
 use std::array;
 
 use num_bigint::{BigInt, BigUint, Sign};
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 
 use super::{number_of_words, numbers_of, order, prime, with_all_lanes, words_of_number};
 use crate::{
@@ -19,12 +19,15 @@ fn limb(bound: u64) -> impl Strategy<Value = u64> {
     prop_oneof![0..bound, Just(bound - 1), Just(0), Just(bound / 2), Just(1)]
 }
 
-/// Five limbs in each lane; the fifth has a separate bound.
+/// Five limbs in each lane; the fifth has a separate bound. The strategies are in vectors, because arrays of them need
+/// megabytes of the stack.
 fn limbs(top: u64) -> impl Strategy<Value = [[u64; 5]; LANES]> {
-    proptest::array::uniform8(
-        (proptest::array::uniform4(limb(1 << 52)), limb(top))
-            .prop_map(|([first, second, third, fourth], fifth)| [first, second, third, fourth, fifth]),
-    )
+    (vec(limb(1 << 52), 4 * LANES), vec(limb(top), LANES)).prop_map(|(low, top)| {
+        array::from_fn(|lane| {
+            let low = &low[4 * lane..];
+            [low[0], low[1], low[2], low[3], top[lane]]
+        })
+    })
 }
 
 const ELEMENT_TOP: u64 = (1 << 48) + (1 << 11);

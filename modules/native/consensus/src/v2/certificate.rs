@@ -133,7 +133,7 @@ impl V2Engine {
             self.signers.recover_each_low_s(&signed)
         };
         let part = signatures.len().div_ceil(rayon::current_num_threads()).max(MIN_PART);
-        let part = part.next_multiple_of(tenon_recovery::batch_unit());
+        let part = tenon_recovery::part_size(part);
         let mut signers: Vec<Address> = if signatures.len() <= part {
             recover(signatures).into_iter().collect::<Result<_, _>>()?
         } else {
@@ -147,7 +147,7 @@ impl V2Engine {
     /// Recovers the signers of votes or timeouts in one batch and caches them, on processors where that is faster than
     /// one by one. Signatures that no key can have made are ignored.
     pub fn recover_ahead<'a>(&self, signed: impl Iterator<Item = (B256, &'a [u8])>) {
-        if tenon_recovery::batch_unit() == 1 {
+        if !tenon_recovery::is_vectorised() {
             return;
         }
         let signed: Vec<_> = signed.collect();
