@@ -23,6 +23,8 @@ from test_masternodes import number as height_of
 KILLS = int(os.environ.get("TENON_KILLS", "4"))
 NETWORK_ID = 5151
 VOTE, TIMEOUT, SYNC_INFO = 0xF0, 0xF1, 0xF2
+# Blocks of an epoch of the chain `local`.
+EPOCH = 60
 
 
 class Observer:
@@ -73,7 +75,7 @@ class Signatures:
     """All signatures, by key, kind and round."""
 
     def __init__(self):
-        self.signed, self.known, self.number = {}, set(), 0
+        self.signed, self.known, self.gaps = {}, set(), {}
 
     def add(self, kind, round_, digest, signature):
         if (digest, signature) in self.known:
@@ -85,11 +87,24 @@ class Signatures:
     def note(self, signer, kind, round_, digest):
         self.signed.setdefault((signer, kind, int.from_bytes(round_, "big")), set()).add(digest)
 
+    def twice(self):
+        """What was signed twice. Two timeouts of a round are allowed if their gap numbers are one epoch apart: the gap number
+        follows the head, which can reach another epoch in a round that lasts. A node that kept to its first one could halt
+        the network, because timeouts with different gap numbers are not counted together (docs/spec/consensus.md 5.7)."""
+        found = {what: digests for what, digests in self.signed.items() if len(digests) > 1}
+        return {what: digests for what, digests in found.items() if not (what[1] == "timeout" and self.are_of_two_epochs(digests))}
+
+    def are_of_two_epochs(self, digests):
+        gaps = sorted(self.gaps[digest] for digest in digests)
+        return len(gaps) == 2 and gaps[1] - gaps[0] == EPOCH
+
     def add_vote(self, block, signature, gap):
         self.add("vote", block[1], keccak(rlp.encode([block, gap])), signature)
 
     def add_timeout(self, round_, signature, gap):
-        self.add("timeout", round_, keccak(rlp.encode([round_, gap])), signature)
+        digest = keccak(rlp.encode([round_, gap]))
+        self.gaps[digest] = int.from_bytes(gap, "big")
+        self.add("timeout", round_, digest, signature)
 
     def add_certificate(self, certificate):
         block, signatures, gap = certificate
@@ -162,8 +177,7 @@ def test_a_masternode_that_is_killed_signs_nothing_twice(tmp_path):
     signatures = Signatures()
     for code, payload in observer.heard:
         signatures.add_message(code, payload)
-    twice = {what: digests for what, digests in signatures.signed.items() if len(digests) > 1}
-    assert not twice
+    assert not signatures.twice()
     signers = {account["address"].lower() for account in accounts}
     kinds = {kind: [signer for signer, of, _ in signatures.signed if of == kind] for kind in ("vote", "timeout", "block")}
     print({kind: len(found) for kind, found in kinds.items()}, "signed, each once")
@@ -178,4 +192,16 @@ def test_a_second_vote_of_a_round_is_found():
         vote = [block, key.sign_msg_hash(keccak(rlp.encode([block, b""]))).to_bytes(), b""]
         signatures.add_message(VOTE, rlp.encode(vote))
         signatures.add_message(VOTE, rlp.encode(vote))
-    assert [len(digests) for digests in signatures.signed.values()] == [2]
+    assert [len(digests) for digests in signatures.twice().values()] == [2]
+
+
+def test_a_second_timeout_of_a_round_is_found_unless_it_is_of_the_next_epoch():
+    def timeouts(*gaps):
+        key, signatures = keys.PrivateKey(b"\1" * 32), Signatures()
+        for gap in map(number, gaps):
+            signature = key.sign_msg_hash(keccak(rlp.encode([b"\5", gap]))).to_bytes()
+            signatures.add_message(TIMEOUT, rlp.encode([b"\5", signature, gap]))
+        return len(signatures.twice())
+
+    assert timeouts(90, 90) == timeouts(90, 150) == 0
+    assert timeouts(90, 91) == timeouts(30, 90, 150) == timeouts(90, 210) == 1

@@ -370,7 +370,8 @@ impl Replica {
     }
 
     /// Signs and counts this node's timeout of the round, if it is a masternode. For [`Replica::on_countdown`], and once
-    /// a signature that was pending then has arrived.
+    /// a signature that was pending then has arrived. Its gap number follows the head, so a second timeout of a round
+    /// can differ from the first: with the first one only, nodes with different heads would never be counted together.
     ///
     /// # Errors
     /// [`V2Error`] if the head's epoch cannot be determined; [`V2Error::Signer`].
