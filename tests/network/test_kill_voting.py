@@ -92,7 +92,7 @@ class Signatures:
         follows the head, which can reach another epoch in a round that lasts. A node that kept to its first one could halt
         the network, because timeouts with different gap numbers are not counted together (docs/spec/consensus.md 5.7)."""
         found = {what: digests for what, digests in self.signed.items() if len(digests) > 1}
-        return {what: digests for what, digests in found.items() if not (what[1] == "timeout" and self.are_of_two_epochs(digests))}
+        return {what: digests for what, digests in found.items() if what[1] != "timeout" or not self.are_of_two_epochs(digests)}
 
     def are_of_two_epochs(self, digests):
         gaps = sorted(self.gaps[digest] for digest in digests)
