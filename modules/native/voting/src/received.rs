@@ -55,8 +55,8 @@ impl MessageCollector {
         *self.last.lock() = Weak::new();
     }
 
-    /// Adds a message to those that wait for the actor. If none wait, returns the message as the first of a new
-    /// collection, which the caller must send to the actor.
+    /// Adds a message to the collection that waits for the actor. If there is none, begins one with this message and
+    /// returns it: the caller must send it to the actor.
     pub(crate) fn add(&self, message: RoundMessage, guard: Box<dyn Send>) -> Option<Arc<ReceivedMessages>> {
         let mut last = self.last.lock();
         let (message, guard) = match last.upgrade() {

@@ -1,11 +1,12 @@
 //! Eight lanes in two registers of AVX2, multiplied as floating-point numbers with FMA.
 //!
-//! A product of two limbs below 2^52 has up to 104 bits. A fused multiply-add rounds only once, so that
-//! `a × b + 2^104`, whose last bit is worth 2^52, gives the product's upper half, rounded to the nearest; and a second
-//! one, of the product less that half, gives the rest exactly: a number between −2^51 and 2^51. Numbers with a known
-//! exponent are integers in their low bits, so that no conversion is needed. This requires rounding to the nearest, the
-//! mode in which Rust code always runs. The registers suffice for the columns of
-//! four lanes, so both halves are multiplied one after the other.
+//! A product of two limbs below 2^52 has up to 104 bits; a floating-point number holds 53. A fused multiply-add computes
+//! `a × b + 2^104` and rounds once. Numbers from 2^104 on are multiples of 2^52, so the result contains the high part of
+//! the product, rounded to the nearest. A second one subtracts the high part from `a × b`; the difference, the low part,
+//! is exact and lies between −2^51 and 2^51. Both are added to numbers whose exponent is known, so that their bits,
+//! minus a constant, are the parts as integers. All this requires rounding to the nearest, the mode of all Rust code.
+//!
+//! The sixteen registers hold the columns of four lanes only, so one half is multiplied after the other.
 //!
 //! The intrinsics are called in `unsafe` blocks for the reasons in `avx512.rs`.
 #![allow(unsafe_code, reason = "intrinsics: each block says what makes it sound")]
@@ -43,14 +44,13 @@ macro_rules! intrinsic {
     };
 }
 
-/// 2^52, whose last bit is worth 1.
+/// Bits of 2^52. The integers between it and 2^53 have the bits that follow, in steps of 1.
 const TWO_52: u64 = 0x433 << 52;
-/// 2^104, whose last bit is worth 2^52.
+/// Bits of 2^104. The multiples of 2^52 above it, up to 2^105, have the bits that follow, in steps of 1.
 const TWO_104: u64 = 0x467 << 52;
-/// 2^104 − 3 × 2^51.
+/// Bits of 2^104 − 3 × 2^51.
 const TWO_104_LESS: u64 = TWO_104 - 3;
-/// −3 × 2^51, whose last bit is worth 1. The sum of it and a number up to 2^51 of either sign has the same exponent, or
-/// is −2^53, whose bits follow.
+/// Bits of −3 × 2^51. Adding an integer between −2^51 and 2^51 to this number subtracts it from the bits.
 const MINUS_3_TIMES_TWO_51: u64 = 0xc338 << 48;
 
 /// A register of four equal floating-point numbers, from their bits.
@@ -59,13 +59,13 @@ fn floats(bits: u64) -> __m256d {
     intrinsic!(_mm256_castsi256_pd(_mm256_set1_epi64x(bits.cast_signed())))
 }
 
-/// The upper half of a × b, rounded to the nearest, plus the bits of 2^104.
+/// Its bits are the high part of a × b, rounded to the nearest, plus those of 2^104.
 #[inline(always)]
 fn biased_high_part(a: __m256d, b: __m256d) -> __m256d {
     intrinsic!(_mm256_fmadd_pd(a, b, floats(TWO_104)))
 }
 
-/// The bits of −3 × 2^51, minus the integer (a × b − rounded upper half).
+/// Its bits are those of −3 × 2^51, minus the low part of a × b.
 #[inline(always)]
 fn biased_low_part(a: __m256d, b: __m256d) -> __m256d {
     let high = biased_high_part(a, b);

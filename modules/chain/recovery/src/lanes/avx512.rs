@@ -10,7 +10,7 @@ use std::{
     ops::{Add, BitAnd, BitOr, BitXor, Sub},
 };
 
-use super::{LANES, Lanes, Limbs, Mask, Multiplication, Operation};
+use super::{LANES, Lanes, Mask, Operation};
 
 /// Eight lanes in a register. Only code guarded by [`Self::is_supported`] uses this type: `lib.rs` checks it before each
 /// batch, and so do the tests.
@@ -77,43 +77,6 @@ impl BitXor for Avx512 {
     }
 }
 
-impl Limbs for Avx512 {
-    type Operand = Self;
-
-    /// The parts are exact.
-    const START: [u64; 10] = [0; 10];
-
-    #[inline(always)]
-    fn constant(number: u64) -> Self {
-        Self::splat(number)
-    }
-
-    #[inline(always)]
-    fn above_52_bits(self) -> Self {
-        self.shift_right::<52>()
-    }
-
-    #[inline(always)]
-    fn operand(self) -> Self {
-        self
-    }
-
-    #[inline(always)]
-    fn low_operand(self) -> Self {
-        self
-    }
-
-    #[inline(always)]
-    fn plus_low_part(self, a: Self, b: Self) -> Self {
-        self.add_low_product(a, b)
-    }
-
-    #[inline(always)]
-    fn plus_high_part(self, a: Self, b: Self) -> Self {
-        self.add_high_product(a, b)
-    }
-}
-
 impl Lanes for Avx512 {
     #[inline(always)]
     fn splat(number: u64) -> Self {
@@ -157,15 +120,6 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn add_high_product(self, a: Self, b: Self) -> Self {
         Self(intrinsic!(_mm512_madd52hi_epu64(self.0, a.0, b.0)))
-    }
-
-    #[inline(always)]
-    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6] {
-        let mut copies = [[Self::splat(0); 5]; N];
-        for (copy, number) in copies.iter_mut().zip(numbers) {
-            *copy = *number;
-        }
-        M::run(&copies)
     }
 
     #[inline(always)]

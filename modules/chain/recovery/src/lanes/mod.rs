@@ -72,6 +72,43 @@ pub(crate) trait Limbs: Copy + Add<Output = Self> {
     fn plus_high_part(self, a: Self::Operand, b: Self::Operand) -> Self;
 }
 
+/// All lanes together, with exact parts.
+impl<L: Lanes> Limbs for L {
+    type Operand = Self;
+
+    const START: [u64; 10] = [0; 10];
+
+    #[inline(always)]
+    fn constant(number: u64) -> Self {
+        Self::splat(number)
+    }
+
+    #[inline(always)]
+    fn above_52_bits(self) -> Self {
+        self.shift_right::<52>()
+    }
+
+    #[inline(always)]
+    fn operand(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn low_operand(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn plus_low_part(self, a: Self, b: Self) -> Self {
+        self.add_low_product(a, b)
+    }
+
+    #[inline(always)]
+    fn plus_high_part(self, a: Self, b: Self) -> Self {
+        self.add_high_product(a, b)
+    }
+}
+
 /// Products of numbers of five limbs, with their sum in six columns (`product.rs`).
 pub(crate) trait Multiplication<const N: usize> {
     /// Multiplies all lanes, or a part of them.
@@ -99,7 +136,14 @@ pub(crate) trait Lanes:
     /// `self + bits 52 to 103 of (low 52 bits of a × low 52 bits of b)`.
     fn add_high_product(self, a: Self, b: Self) -> Self;
     /// Multiplies numbers of five limbs.
-    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6];
+    #[inline(always)]
+    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6] {
+        let mut copies = [[Self::splat(0); 5]; N];
+        for (copy, number) in copies.iter_mut().zip(numbers) {
+            *copy = *number;
+        }
+        M::run(&copies)
+    }
     /// The lanes that are zero.
     fn zero_lanes(self) -> Mask;
     /// Selects `yes` in the lanes of the mask and `no` in the others.

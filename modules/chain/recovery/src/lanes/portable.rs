@@ -5,7 +5,7 @@ use std::{
     ops::{Add, BitAnd, BitOr, BitXor, Sub},
 };
 
-use super::{LANES, Lanes, Limbs, Mask, Multiplication, Operation};
+use super::{LANES, Lanes, Mask, Operation};
 
 /// The low 52 bits.
 const LOW: u64 = (1 << 52) - 1;
@@ -60,37 +60,6 @@ fn product(a: u64, b: u64) -> u128 {
     u128::from(a & LOW) * u128::from(b & LOW)
 }
 
-impl Limbs for Portable {
-    type Operand = Self;
-
-    /// The parts are exact.
-    const START: [u64; 10] = [0; 10];
-
-    fn constant(number: u64) -> Self {
-        Self::splat(number)
-    }
-
-    fn above_52_bits(self) -> Self {
-        self.shift_right::<52>()
-    }
-
-    fn operand(self) -> Self {
-        self
-    }
-
-    fn low_operand(self) -> Self {
-        self
-    }
-
-    fn plus_low_part(self, a: Self, b: Self) -> Self {
-        self.add_low_product(a, b)
-    }
-
-    fn plus_high_part(self, a: Self, b: Self) -> Self {
-        self.add_high_product(a, b)
-    }
-}
-
 impl Lanes for Portable {
     fn splat(number: u64) -> Self {
         Self([number; LANES])
@@ -122,14 +91,6 @@ impl Lanes for Portable {
 
     fn add_high_product(self, a: Self, b: Self) -> Self {
         self + a.with(b, |a, b| (product(a, b) >> 52) as u64)
-    }
-
-    fn multiply<M: Multiplication<N>, const N: usize>(numbers: [&[Self; 5]; N]) -> [Self; 6] {
-        let mut copies = [[Self::splat(0); 5]; N];
-        for (copy, number) in copies.iter_mut().zip(numbers) {
-            *copy = *number;
-        }
-        M::run(&copies)
     }
 
     fn zero_lanes(self) -> Mask {
