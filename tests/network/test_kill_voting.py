@@ -180,7 +180,7 @@ def test_a_masternode_that_is_killed_signs_nothing_twice(tmp_path):
     assert not signatures.twice()
     signers = {account["address"].lower() for account in accounts}
     kinds = {kind: [signer for signer, of, _ in signatures.signed if of == kind] for kind in ("vote", "timeout", "block")}
-    print({kind: len(found) for kind, found in kinds.items()}, "signed, each once")
+    print({kind: len(found) for kind, found in kinds.items()}, "signed")
     assert set(kinds["vote"]) == set(kinds["block"]) == signers and set(kinds["timeout"]) <= signers
     assert len(kinds["vote"]) > 2 * begun, "three votes make a block, and nearly all are received"
 

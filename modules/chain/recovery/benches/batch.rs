@@ -35,7 +35,7 @@ fn batches(criterion: &mut Criterion) {
             }
         });
     });
-    for size in [1, 2, 6, 8, 16, 64, 256, 1024] {
+    for size in [1, 2, 7, 8, 12, 13, 16, 64, 256, 1024] {
         group.throughput(Throughput::Elements(size as u64));
         group.bench_function(format!("batch of {size}"), |bencher| {
             bencher.iter(|| recover_batch(black_box(&signatures[..size])));

@@ -8,7 +8,7 @@ use crate::RecoveryError;
 const DEBUG_CHECK_INTERVAL: u32 = 16;
 
 /// The checks of this process.
-static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { DEBUG_CHECK_INTERVAL } else { 0 });
+pub(crate) static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { DEBUG_CHECK_INTERVAL } else { 0 });
 
 /// Results of the checks since the program began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,23 +35,8 @@ pub fn check_status() -> CheckStatus {
     CHECKS.status()
 }
 
-/// Returns whether a result was wrong.
-pub(crate) fn has_failed() -> bool {
-    CHECKS.wrong.load(Ordering::Relaxed) > 0
-}
-
-/// Returns a vector result. If it is selected for a check, the C library computes it again, and its result is returned.
-///
-/// # Errors
-/// The C library's, if it finds no key.
-pub(crate) fn confirmed<T: PartialEq>(
-    found: T,
-    again: impl FnOnce() -> Result<T, RecoveryError>,
-) -> Result<T, RecoveryError> {
-    CHECKS.confirmed(found, again)
-}
-
-struct Checks {
+/// Which results are computed again, and how that ended.
+pub(crate) struct Checks {
     /// One result in this number is computed again; 0 means none.
     one_in: AtomicU32,
     results: AtomicU64,
@@ -60,7 +45,7 @@ struct Checks {
 }
 
 impl Checks {
-    const fn new(one_in: u32) -> Self {
+    pub(crate) const fn new(one_in: u32) -> Self {
         Self {
             one_in: AtomicU32::new(one_in),
             results: AtomicU64::new(0),
@@ -77,7 +62,17 @@ impl Checks {
         }
     }
 
-    fn confirmed<T: PartialEq>(
+    /// Returns whether a result was wrong.
+    pub(crate) fn have_failed(&self) -> bool {
+        self.wrong.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns a vector result. If it is selected for a check, the C library computes it again, and its result is
+    /// returned.
+    ///
+    /// # Errors
+    /// The C library's, if it finds no key.
+    pub(crate) fn confirmed<T: PartialEq>(
         &self,
         found: T,
         again: impl FnOnce() -> Result<T, RecoveryError>,

@@ -41,6 +41,7 @@ mod split;
 use alloy_primitives::{Address, keccak256};
 
 use batch::{Job, Recovered};
+use check::{CHECKS, Checks};
 pub use check::{CheckStatus, check_one_in, check_status};
 use generator::GeneratorTable;
 use lanes::{Instructions, LANES};
@@ -98,34 +99,32 @@ const MAX_SHARED_INVERSION: usize = 1024;
 /// Returns whether signatures are recovered eight at a time: the processor supports it, and no check has found a wrong
 /// result.
 pub fn is_vectorised() -> bool {
-    instructions().is_some()
+    instructions(&CHECKS).is_some()
 }
 
 /// Rounds up the number of signatures that a thread recovers, if its last vector would otherwise waste lanes. Callers
 /// that split work over threads use parts of this size.
 pub fn part_size(signatures: usize) -> usize {
-    match instructions() {
+    match instructions(&CHECKS) {
         None => signatures,
         // A vector takes as long as two signatures in the C library: an additional thread costs more than it saves.
         #[cfg(target_arch = "x86_64")]
         Some(Instructions::Avx512) => signatures.next_multiple_of(LANES),
-        #[cfg(target_arch = "x86_64")]
-        Some(instructions) if signatures % LANES >= min_vector_signatures(instructions, signatures) => {
-            signatures.next_multiple_of(LANES)
-        }
+        Some(instructions) if vectorised(instructions, signatures) == signatures => signatures.next_multiple_of(LANES),
         Some(_) => signatures,
     }
 }
 
 /// Instructions for the vectors, unless they are missing or have computed a wrong result.
-fn instructions() -> Option<Instructions> {
-    Instructions::of_machine().filter(|_| !check::has_failed())
+fn instructions(checks: &Checks) -> Option<Instructions> {
+    Instructions::of_machine().filter(|_| !checks.have_failed())
 }
 
-/// From how many signatures on the last vector of a batch is faster than the C library, although its other lanes are
-/// empty.
-fn min_vector_signatures(instructions: Instructions, batch: usize) -> usize {
-    match instructions {
+/// Number of signatures of a batch that are recovered in vectors. The last vector is used only if it is faster than the
+/// C library although some of its lanes are empty.
+fn vectorised(instructions: Instructions, batch: usize) -> usize {
+    let rest = batch % LANES;
+    let min_rest = match instructions {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => 2,
         // The inversions alone take as long as two signatures.
@@ -133,7 +132,8 @@ fn min_vector_signatures(instructions: Instructions, batch: usize) -> usize {
         Instructions::Avx2 if batch < LANES => LANES,
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => 5,
-    }
+    };
+    if rest < min_rest { batch - rest } else { batch }
 }
 
 /// Recovers the account that signed a hash.
@@ -146,43 +146,44 @@ pub fn recover(hash: &[u8; 32], signature: &Signature) -> Result<Address, Recove
 
 /// Recovers the accounts of signatures and their hashes, in order.
 pub fn recover_batch(signatures: &[([u8; 32], Signature)]) -> Vec<Result<Address, RecoveryError>> {
-    batch_of(signatures, recover, |(_, digest)| Address::from_slice(&digest[12..]))
+    batch_of(&CHECKS, signatures, recover, |(_, digest)| Address::from_slice(&digest[12..]))
 }
 
 /// Recovers the public keys of signatures and their hashes, in order.
 pub fn recover_public_keys(signatures: &[([u8; 32], Signature)]) -> Vec<Result<PublicKey, RecoveryError>> {
-    batch_of(signatures, single::recover, |(key, _)| key)
+    batch_of(&CHECKS, signatures, single::recover, |(key, _)| key)
 }
 
 /// Recovers in vectors if the machine supports them and they are faster, and the rest singly.
 fn batch_of<T: PartialEq + Copy>(
+    checks: &Checks,
     signatures: &[([u8; 32], Signature)],
     alone: impl Fn(&[u8; 32], &Signature) -> Result<T, RecoveryError>,
     of_vector: impl Fn((PublicKey, [u8; 32])) -> T,
 ) -> Vec<Result<T, RecoveryError>> {
     let mut results = Vec::with_capacity(signatures.len());
+    let mut uses_vectors = false;
     for together in signatures.chunks(MAX_SHARED_INVERSION) {
-        let recovered = in_vectors(together);
+        let recovered = in_vectors(checks, together);
+        uses_vectors |= !recovered.is_empty();
         for (index, (hash, signature)) in together.iter().enumerate() {
             results.push(match recovered.get(index).copied().flatten() {
-                Some(found) => check::confirmed(of_vector(found), || alone(hash, signature)),
+                Some(found) => checks.confirmed(of_vector(found), || alone(hash, signature)),
                 None => alone(hash, signature),
             });
         }
-        if check::has_failed() && !recovered.is_empty() {
-            // A vector result, of this or of another thread, was wrong: all of them are discarded.
-            results = signatures[..results.len()].iter().map(|(hash, signature)| alone(hash, signature)).collect();
-        }
+    }
+    if uses_vectors && checks.have_failed() {
+        // A vector result, of this or of another thread, was wrong: all of them are discarded.
+        return signatures.iter().map(|(hash, signature)| alone(hash, signature)).collect();
     }
     results
 }
 
 /// The results of the vectors. An empty entry, or one missing at the end, must be recovered singly.
-fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
-    let Some(instructions) = instructions() else { return Vec::new() };
-    let rest = signatures.len() % LANES;
-    let is_too_few = rest < min_vector_signatures(instructions, signatures.len());
-    let count = if is_too_few { signatures.len() - rest } else { signatures.len() };
+fn in_vectors(checks: &Checks, signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
+    let Some(instructions) = instructions(checks) else { return Vec::new() };
+    let count = vectorised(instructions, signatures.len());
     if count == 0 {
         return Vec::new();
     }

@@ -83,7 +83,7 @@ impl Items {
     /// Adds an item, given in parts.
     fn add(&mut self, item: &[&[u8]]) {
         if self.count == 0 {
-            // Items of an answer mostly have similar sizes. Without this, growing copies them several times.
+            // Items of an answer mostly have similar sizes. Without this, the answer would be copied each time it grows.
             let bytes: usize = item.iter().map(|part| part.len()).sum();
             self.encoded.reserve(bytes.saturating_mul(self.max).min(MAX_RESERVED_BYTES));
         }

@@ -266,17 +266,17 @@ impl<'a> Body<'a> {
     }
 
     /// The RLP list of transactions and uncles, without withdrawals: writes the headers of this list and of the
-    /// transactions to `headers`, and returns the transactions and the list of uncles. `None` if the body is corrupt.
-    pub(crate) fn lists_for_peers(&self, headers: &mut Vec<u8>) -> Option<[&'a [u8]; 2]> {
+    /// transactions to `list_headers`, and returns the transactions and the list of uncles. `None` if the body is corrupt.
+    pub(crate) fn lists_for_peers(&self, list_headers: &mut Vec<u8>) -> Option<[&'a [u8]; 2]> {
         let mut after_uncles = self.rest;
         let uncles = alloy_rlp::Header::decode(&mut after_uncles).ok().filter(|header| header.list)?;
         after_uncles = after_uncles.get(uncles.payload_length..)?;
         let uncles = self.rest.strip_suffix(after_uncles)?;
         let transactions = alloy_rlp::Header { list: true, payload_length: self.transactions.len() };
         let payload_length = transactions.length_with_payload() + uncles.len();
-        headers.clear();
-        alloy_rlp::Header { list: true, payload_length }.encode(headers);
-        transactions.encode(headers);
+        list_headers.clear();
+        alloy_rlp::Header { list: true, payload_length }.encode(list_headers);
+        transactions.encode(list_headers);
         Some([self.transactions, uncles])
     }
 

@@ -54,7 +54,7 @@ impl Shared {
         take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let mut bodies = self.database.range_cursor(Column::Bodies, &[], None)?;
-        let mut headers = Vec::new();
+        let mut list_headers = Vec::new();
         for hash in hashes {
             // Peers mostly ask for consecutive blocks, which are stored next to each other.
             if !bodies.key().is_some_and(|key| key.ends_with(hash.as_slice())) {
@@ -64,9 +64,9 @@ impl Shared {
             cursor_status(&bodies)?;
             // A block that was added after the cursor was created is left out.
             let Some((_, record)) = bodies.item().filter(|(key, _)| key.ends_with(hash.as_slice())) else { continue };
-            let body = records::split_body(record).and_then(|body| body.lists_for_peers(&mut headers));
+            let body = records::split_body(record).and_then(|body| body.lists_for_peers(&mut list_headers));
             let [transactions, uncles] = body.ok_or_else(|| corrupt(format!("body of block {hash}")))?;
-            if take(&[&headers, transactions, uncles]).is_break() {
+            if take(&[&list_headers, transactions, uncles]).is_break() {
                 break;
             }
             bodies.next();

@@ -36,14 +36,6 @@ impl Avx2 {
     }
 }
 
-/// Calls an intrinsic that works only on values.
-macro_rules! intrinsic {
-    ($call:expr) => {
-        // SAFETY: it accesses no memory, and the processor has the instruction: see `Avx2`.
-        unsafe { $call }
-    };
-}
-
 /// Bits of 2^52. The integers between it and 2^53 have the bits that follow, in steps of 1.
 const TWO_52: u64 = 0x433 << 52;
 /// Bits of 2^104. The multiples of 2^52 above it, up to 2^105, have the bits that follow, in steps of 1.

@@ -29,14 +29,6 @@ impl Avx512 {
     }
 }
 
-/// Calls an intrinsic that works only on values.
-macro_rules! intrinsic {
-    ($call:expr) => {
-        // SAFETY: it accesses no memory, and the processor has the instruction: see `Avx512`.
-        unsafe { $call }
-    };
-}
-
 impl Add for Avx512 {
     type Output = Self;
     #[inline(always)]

@@ -5,6 +5,15 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Sub};
 
+/// Calls an intrinsic that works only on values.
+#[cfg(target_arch = "x86_64")]
+macro_rules! intrinsic {
+    ($call:expr) => {
+        // SAFETY: it accesses no memory, and the processor has the instruction: see `Avx512` and `Avx2`.
+        unsafe { $call }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,8 @@ use tenon_native_consensus::{ExtraFields, SignerCache, SyncInfo, Timeout, Vote, 
 
 use super::links::SentMessage;
 
-/// The kinds of messages that a masternode signs only once in a round.
+/// The kinds of messages that a masternode signs only once in a round. A second timeout is valid if the head has reached
+/// another gap number meanwhile (`docs/spec/consensus.md` 5.7); no seed that was run comes to that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Vote,

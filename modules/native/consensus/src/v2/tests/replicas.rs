@@ -416,6 +416,24 @@ fn timeouts_of_a_quorum_end_a_round() {
     assert_eq!((third.state().round, third.state().highest_timeout.round), (12, 0));
 }
 
+/// Repeating the first one could halt a network whose nodes had different heads: timeouts with different gap numbers are
+/// not counted together (5.7).
+#[test]
+fn a_second_timeout_of_a_round_has_the_gap_number_of_the_new_head() {
+    let (before, after) = (recorded(58), recorded(59));
+    let engine = Arc::new(engine(&before, Listed::from_headers(&RecordedChain::local())));
+    let state = VotingState { round: 65, ..VotingState::default() };
+    let mut replica = Replica::start(engine, Some(Arc::new(masternode(0))), state, before.at(58), &*before).unwrap().0;
+    let mut actions = Vec::new();
+
+    replica.on_countdown(&*before, &mut actions).unwrap();
+    replica.on_countdown(&*after, &mut actions).unwrap();
+
+    let sent = actions.into_iter().filter(|action| matches!(action, Action::SendTimeout(_)));
+    let expected = [0, 30].map(|gap_number| Action::SendTimeout(timeout_of(65, 0, gap_number)));
+    assert_eq!(sent.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn a_masternode_sends_its_certificates_at_every_third_timeout() {
     let chain = recorded(12);
