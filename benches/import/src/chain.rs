@@ -32,7 +32,7 @@ impl Chain {
         let spec = Arc::clone(&genesis.spec);
         let store = Store::open(folder, StoreOptions::default())?;
         store.initialise(&genesis.commit()?, spec.chain_id)?;
-        let engine: Arc<dyn ConsensusEngine> = match spec.native {
+        let engine: Arc<dyn ConsensusEngine> = match spec.native() {
             Some(_) => Arc::new(NativeEngine::new(&spec)?),
             None => Arc::new(EthereumEngine::new(Arc::clone(&spec))),
         };

@@ -376,7 +376,7 @@ fn compare_rules(source: Source<'_>, genesis: Genesis, network_id: Option<u64>, 
         None => genesis,
     };
     match rules_in_force::compare(&genesis.spec, store) {
-        Err(difference) if genesis.spec.native.is_some() => {
+        Err(difference) if genesis.spec.native().is_some() => {
             tracing::warn!(%difference, "the rules of the chain do not follow from the genesis file of the backup");
             Ok(())
         }

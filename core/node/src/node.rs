@@ -373,7 +373,7 @@ fn start_chain(
     let (executor, simulation) = (Executor::new(Arc::clone(&chain.family)), Arc::clone(&chain.simulation));
     tenon_simulation::register(bus, chain.reader(), executor, simulation, Arc::clone(engine), work, resources)?;
     tenon_execution::register(bus, handle.clone())?;
-    if chain.spec.native.is_some() {
+    if chain.spec.native().is_some() {
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
     }
@@ -422,7 +422,7 @@ fn add_actors(
         bus: bus.clone(),
         choices: choices.clone(),
         directory: directory.clone(),
-        is_native: chain.spec.native.is_some(),
+        is_native: chain.spec.native().is_some(),
         masternode: masternode.map(OneMasternode::account),
     })?;
     let on_demand = SealingOnDemand::default();
@@ -468,7 +468,7 @@ fn add_entrances(
 
 /// The names under which namespaces are served on this chain.
 fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
-    let has_aliases = settings.rpc.aliases && chain.spec.native.is_some();
+    let has_aliases = settings.rpc.aliases && chain.spec.native().is_some();
     if has_aliases { NamespaceNames::WITH_ALIASES } else { NamespaceNames::OWN }
 }
 
@@ -503,7 +503,7 @@ fn plugin_host(
         is_served: served.contains(alias),
     };
     options.aliases = NamespaceNames::WITH_ALIASES.aliases().iter().map(alias).collect();
-    if chain.spec.native.is_none() {
+    if chain.spec.native().is_none() {
         options.unserved = vec![NATIVE_NAMESPACE.to_owned()];
     }
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);

@@ -97,7 +97,7 @@ enum Rules {
 /// next epoch from the state of the gap block (`docs/spec/consensus.md` 3.4).
 fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
     let database = &settings.database;
-    let Some(native) = spec.native.as_ref().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };
+    let Some(native) = spec.native().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };
     let needed = native.consensus.gap.saturating_add(1);
     if database.history >= needed {
         return Ok(());
@@ -117,7 +117,7 @@ struct Engine {
 }
 
 fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>, certificates: CertificateChecks) -> Result<Engine, Stop> {
-    if spec.native.is_none() {
+    if spec.native().is_none() {
         return Ok(Engine { checking: Arc::new(EthereumEngine::new(Arc::clone(spec))), native: None });
     }
     let records = Arc::clone(store) as Arc<dyn EngineRecords>;

@@ -30,7 +30,7 @@ const MAX_PENDING: usize = 50;
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Option<NetworkSettings>, Stop> {
-    let Some(_) = &chain.spec.native else { return Ok(None) };
+    let Some(_) = chain.spec.native() else { return Ok(None) };
     let peers = &settings.peers;
     let network_id = chain.info.network_id;
     let bootnodes = match peers.bootnodes.as_slice() {

@@ -65,7 +65,7 @@ impl OneMasternode {
     /// # Errors
     /// [`Stop`] if the chain can't be read.
     pub(crate) fn of(chain: &OpenedChain) -> Result<Option<Self>, Stop> {
-        if chain.spec.native.is_none() {
+        if chain.spec.native().is_none() {
             return Ok(None);
         }
         let [account] = v1_masternodes(&chain.genesis_header()?.extra_data)[..] else { return Ok(None) };

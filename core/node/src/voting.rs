@@ -74,7 +74,7 @@ pub(crate) struct VotingParts<'a> {
 /// # Errors
 /// [`Stop::Failure`] if something else answers this already.
 pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Result<(), Stop> {
-    if chain.spec.native.is_none() {
+    if chain.spec.native().is_none() {
         return Ok(());
     }
     let voting = voting.clone();

@@ -55,7 +55,7 @@ pub(crate) fn directory(
     bus: &Bus,
 ) -> Result<WalletDirectory, Stop> {
     let options = KeystoreOptions {
-        folder: key_folder(settings, chain.spec.native.is_some())?,
+        folder: key_folder(settings, chain.spec.native().is_some())?,
         memory: settings.accounts.memory.0,
         allows_insecure_unlock: settings.accounts.allow_insecure_unlock,
     };

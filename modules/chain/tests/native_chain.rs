@@ -208,7 +208,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
 
         assert_eq!(genesis.spec.chain_id, chain_id);
         assert_eq!(genesis.spec.profile(), Profile::Native);
-        assert!(genesis.spec.native.is_some());
+        assert!(genesis.spec.native().is_some());
         assert_eq!(block.header.state_root, state_root, "{name}");
         assert_eq!(block.hash(), hash, "{name}");
     }
@@ -308,7 +308,7 @@ fn the_networks_have_their_published_parameters() {
         [("mainnet", 80_370_000, 89_300, 5000, 7, 98_800_200), ("testnet", 56_828_700, 63_143, 5000, 4, 71_550_000)];
     for (name, switch_block, switch_epoch, reward, rounds, eip1559) in rows {
         let genesis = Genesis::from_json(&support::unpacked(&format!("native-genesis-{name}.json.gz"))).unwrap();
-        let native = genesis.spec.native.as_ref().unwrap();
+        let native = genesis.spec.native().unwrap();
         let consensus = &native.consensus;
         assert_eq!((consensus.switch_block, consensus.switch_epoch), (switch_block, switch_epoch), "{name}");
         assert_eq!((consensus.epoch, consensus.gap, consensus.reward, consensus.period), (900, 450, reward, 2));
@@ -324,7 +324,7 @@ fn the_networks_have_their_published_parameters() {
 #[test]
 fn the_key_of_a_round_decides_and_a_known_genesis_has_built_in_parameters() {
     let genesis = Genesis::from_json(&support::unpacked("native-genesis-devnet.json.gz")).unwrap();
-    let consensus = &genesis.spec.native.as_ref().unwrap().consensus;
+    let consensus = &genesis.spec.native().unwrap().consensus;
 
     let masternodes = [0, 251_999, 252_000, 261_000, 300_000].map(|round| consensus.at_round(round).max_masternodes);
 
@@ -339,7 +339,7 @@ fn an_unknown_network_has_the_main_networks_heights_and_its_own_consensus() {
     let text =
         br#"{"config":{"chainId":4243,"shanghaiBlock":500,"XDPoS":{"period":2,"epoch":0,"gap":450,"reward":250}},
         "difficulty":"0x1","gasLimit":"0x47b760","alloc":{}}"#;
-    let native = Genesis::from_json(text).unwrap().spec.native.clone().unwrap();
+    let native = Genesis::from_json(text).unwrap().spec.native().cloned().unwrap();
 
     assert_eq!(
         (native.heights.tip_signing, native.heights.shanghai, native.heights.cancun),
@@ -379,7 +379,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
         let by_chain_id = private(id, "");
         let by_network_id = private(4243, "").with_network_id(id).unwrap();
         for genesis in [&by_chain_id, &by_network_id] {
-            let native = genesis.spec.native.as_ref().unwrap();
+            let native = genesis.spec.native().unwrap();
             assert_eq!(native.heights.tip_xdcx, tip_xdcx, "{id}");
             assert_eq!((native.denylist.len(), native.unchecked_checkpoints.len()), (denied, unchecked), "{id}");
             assert_eq!(native.skips_second_signer, skips, "{id}");
@@ -390,7 +390,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
         assert_eq!(by_network_id.spec.chain_id, 4243);
     }
     let local = private(5151, "");
-    let heights = local.spec.native.as_ref().unwrap().heights.named();
+    let heights = local.spec.native().unwrap().heights.named();
     assert!(heights.iter().all(|rule| rule.height.is_none_or(|height| height == 0)), "{heights:?}");
     assert_eq!(local.header.base_fee_per_gas, Some(12_500_000_000));
 }
@@ -400,7 +400,7 @@ fn the_network_id_determines_the_built_in_heights_and_lists() {
 fn a_file_can_bring_forks_forward_but_not_postpone_them() {
     let members = r#""berlinBlock":10,"londonBlock":20,"mergeBlock":30,"shanghaiBlock":40,"eip1559Block":50,"cancunBlock":60,
         "petersburgBlock":7,"istanbulBlock":8,"#;
-    let heights = |id| private(id, members).spec.native.clone().unwrap().heights;
+    let heights = |id| private(id, members).spec.native().cloned().unwrap().heights;
     let early = heights(4243);
     assert_eq!((early.berlin, early.london, early.merge, early.shanghai), (10, 20, 30, 40));
     assert_eq!((early.eip1559, early.cancun, early.petersburg, early.istanbul), (50, 60, 7, 8));
@@ -414,12 +414,13 @@ fn a_file_can_bring_forks_forward_but_not_postpone_them() {
 #[test]
 fn a_known_genesis_keeps_its_consensus_under_another_network_id() {
     let genesis = Genesis::of_network("mainnet").unwrap().unwrap();
-    let (hash, consensus) = (genesis.sealed_header().unwrap().hash(), genesis.spec.native.clone().unwrap().consensus);
+    let (hash, consensus) =
+        (genesis.sealed_header().unwrap().hash(), genesis.spec.native().cloned().unwrap().consensus);
 
     let moved = genesis.with_network_id(5151).unwrap();
 
     assert_eq!(moved.sealed_header().unwrap().hash(), hash);
-    let native = moved.spec.native.as_ref().unwrap();
+    let native = moved.spec.native().unwrap();
     assert_eq!(native.consensus, consensus);
     assert_eq!(native.heights.eip1559, 0);
 }

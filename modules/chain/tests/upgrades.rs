@@ -16,7 +16,7 @@ fn file(chain_id: u64, members: &str, round: &str) -> String {
 }
 
 fn settings(chain_id: u64, members: &str, round: &str) -> NativeSettings {
-    Genesis::from_json(file(chain_id, members, round).as_bytes()).unwrap().spec.native.clone().unwrap()
+    Genesis::from_json(file(chain_id, members, round).as_bytes()).unwrap().spec.native().cloned().unwrap()
 }
 
 fn refusal(members: &str, round: &str) -> String {
@@ -35,7 +35,7 @@ const fn upgrades(heights: &NativeHeights) -> [Option<u64>; 6] {
 }
 
 fn of_network(name: &str) -> NativeSettings {
-    Genesis::of_network(name).unwrap().unwrap().spec.native.clone().unwrap()
+    Genesis::of_network(name).unwrap().unwrap().spec.native().cloned().unwrap()
 }
 
 // The table of section 1.
@@ -147,7 +147,7 @@ fn both_spellings_of_the_foundations_wallet_and_of_observers_are_read() {
     let wallet = |members: &str| {
         let text =
             file(4243, "", r#","maxObverserNodes":7"#).replace(r#""period":2"#, &format!(r#"{members}"period":2"#));
-        let native = Genesis::from_json(text.as_bytes()).unwrap().spec.native.clone().unwrap();
+        let native = Genesis::from_json(text.as_bytes()).unwrap().spec.native().cloned().unwrap();
         assert_eq!(native.consensus.at_round(0).max_observer_nodes, 7);
         (native.consensus.foundation_wallet.0[19], native.late_v1_masternodes)
     };

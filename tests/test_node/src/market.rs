@@ -208,7 +208,7 @@ fn genesis_of(scenario: &Value) -> (Arc<ChainSpec>, BlockCommit) {
     let genesis = Genesis::from_json(text.to_string().as_bytes()).unwrap();
     let commit = genesis.commit().unwrap();
     let mut spec = genesis.spec;
-    let native = Arc::make_mut(&mut spec).native.as_mut().unwrap();
+    let native = Arc::make_mut(&mut spec).native_mut().unwrap();
     let first = scenario["Blocks"][0]["Number"].as_u64().unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, 5_000);
     native.heights.tip_xdcx_cancellation_fee = scenario["CancelFeeAt"].as_u64().unwrap() - first + FIRST;

@@ -82,7 +82,7 @@ pub struct TrustingEngine {
 
 impl TrustingEngine {
     pub fn new(spec: &ChainSpec, chain: MemoryChain) -> Self {
-        Self { settings: spec.native.clone().unwrap(), chain, signing: SigningIndex::default() }
+        Self { settings: spec.native().cloned().unwrap(), chain, signing: SigningIndex::default() }
     }
 
     fn refusal(header: &SealedHeader, reason: impl ToString) -> ConsensusError {

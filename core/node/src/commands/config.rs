@@ -84,7 +84,7 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
 fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
     let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
     let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
-    let Some(native) = &genesis.spec.native else { return Vec::new() };
+    let Some(native) = genesis.spec.native() else { return Vec::new() };
     native.heights_with_source().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
 }
 

@@ -251,7 +251,7 @@ fn engine_of(
     folder: &DataFolder,
     chain: &OpenedChain,
 ) -> Result<(Arc<dyn ConsensusEngine>, Option<Masternode>), Stop> {
-    if chain.spec.native.is_some() {
+    if chain.spec.native().is_some() {
         let masternode = Masternode::of(settings)?;
         return Ok((masternode.engine(chain)?, Some(masternode)));
     }

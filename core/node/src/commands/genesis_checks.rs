@@ -34,7 +34,7 @@ impl Check {
 /// All checks that apply, in a fixed order. `expected` is the hash given by the operator.
 pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     let mut checks = vec![hash(subject, expected), state_root(subject)];
-    if let Some(native) = &subject.genesis.spec.native {
+    if let Some(native) = subject.genesis.spec.native() {
         checks.push(constants(subject));
         checks.extend(rules(native));
         checks.push(signers(subject));

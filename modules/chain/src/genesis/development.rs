@@ -242,7 +242,7 @@ mod tests {
             let text = network.to_json().unwrap();
             assert_eq!(text, network.to_json().unwrap());
             let genesis = Genesis::from_json(&text).unwrap();
-            let native = genesis.spec.native.as_ref().unwrap();
+            let native = genesis.spec.native().unwrap();
             assert!(native.heights.named().iter().all(|rule| rule.height.is_none_or(|height| height == 0)));
             assert_eq!((native.consensus.epoch, native.consensus.switch_block), (epoch, switch_block));
             assert_eq!(native.consensus.at_round(0).max_masternodes, 1);

@@ -146,7 +146,7 @@ impl Genesis {
             refuse_unknown_rules(text, raw_config.get())?;
         }
         let spec = schedule::chain_spec(&config)?;
-        if spec.native.is_some() {
+        if spec.native().is_some() {
             require_native_members(&file)?;
         }
         let header = genesis_header(&file, &spec);
@@ -163,14 +163,13 @@ impl Genesis {
     /// # Errors
     /// Those of [`Genesis::from_json`].
     pub fn with_network_id(mut self, network_id: u64) -> Result<Self, GenesisError> {
-        if self.spec.native.is_some() {
+        if self.spec.native().is_some() {
             let config: ConfigFile = serde_json::from_value(self.config.clone())?;
             let hash = self.sealed_header()?.hash();
-            let mut native = schedule::native_settings(&config, network_id)?;
-            if let Some(native) = &mut native {
+            if let Some(mut native) = schedule::native_settings(&config, network_id)? {
                 native.adopt_built_in(hash)?;
+                Arc::make_mut(&mut self.spec).set_native(native);
             }
-            Arc::make_mut(&mut self.spec).native = native;
         }
         Arc::make_mut(&mut self.spec).network_id = network_id;
         Ok(self)
@@ -178,11 +177,11 @@ impl Genesis {
 
     /// Replaces the file's consensus parameters by the built-in ones if this is block 0 of a known network.
     fn adopt_built_in(&mut self) -> Result<(), GenesisError> {
-        if self.spec.native.is_none() || NativeSettings::known_genesis(self.spec.chain_id).is_none() {
+        if self.spec.native().is_none() || NativeSettings::known_genesis(self.spec.chain_id).is_none() {
             return Ok(());
         }
         let hash = self.sealed_header()?.hash();
-        if let Some(native) = &mut Arc::make_mut(&mut self.spec).native {
+        if let Some(native) = Arc::make_mut(&mut self.spec).native_mut() {
             native.adopt_built_in(hash)?;
         }
         Ok(())
@@ -349,7 +348,7 @@ fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
     };
     let given_base_fee = file.base_fee_per_gas.map(|number| number.0);
     let fork = spec.fork_at(number, timestamp);
-    if spec.native.is_some() {
+    if spec.native().is_some() {
         header.native_seal = Some(NativeSeal::default());
         // The reference writes the base fee of the file even before base fees are active.
         let base_fee_in_force = spec.has_base_fee(number).then_some(NATIVE_BASE_FEE);

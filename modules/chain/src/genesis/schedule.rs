@@ -23,7 +23,9 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.dao_fork_support = config.dao_fork_support.unwrap_or_default();
     spec.merge_netsplit_block = config.merge_netsplit_block.map(|number| number.0);
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
-    spec.native = native_settings(config, chain_id)?;
+    if let Some(native) = native_settings(config, chain_id)? {
+        spec.set_native(native);
+    }
     Ok(spec)
 }
 

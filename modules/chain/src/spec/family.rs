@@ -1,12 +1,16 @@
-//! What a family of chains decides about its fork schedule. The schedule asks the family of its chain, so that this file alone
-//! compares families.
+//! What a family of chains decides about its fork schedule. The genesis file says which family a chain has; the schedule asks it.
+
+use std::{
+    fmt::Debug,
+    ops::{Deref, DerefMut},
+};
 
 use tenon_api::{TransactionType, messages::Profile};
 
 use super::{ChainSpec, Fork, NATIVE_BASE_FEE, NativeSettings, rules::List};
 
 /// The decisions of a family.
-pub(super) trait SpecFamily {
+pub(super) trait SpecFamily: Debug + Send + Sync {
     /// Its name.
     fn profile(&self) -> Profile;
 
@@ -27,9 +31,65 @@ pub(super) trait SpecFamily {
 
     /// Adds the family's own rules about blocks.
     fn add_rules(&self, list: &mut List);
+
+    /// The settings of a native chain.
+    fn settings(&self) -> Option<&NativeSettings> {
+        None
+    }
+
+    /// The settings of a native chain, to change them.
+    fn settings_mut(&mut self) -> Option<&mut NativeSettings> {
+        None
+    }
+
+    /// A copy, because `Clone` itself cannot be a supertrait of a trait object.
+    fn boxed_clone(&self) -> Box<dyn SpecFamily>;
+}
+
+/// The family of a chain.
+#[derive(Debug)]
+pub(super) struct Family(Box<dyn SpecFamily>);
+
+impl Family {
+    /// A chain with Ethereum's rules.
+    pub(super) fn ethereum() -> Self {
+        Self(Box::new(Ethereum))
+    }
+
+    /// A native chain with these settings.
+    pub(super) fn native(settings: NativeSettings) -> Self {
+        Self(Box::new(settings))
+    }
+}
+
+impl Deref for Family {
+    type Target = dyn SpecFamily;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl DerefMut for Family {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
+}
+
+impl Clone for Family {
+    fn clone(&self) -> Self {
+        Self(self.0.boxed_clone())
+    }
+}
+
+impl PartialEq for Family {
+    fn eq(&self, other: &Self) -> bool {
+        self.profile() == other.profile() && self.settings() == other.settings()
+    }
 }
 
 /// Chains with Ethereum's rules.
+#[derive(Debug)]
 struct Ethereum;
 
 impl SpecFamily for Ethereum {
@@ -64,6 +124,10 @@ impl SpecFamily for Ethereum {
     }
 
     fn add_rules(&self, _: &mut List) {}
+
+    fn boxed_clone(&self) -> Box<dyn SpecFamily> {
+        Box::new(Self)
+    }
 }
 
 /// Native chains (`docs/spec/chain.md` 1.6, 4).
@@ -95,11 +159,16 @@ impl SpecFamily for NativeSettings {
     fn add_rules(&self, list: &mut List) {
         list.add_native(self);
     }
-}
 
-impl ChainSpec {
-    /// The family of the chain.
-    pub(super) fn family(&self) -> &dyn SpecFamily {
-        self.native.as_ref().map_or(&Ethereum, |native| native)
+    fn settings(&self) -> Option<&NativeSettings> {
+        Some(self)
+    }
+
+    fn settings_mut(&mut self) -> Option<&mut NativeSettings> {
+        Some(self)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn SpecFamily> {
+        Box::new(self.clone())
     }
 }

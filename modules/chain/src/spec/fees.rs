@@ -19,7 +19,7 @@ impl ChainSpec {
         if !self.has_base_fee(parent.number.saturating_add(1)) {
             return None;
         }
-        if let Some(fixed) = self.family().fixed_base_fee() {
+        if let Some(fixed) = self.family.fixed_base_fee() {
             return Some(fixed);
         }
         let Some(base_fee) = parent.base_fee_per_gas else { return Some(INITIAL_BASE_FEE) };
@@ -32,7 +32,7 @@ impl ChainSpec {
     /// The gas limit from which the child of `parent` may step up or down: the parent's, multiplied by the elasticity
     /// if the child is the first block with a base fee.
     pub fn gas_limit_baseline(&self, parent: &Header) -> u64 {
-        let begins = self.family().fixed_base_fee().is_none()
+        let begins = self.family.fixed_base_fee().is_none()
             && self.has_base_fee(parent.number.saturating_add(1))
             && !self.has_base_fee(parent.number);
         if begins { parent.gas_limit.saturating_mul(ELASTICITY_MULTIPLIER) } else { parent.gas_limit }

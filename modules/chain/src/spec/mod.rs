@@ -34,6 +34,8 @@ pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 
 use crate::sender::{HighS, SignerRules};
 
+use family::Family;
+
 /// A chain's identity and fork schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainSpec {
@@ -51,8 +53,7 @@ pub struct ChainSpec {
     pub merge_netsplit_block: Option<u64>,
     /// The deposit contract (EIP-6110).
     pub deposit_contract: Option<Address>,
-    /// Present on native chains.
-    pub native: Option<NativeSettings>,
+    family: Family,
     /// Sorted, without `Frontier`, which is always active.
     activations: Vec<(Fork, Activation)>,
     /// Sorted by fork; only forks that change blob parameters.
@@ -73,7 +74,7 @@ impl ChainSpec {
             dao_fork_support: false,
             merge_netsplit_block: None,
             deposit_contract: None,
-            native: None,
+            family: Family::ethereum(),
             activations,
             blob_schedule: BlobParameters::MAINNET_SCHEDULE.to_vec(),
         };
@@ -153,15 +154,30 @@ impl ChainSpec {
             .map_or(Fork::Frontier, |(fork, _)| *fork)
     }
 
+    /// The settings of a native chain; `None` on chains of other families.
+    pub fn native(&self) -> Option<&NativeSettings> {
+        self.family.settings()
+    }
+
+    /// The settings of a native chain, to change them.
+    pub fn native_mut(&mut self) -> Option<&mut NativeSettings> {
+        self.family.settings_mut()
+    }
+
+    /// Makes this a native chain with these settings.
+    pub(crate) fn set_native(&mut self, settings: NativeSettings) {
+        self.family = Family::native(settings);
+    }
+
     /// The family of rules and header forms.
     pub fn profile(&self) -> Profile {
-        self.family().profile()
+        self.family.profile()
     }
 
     /// The newest active fork in the block of this header. A difficulty of zero marks a merged block.
     pub fn fork_of(&self, header: &Header) -> Fork {
         let fork = self.fork_at(header.number, header.timestamp);
-        if !self.family().merges_by_difficulty() {
+        if !self.family.merges_by_difficulty() {
             return fork;
         }
         let merges = self.activation(Fork::Paris).is_some();
@@ -189,7 +205,7 @@ impl ChainSpec {
 
     /// Returns whether the block of this height has a base fee.
     pub fn has_base_fee(&self, number: u64) -> bool {
-        self.family().has_base_fee(self, number)
+        self.family.has_base_fee(self, number)
     }
 
     /// The signature rules and transaction types of a block of this height and time.
@@ -199,8 +215,8 @@ impl ChainSpec {
             chain_id: self.chain_id,
             high_s: if fork >= Fork::Homestead { HighS::Refused } else { HighS::Allowed },
             replay_protection: self.eip155_block.is_some_and(|block| number >= block),
-            highest_type: self.family().highest_transaction_type(number, fork),
-            allows_blobs: self.family().allows_blobs(),
+            highest_type: self.family.highest_transaction_type(number, fork),
+            allows_blobs: self.family.allows_blobs(),
         }
     }
 }

@@ -201,7 +201,7 @@ impl ChainSpec {
             let value = format!("{} to {} blobs, fraction {}", blobs.target, blobs.max, blobs.update_fraction);
             list.add(&format!("blobSchedule.{fork}"), self.activation(*fork).map(since), value);
         }
-        self.family().add_rules(&mut list);
+        self.family.add_rules(&mut list);
         Rules { list: LIST, rules: list.0 }
     }
 }

@@ -180,7 +180,7 @@ impl NativeEngine {
         clock: Clock,
         signers: Arc<SignerCache>,
     ) -> Result<Self, NativeError> {
-        let settings = Arc::new(spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?);
+        let settings = Arc::new(spec.native().cloned().ok_or(NativeError::NotNative(spec.chain_id))?);
         let signing = Arc::new(SigningIndex::default());
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 =
@@ -224,7 +224,7 @@ impl NativeEngine {
         records: Arc<dyn EngineRecords>,
         signers: Arc<SignerCache>,
     ) -> Result<Self, NativeError> {
-        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let epoch = spec.native().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
         let source = Arc::new(RecordedCandidates::new(source, Arc::clone(&records), epoch));
         let engine = Self { records: Some(records), ..Self::with_signers(spec, source, clock, signers)? };
         if let Some(committed) = engine.voting_state()?.committed {
@@ -239,7 +239,7 @@ impl NativeEngine {
     /// # Errors
     /// [`NativeError::NotNative`].
     pub fn reading(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
-        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let epoch = spec.native().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
         let source = RecordedCandidates::reading(Arc::new(ContractCandidates), records, epoch);
         Self::with(spec, Arc::new(source), Arc::new(system_time))
     }

@@ -68,7 +68,7 @@ impl RecordedChain {
     }
 
     pub(crate) fn settings(&self) -> NativeSettings {
-        self.spec.native.clone().unwrap()
+        self.spec.native().cloned().unwrap()
     }
 
     pub(crate) fn at(&self, number: u64) -> &SealedHeader {

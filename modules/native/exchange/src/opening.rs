@@ -74,7 +74,7 @@ impl Opening {
         parent: &SealedHeader,
     ) -> Result<Option<Self>, OpeningError> {
         let BlockNumber(number) = block.number();
-        let Some(native) = &spec.native else { return Ok(None) };
+        let Some(native) = spec.native() else { return Ok(None) };
         if !native.heights.has_exchange(number) || number <= LAST_INACTIVE_BLOCK {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ pub fn trading_root(
 ) -> Result<Option<B256>, OpeningError> {
     let head = Arc::clone(&chain.head().header);
     let is_kept = |native: &NativeSettings| native.heights.has_exchange(head.number);
-    if !spec.native.as_ref().is_some_and(is_kept) || head.number <= LAST_INACTIVE_BLOCK {
+    if !spec.native().is_some_and(is_kept) || head.number <= LAST_INACTIVE_BLOCK {
         return Ok(None);
     }
     let missing = || StoreError::UnknownBlock { what: head.hash().to_string() };

@@ -22,7 +22,7 @@ pub(crate) struct NativeFamily {
 impl NativeFamily {
     /// The rules of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = Arc::new(spec.native.clone()?);
+        let settings = Arc::new(spec.native().cloned()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }
 }

@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn rules_at(spec: &ChainSpec, number: u64) -> BlockRules {
-        rules(spec, spec.native.as_ref().unwrap(), &Header { number, ..Header::default() }).unwrap()
+        rules(spec, spec.native().unwrap(), &Header { number, ..Header::default() }).unwrap()
     }
 
     // `docs/spec/chain.md` 5.2.

@@ -116,7 +116,7 @@ impl PoolPolicy for NativePolicy {
 impl NativePolicy {
     /// The rules of this chain; `None` if it is not native.
     pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = spec.native.clone()?;
+        let settings = spec.native().cloned()?;
         let masternodes = Masternodes::new(&settings.consensus);
         Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
     }

@@ -237,7 +237,7 @@ fn advance_empty(chain: &MemoryChain, validators: &[u8]) {
 fn refuses_addresses_on_the_denylist() {
     // Every id but 5151 has the list; here its rules begin with block 38,383,838.
     let spec = spec(4243);
-    let denied = spec.native.as_ref().unwrap().denylist[0];
+    let denied = spec.native().unwrap().denylist[0];
     let rules = NativePolicy::of(&spec).unwrap();
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
@@ -247,7 +247,7 @@ fn refuses_addresses_on_the_denylist() {
 
     let text = denied.to_checksum(None).replacen("0x", "xdc", 1);
     assert_eq!(refusal, format!("reject transaction with receiver in black-list: {text}"));
-    let mut settings = spec.native.clone().unwrap();
+    let mut settings = spec.native().cloned().unwrap();
     settings.denylist = vec![address(0)];
     let rules = NativePolicy { settings, ..rules };
     let from_denied = sign(0, Transaction { chain_id: Some(4243), ..legacy(0, PRICE) });

@@ -27,7 +27,7 @@ pub(crate) struct NativeSimulation {
 impl NativeSimulation {
     /// The calls and simulations of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = Arc::new(spec.native.clone()?);
+        let settings = Arc::new(spec.native().cloned()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }
 }

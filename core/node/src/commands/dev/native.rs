@@ -112,7 +112,7 @@ impl Masternode {
                 let _ = writeln!(text, "  {address}");
             });
         }
-        if let Some(native) = &spec.native {
+        if let Some(native) = spec.native() {
             let consensus = &native.consensus;
             let engine = if consensus.switch_block == 0 { "v2" } else { "v1" };
             let _ = writeln!(text, "\nEngine       {engine}, epochs of {}", consensus.epoch);

@@ -132,7 +132,7 @@ pub(super) struct Queries {
 
 impl Queries {
     fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
-        let settings = spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?;
+        let settings = spec.native().cloned().ok_or(NativeError::NotNative(spec.chain_id))?;
         Ok(Self {
             spec: Arc::clone(spec),
             settings,

@@ -208,7 +208,7 @@ mod tests {
 
     fn of_network(name: &str, head: u64) -> NativeSchedule {
         let genesis = Genesis::of_network(name).unwrap().unwrap();
-        let settings = genesis.spec.native.as_ref().unwrap();
+        let settings = genesis.spec.native().unwrap();
         let hash = genesis.sealed_header().unwrap().hash();
         assert!(name != "mainnet" || hash == MAINNET);
         Schedule { spec: &genesis.spec, settings, genesis: hash }.at(head)

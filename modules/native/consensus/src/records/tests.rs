@@ -95,7 +95,7 @@ fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine 
 /// Returns whether an engine might record something at a height: gap blocks of both engines, epoch switches of both,
 /// and the switch between the engines.
 fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
-    let consensus = &chain.chain.spec.native.as_ref().unwrap().consensus;
+    let consensus = &chain.chain.spec.native().unwrap().consensus;
     let header = chain.chain.at(number);
     let is_switch = if number > consensus.switch_block {
         crate::v2::is_epoch_switch(consensus, header).unwrap()

@@ -76,7 +76,7 @@ mod tests {
 
         for (network, heights) in cases {
             let genesis = unpacked(format!("chain/native-genesis-{network}.json.gz"));
-            let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native.clone().unwrap();
+            let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native().cloned().unwrap();
             for (number, coins) in heights {
                 let wanted = U256::from(*coins) * U256::from(WEI_PER_COIN);
                 assert_eq!(epoch_reward(&settings, *number), wanted, "{network} {number}");
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_role_s_reward_is_halved_where_the_epoch_s_is() {
         let genesis = unpacked("chain/native-genesis-mainnet.json.gz");
-        let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native.clone().unwrap();
+        let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native().cloned().unwrap();
         let coin = U256::from(WEI_PER_COIN);
         for (number, halves) in [(1_800, 1), (31_536_000, 2), (38_383_838, 1)] {
             assert_eq!(role_reward(&settings, number, 2.0), coin * U256::from(2) / U256::from(halves), "{number}");

@@ -42,7 +42,7 @@ fn network(height: u64, switch_block: u64, rewards: [f64; 3]) -> (Genesis, Nativ
         "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
     });
     let genesis = Genesis::from_json(text.to_string().as_bytes()).unwrap();
-    let settings = genesis.spec.native.clone().unwrap();
+    let settings = genesis.spec.native().cloned().unwrap();
     (genesis, settings)
 }
 
@@ -381,7 +381,7 @@ fn the_totals_stop_at_the_largest_number() {
 // 13.4: the first reward of testnet.
 #[test]
 fn the_first_record_of_testnet_has_the_published_epoch() {
-    let settings = Genesis::of_network("testnet").unwrap().unwrap().spec.native.clone().unwrap();
+    let settings = Genesis::of_network("testnet").unwrap().unwrap().spec.native().cloned().unwrap();
     let supply = record::Supply { minted: U256::from(1), burned: U256::from(2) };
 
     let record = record::of_reward(&settings.consensus, 83_601_000, 30_427 * 900, &supply, &State::default()).unwrap();

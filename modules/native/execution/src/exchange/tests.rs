@@ -49,7 +49,7 @@ fn spec() -> Arc<ChainSpec> {
     let text = r#"{"config":{"chainId":4711,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1",
         "gasLimit":"0x47b760","alloc":{}}"#;
     let mut spec = Genesis::from_json(text.as_bytes()).unwrap().spec;
-    let native = Arc::make_mut(&mut spec).native.as_mut().unwrap();
+    let native = Arc::make_mut(&mut spec).native_mut().unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, END);
     spec
 }
@@ -154,7 +154,7 @@ fn an_epoch_that_would_record_prices_is_refused_by_name() {
 fn outside_its_time_the_exchange_has_no_effect() {
     // The transactions are ordinary ones there, and use gas.
     let spec = spec();
-    let native = spec.native.as_ref().unwrap();
+    let native = spec.native().unwrap();
     let transaction = |to| Transaction {
         hash: B256::ZERO,
         chain_id: None,

@@ -21,7 +21,7 @@ fn block(header: SealedHeader) -> RecoveredBlock {
 fn chain_of(masternodes: &[Address]) -> ModelledChain {
     let genesis = Genesis::from_json(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap();
     let mut spec = genesis.spec.as_ref().clone();
-    spec.native.as_mut().unwrap().consensus.switch_block = 9_000;
+    spec.native_mut().unwrap().consensus.switch_block = 9_000;
     let mut state = RecordedState::default();
     let list: Vec<u8> = masternodes.iter().flat_map(|address| address.to_vec()).collect();
     masternodes.iter().for_each(|masternode| state.add_candidate(*masternode, 10_000_000));
@@ -52,7 +52,7 @@ fn the_gas_limit_moves_in_steps_from_its_height_on() {
     let key = key(1);
     let mut chain = chain_of(&[key.address()]);
     let mut spec = chain.chain.spec.as_ref().clone();
-    spec.native.as_mut().unwrap().heights.dynamic_gas_limit = Some(2);
+    spec.native_mut().unwrap().heights.dynamic_gas_limit = Some(2);
     chain.chain.spec = Arc::new(spec);
     let engine = engine(&chain);
     let wanting = |number, gas_limit| SealAttributes { gas_limit, ..attributes(number) };

@@ -199,7 +199,7 @@ impl Simulation {
 fn spec(rule: Rule) -> Arc<ChainSpec> {
     let mut spec =
         Genesis::from_json(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap().spec.as_ref().clone();
-    let native = spec.native.as_mut().unwrap();
+    let native = spec.native_mut().unwrap();
     (native.consensus.epoch, native.consensus.gap) = (EPOCH, GAP);
     native.consensus.switch_block = 1_000 * EPOCH;
     if rule == Rule::Contract {

@@ -75,7 +75,7 @@ fn lists(height: u64, epochs: u64) -> EpochLists {
     }
     let engine = V2Engine::new(
         Arc::clone(&genesis.spec),
-        Arc::new(genesis.spec.native.clone().unwrap()),
+        Arc::new(genesis.spec.native().cloned().unwrap()),
         Arc::new(SignerCache::default()),
         Arc::new(Listed([(50, [1, 2, 3, 4, 6, 8, 9].map(node).to_vec().into())].into())),
         Arc::new(SigningIndex::default()),

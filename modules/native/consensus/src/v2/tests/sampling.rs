@@ -72,7 +72,7 @@ impl Network {
 
     fn child(&self, round: u64, keys: &[MasternodeKey], list: &[u8], wrong: Option<Wrong>) -> SealedHeader {
         let parent = self.headers.last().unwrap();
-        let consensus = &self.spec.native.as_ref().unwrap().consensus;
+        let consensus = &self.spec.native().unwrap().consensus;
         // Block 1 and every multiple of the epoch open one; a certificate is of its parent's epoch.
         let mut gap = gap_number(consensus, if parent.number < EPOCH { 1 } else { EPOCH });
         let mut block = BlockInfo { hash: parent.hash(), round: round - 1, number: parent.number };

@@ -151,7 +151,7 @@ impl Network {
         let lists = self.candidates.iter().map(|(gap, list)| (*gap, list.clone().into())).collect();
         V2Engine::new(
             Arc::clone(&self.spec),
-            Arc::new(self.spec.native.clone().unwrap()),
+            Arc::new(self.spec.native().cloned().unwrap()),
             Arc::new(SignerCache::default()),
             Arc::new(Listed(lists)),
             Arc::new(SigningIndex::default()),
@@ -164,7 +164,7 @@ impl Network {
         let multiple = number / EPOCH * EPOCH;
         let candidates = &self.candidates[&multiple.saturating_sub(GAP)];
         let mut penalties = Vec::new();
-        let native = self.spec.native.as_ref().unwrap();
+        let native = self.spec.native().unwrap();
         if number > 1 && native.heights.tip_upgrade_penalty.is_some_and(|height| number >= height) {
             penalties = self.next_penalties_after_the_upgrade();
         } else if number > 1 {
@@ -191,7 +191,7 @@ impl Network {
                 }
             }
         }
-        let limit = self.spec.native.as_ref().unwrap().consensus.at_round(round).max_masternodes;
+        let limit = self.spec.native().unwrap().consensus.at_round(round).max_masternodes;
         let masternodes = candidates.iter().filter(|who| !penalties.contains(who)).take(limit).copied().collect();
         (masternodes, penalties)
     }
@@ -200,7 +200,7 @@ impl Network {
     fn next_penalties_after_the_upgrade(&self) -> Vec<Address> {
         let number = self.tip().number + 1;
         let (start, masternodes, penalised) = &self.epoch;
-        let rules = self.spec.native.as_ref().unwrap().consensus.at_round(self.round(number - 1)).clone();
+        let rules = self.spec.native().unwrap().consensus.at_round(self.round(number - 1)).clone();
         let made = |who: &Address| {
             let blocks = (start + 1..number).filter(|each| self.chain[each].header.beneficiary == *who);
             blocks.count() as u64
@@ -242,7 +242,7 @@ impl Network {
     fn extend(&mut self) -> bool {
         let parent = self.tip().clone();
         let parent_round = self.round(parent.number);
-        let consensus = self.spec.native.as_ref().unwrap().consensus.clone();
+        let consensus = self.spec.native().unwrap().consensus.clone();
         for round in parent_round + 1..parent_round + 60 {
             let opens = parent.number == 0 || parent_round < round / EPOCH * EPOCH;
             let lists = opens.then(|| self.next_lists(round));
