@@ -1,15 +1,12 @@
 //! Faults of the device at every message of a signing: an error is returned, no wrong response is accepted, and the
 //! next signing succeeds.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
-use support::{ACCOUNT, Held, legacy, never, settings};
 use tenon_device_session::{DeviceError, NoPerson};
 use tenon_device_simulator::{Fault, FaultPlan, Model};
+
+use crate::support::{ACCOUNT, Held, legacy, never, settings};
 
 /// Number of messages from the device when it signs 1,500 bytes of data: three buttons, a data request and the
 /// signature.

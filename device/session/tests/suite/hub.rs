@@ -1,17 +1,14 @@
 //! Arrival and departure of devices.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{ACCOUNT, TIMEOUTS, settings, soon};
 use tenon_device_session::{DerivationPath, DeviceError, Hub, HubEvent, NoPerson, OpenState, WalletHandle};
 use tenon_device_simulator::{Approval, MemoryTransport, Model, Simulator, SimulatorSettings};
 use tenon_supervisor::Supervisor;
 use tokio::time::timeout;
+
+use crate::support::{ACCOUNT, TIMEOUTS, settings, soon};
 
 fn hub(simulators: &[Arc<Simulator>]) -> Arc<Hub> {
     let named = |(number, simulator): (usize, &Arc<Simulator>)| (format!("device-{number}"), simulator.clone());

@@ -1,21 +1,18 @@
 //! Cancellation and panics at each button and prompt of each flow: nothing is signed unseen, and the next signing
 //! succeeds.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use support::{ACCOUNT, HIDDEN, LATER, Shared, legacy, mail, positions, settings, soon};
 use tenon_device_session::{Answer, DerivationPath, DeviceError, OpenState, Person, Prompt};
 use tenon_device_simulator::{Approval, Model, PassphraseSource, Simulator, SimulatorSettings};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
+
+use crate::support::{ACCOUNT, HIDDEN, LATER, Shared, legacy, mail, positions, settings, soon};
 
 /// Longer than any step takes on a busy machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,18 +1,15 @@
 //! Opening a wallet, with the texts and states that callers see (`docs/spec/device.md 10.4`, `10.7`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use support::{ACCOUNT, AlwaysAnswers, HIDDEN, Held, TIMEOUTS, legacy, never, positions, settings};
 use tenon_device_session::{
     Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, PromptReply, Timeouts,
 };
 use tenon_device_simulator::{Fault, FaultPlan, Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
+
+use crate::support::{ACCOUNT, AlwaysAnswers, HIDDEN, Held, TIMEOUTS, legacy, never, positions, settings};
 
 async fn open(held: &mut Held, answer: &str) -> Result<(), String> {
     let prompt_reply = held.status.borrow().reply_to_prompt(Zeroizing::new(answer.to_owned()));

@@ -1,20 +1,17 @@
 //! Properties that hold for any input. `PROPTEST_RNG_SEED` replays a run.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::cell::RefCell;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
-use support::{ACCOUNT, Held, legacy, never, settings};
 use tenon_device_framing::Message;
 use tenon_device_session::{DerivationPath, Exchange, Fees, NoPerson, SignTransaction, Step, Transaction, Version};
 use tenon_device_simulator::Model;
 use tenon_proto::{encode, ethereum::EthereumTxRequest};
+
+use crate::support::{ACCOUNT, Held, legacy, never, settings};
 
 /// Creates a test runner and prints its seed, so that a failure can be replayed.
 fn runner(cases: u32) -> TestRunner {

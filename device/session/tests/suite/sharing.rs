@@ -1,16 +1,13 @@
 //! One wallet shared by many callers: turns, deadlines, cancellation, panics.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use support::{ACCOUNT, Shared, legacy, settings, soon};
 use tenon_device_session::{Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, Signature};
 use tenon_device_simulator::{Approval, Model, SimulatorSettings};
 use tokio::time::{Instant, timeout};
+
+use crate::support::{ACCOUNT, Shared, legacy, settings, soon};
 
 async fn sign(shared: &Shared, person: Box<dyn Person>) -> Result<Signature, DeviceError> {
     shared.handle.sign_transaction(ACCOUNT, legacy(Some(50), 0), person, soon()).await

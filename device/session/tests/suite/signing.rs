@@ -1,19 +1,16 @@
 //! Signing on all four models. The session itself checks the signer and the hash.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-
-mod support;
-
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex, keccak256};
-use support::{ACCOUNT, Held, LATER, legacy, mail, never, settings};
 use tenon_device_session::{
     AccessListItem, DerivationPath, DeviceError, Fees, Member, MemberType, NoPerson, Signature, Transaction, TypedData,
     Unsupported, Value,
 };
 use tenon_device_simulator::{Approval, Model, SimulatorSettings};
 use tenon_test_data::device::measured;
+
+use crate::support::{ACCOUNT, Held, LATER, legacy, mail, never, settings};
 
 async fn sign(held: &mut Held, transaction: Transaction) -> Result<Signature, DeviceError> {
     held.wallet.sign_transaction(ACCOUNT, transaction, &mut NoPerson, &mut never()).await

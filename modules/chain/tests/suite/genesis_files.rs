@@ -1,7 +1,5 @@
 //! Genesis files in the spellings that occur in practice.
 
-#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use alloy_primitives::{B256, U256, address};
 use serde_json::json;
 use tenon_api::{EMPTY_ROOT_HASH, messages::Profile};

@@ -1,9 +1,5 @@
 //! Headers, blocks and genesis files of the native networks.
 
-#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
-
-mod support;
-
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, b256, keccak256};
@@ -17,6 +13,8 @@ use tenon_chain::{
     decode_transaction, encode_block, encode_header, encode_receipt, encode_transaction, logs_bloom, receipts_root,
     recover_senders, signing_hash, transactions_root, trie::prove_key,
 };
+
+use crate::support;
 
 fn text<T: std::str::FromStr>(value: &Value) -> T
 where

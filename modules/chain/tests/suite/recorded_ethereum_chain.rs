@@ -1,15 +1,13 @@
 //! The chain of the public RPC suite: every fork from Homestead to the second blob parameter change.
 
-#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
-
-mod support;
-
 use alloy_primitives::{B256, U256, b256};
 use tenon_api::{Block, EMPTY_OMMERS_HASH, TransactionType};
 use tenon_chain::{
     BlockStream, Fork, Genesis, StreamError, encode_block, ommers_hash, recover_senders_under, transactions_root,
     withdrawals_root,
 };
+
+use crate::support;
 
 const GENESIS_HASH: B256 = b256!("44fd89d504659cd58f48f4796b77a7e7012cf296a2409afa2f6c3cb99b5b3d99");
 const GENESIS_STATE_ROOT: B256 = b256!("dc43f460541a253c0f64b6943ef83fa3bd601699a255622f088d46f7fde359fc");

@@ -1,7 +1,5 @@
 //! Genesis files of private networks that the reference client's `init` accepted or refused.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
-
 use serde_json::Value;
 use tenon_chain::Genesis;
 

@@ -1,7 +1,5 @@
 //! Signature rules by height.
 
-#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
-
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, uint};
 use tenon_api::{SignedAuthorization, Transaction, TransactionPayload, TransactionSignature, TransactionType};
 use tenon_chain::{

@@ -1,7 +1,5 @@
 //! The rules after v2.7.0 as configuration (`docs/spec/upgrades.md` 1, 2).
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
-
 use alloy_primitives::address;
 use tenon_chain::{Genesis, HeightSource, NativeHeights, NativeSettings};
 

@@ -1,7 +1,6 @@
 //! Empty accounts of a genesis file (`docs/spec/chain.md` 5.3): random blocks that touch them, send them coins and
 //! create contracts at their addresses, in successful and failed calls, compared with the reference client.
 //! `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one per line.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::sync::Arc;
 

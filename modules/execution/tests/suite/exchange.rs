@@ -1,6 +1,5 @@
 //! The historic exchange in blocks (`docs/spec/chain.md` 6): random markets with the reference's trading roots and
 //! state roots, and refused blocks.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{
     collections::BTreeMap,

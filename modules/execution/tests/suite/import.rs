@@ -1,7 +1,5 @@
 //! Imports of whole chains: the public conformance chain, changed blocks, reorganisations, resuming.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use std::convert::Infallible;
 
 use alloy_primitives::b256;

@@ -1,5 +1,4 @@
 //! Side branches of a native chain: they are executed, and their epochs come from their own blocks.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 

@@ -1,5 +1,4 @@
 //! Chains of the reference client, block by block: execution must match their headers.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a failure fails the test")]
 
 use std::sync::Arc;
 

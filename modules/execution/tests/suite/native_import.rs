@@ -1,6 +1,5 @@
 //! Imports chains of the reference client with the native engine: every header is verified, every block executed, in
 //! one call.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 use std::{collections::HashMap, sync::Arc};
 

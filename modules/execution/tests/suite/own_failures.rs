@@ -1,7 +1,5 @@
 //! A node that cannot read its database blames neither a block nor a transaction for it.
 
-#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
-
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, address};

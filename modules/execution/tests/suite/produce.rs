@@ -1,7 +1,5 @@
 //! Making blocks, and switching between branches.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};

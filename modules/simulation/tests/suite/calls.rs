@@ -1,7 +1,5 @@
 //! Calls, estimates, access lists and fees compared with the recorded answers of the public suite.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};

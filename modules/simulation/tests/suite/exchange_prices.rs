@@ -1,6 +1,5 @@
 //! Contracts that request prices from the historic exchange (`docs/spec/chain.md` 5.4): in blocks, compared with the
 //! reference's roots and receipts, in calls, and in replays of blocks.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 use std::sync::Arc;
 

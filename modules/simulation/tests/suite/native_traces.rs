@@ -1,5 +1,4 @@
 //! Traces on native chains, compared with the reference's recorded answers and with receipts.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a failure fails the test")]
 
 use std::{collections::BTreeMap, time::Duration};
 

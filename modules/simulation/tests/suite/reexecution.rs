@@ -1,8 +1,6 @@
 //! Blocks executed again: state roots after their transactions, and witnesses, from which a block is executed without a
 //! database.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,

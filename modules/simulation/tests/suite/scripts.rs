@@ -1,7 +1,5 @@
 //! Tracers written in JavaScript, on both profiles.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use alloy_primitives::{U256, address, hex};
 use serde_json::{Value, json};
 use tenon_api::{

@@ -1,8 +1,6 @@
 //! Simulations of blocks: which effects of other transactions they see, which rules apply, and their limits. The public
 //! suite's recorded cases are run by `tests/conformance`.
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};

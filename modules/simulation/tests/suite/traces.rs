@@ -1,7 +1,5 @@
 //! Traces compared with the recorded answers of the public suite, and their limits.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
-
 use alloy_primitives::{B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{

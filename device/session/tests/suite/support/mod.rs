@@ -1,8 +1,5 @@
 //! Wallets on simulated devices.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,13 @@
+//! Tests of the crate from outside, in one program, because linking one is faster.
+
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a failure fails the test")]
+
+mod empty_accounts;
+mod exchange;
+mod import;
+mod native_branches;
+mod native_chains;
+mod native_import;
+mod own_failures;
+mod produce;
+mod release_profile;
