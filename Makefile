@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin consensus personal miner
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test mutants abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
+.PHONY: help dev build test mutants abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs deny setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ format: ## format the code
 # `--examples` enables the features of development dependencies, as `make lint` does, so that dependencies are checked once.
 docs: setup ## build the API documentation with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --lib --bins --examples
+
+deny: setup ## check licences, sources and advisories of the dependencies
+	scripts/deny.sh
 
 setup: ## install what is missing for a build
 	@scripts/setup.sh build

@@ -22,6 +22,20 @@ import time
 
 # Far above the five minutes of the longest program on slow cores, so that only a program that hangs is ended.
 LIMIT_SECONDS = 1800
+# The programs that take a minute or more start first, so that none of them runs alone at the end.
+LONGEST = (
+    "store",
+    "suite",
+    "native",
+    "equals_the_c_library",
+    "tenon_native_voting",
+    "tenon_native_consensus",
+    "simulated",
+    "representative",
+    "recorded",
+    "tenon_network_service",
+    "life_cycle",
+)
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = [str(ROOT / "scripts" / "cargo.sh"), "test", "--workspace"]
 
@@ -38,6 +52,12 @@ def test_programs():
         for message in messages
         if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]
     ]
+
+
+def start_order(program):
+    """Sorts programs: the longest ones first."""
+    name = pathlib.Path(program).name.rpartition("-")[0]
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 def environment(program):
@@ -127,7 +147,7 @@ def main():
     signal.signal(signal.SIGTERM, end_by_signal)
     signal.signal(signal.SIGHUP, end_by_signal)
 
-    built = test_programs()
+    built = sorted(test_programs(), key=lambda program: start_order(program[0]))
     if not built:
         sys.exit("no test program was built")
     variables = environment(built[0][0])

@@ -26,9 +26,9 @@ TENON_FIGURES=$(mktemp)
 export TENON_FIGURES
 trap 'rm -f "$TENON_FIGURES"' EXIT
 # Two tests at a time, because each spends much of its time waiting for a node. A test that hangs fails after ten minutes with the
-# stacks of all threads, so that the other tests run.
+# stacks of all threads, so that the other tests run. The slowest are listed, because they decide how long a suite takes.
 pytest() {
-    "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --numprocesses=2 --timeout=600 "$@"
+    "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --numprocesses=2 --timeout=600 --durations=8 --durations-min=20 "$@"
 }
 for suite in $suites; do
     printf '\n== %s\n' "$suite"
