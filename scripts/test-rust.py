@@ -23,7 +23,7 @@ import time
 # Far above the five minutes of the longest program on slow cores, so that only a program that hangs is ended.
 LIMIT_SECONDS = 1800
 # The programs that take a minute or more start first, so that none of them runs alone at the end.
-LONGEST = (
+SLOW_PROGRAMS = (
     "store",
     "suite",
     "native",
@@ -57,7 +57,7 @@ def test_programs():
 def start_order(program):
     """Sorts programs: the longest ones first."""
     name = pathlib.Path(program).name.rpartition("-")[0]
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    return SLOW_PROGRAMS.index(name) if name in SLOW_PROGRAMS else len(SLOW_PROGRAMS)
 
 
 def environment(program):

@@ -1,3 +1,5 @@
+//! Who calls a method, and through which endpoint.
+
 use tenon_bus::{CallContext, Origin};
 
 use crate::Exposure;

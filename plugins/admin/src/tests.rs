@@ -1,3 +1,5 @@
+//! Tests of the namespace `admin`.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::{Arc, Mutex};

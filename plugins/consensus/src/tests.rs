@@ -1,3 +1,5 @@
+//! Tests of the consensus namespaces.
+
 use std::sync::Arc;
 
 use tenon_sdk::testing::FakeHost;

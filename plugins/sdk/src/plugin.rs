@@ -1,3 +1,5 @@
+//! The trait of a plugin.
+
 use tenon_api::Failure;
 
 use crate::{Host, Table};

@@ -1,3 +1,5 @@
+//! Tests of the node's health.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests of the scanner.
+
 use super::*;
 
 fn scan(text: &str) -> Progress {

@@ -1,3 +1,5 @@
+//! Tests of the memory for messages that peers have sent.
+
 use tokio::time::sleep;
 
 use super::*;
