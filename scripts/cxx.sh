@@ -1,10 +1,11 @@
 #!/bin/sh
-# Runs the C++ compiler, with ccache if it is installed, and compiles RocksDB in groups of sources. Most of the time of each source
-# goes into the headers that it shares with the others, so groups take a third of the time, which is half of a cold build.
-# RocksDB's own Makefile tests such a build (`unity_test`).
+# Runs the C++ compiler, with ccache if it is installed, and compiles RocksDB in groups of sources. RocksDB was half of a cold build,
+# and its sources spend most of their compile time on headers that they share: in groups they take a third of the time. RocksDB's own
+# Makefile tests such a build (`unity_test`).
 #
 # The build script of librocksdb-sys calls the compiler for each source in rocksdb_lib_sources.txt. The call for the first source of
-# a group includes the others (`-include`); the calls for those make empty objects.
+# a group also includes the others (`-include`), and the calls for those make empty objects. If the environment sets CXX,
+# scripts/cargo.sh does not use this script.
 set -eu
 groups=12
 
