@@ -162,7 +162,7 @@ impl NativeHeights {
         }
     }
 
-    /// Every height with its name in `config/networks`, in the order of the fields.
+    /// Every height but `later_program`, with its name in `config/networks`, in the order of the fields.
     pub fn named(&self) -> [NamedHeight; 27] {
         let named = |name, height| NamedHeight { name, height };
         let always = |name, height| named(name, Some(height));
