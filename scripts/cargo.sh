@@ -12,9 +12,9 @@ if command -v g++ >/dev/null 2>&1 && [ -z "${CXX:-}" ]; then
     cmp -s "$root/scripts/cxx.sh" "$cache/cxx.sh" || { mkdir -p "$cache" && cp "$root/scripts/cxx.sh" "$cache/cxx.sh.$$" && mv "$cache/cxx.sh.$$" "$cache/cxx.sh"; }
     export CXX="$cache/cxx.sh"
 fi
-# Checkouts share this cache, but only their dependencies: cargo gives crates of the workspace other file names for another
-# wrapper. Without it, cargo takes crates that another checkout built later for up to date, with that checkout's code and paths.
-# Programs and plugins have no such names: those in target/debug and target/release are from the last checkout that compiled
-# them. Lint results are shared, too, because clippy sets a wrapper of its own.
+# Checkouts share this cache, but must share only the crates of others. The wrapper's path is a part of the file names that cargo
+# gives to the crates of the workspace, so each checkout has its own. Without it, cargo would use crates that another checkout has
+# built later, with the code and paths of that checkout. Programs and plugins have no such names: target/debug and target/release
+# contain those of the last checkout that compiled them. Lint results are shared too, because clippy sets a wrapper of its own.
 export RUSTC_WORKSPACE_WRAPPER="${RUSTC_WORKSPACE_WRAPPER:-$root/scripts/rustc.sh}"
 exec cargo "$@"

@@ -146,8 +146,8 @@ def main():
             wrong += 1
             print(f"{path}:{line}: “{cited}”: {what}", file=sys.stderr)
     if wrong:
-        sys.exit(f"citations: {wrong} of {checker.citations} meet no heading; correct them, or add the section to {FOLDER}")
-    print(f"citations: all {checker.citations} of {FOLDER} meet a heading")
+        sys.exit(f"citations: {wrong} of {checker.citations} cite missing sections; correct them, or add the sections to {FOLDER}")
+    print(f"citations: all {checker.citations} cited sections of {FOLDER} exist")
 
 
 if __name__ == "__main__":

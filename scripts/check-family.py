@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks that only a few places in the code compare a chain's family (native or Ethereum).
 
-Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the tables of plugins
-(`TABLES`). Tests, benches and fuzz targets are not checked.
+Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the files
+listed in `TABLES`. Tests, benches and fuzz targets are not checked.
 
-Also checks that no other crate of `modules` depends on a native crate, and that crates of `modules` depend on the interface crates
-of other modules and not on these themselves, except in tests and by `MODULE_EDGES`.
+Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the interface crate
+of another module instead of the module itself. Exceptions are dependencies of tests, and those listed in `MODULE_EDGES`.
 """
 
 import pathlib
@@ -65,8 +65,8 @@ def main():
     problems = list(wrong_dependencies())
     for name, count in sorted(found.items()):
         if count:
-            problems.append(f"{name}: {count} lines ask for the chain's family: ask a trait of it")
-    print("\n".join(problems) or f"no questions for the chain's family in {len(found)} files")
+            problems.append(f"{name}: {count} lines compare the chain's family; call a method of a family trait instead")
+    print("\n".join(problems) or f"{len(found)} files do not compare the chain's family")
     return 1 if problems else 0
 
 

@@ -32,7 +32,7 @@ def main():
     manifests = [pathlib.Path(name) for name in names if name.startswith(BELOW_PLUGINS) and pathlib.Path(name).exists()]
     wrong = [str(path) for path in manifests if not has_reason(path.read_text())]
     for name in wrong:
-        print(f"{name}: depends on serde_json without a reason above: JSON belongs to plugins and the SDK", file=sys.stderr)
+        print(f"{name}: depends on serde_json without a comment above that gives the reason; JSON belongs to plugins and the SDK", file=sys.stderr)
     sources = subprocess.run(["git", "ls-files", "modules/*.rs"], capture_output=True, text=True, check=True).stdout.split()
     sources = [name for name in sources if pathlib.Path(name).exists() and not TEST_FILE.search(name)]
     if not sources:
@@ -42,7 +42,7 @@ def main():
         print(f"{name}: uses Failure: return the module's own error, and convert it into a BusError", file=sys.stderr)
     if wrong or with_codes:
         sys.exit(1)
-    print(f"JSON: {len(manifests)} crates below the plugins have none, or a reason; {len(sources)} files have no error codes")
+    print(f"JSON: {len(manifests)} crates do not depend on serde_json or give a reason; {len(sources)} files of modules do not use Failure")
 
 
 if __name__ == "__main__":

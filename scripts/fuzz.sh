@@ -10,7 +10,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 work="${TENON_FUZZ_FOLDER:-$cache/fuzz}"
 export CARGO_TARGET_DIR="$cache/target-fuzz" RUST_BACKTRACE=0
 # Maximum length of a kept input, so that the checkout stays small.
-longest=1024
+max_length=1024
 
 if [ "${1:-}" = lock ]; then
     cp Cargo.lock fuzz/Cargo.lock
@@ -45,7 +45,7 @@ programs="$CARGO_TARGET_DIR/$platform/release"
 if [ "$keep" = yes ]; then
     for target in $targets; do
         rm -rf "$work/$target/least" && mkdir -p "$work/$target/least" fuzz/corpus
-        "$programs/$target" -merge=1 -max_len=$longest -rss_limit_mb=1024 "$work/$target/least" "$work/$target/corpus" 2>/dev/null
+        "$programs/$target" -merge=1 -max_len=$max_length -rss_limit_mb=1024 "$work/$target/least" "$work/$target/corpus" 2>/dev/null
         for input in "$work/$target/least"/*; do
             od -An -v -tx1 "$input" | tr -d ' \n'
             echo

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs missing packages: `setup.sh build` those for building, `setup.sh test` also those for the tests.
-# Without the right to install, it prints the command to run.
+# If the user may not install packages, prints the command to run.
 set -eu
 
 goal="${1:-build}"

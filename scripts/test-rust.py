@@ -139,7 +139,7 @@ def end_by_signal(*_):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=3, help="that run at a time")
+    parser.add_argument("--programs", type=int, default=3, help="number of programs that run at a time")
     options = parser.parse_args()
     # Otherwise several tests would build the same plugins while others load them.
     if "TENON_WORKSPACE_BUILT" not in os.environ:

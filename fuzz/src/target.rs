@@ -1,4 +1,4 @@
-//! The program of every target: the files of `bin` are links to this one, and its name is the target's.
+//! The program of every target. The files in `bin` are symbolic links to this one; a program's name is its target's.
 #![no_main]
 
 tenon_fuzz::fuzz!();

@@ -27,13 +27,13 @@ const TOKEN: &str = include_str!("../../../tests/data/contracts/Token.json");
 /// Size of the chain.
 #[derive(Args)]
 pub(crate) struct Plan {
-    /// Accounts of the state before the first block
+    /// Number of accounts in the state before the first block
     #[arg(long, default_value_t = 10_000)]
     accounts: u64,
-    /// Full blocks
+    /// Number of full blocks
     #[arg(long, default_value_t = 500)]
     blocks: u64,
-    /// Transactions of each
+    /// Number of transactions in each block
     #[arg(long, default_value_t = 200)]
     transactions: usize,
     /// Folder to write to

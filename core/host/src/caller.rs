@@ -14,7 +14,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Creates a caller with these bounds.
+    /// Creates a caller with this exposure and call context.
     pub const fn new(exposure: Exposure, context: CallContext) -> Self {
         Self { exposure, context }
     }

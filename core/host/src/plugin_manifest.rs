@@ -67,7 +67,7 @@ impl NamespaceRequirement {
 
     fn parse(text: &str) -> Result<Self, String> {
         let malformed =
-            || format!("the need {text:?} is malformed; expected: a namespace, or `namespace >= major.minor`");
+            || format!("requirement {text:?} is malformed; expected: a namespace, or `namespace >= major.minor`");
         let (namespace, min_version) = match text.split_once(">=") {
             Some((namespace, min_version)) => (namespace.trim(), numbers(min_version.trim()).ok_or_else(malformed)?),
             None => (text, (0, 0)),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn needs_are_read_compared_and_refused() {
+    fn requirements_are_parsed_compared_and_refused() {
         let needs = NamespaceRequirement::parse_list("eth >= 1.2, net").unwrap();
 
         assert_eq!(needs.iter().map(NamespaceRequirement::to_string).collect::<Vec<_>>(), ["eth >= 1.2", "net"]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_named() {
+    fn errors_name_the_malformed_part() {
         type Case = (fn(&mut Manifest), &'static str);
         let cases: [Case; 14] = [
             (|m| m.name = "a\nb".into(), "its name is malformed"),

@@ -21,7 +21,7 @@ async fn call(router: &Router, method: &str) -> Result<String, Failure> {
 }
 
 #[tokio::test]
-async fn a_namespace_answers_by_both_names_with_one_state() {
+async fn a_namespace_and_its_alias_share_one_state() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
 
@@ -35,7 +35,7 @@ async fn a_namespace_answers_by_both_names_with_one_state() {
 }
 
 #[tokio::test]
-async fn a_method_of_its_own_answers_by_the_other_name() {
+async fn a_method_that_the_plugin_defines_under_the_alias_answers_there() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
 
@@ -61,7 +61,7 @@ async fn a_subscription_is_found_by_the_other_name() {
 }
 
 #[tokio::test]
-async fn the_other_name_is_exposed_as_the_namespace_is() {
+async fn an_alias_is_exposed_only_if_its_namespace_is() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
     let caller = |namespace| Caller::new(Exposure::of([namespace]), CallContext::new());
@@ -71,7 +71,7 @@ async fn the_other_name_is_exposed_as_the_namespace_is() {
 }
 
 #[tokio::test]
-async fn an_alias_goes_with_its_namespace_and_never_hides_another() {
+async fn an_alias_is_removed_with_its_namespace_and_never_hides_another() {
     let test = host_with_alias("counter", "bad");
     test.modules.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap();
     let router = test.modules.router();

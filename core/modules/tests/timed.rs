@@ -35,14 +35,14 @@ async fn until_disabled(test: &TestModules) {
 }
 
 #[tokio::test]
-async fn it_ends_when_its_time_is_over_and_stays_so() {
+async fn a_plugin_is_disabled_when_its_time_is_over_and_stays_disabled() {
     let folder = tempfile::tempdir().unwrap();
     let test = start(folder.path(), false);
     let ending = tokio::spawn(Arc::clone(&test.modules).end_on_time());
     change(&test, ModuleChange::EnableFor { seconds: 1 }).await.unwrap();
     assert!(hello(&test).1.is_some());
 
-    // The state changes shortly before the end is removed.
+    // The plugin is disabled shortly before its end time is cleared.
     until_disabled(&test).await;
     while hello(&test).1.is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -61,7 +61,7 @@ async fn an_operation_interrupted_by_shutdown_stores_no_choice_for_other_modules
     change(&test, ModuleChange::EnableFor { seconds: 1 }).await.unwrap();
     let ending = tokio::spawn(Arc::clone(&test.modules).end_on_time());
 
-    // The state changes before the operation is concluded.
+    // The plugin is disabled before the operation has finished.
     until_disabled(&test).await;
     test.modules.shutdown(Duration::from_secs(1)).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -73,7 +73,7 @@ async fn an_operation_interrupted_by_shutdown_stores_no_choice_for_other_modules
 }
 
 #[tokio::test]
-async fn the_end_outlasts_the_node_whatever_the_settings_want() {
+async fn the_end_time_survives_a_restart_whether_the_settings_enable_the_plugin_or_not() {
     for is_wanted in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let first = start(folder.path(), is_wanted);
@@ -95,7 +95,7 @@ async fn the_end_outlasts_the_node_whatever_the_settings_want() {
         let third = start(folder.path(), is_wanted);
         assert_eq!(hello(&third), (ModuleState::Disabled, None));
         assert_eq!(hello(&start(folder.path(), is_wanted)).0, ModuleState::Disabled);
-        // The settings take precedence.
+        // A later change of the settings takes precedence over the stored choice.
         assert_eq!(hello(&start(folder.path(), !is_wanted)).1, None);
     }
 }

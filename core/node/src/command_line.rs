@@ -85,11 +85,11 @@ pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved,
     Ok(resolved)
 }
 
-/// Checks the settings file of a node that starts: who can change it can let the node run any code. A file that the group
-/// can change is used with a warning.
+/// Checks the settings file of a starting node, because a user who can change it can make the node run any code. A file
+/// that the group can change is used with a warning.
 ///
 /// # Errors
-/// [`Stop::Usage`] if any user can change it, or another user than root and that of this process.
+/// [`Stop::Usage`] if every user can change it, or if it belongs neither to root nor to the user of this process.
 pub(crate) fn check_settings_file(mut resolved: Resolved) -> Result<Resolved, Stop> {
     let Some(path) = &resolved.file else { return Ok(resolved) };
     // A missing file was refused when it was read, and a pipe or `/dev/null` has no content to change.

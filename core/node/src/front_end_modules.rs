@@ -296,8 +296,8 @@ fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: A
     ActorModule { name, summary, uses: &[], answers: &[], stage: ActorStage::AfterPlugins, is_wanted, control }
 }
 
-/// Waits until a change ends, and restores the exposure. Reads the wall clock at least every minute, because it may be
-/// set.
+/// Waits for the end of a temporary exposure, and restores the exposure of the settings. Reads the wall clock at least
+/// every minute, because the system's time may be set.
 async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u64, until: u64) {
     while let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) {
         tokio::time::sleep(Duration::from_secs(left.min(60))).await;

@@ -212,11 +212,11 @@ fn the_index_equals_a_plain_scan(isolation: &str) {
 }
 
 #[test]
-fn in_a_process_of_its_own_the_index_equals_a_plain_scan() {
+fn the_index_in_a_separate_process_equals_a_plain_scan() {
     the_index_equals_a_plain_scan("process");
 }
 
 #[test]
-fn in_the_nodes_process_the_index_equals_a_plain_scan() {
+fn the_index_in_the_nodes_process_equals_a_plain_scan() {
     the_index_equals_a_plain_scan("in-process");
 }

@@ -14,7 +14,7 @@ fn packets(id: u16, body: &[u8]) -> Vec<Packet> {
 fn read(reader: &mut Reader, packets: &[Packet]) -> Option<Message> {
     let mut message = None;
     for packet in packets {
-        assert_eq!(message, None, "the message was to be whole with its last packet");
+        assert_eq!(message, None, "the message was complete before its last packet");
         message = reader.push(packet.as_bytes()).unwrap();
     }
     message
@@ -143,7 +143,7 @@ fn a_message_that_breaks_off_is_an_error_and_the_next_is_read() {
 }
 
 #[test]
-fn a_beginning_within_a_message_is_taken_as_its_continuation() {
+fn a_first_packet_within_a_message_is_taken_as_its_continuation() {
     let mut reader = Reader::new(Wire::Main);
     reader.push(&beginning(118)).unwrap();
 
@@ -153,7 +153,7 @@ fn a_beginning_within_a_message_is_taken_as_its_continuation() {
 }
 
 #[test]
-fn a_reset_reader_waits_for_a_beginning() {
+fn a_reset_reader_waits_for_a_first_packet() {
     let mut reader = Reader::new(Wire::Main);
     reader.push(&beginning(100)).unwrap();
 
@@ -200,7 +200,7 @@ fn the_probe_determines_the_version_by_the_accepted_length() {
 }
 
 #[test]
-fn nothing_of_a_body_is_shown() {
+fn debug_output_contains_no_part_of_a_body() {
     let body = b"1234-secret";
     let all = packets(19, body);
     let mut reader = Reader::new(Wire::Main);

@@ -1,4 +1,4 @@
-//! Reading of packets by devices (`docs/spec/device.md 3.2`), which differs from that by hosts.
+//! Reads packets as devices do (`docs/spec/device.md 3.2`). Hosts read them differently.
 
 use tenon_device_framing::{Message, PACKET_LENGTH};
 use zeroize::Zeroizing;
@@ -11,7 +11,7 @@ const MAX_ONE: u32 = 15 << 10;
 /// Maximum length of a body that a simulated Model T accepts, bytes. The real one is limited only by its memory.
 const MAX_T: u32 = 16 << 20;
 
-/// Result of a packet.
+/// Result of reading a packet.
 #[derive(Debug)]
 pub(crate) enum Reading {
     /// Nothing yet, or nothing that gets a response.

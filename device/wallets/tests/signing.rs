@@ -39,7 +39,7 @@ async fn every_model_reproduces_the_measured_signatures() {
                 input: vector.data().into(),
                 ..measured()
             };
-            // Of longer chain ids the device gives only the parity.
+            // For longer chain ids the device returns only the parity as `v`.
             let v = if vector.v == 1 { 2 * chain_id + 36 } else { vector.v.into() };
             let name = vector.name;
 
@@ -132,7 +132,7 @@ async fn current_firmware_signs_type_2_and_typed_data_and_old_firmware_is_not_co
                 Model::TLater => {
                     assert!(other.as_ref().is_err_and(|error| error.starts_with("signer mismatch")), "{other:?}")
                 }
-                // Shows only the hashes.
+                // This model gets and shows only the hashes, which are the same.
                 _ => assert_eq!(other, typed),
             }
         } else {
@@ -171,7 +171,7 @@ async fn listing_works_during_a_prompt_and_dropping_a_request_cancels_it() {
                     result = &mut signing => panic!("{model}: {result:?}"),
                     () = node.until_prompt(WalletPrompt::Button) => {}
                 }
-                // Listing reads snapshots.
+                // The listing comes from a snapshot, so it does not wait for the device.
                 assert_eq!(node.call(ListAccounts).await, Ok(vec![address(FIRST)]));
                 assert_eq!(node.wallets().await.len(), 1);
                 let pressed = tokio::time::timeout(Duration::from_millis(50), signing).await;

@@ -78,7 +78,7 @@ impl RpcService for Service {
     }
 }
 
-/// A head as the node announces it, but for its filter of logs.
+/// A head as the node announces it. The service replaces `LOGS` by an empty bloom filter.
 const HEADER: &str = r#"{"number":"0x36","hash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","parentHash":"0x0000000000000000000000000000000000000000000000000000000000000001","nonce":"0x0000000000000000","mixHash":"0x0000000000000000000000000000000000000000000000000000000000000000","sha3Uncles":"0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347","logsBloom":"LOGS","transactionsRoot":"0x0000000000000000000000000000000000000000000000000000000000000002","stateRoot":"0x0000000000000000000000000000000000000000000000000000000000000003","receiptsRoot":"0x0000000000000000000000000000000000000000000000000000000000000004","miner":"0x0000000000000000000000000000000000000005","difficulty":"0x1","extraData":"0x","gasLimit":"0x1c9c380","gasUsed":"0x5208","timestamp":"0x65000000"}"#;
 
 struct Node {
@@ -205,7 +205,7 @@ async fn subscribe(client: &Client, kind: &str) -> Result<Subscription<u64>, Err
 }
 
 #[tokio::test]
-async fn the_reason_why_a_subscription_ends_is_told() {
+async fn the_reason_for_the_end_of_a_subscription_is_returned() {
     let node = Node::start().await;
     let client = node.client().await;
 
@@ -266,7 +266,7 @@ async fn the_end_of_the_node_ends_calls_and_subscriptions() {
 }
 
 #[tokio::test]
-async fn a_message_that_the_node_refuses_ends_the_connection_with_its_words() {
+async fn a_message_that_the_node_refuses_ends_the_connection_with_the_nodes_reason() {
     let node = Node::start_with(SocketLimits { message_bytes: 1_000, ..SocketLimits::default() }).await;
     let client = node.client().await;
     let long = "x".repeat(1 << 20);

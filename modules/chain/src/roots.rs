@@ -18,7 +18,7 @@ pub fn transactions_root<T: Borrow<Transaction>>(transactions: &[T]) -> B256 {
     })
 }
 
-/// The same from the canonical bytes of each transaction.
+/// Like [`transactions_root`], from the canonical bytes of each transaction.
 pub fn encoded_transactions_root(transactions: &[&[u8]]) -> B256 {
     ordered_trie_root_with_encoder(transactions, |transaction, out| out.extend_from_slice(transaction))
 }

@@ -29,11 +29,11 @@ use demand::{Progress, SealTrigger};
 pub use choices::{SealChoices, TooLong};
 pub use demand::SealingOnDemand;
 
-/// One wake-up is enough, because it covers everything that is pending when it is handled. The second place is needed
-/// between the reset of the flag and the end of the message's handling.
+/// One waiting request covers everything that is pending when it is handled. The second place is for a request that
+/// arrives after the flag is reset and before the first one has been handled.
 const MAILBOX_CAPACITY: usize = 2;
 
-/// Time until a failed round is repeated. Its transactions cause no further events.
+/// Time after which a failed round is repeated. Needed because its transactions cause no further events.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sealer's trigger.
@@ -52,7 +52,7 @@ pub struct SealerOptions {
     pub mode: SealMode,
     /// Receiver of fees.
     pub beneficiary: Address,
-    /// Gas limit that blocks approach.
+    /// Target gas limit: each block moves its own gas limit towards this one.
     pub gas_limit: u64,
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
@@ -303,7 +303,7 @@ impl SealerWaker {
     async fn wake_on_transactions(mut self) {
         // Transactions from the journal may have been pending since before the subscription.
         self.trigger.request_round();
-        // False when the actor has failed for good: nothing is then repeated.
+        // Becomes false when the sealer has failed for good. Failed rounds are not repeated then.
         let (failures, mut has_sealer) = (self.trigger.clone(), true);
         loop {
             tokio::select! {

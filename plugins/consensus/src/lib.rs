@@ -1,7 +1,7 @@
 //! The `Consensus` namespace: a native chain's consensus data about its blocks, epochs and masternodes. The reference
 //! client calls it `XDPoS`.
 //!
-//! It owns callers' notation of blocks and the JSON shapes of the answers; everything else is requested from the node.
+//! It owns the parsing of block parameters and the JSON shapes of the answers; all data is requested from the node.
 //! Invariants: methods under the namespace's own names answer with the types of the interface document, or with the
 //! reference's where the document specifies none; methods under the reference's names (`Consensus_XDPoS_…` in the
 //! table) answer byte for byte like the reference. On chains of the Ethereum profile none of its methods exists.

@@ -1,7 +1,7 @@
 //! Differences of this namespace between families of chains: one table for each family.
 //!
-//! No other file of the plugin asks for the family. They read fields of [`Dialect`], each of which names one difference
-//! and can be set independently of the others.
+//! No other file of the plugin checks the family: the others read the fields of [`Dialect`]. Each field names one
+//! difference and can be set independently of the others.
 
 use tenon_sdk::prelude::*;
 

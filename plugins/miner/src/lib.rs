@@ -1,8 +1,8 @@
 //! The `miner` namespace (`docs/spec/rpc-node.md` 5): starts, stops and configures block production.
 //!
-//! It owns the notation of the namespace. Invariants: `miner_start` and `miner_stop` switch the module `sealing`, so
-//! operators see the change and it survives a restart; all other changes take effect immediately and last until the
-//! node stops.
+//! It owns the parameters and error texts of the namespace. Invariants: `miner_start` and `miner_stop` switch the
+//! module `sealing`, so operators see the change and it survives a restart; all other changes take effect immediately
+//! and last until the node stops.
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! Random native networks: chains made by a slow model of the rules and imported by the node, which must agree with the
-//! model on every block. `TENON_CHAINS` is their number (default 3 of engine v2, 1 of both), `TENON_BLOCKS` the length
-//! of those of v2 (default 240), `TENON_EPOCHS` the number of epochs of engine v1 with which the others begin (default
-//! 2), `TENON_SEED` repeats a run. With `TENON_KEEP` the chains are kept in that folder, for another client.
+//! Compares the node with a slow model of the rules on random native chains: the model makes the chains, the node
+//! imports them, and both must agree on every block. `TENON_CHAINS`: number of chains (default 3 of engine v2, 1
+//! through both engines). `TENON_BLOCKS`: length of the chains of v2 (default 240). `TENON_EPOCHS`: number of epochs of
+//! engine v1 at the start of the others (default 2). `TENON_SEED` repeats a run. `TENON_KEEP`: folder in which to keep
+//! the chains, for another client.
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
@@ -17,7 +18,7 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The blocks in a file's form.
+/// The blocks as in a chain file: RLP, one after another.
 fn encoded(blocks: &[Block]) -> Vec<u8> {
     let mut bytes = Vec::new();
     blocks.iter().for_each(|block| bytes.extend(tenon_chain::encode_block(block)));
@@ -91,7 +92,7 @@ fn node_and_model_agree_on_random_chains_of_engine_v2() {
         reorganisations += agreement.reorganisations;
         refused += agreement.refused;
     }
-    assert!(penalties > 0 && paid > 0 && reorganisations > 0 && refused > 0, "the chains have shown nothing");
+    assert!(penalties > 0 && paid > 0 && reorganisations > 0 && refused > 0, "the chains did not cover all cases");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Waits as a profile with Go's value types.
+//! Encodes waits as a pprof profile with the value types of Go's runtime.
 
 use std::io;
 use std::time::{Duration, SystemTime};

@@ -29,7 +29,7 @@ pub enum AuditError {
         reason: &'static str,
     },
     /// The end of the log is missing.
-    #[error("the log ends at entry {found}, but its checkpoint is of entry {wanted}: the end was cut off")]
+    #[error("the log ends at entry {found}, but its checkpoint names entry {wanted}: the end was cut off")]
     CutOff {
         /// Number of the last entry; 0 if there is none.
         found: u64,

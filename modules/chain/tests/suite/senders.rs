@@ -30,7 +30,7 @@ fn the_example_of_eip_155_has_its_signing_hash_and_sender() {
 }
 
 #[test]
-fn the_twin_of_a_signature_is_valid_only_if_high_s_is_allowed() {
+fn a_signature_with_negated_s_is_valid_only_if_high_s_is_allowed() {
     let mut twin = example();
     twin.signature.s = ORDER - twin.signature.s;
     twin.signature.v = 38;

@@ -82,7 +82,7 @@ fn of_refusal(error: &ConsensusError) -> BlockVerdict {
 }
 
 /// Returns whether another execution of the same block may succeed.
-const fn is_chance(error: &ExecutionError) -> bool {
+const fn may_succeed_later(error: &ExecutionError) -> bool {
     matches!(error, ExecutionError::Transaction { reason: TransactionRejection::Token(_), .. })
 }
 
@@ -108,7 +108,7 @@ impl ImportError {
     fn hash(&self) -> Option<tenon_api::B256> {
         match self {
             Self::UnknownParent { hash, .. } => Some(*hash),
-            Self::Execution { hash, error } => hash.filter(|_| !is_chance(error)),
+            Self::Execution { hash, error } => hash.filter(|_| !may_succeed_later(error)),
             Self::OtherChain { found, .. } => Some(*found),
             Self::Consensus(error) => Some(error.hash),
             _ => None,

@@ -10,11 +10,11 @@ use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError,
 
 use crate::header_link::HeaderLink;
 
-/// The contract that receives them.
+/// The contract that receives signing transactions.
 pub const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000000000000089");
-/// `sign(uint256,bytes32)`.
+/// Selector of `sign(uint256,bytes32)`.
 pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
-/// Selector, number, hash.
+/// Length of the data of a signing transaction: selector, number, hash.
 const INPUT_BYTES: usize = 68;
 /// Only blocks with a number that is a multiple of this are signed and counted.
 pub const MERGE_SIGN_RANGE: u64 = 15;
@@ -60,7 +60,7 @@ pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>
 /// Which signing transactions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SigningTransactionFilter {
-    /// Every one in a block.
+    /// All signing transactions of a block.
     All,
     /// Those that did not fail; the reward's rule before `tipSigning`, when they were executed as ordinary calls.
     Successful,

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_one_address_leaves_the_others_alone() {
+    fn a_flood_from_one_address_does_not_limit_the_others() {
         let mut rates = DatagramRates::default();
         assert_eq!(admitted(&mut rates, ip("1.2.3.4"), 5000, NOW), 401);
         assert_eq!(admitted(&mut rates, ip("1.2.3.4"), 5000, NOW + SECOND), 200);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_answers_are_admitted_beside_a_flood_of_their_address() {
+    fn expected_answers_are_admitted_during_a_flood_from_their_address() {
         let mut rates = DatagramRates::default();
         admitted(&mut rates, ip("1.2.3.4"), 5000, NOW);
         assert_eq!((0..5000).filter(|_| rates.admit(ip("1.2.3.4"), true, NOW)).count(), 4001);

@@ -125,7 +125,7 @@ impl Dialer {
 
     /// Sets the result of a search for a static node.
     pub fn resolved(&mut self, id: &NodeId, endpoint: Option<Endpoint>, now: Duration) {
-        let longest = self.settings.resolve_intervals.1;
+        let max_interval = self.settings.resolve_intervals.1;
         let Some(node) = self.statics.get_mut(id) else { return };
         match endpoint {
             Some(endpoint) => {
@@ -134,7 +134,7 @@ impl Dialer {
             }
             None => {
                 node.resolve_at = now + node.resolve_interval;
-                node.resolve_interval = (node.resolve_interval * 2).min(longest);
+                node.resolve_interval = (node.resolve_interval * 2).min(max_interval);
             }
         }
     }

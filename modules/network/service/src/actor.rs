@@ -198,7 +198,7 @@ impl NetworkActor {
         }
     }
 
-    fn perform(&mut self, action: discovery::Action, clock: Clock) {
+    fn perform_discovery(&mut self, action: discovery::Action, clock: Clock) {
         match action {
             discovery::Action::Send { to, datagram } => {
                 if let Some(socket) = &self.parts.udp {
@@ -223,11 +223,11 @@ impl NetworkActor {
     fn settle(&mut self, clock: Clock) {
         loop {
             while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
-                self.perform(action, clock);
+                self.perform_discovery(action, clock);
             }
             self.sync.advance(&self.chain, clock.now, clock.unix);
             while let Some(action) = self.sync.next_action() {
-                self.follow(action, clock);
+                self.perform_sync(action, clock);
             }
             let dials = self.connection_manager.schedule(clock);
             let is_done = dials.is_empty();
@@ -338,7 +338,7 @@ impl NetworkActor {
         }
     }
 
-    /// Reading from the peer continues when the pool has processed them.
+    /// Passes transactions to the pool. Reading from the peer continues when the pool has processed them.
     fn take_transactions(
         &mut self,
         node: NodeId,
@@ -353,7 +353,7 @@ impl NetworkActor {
         });
     }
 
-    /// Reading from the peer continues when the voting has processed it.
+    /// Passes a message to the voting. Reading from the peer continues when the voting has processed it.
     fn take_round_message(&mut self, node: NodeId, message: RoundMessage, in_progress: Option<InProgress>) {
         self.rounds.received(&node, &message);
         if let Some(consensus) = &self.parts.consensus {
@@ -368,7 +368,7 @@ impl NetworkActor {
     }
 
     /// Carries out the actions of the synchronisation.
-    fn follow(&mut self, action: sync::Action, clock: Clock) {
+    fn perform_sync(&mut self, action: sync::Action, clock: Clock) {
         match action {
             sync::Action::Ask { peer, request } => self.ask(&peer, request),
             sync::Action::Height { peer, head, number } => {

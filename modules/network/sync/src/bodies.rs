@@ -45,7 +45,7 @@ struct Importing {
     is_new: bool,
 }
 
-/// Blocks from the oldest on.
+/// The blocks of a cycle, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct BlockQueue {
     slots: VecDeque<Slot>,
@@ -54,7 +54,7 @@ pub(crate) struct BlockQueue {
     importing_bytes: u64,
 }
 
-/// The result of an answer with bodies.
+/// The result of matching an answer's bodies with the requested blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Matched {
     /// Number of bodies that belong to a requested block.
@@ -122,8 +122,8 @@ impl BlockQueue {
         hashes
     }
 
-    /// Whether an answer can belong to a request for these blocks: it has the body of one of them, or one of them has left the
-    /// queue, so that its body cannot be matched.
+    /// Whether an answer can belong to a request for these blocks: it has the body of one of them, or one of them has
+    /// left the queue, so that its body cannot be matched.
     pub(crate) fn fits(&self, asked: &[(u64, B256)], bodies: &[CheckedBody]) -> bool {
         asked.iter().any(|(number, hash)| {
             let slot = self.slot(*number).filter(|slot| slot.header.hash() == *hash);
@@ -189,7 +189,7 @@ impl BlockQueue {
         Some((slot.header.number, slot.header.hash()))
     }
 
-    /// The next block for the import, while it has room. `is_new`: whether a header is of a block that is not stored.
+    /// The next block for the import, if its body is here and the import has room. `is_new`: whether it is not stored.
     pub(crate) fn next_block(&mut self, is_new: impl Fn(&SealedHeader) -> bool) -> Option<Block> {
         let is_full = self.importing.len() >= MAX_IMPORTING || self.importing_bytes >= MAX_IMPORTING_BYTES;
         if is_full || !matches!(self.slots.front()?.body, Body::Here(_)) {

@@ -1,9 +1,9 @@
-//! The decisions of a family about traces.
+//! Differences between the traces of families of chains.
 
 use alloy_primitives::Address;
 use tenon_api::{Transaction, messages::TracerDialect};
 
-/// The decisions of a family about traces. The provided methods are Ethereum's.
+/// How the traces of a family differ from Ethereum's. The provided methods are Ethereum's.
 pub trait TraceFamily {
     /// The tracers of the chain.
     fn tracer_dialect(&self) -> TracerDialect {

@@ -161,7 +161,7 @@ async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
 }
 
 #[tokio::test]
-async fn validation_holds_calls_to_the_rules_of_transactions() {
+async fn with_validation_calls_must_obey_the_rules_of_transactions() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
     let node = &node;
@@ -200,7 +200,7 @@ async fn validation_holds_calls_to_the_rules_of_transactions() {
 }
 
 #[tokio::test]
-async fn a_simulation_ends_with_its_time_its_answer_and_its_clients_memory() {
+async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory() {
     let endless = || vec![with_overrides(block(vec![to_contract()]), vec![with_code(&LOOP)])];
     let limits = CallLimits { call_timeout: Duration::from_millis(50), ..CallLimits::default() };
     let unbounded_gas = CallLimits { call_gas_cap: 0, ..limits };
@@ -225,7 +225,7 @@ async fn a_simulation_ends_with_its_time_its_answer_and_its_clients_memory() {
     let large = (1..9_u8).map(|byte| with_overrides(block(vec![]), vec![with_code(&vec![byte; 40_000])]));
     let refused = simulate(&node, large.collect()).await.unwrap_err();
     assert_eq!(refused.0, -32005, "{}", refused.1);
-    assert_eq!(memory.usage().held.iter().sum::<usize>(), 0, "what was taken came back");
+    assert_eq!(memory.usage().held.iter().sum::<usize>(), 0, "all memory was released");
     assert!(simulate(&node, vec![block(vec![])]).await.is_ok());
 }
 
@@ -268,7 +268,7 @@ async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_a_native_block_does_not_execute_has_its_log_and_counts_it() {
+async fn the_log_of_a_transaction_that_a_native_block_does_not_execute_is_returned_and_numbered() {
     const SIGNERS: Address = address!("0000000000000000000000000000000000000089");
     /// LOG0 of nothing.
     const LOG: [u8; 5] = hex!("5f5fa05f00");
@@ -298,7 +298,7 @@ async fn a_transaction_that_a_native_block_does_not_execute_has_its_log_and_coun
 }
 
 #[tokio::test]
-async fn blobs_without_a_price_are_free_unless_rules_are_asked_for() {
+async fn blobs_without_a_price_are_free_unless_calls_are_validated() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
     // Returns BLOBBASEFEE.
@@ -321,10 +321,10 @@ async fn blobs_without_a_price_are_free_unless_rules_are_asked_for() {
     let free = ask(&node, run(vec![with_blob(None), with_blob(Some(0)), to_contract()], false)).await.unwrap();
     assert!(calls(&free).iter().all(|call| call.failure.is_none()), "{:?}", calls(&free));
     let prices: Vec<U256> = calls(&free).iter().map(|call| U256::from_be_slice(&call.returned)).collect();
-    assert_eq!(prices, [U256::ZERO, U256::ZERO, U256::from(1)], "the price stays with the block");
+    assert_eq!(prices, [U256::ZERO, U256::ZERO, U256::from(1)], "a call without blobs sees the price of the block");
     assert!(
         ask(&node, run(vec![with_blob(Some(1))], false)).await.is_err(),
         "the price cannot be paid, as no account has coins"
     );
-    assert!(ask(&node, run(vec![with_blob(None)], true)).await.is_err(), "by the rules blobs cost");
+    assert!(ask(&node, run(vec![with_blob(None)], true)).await.is_err(), "with validation, blobs cost");
 }

@@ -45,7 +45,7 @@ impl Store {
             return Err(StoreError::NotNext { number: commit.block.number(), head: parent.number() });
         }
 
-        // Needed only after an unwind that could not do it.
+        // Does nothing unless an earlier unwind was interrupted before it completed the head's trie.
         self.make_head_whole()?;
         let head = head_after(commit, &parent);
         let (batch, applied) = block_batch(&self.shared, commit, &head)?;

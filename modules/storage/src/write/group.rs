@@ -108,7 +108,7 @@ impl Store {
         let base = shared.head.load_full();
         let not_next = StoreError::NotNext { number: base.number(), head: base.number() };
         let newest = follows(&base, commits)?.filter(|_| writer.identity.is_some()).ok_or(not_next)?;
-        // Needed only after an unwind that could not do it.
+        // Does nothing unless an earlier unwind was interrupted before it completed the head's trie.
         self.make_head_whole()?;
 
         let (first, last) = (base.header.number + 1, newest.block.number().0);

@@ -47,7 +47,7 @@ impl Store {
 
         let (from, number) = (old.number(), head.number());
         {
-            // While this is held, nothing below may read above the ancestor: it would wait for itself.
+            // While this is held, nothing below may read above the ancestor: the read would deadlock.
             let _replacing = shared.generations.replace_above(ancestor.0);
             let writing = shared.state_cache.begin_write();
             let outcome = batch.write(true);

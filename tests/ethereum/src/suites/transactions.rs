@@ -91,7 +91,7 @@ fn accept(encoded: &[u8], fork: Fork, spec: ChainSpec) -> Result<(Transaction, A
     let transition =
         executor.transition(&header, &without_value, sender, &state_of(&commit)).map_err(|error| error.to_string())?;
     match transition.receipt.map_err(|rejection| rejection.to_string()) {
-        // More than exists, but still a valid transaction.
+        // This node refuses a price that no balance can pay, but by the rules the transaction is valid.
         Err(words) if words.contains(PRICE_TOO_HIGH) => Ok((transaction, sender)),
         Err(words) => Err(words),
         Ok(_) => Ok((transaction, sender)),

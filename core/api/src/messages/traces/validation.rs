@@ -10,13 +10,13 @@ use super::{ENCODED_HASH, FrameKind, TracedLog, length_of, length_of_bytes};
 pub struct ValidationFrame {
     /// Number of enclosing calls.
     pub depth: u32,
-    /// What it is.
+    /// Kind of the call.
     pub kind: FrameKind,
     /// The caller.
     pub from: Address,
     /// The contract called or created.
     pub to: Option<Address>,
-    /// Wei.
+    /// Value sent with the call, wei.
     pub value: Option<U256>,
     /// Gas of the call.
     pub gas: u64,
@@ -34,11 +34,11 @@ pub struct ValidationFrame {
     pub logs: Vec<TracedLog>,
     /// Slots read and written.
     pub accessed_slots: AccessedSlots,
-    /// Addresses whose code was looked at.
+    /// Operand of each EXTCODESIZE, EXTCODECOPY and EXTCODEHASH, in order, with repetitions.
     pub inspected_code: Vec<String>,
     /// Instructions, and how often each ran.
     pub opcodes: Vec<(u8, u64)>,
-    /// Contracts whose code was looked at.
+    /// Contracts among these addresses, with the lengths of their code.
     pub contract_sizes: Vec<(Address, ContractSize)>,
     /// Whether it ran out of gas.
     pub is_out_of_gas: bool,
@@ -64,7 +64,7 @@ pub struct AccessedSlots {
 pub struct ContractSize {
     /// The length, bytes.
     pub length: u64,
-    /// The instruction that looked at it.
+    /// The first instruction that inspected the code.
     pub opcode: u8,
 }
 

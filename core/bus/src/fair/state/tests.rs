@@ -157,7 +157,7 @@ fn a_full_queue_displaces_the_youngest_job_of_the_client_with_most_jobs() {
 
     assert_eq!(own, Arrival::Refused(Refusal::QueueFull));
     assert_eq!(newcomer, Arrival::Waits { displaced: Some("flood 3") });
-    assert_eq!(equal, Arrival::Refused(Refusal::QueueFull), "two have one each, which is no more than it would have");
+    assert_eq!(equal, Arrival::Refused(Refusal::QueueFull), "client 1 has no more jobs than client 2 would have");
     assert_eq!(state.counts(), (1, 0, 3));
 }
 
@@ -216,7 +216,7 @@ fn the_number_of_parked_jobs_is_bounded() {
 }
 
 #[test]
-fn a_place_is_lent_to_a_client_without_any_and_compensated() {
+fn a_client_without_a_place_is_lent_one_that_is_withdrawn_later() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (stubborn, _) = arrive(&mut state, client(1), clock.after(0), "runs");
     arrive(&mut state, client(1), clock.after(0), "its next");
@@ -231,7 +231,7 @@ fn a_place_is_lent_to_a_client_without_any_and_compensated() {
     assert!(state.lend(ClientId::from_number(3), clock.after(0)).is_none());
     assert!(state.is_contended());
     assert!(state.park(stubborn, clock.after(1), || "makes up for it"));
-    assert_eq!(granted(&mut state, clock.after(0)), None, "the place was one too many");
+    assert_eq!(granted(&mut state, clock.after(0)), None, "the lent place is not granted again");
 }
 
 #[test]
@@ -281,6 +281,6 @@ fn a_client_goes_first_unless_another_one_waits_that_has_used_less() {
     assert!(state.may_skip_queue(client(2).client, now));
     assert!(state.may_skip_queue(client(3).client, now));
     state.charge(client(2).client, Duration::from_millis(6), now);
-    assert!(state.may_skip_queue(client(1).client, now), "what the other did without a place counts as well");
+    assert!(state.may_skip_queue(client(1).client, now), "time that client 2 used without a place counts too");
     state.end(running, now);
 }

@@ -76,8 +76,8 @@ impl Masternode {
     /// stored when the process was killed were never visible, and their rounds are reused. `database.durability` says
     /// what a power failure may undo.
     ///
-    /// Blocks made in quick succession get timestamps in the future, as on the Ethereum profile. So this engine's clock
-    /// is set to the end of time: it refuses no block as too early.
+    /// Blocks made in quick succession get timestamps in the future, as on the Ethereum profile. This engine's clock
+    /// always returns the maximum time, so that it refuses no block as too early.
     pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
         self.check_network(&chain.spec, chain)?;
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;

@@ -7,7 +7,7 @@ use tenon_bus::{CallContext, OutOfMemory};
 
 /// Number of jumps, or their equivalent, between two reads of the clock. Reading the clock costs more than a jump.
 const STRIDE: u32 = 2048;
-/// The same in an attempt, whose time is shorter.
+/// [`STRIDE`] of an attempt ([`Interrupt::for_attempt`]), which has less time.
 const ATTEMPT_STRIDE: u32 = 256;
 
 /// Decides when a run must stop. Stored in the EVM's context, where instructions of loops check it.
@@ -44,7 +44,7 @@ pub(crate) enum CountdownResult {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// The run's time limit.
+    /// The run's time limit has passed.
     TimedOut,
     /// The caller has disconnected, or the deadline of the request has passed.
     CallerGone,
@@ -74,7 +74,7 @@ impl Interrupt {
         Self { armed: Some(Armed { caller, deadline: Some(end), paused_before, stride, countdown, refused: None }) }
     }
 
-    /// Returns whether the run is only attempted: it gives up at its end time, without an error of its own.
+    /// Returns whether the run is an attempt: at its end time it gives up without an error, and is repeated elsewhere.
     pub fn is_attempt(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| armed.stride == ATTEMPT_STRIDE)
     }

@@ -7,7 +7,7 @@ use tenon_api::{Address, BlockId, SealedHeader, StoreError, messages::BlockSigne
 use super::{Queries, QueryError};
 use crate::{MERGE_SIGN_RANGE, SigningTransactionFilter, recover, v1_seal_hash};
 
-/// Number of blocks after a block whose signing transactions for it count.
+/// Number of blocks after a signed block in which signing transactions for it count.
 const LATEST_SIGNATURE: u64 = 30;
 
 impl Queries {
@@ -34,8 +34,8 @@ impl Queries {
         Ok(BlockSigners { signers: (!signers.is_empty()).then_some(signers), finality })
     }
 
-    /// Number of the block whose signatures count for this one: the next multiple of [`MERGE_SIGN_RANGE`]. If that is not
-    /// below the head, or the block is older than `since`, it is the block itself.
+    /// Number of the block whose signatures count for this one: the next multiple of [`MERGE_SIGN_RANGE`], or the block
+    /// itself if that multiple is not below the head, or if the block is older than `since`.
     fn next_signed(&self, number: u64, since: u64) -> u64 {
         let next = number + (MERGE_SIGN_RANGE - number % MERGE_SIGN_RANGE);
         if next >= self.chain.head().header.number || number < since { number } else { next }

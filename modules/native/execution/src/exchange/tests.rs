@@ -17,9 +17,9 @@ use tenon_execution_interface::{BlockOrigin, Interrupt};
 
 const AUTHOR: Address = Address::repeat_byte(0xaa);
 const STRANGER: Address = Address::repeat_byte(0xbb);
-/// First block of the exchange's time in these tests.
+/// First block at which the exchange is active in these tests.
 const FIRST: u64 = 1_000;
-/// End of the exchange's time.
+/// First block at which it is no longer active.
 const END: u64 = 5_000;
 
 /// A state with this many registered relayers, and nothing else.
@@ -151,7 +151,7 @@ fn an_epoch_that_would_record_prices_is_refused_by_name() {
 }
 
 #[test]
-fn outside_its_time_the_exchange_has_no_effect() {
+fn the_exchange_has_no_effect_at_heights_at_which_it_is_not_active() {
     // The transactions are ordinary ones there, and use gas.
     let spec = spec();
     let native = spec.native().unwrap();

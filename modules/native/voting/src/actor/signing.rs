@@ -1,4 +1,4 @@
-//! Decides when this node's key may sign, and records that it does.
+//! Decides when this node's key may sign, and records which key signs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,7 @@ impl VotingActor {
     /// signs with the same key.
     pub(super) fn is_signed_by_other_node(&mut self, digest: B256, signature: &[u8], round: u64) -> bool {
         let Some(key) = self.ports.key.clone().filter(|_| self.signing != Signing::Stopped) else { return false };
-        // The rounds of another key say nothing about this one.
+        // A record of another key does not tell which rounds this key has signed.
         let is_foreign_record = self.signer_at_start.is_some_and(|signer| signer != key.address());
         let before = if is_foreign_record { 0 } else { self.at_start.highest_voted_round.max(self.at_start.round) };
         // Anyone can make a signature with a high S out of one that this node has sent, so such a signature proves
