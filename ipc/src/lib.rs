@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod connections;
 mod duplex;
 mod envelope;
@@ -31,7 +32,6 @@ mod exposure;
 pub mod fuzzing;
 mod http;
 mod idle_timeout;
-mod polled_when_woken;
 mod refusals;
 mod servers;
 mod service;

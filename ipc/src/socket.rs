@@ -15,16 +15,17 @@ use interprocess::local_socket::{
     traits::tokio::Listener as _,
 };
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
-use tokio::{net::UnixStream, time::MissedTickBehavior};
+use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    connections::{Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS, Reads},
+    accept::accept_until,
+    connections::{Admission, Connections, CountedReader, Reads},
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, wait_until_read_closed},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
-    refusals::{Refusals, log_when_due},
+    refusals::Refusals,
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::{OpenConnection, TransportTraffic},
 };
@@ -116,32 +117,10 @@ pub(crate) struct SocketServer<S> {
 impl<S: RpcService> SocketServer<S> {
     /// Serves until `stopping`, then waits for the connections to end.
     pub(crate) async fn run(self, stopping: CancellationToken) {
-        let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
-        let mut checks = tokio::time::interval(CHECK_PERIOD);
-        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let open = connections.len();
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                Some(()) = connections.ended() => continue,
-                () = log_when_due(&mut refusals, "socket", open) => continue,
-                _ = checks.tick(), if open >= FEW_CONNECTIONS => {
-                    connections.check();
-                    continue;
-                }
-                () = stopping.cancelled() => break,
-            };
-            match accepted {
-                Ok(Stream::UdSocket(stream)) => {
-                    self.take(UnixStream::from(stream), &stopping, &mut connections, &mut refusals);
-                }
-                Err(error) => {
-                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "a socket connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
+        let take = |Stream::UdSocket(stream): Stream, connections: &mut _, refusals: &mut _| {
+            self.take(UnixStream::from(stream), &stopping, connections, refusals);
+        };
+        let connections = accept_until("socket", || self.listener.accept(), &stopping, take).await;
         drop(self.listener);
         connections.all_ended().await;
     }

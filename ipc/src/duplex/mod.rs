@@ -41,7 +41,6 @@ use crate::{
     },
     exposure::ConnectionExposure,
     idle_timeout::IdleTimeout,
-    polled_when_woken::PolledWhenWoken,
     service::{Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
 };
@@ -240,10 +239,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         // A child token, because its lock is taken at every wake, and all connections would share the parent's.
         let (stopping, expiry) = (self.stopping.child_token(), self.expiry);
         let mut reading = pin!(self.read_all(shared, reader, gone));
-        let cancelled = pin!(stopping.cancelled());
-        let mut stopped = pin!(PolledWhenWoken::new(cancelled));
-        let expiring = expiry.map(|expiry| PolledWhenWoken::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
-        let mut expired = pin!(expiring);
+        let mut stopped = pin!(stopping.cancelled());
+        let mut expired = pin!(expiry.map(|expiry| tokio::time::sleep_until(expiry.into())));
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
             if let Poll::Ready(end) = reading.as_mut().poll(context) {

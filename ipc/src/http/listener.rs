@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -13,10 +13,7 @@ use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tenon_bus::{MemoryBudget, MemoryUse};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    time::MissedTickBehavior,
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -25,11 +22,11 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    connections::{Activity, Admission, CHECK_PERIOD, Connections, CountedReader, FEW_CONNECTIONS},
+    accept::accept_until,
+    connections::{Activity, Admission, Connections, CountedReader},
     duplex::{Connection, Half, wait_until_write_closed},
     exposure::ConnectionExposure,
-    polled_when_woken::PolledWhenWoken,
-    refusals::{Refusals, log_when_due},
+    refusals::Refusals,
     service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
@@ -64,30 +61,10 @@ struct ConnectionLimits {
 impl<S: RpcService> HttpServer<S> {
     /// Serves until it is closed, then waits for the connections to end.
     pub(crate) async fn run(self) {
-        let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
-        let mut checks = tokio::time::interval(CHECK_PERIOD);
-        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let open = connections.len();
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                Some(()) = connections.ended() => continue,
-                () = log_when_due(&mut refusals, "TCP", open) => continue,
-                _ = checks.tick(), if open >= FEW_CONNECTIONS => {
-                    connections.check();
-                    continue;
-                }
-                () = self.closing.cancelled() => break,
-            };
-            match accepted {
-                Ok((stream, address)) => self.take(stream, address.ip(), &mut connections, &mut refusals),
-                Err(error) => {
-                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "a TCP connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
+        let take = |(stream, address): (TcpStream, SocketAddr), connections: &mut _, refusals: &mut _| {
+            self.take(stream, address.ip(), connections, refusals);
+        };
+        let connections = accept_until("TCP", || self.listener.accept(), &self.closing, take).await;
         drop(self.listener);
         self.closed.cancel();
         connections.all_ended().await;
@@ -188,12 +165,10 @@ async fn serve<S: RpcService>(
     let mut connection = pin!(connection);
     // A child token, because its lock is taken at every wake, and all connections would share the parent's.
     let stopping = signals.stopping.child_token();
-    let cancelled = pin!(stopping.cancelled());
-    let stopped = PolledWhenWoken::new(cancelled);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
-        () = stopped => {
+        () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,

@@ -1,0 +1,49 @@
+//! The accept loop of the socket and of the TCP ports.
+
+use std::{future::Future, io, time::Duration};
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    connections::{CHECK_PERIOD, Connections, FEW_CONNECTIONS},
+    refusals::{Refusals, log_when_due},
+};
+
+/// Pause after a connection that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections until `stopping`, and passes each to `take`. Returns the connections that are still open.
+///
+/// `endpoint` is the endpoint's name in the log.
+pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
+    endpoint: &'static str,
+    accept: impl Fn() -> A,
+    stopping: &CancellationToken,
+    mut take: impl FnMut(T, &mut Connections, &mut Refusals),
+) -> Connections {
+    let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
+    let mut checks = tokio::time::interval(CHECK_PERIOD);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let open = connections.len();
+        let accepted = tokio::select! {
+            accepted = accept() => accepted,
+            Some(()) = connections.ended() => continue,
+            () = log_when_due(&mut refusals, endpoint, open) => continue,
+            _ = checks.tick(), if open >= FEW_CONNECTIONS => {
+                connections.check();
+                continue;
+            }
+            () = stopping.cancelled() => return connections,
+        };
+        match accepted {
+            Ok(stream) => take(stream, &mut connections, &mut refusals),
+            Err(error) => {
+                // Most likely the process has run out of file descriptors. Gives running connections time to end.
+                tracing::warn!(%error, endpoint, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
