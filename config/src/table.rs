@@ -1,4 +1,7 @@
 //! The macro that generates a section's struct and its rows in the table of settings.
+//!
+//! Implemented here, because serde and clap know neither where a value comes from (file, environment, flag) nor its
+//! bounds, and the reference page, the help and `tenon config` need both.
 
 use crate::value::Value;
 

@@ -1,4 +1,4 @@
-//! A time limit that is restarted often.
+//! A time limit that is restarted often. tokio's `timeout` makes a timer for each wait.
 
 use std::{
     pin::Pin,

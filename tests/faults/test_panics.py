@@ -151,7 +151,7 @@ def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
     assert found[0] == -32000
     assert panics_in_log(node, 'actor="chain"') == begun + 1 and node.call("eth_blockNumber") == "0x0"
     assert others["failures"] == 0
-    tell("panic", "the actor that changes the chain", 1, f"1 error {found}, in the log, built anew; others: {others['answers']} answers, failures 0",
+    tell("panic", "the actor that changes the chain", 1, f"1 error {found}, in the log, restarted; others: {others['answers']} answers, failures 0",
                  ONE_ERROR)
 
 
@@ -168,7 +168,7 @@ def test_a_panic_in_the_sealer_loses_no_transaction(node):
             time.sleep(0.05)
     block = wait_for(node, sent)
     panics = panics_in_log(node, 'actor="sealer"') - begun
-    tell("panic", "the actor that makes blocks", panics, f"in the log, built anew each time, the transaction is in block {block}", "no transaction lost")
+    tell("panic", "the actor that makes blocks", panics, f"in the log, restarted each time, the transaction is in block {block}", "no transaction lost")
 
 
 def test_a_panic_in_a_method_of_a_plugin_is_one_error_and_counted(node):

@@ -1,4 +1,5 @@
-//! A connection to the node over any of its front-ends, with one request in flight.
+//! A connection to the node over any of its front-ends, with one request in flight. Not `ipc/client`, because its work
+//! for each request would be measured as the node's.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The C boundary between host and plugin: layouts only, no behaviour.
+//! The C boundary between host and plugin: layouts only, no behaviour. Implemented here, because Rust has no stable
+//! ABI, and libraries that make one (stabby, abi_stable) are for plugins in Rust only.
 //!
 //! `plugins/sdk/include/tenon_plugin.h` declares the same in C; a test of the SDK compiles it and compares sizes and
 //! offsets. The rules:

@@ -4,9 +4,20 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The stable number of a message type. Numbers are assigned once and never reused.
 ///
-/// Requests use `0x0001..=0x7fff`, grouped by the module that answers; events use `0x8000..=0xffff`.
+/// Requests use `0x0001..=0x7fff`, grouped by the module that answers; events use [`Topic::FIRST_EVENT`] to `0xffff`.
+/// All numbers in use are listed in `schema.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Topic(pub u32);
+
+impl Topic {
+    /// The lowest topic of an event.
+    pub const FIRST_EVENT: Self = Self(0x8000);
+
+    /// Whether it is the topic of an event and not of a request.
+    pub const fn is_event(self) -> bool {
+        self.0 >= Self::FIRST_EVENT.0
+    }
+}
 
 /// The permission that a caller needs before the host passes its request on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -85,7 +85,7 @@ impl Bus {
     /// # Errors
     /// When no event of this build has that topic and schema number.
     pub fn subscribe_frames(&self, topic: Topic, schema: u16) -> Result<FrameSubscription, BusError> {
-        let known = schema_entries().iter().find(|entry| entry.topic == topic && entry.topic.0 >= 0x8000);
+        let known = schema_entries().iter().find(|entry| entry.topic == topic && topic.is_event());
         match known {
             Some(entry) if entry.schema == schema => {
                 Ok(FrameSubscription { receiver: self.events().channel(topic).subscribe() })

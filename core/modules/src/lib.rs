@@ -10,7 +10,7 @@
 //! only the capabilities that the operator named; an operator's choice is never lost or overridden without a log line.
 //! It knows no namespace, no transport, and module actors by name only.
 //!
-//! [`ModuleRegister`] is in `register`; the data types in `actor`, `plugin_module`, `choices`, `ends` and `plugin_plan`
+//! [`ModuleRegister`] is in `register`; the data types in `actor`, `plugin_module`, `choices`, `end_times` and `plugin_plan`
 //! import neither it nor its operations.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A typed JSON-RPC client of a node's Unix socket, for the command line, tests, benches and other programs.
+//! A typed JSON-RPC client of a node's Unix socket, for the command line, tests and other programs.
 //!
 //! Owns the transport (one JSON text a line), the limits of a client ([`ClientSettings`]), and a trait for each
 //! namespace with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s
@@ -9,7 +9,7 @@
 //! to a log, which jsonrpsee does at its levels `debug` and `trace`. The crate knows no transport but the socket, and
 //! nothing of the node's internals: its types are those of the wire.
 //!
-//! The traits have the methods that the command line, tests and benches need, and the common ones of each namespace.
+//! The traits have the methods that the command line and the tests need, and the common ones of each namespace.
 //! Call any other method with [`jsonrpsee::core::client::ClientT::request`] and the types of your choice.
 //!
 //! ```no_run

@@ -1,4 +1,5 @@
-//! Outgoing data of a connection.
+//! Outgoing data of a connection. Not a channel of tokio, because its bound is in bytes, a reservation of memory belongs
+//! to each item, and one write takes all that waits.
 
 use std::{
     collections::VecDeque,

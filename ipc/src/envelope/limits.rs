@@ -22,7 +22,7 @@ pub struct EnvelopeLimits {
     pub batch_concurrency: usize,
     /// Bytes of one result. Default 64 MiB.
     pub response_bytes: usize,
-    /// Bytes of all results of one batch. Default 64 MiB.
+    /// Bytes of all results of one batch. Default 25,000,000.
     pub batch_response_bytes: usize,
     /// Time limit for the calls of one message over WebSocket and the socket, `None` for no limit. Default 10 minutes.
     /// HTTP has its own, shorter limit instead.
@@ -41,7 +41,7 @@ impl Default for EnvelopeLimits {
             batch_items: 10_000,
             batch_concurrency: 16,
             response_bytes: 64 << 20,
-            batch_response_bytes: 64 << 20,
+            batch_response_bytes: 25_000_000,
             call_timeout: Some(Duration::from_secs(600)),
             computing_time: Some(Duration::from_secs(30)),
             subscriptions: 256,

@@ -3,6 +3,9 @@
 //! Nodes are found by owner, path and hash through a [`TrieReader`](tenon_api::TrieReader). An update returns the new
 //! nodes, and the old nodes that the new root does not reach, so that a store can keep every root or prune old ones.
 //! Nothing is ever overwritten.
+//!
+//! Implemented here, because alloy-trie (used for the roots of lists, `roots.rs`) only builds a root from all leaves in
+//! order: it updates no stored trie, and does not tell which old nodes are no longer needed.
 
 mod change;
 mod nibbles;

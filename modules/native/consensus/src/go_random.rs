@@ -1,5 +1,7 @@
 //! The pseudo-random generator of Go's `math/rand` for an explicit seed (`docs/spec/consensus.md` Appendix B): additive
 //! lagged Fibonacci, y(n) = y(n - 607) + y(n - 273). v1 draws second signers with it.
+//!
+//! Implemented here, because no crate gives Go's sequence, and every node must draw the same signers.
 
 use std::sync::LazyLock;
 

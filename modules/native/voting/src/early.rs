@@ -1,5 +1,5 @@
 //! Messages that arrived too early: for a block that is not stored yet, or for a later round. Peers need not send them
-//! again (`docs/spec/p2p.md` 16.4, 25), so they are stored and processed later. Votes and timeouts are stored with their
+//! again (`docs/spec/p2p.md` 16.4), so they are stored and processed later. Votes and timeouts are stored with their
 //! signers, so that no signer can push out the messages of others.
 
 use std::collections::VecDeque;
