@@ -14,14 +14,12 @@ use tenon_accounts::{
 };
 use tenon_api::messages::Wallet;
 use tenon_bus::{Bus, CallContext};
+use tenon_config::DEVELOPMENT_MNEMONIC;
 use tenon_signing_audit::{Line, Step, verify};
 
 use crate::{ApproveError, Service, Settings, methods};
 
 mod served;
-
-/// The mnemonic of development networks.
-const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 const POLICY: &str = r#"
 version = 1
@@ -134,7 +132,7 @@ fn setup(more: &str) -> Setup {
 }
 
 fn open(folder: &Path, more: &str) -> Service {
-    let mnemonic = Accounts::from_mnemonic(MNEMONIC, 3, 50).unwrap();
+    let mnemonic = Accounts::from_mnemonic(DEVELOPMENT_MNEMONIC, 3, 50).unwrap();
     let validator = mnemonic.addresses()[2];
     let path = folder.join("signer.toml");
     let text = format!(
