@@ -322,7 +322,7 @@ fn entry_slot(address: Address, mapping: u64) -> B256 {
 
 /// A token with these fee and balance of account 0, registered with this deposit.
 fn registered(fee: u64, balance: u64, deposit: U256) -> (FixedState, Address) {
-    let (issuer, token) = (spec(CHAIN).native.as_ref().unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
+    let (issuer, token) = (spec(CHAIN).native().unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
     let first = alloy_primitives::keccak256(slot(1));
     let slots = HashMap::from([
         ((issuer, slot(1)), U256::from(1)),

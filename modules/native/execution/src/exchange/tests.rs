@@ -31,7 +31,7 @@ impl StateReader for Relayers {
     }
 
     fn storage(&self, contract: Address, slot: B256) -> Result<U256, StoreError> {
-        let registration = spec().native.as_ref().unwrap().contracts.relayer_registration;
+        let registration = spec().native().unwrap().contracts.relayer_registration;
         let is_count = contract == registration && slot == B256::from(RELAYER_COUNT);
         Ok(if is_count { U256::from(self.0) } else { U256::ZERO })
     }
