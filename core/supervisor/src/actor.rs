@@ -1,6 +1,13 @@
 //! The actor trait, and how other code sees an actor.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use actix::{Recipient, dev::SendError};
 use parking_lot::Mutex;
@@ -90,26 +97,51 @@ pub struct ActorHealth {
     pub restarts: u64,
     /// The last panic's text.
     pub last_panic: Option<String>,
+    /// Number of messages in its mailbox: at most `capacity`, and one more for each sender.
+    pub waiting: usize,
+    /// Capacity of its mailbox.
+    pub capacity: usize,
 }
 
 /// The health of one actor, written by its thread and read by any other.
 ///
 /// The lock is held for a copy only; nothing awaits under it.
 #[derive(Clone, Debug)]
-pub(crate) struct HealthCell(Arc<Mutex<ActorHealth>>);
+pub(crate) struct HealthCell {
+    health: Arc<Mutex<ActorHealth>>,
+    /// Number of messages in the mailbox. Not under the lock, because every message changes it.
+    waiting: Arc<AtomicUsize>,
+}
 
 impl HealthCell {
-    pub(crate) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str, capacity: usize) -> Self {
         let state = ActorState::Running;
-        Self(Arc::new(Mutex::new(ActorHealth { name, state, restarts: 0, last_panic: None })))
+        let health = ActorHealth { name, state, restarts: 0, last_panic: None, waiting: 0, capacity };
+        Self { health: Arc::new(Mutex::new(health)), waiting: Arc::default() }
     }
 
     pub(crate) fn get(&self) -> ActorHealth {
-        self.0.lock().clone()
+        ActorHealth { waiting: self.waiting.load(Ordering::Relaxed), ..self.health.lock().clone() }
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut ActorHealth)) {
-        change(&mut self.0.lock());
+        change(&mut self.health.lock());
+    }
+
+    /// Counts a message as waiting until the result is dropped.
+    fn count_waiting(&self) -> WaitingGuard {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        WaitingGuard(Arc::clone(&self.waiting))
+    }
+}
+
+/// Counts one waiting message. In the message itself, so that it is dropped with one that is refused, and with the
+/// mailbox.
+pub(crate) struct WaitingGuard(Arc<AtomicUsize>);
+
+impl Drop for WaitingGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -162,8 +194,9 @@ impl<M: Send + 'static> Mailbox<M> {
         if matches!(self.health.get().state, ActorState::Failed { .. } | ActorState::Stopped) {
             return Err(self.gone());
         }
-        match self.recipient.try_send(Envelope::Message(message, tenon_bus::waits::wait_began())) {
-            Err(SendError::Full(Envelope::Message(message, _))) => Ok(Err(message)),
+        let envelope = Envelope::Message(message, tenon_bus::waits::wait_began(), self.health.count_waiting());
+        match self.recipient.try_send(envelope) {
+            Err(SendError::Full(Envelope::Message(message, ..))) => Ok(Err(message)),
             Err(SendError::Closed(_)) => Err(self.gone()),
             // Only a message is sent here, so only a message is returned.
             Ok(()) | Err(SendError::Full(Envelope::Stop(_))) => Ok(Ok(())),

@@ -16,13 +16,13 @@ use tokio::sync::oneshot;
 
 use crate::{
     MakeError,
-    actor::{Actor, ActorOptions, ActorState, HealthCell},
+    actor::{Actor, ActorOptions, ActorState, HealthCell, WaitingGuard},
 };
 
 /// An item of a mailbox.
 pub(crate) enum Envelope<M> {
-    /// For the actor; when it was sent, if waits are sampled.
-    Message(M, Option<Instant>),
+    /// For the actor; when it was sent, if waits are sampled; its part of the number of waiting messages.
+    Message(M, Option<Instant>, WaitingGuard),
     /// The node stops: the actor cleans up and reports that it has.
     Stop(oneshot::Sender<()>),
 }
@@ -171,7 +171,8 @@ impl<A: Actor> Handler<Envelope<A::Message>> for SupervisedActor<A> {
 
     fn handle(&mut self, envelope: Envelope<A::Message>, context: &mut Self::Context) {
         match envelope {
-            Envelope::Message(message, sent) => {
+            Envelope::Message(message, sent, waiting) => {
+                drop(waiting);
                 let (was_alive, name) = (self.inner.is_some(), self.name);
                 let (function, file, line) = ("tenon_supervisor::Mailbox", file!(), line!());
                 waits::record_wait(sent, WaitPlace { function, subject: name, file, line });

@@ -90,7 +90,7 @@ impl Supervisor {
             .map_err(|_| SpawnError::Panicked { actor: name })?
             .map_err(SpawnError::NotBuilt)?;
         let arbiter = self.system.as_ref().map(|running| new_arbiter(&running.system, name)).transpose()?;
-        let health = HealthCell::new(name);
+        let health = HealthCell::new(name, options.mailbox_capacity);
         let make: Factory<A> = Box::new(make);
         let (ready, is_ready) = mpsc::channel();
         let actor = SupervisedActor::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
@@ -370,6 +370,28 @@ mod tests {
 
         assert_eq!(refused, Some(ActorError::MailboxFull { actor: "counter" }));
         release.send(()).unwrap();
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn messages_in_the_mailbox_are_counted_until_they_are_handled_or_refused() {
+        let supervisor = Supervisor::new().unwrap();
+        let options = ActorOptions { mailbox_capacity: 4, ..Default::default() };
+        let (mailbox, _) = counter(&supervisor, options);
+        let release = blocked(&mailbox).await;
+        let counted = || {
+            let health = supervisor.health().remove(0);
+            (health.waiting, health.capacity)
+        };
+        assert_eq!(counted(), (0, 4), "the running message does not wait");
+
+        let accepted = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take_while(Result::is_ok).count();
+
+        assert_eq!(counted(), (accepted, 4));
+        release.send(()).unwrap();
+        while counted().0 > 0 {
+            tokio::task::yield_now().await;
+        }
         supervisor.stop(Duration::from_secs(10)).await;
     }
 
