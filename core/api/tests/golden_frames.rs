@@ -651,7 +651,14 @@ fn module_info() -> ModuleInfo {
 }
 
 fn module_actor() -> ModuleInfo {
-    let details = ActorDetails { summary: "serves".to_owned(), fixed: Some("it is needed".to_owned()) };
+    let details = ActorDetails {
+        summary: "serves".to_owned(),
+        fixed: Some("it is needed".to_owned()),
+        health: Some(ActorHealth::Restarting),
+        mailbox: Some(MailboxUse { waiting: 16, capacity: 17 }),
+        address: Some("127.0.0.1:8545".to_owned()),
+        connections: Some(18),
+    };
     ModuleInfo { details: ModuleDetails::Actor(details), ..module_info() }
 }
 

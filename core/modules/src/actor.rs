@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tenon_api::{
     Topic,
-    messages::{ActorDetails, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
+    messages::{ActorDetails, ActorHealth, MailboxUse, ModuleDetails, ModuleFaults, ModuleInfo, ModuleState},
 };
 
 use crate::ModuleError;
@@ -44,11 +44,6 @@ pub trait ActorSwitch: Send + Sync + 'static {
         None
     }
 
-    /// Its counted faults.
-    fn faults(&self) -> ModuleFaults {
-        ModuleFaults::default()
-    }
-
     /// Returns whether it still works on requests that it accepted before it was stopped.
     fn is_draining(&self) -> bool {
         false
@@ -63,6 +58,26 @@ pub enum ActorStage {
     /// After the plugins, because it sends them requests.
     AfterPlugins,
 }
+
+/// What a part of the node reports about itself. Empty for what it does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActorReport {
+    /// Its health; by default it follows from its state.
+    pub health: Option<ActorHealth>,
+    /// Number of restarts after failures.
+    pub restarts: u64,
+    /// Its last failure.
+    pub last_fault: Option<String>,
+    /// Its mailbox.
+    pub mailbox: Option<MailboxUse>,
+    /// Address at which it listens.
+    pub address: Option<String>,
+    /// Number of open connections.
+    pub connections: Option<u64>,
+}
+
+/// Reads an [`ActorReport`]. Must not block.
+pub type ActorProbe = Box<dyn Fn() -> ActorReport + Send + Sync>;
 
 /// Whether a module actor can be stopped.
 pub enum ActorControl {
@@ -90,6 +105,8 @@ pub struct ActorModule {
     pub is_wanted: bool,
     /// Whether and how it can be stopped.
     pub control: ActorControl,
+    /// Reads its report; `None` if it has nothing to report but its state.
+    pub probe: Option<ActorProbe>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +156,12 @@ impl KnownActor {
     /// `panics` counts panics of its request handlers.
     pub(crate) fn info(&self, needed_by: Vec<String>, panics: u64) -> ModuleInfo {
         let (state, reason) = self.state();
+        let report = self.module.probe.as_ref().map(|probe| probe()).unwrap_or_default();
+        let health = match state {
+            ModuleState::Enabled => report.health.unwrap_or(ActorHealth::Running),
+            ModuleState::Failed => ActorHealth::Failed,
+            ModuleState::Loaded | ModuleState::Disabled | ModuleState::Unloaded => ActorHealth::Stopped,
+        };
         let fixed = match &self.module.control {
             ActorControl::Switch(_) => None,
             ActorControl::Fixed(reason) => Some((*reason).to_owned()),
@@ -149,9 +172,21 @@ impl KnownActor {
             reason,
             needs: self.module.uses.iter().map(|name| (*name).to_owned()).collect(),
             needed_by,
-            faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
+            faults: ModuleFaults {
+                restarts: report.restarts,
+                last_end: report.last_fault,
+                panics,
+                ..ModuleFaults::default()
+            },
             until: None,
-            details: ModuleDetails::Actor(ActorDetails { summary: self.module.summary.to_owned(), fixed }),
+            details: ModuleDetails::Actor(ActorDetails {
+                summary: self.module.summary.to_owned(),
+                fixed,
+                health: Some(health),
+                mailbox: report.mailbox,
+                address: report.address,
+                connections: report.connections,
+            }),
         }
     }
 }

@@ -40,7 +40,7 @@ mod start;
 mod storage_use;
 mod timed;
 
-pub use actor::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
+pub use actor::{ActorControl, ActorModule, ActorProbe, ActorReport, ActorStage, ActorSwitch, SwitchError};
 pub use bus_handlers::register;
 pub use error::ModuleError;
 pub use operations::AppliedPlan;

@@ -14,12 +14,12 @@ use support::{TestModules, rust_plugin};
 use tenon_api::{
     BusError, Failure, Request, Topic,
     messages::{
-        GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleDetails, ModuleInfo, ModuleKind,
-        ModuleOperation, ModuleState, ModuleTerms,
+        ActorHealth, GetClientVersion, GetDataFolder, MailboxUse, ModuleChange, ModuleChanged, ModuleDetails,
+        ModuleInfo, ModuleKind, ModuleOperation, ModuleState, ModuleTerms,
     },
 };
 use tenon_bus::{CallContext, Delivery};
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan, SwitchError};
+use tenon_modules::{ActorControl, ActorModule, ActorReport, ActorStage, ActorSwitch, PluginPlan, SwitchError};
 
 /// Why a module actor cannot be stopped.
 fn fixed_reason(info: &ModuleInfo) -> Option<String> {
@@ -84,6 +84,7 @@ fn module(name: &'static str, uses: &'static [&'static str], answers: &'static [
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control,
+        probe: None,
     }
 }
 
@@ -97,6 +98,7 @@ fn fixed(name: &'static str) -> ActorModule {
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control,
+        probe: None,
     }
 }
 
@@ -262,4 +264,49 @@ async fn panics_of_handlers_are_counted_for_their_part() {
     let info = test.modules.info("facts").unwrap();
     assert_eq!(info.faults.panics, 2);
     assert!(info.needed_by.is_empty(), "what cannot be stopped has no dependants to tell");
+}
+
+/// The health of a part, as listed.
+fn health(test: &TestModules, name: &str) -> Option<ActorHealth> {
+    match test.modules.info(name).unwrap().details {
+        ModuleDetails::Actor(actor) => actor.health,
+        ModuleDetails::Plugin(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn a_part_shows_its_report_also_if_it_cannot_be_stopped() {
+    let test = TestModules::new();
+    let report = ActorReport {
+        health: Some(ActorHealth::Restarting),
+        restarts: 2,
+        last_fault: Some("on purpose".to_owned()),
+        mailbox: Some(MailboxUse { waiting: 3, capacity: 64 }),
+        ..ActorReport::default()
+    };
+    test.modules.add_actor(ActorModule { probe: Some(Box::new(move || report.clone())), ..fixed("chain") }).unwrap();
+
+    let info = test.modules.info("chain").unwrap();
+
+    assert_eq!((info.faults.restarts, info.faults.last_end.as_deref()), (2, Some("on purpose")));
+    let ModuleDetails::Actor(actor) = info.details else { panic!("an actor has details of a plugin") };
+    assert_eq!(actor.health, Some(ActorHealth::Restarting));
+    assert_eq!(actor.mailbox, Some(MailboxUse { waiting: 3, capacity: 64 }));
+    assert_eq!((actor.address, actor.connections), (None, None));
+}
+
+#[tokio::test]
+async fn the_health_of_a_part_without_a_report_follows_from_its_state() {
+    let test = TestModules::new();
+    let part = Part::default();
+    test.modules.add_actor(module("part", &[], &[], &part)).unwrap();
+    let before = health(&test, "part");
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    let started = health(&test, "part");
+    part.is_broken.store(true, Ordering::Relaxed);
+
+    let broken = health(&test, "part");
+
+    let expected = [ActorHealth::Stopped, ActorHealth::Running, ActorHealth::Failed].map(Some);
+    assert_eq!([before, started, broken], expected);
 }

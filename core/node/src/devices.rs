@@ -15,6 +15,7 @@ use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchEr
 use tenon_supervisor::Supervisor;
 use tokio::runtime::Handle;
 
+use crate::actor_reports;
 use crate::exit::Stop;
 
 /// The devices as a module. If disabled, no devices are looked for, and pending requests to devices are cancelled.
@@ -40,6 +41,8 @@ pub(crate) fn module(
         stage: ActorStage::BeforePlugins,
         is_wanted: settings.device.enabled,
         control: ActorControl::Switch(Box::new(actor)),
+        // Each connected wallet has an actor.
+        probe: Some(actor_reports::probe(supervisor, &tenon_device_session::ACTORS)),
     })
 }
 

@@ -14,7 +14,7 @@ use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_host::Router;
 use tenon_ipc::Servers;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, ModuleRegister, SwitchError};
+use tenon_modules::{ActorControl, ActorModule, ActorReport, ActorStage, ActorSwitch, ModuleRegister, SwitchError};
 
 use crate::endpoints::Announcer;
 use crate::exit::Stop;
@@ -73,7 +73,14 @@ impl FrontEnds {
         if !self.settings.ipc.disabled {
             let reason = "without it nothing could enable it again; stop the node instead";
             let summary = "Serves every namespace to programs of this machine over the Unix socket.";
-            modules.push(module("socket", summary, true, ActorControl::Fixed(reason)));
+            let front_ends = Arc::clone(self);
+            let probe = move || ActorReport {
+                address: front_ends.endpoints.endpoints().ipc.map(|path| path.display().to_string()),
+                connections: Some(front_ends.servers.traffic().socket.counted().open),
+                ..ActorReport::default()
+            };
+            let socket = module("socket", summary, true, ActorControl::Fixed(reason));
+            modules.push(ActorModule { probe: Some(Box::new(probe)), ..socket });
         }
         let tcp = [
             (FrontEnd::Http, self.settings.http.enabled, "Serves clients over HTTP."),
@@ -85,7 +92,10 @@ impl FrontEnds {
             } else {
                 ActorControl::Switch(Box::new(FrontEndSwitch { front_ends: Arc::clone(self), front_end }))
             };
-            modules.push(module(module_name(front_end), summary, is_wanted, control));
+            let front_ends = Arc::clone(self);
+            let probe = move || front_ends.report(front_end);
+            let module = module(module_name(front_end), summary, is_wanted, control);
+            modules.push(ActorModule { probe: Some(Box::new(probe)), ..module });
         }
         modules
     }
@@ -172,6 +182,15 @@ impl FrontEnds {
             FrontEnd::Http => traffic.http.counted().open,
             FrontEnd::WebSocket => traffic.websocket.counted().open,
         }
+    }
+
+    fn report(&self, front_end: FrontEnd) -> ActorReport {
+        let announced = self.endpoints.endpoints();
+        let address = match front_end {
+            FrontEnd::Http => announced.http,
+            FrontEnd::WebSocket => announced.ws,
+        };
+        ActorReport { address, connections: Some(self.open_connections(front_end)), ..ActorReport::default() }
     }
 
     fn warn_of_powerful(&self, front_end: FrontEnd, settings: &Settings) {
@@ -293,7 +312,8 @@ impl FrontEnds {
 }
 
 fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: ActorControl) -> ActorModule {
-    ActorModule { name, summary, uses: &[], answers: &[], stage: ActorStage::AfterPlugins, is_wanted, control }
+    let stage = ActorStage::AfterPlugins;
+    ActorModule { name, summary, uses: &[], answers: &[], stage, is_wanted, control, probe: None }
 }
 
 /// Waits for the end of a temporary exposure, and restores the exposure of the settings. Reads the wall clock at least

@@ -11,6 +11,7 @@
 // `eprintln!` ends the program if standard error refuses a write: log_output.rs.
 #![deny(clippy::print_stderr)]
 
+mod actor_reports;
 mod allocator;
 mod backup;
 mod bounded_file;

@@ -14,7 +14,7 @@ use tenon_api::messages::{
     GetIntermediateRoots, GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent,
     GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw,
     GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction, GetTransactionInBlock,
-    GetTransactionProof, ImportChain, ModuleFaults, RecoverSendersAhead, SetHead, SetMinTip, Simulate,
+    GetTransactionProof, GetVotingPool, ImportChain, RecoverSendersAhead, SetHead, SetMinTip, Simulate,
     SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{
@@ -29,6 +29,10 @@ use tenon_txpool::Pool;
 use tenon_txpool_interface::Source;
 use tokio::task::JoinHandle;
 
+use crate::actor_reports;
+
+/// The supervised actor behind the module `execution`.
+pub(crate) const CHAIN: &str = "chain";
 /// The supervised actor behind the module `sealing`.
 const SEALER: &str = "sealer";
 /// Time limit for the sealer to finish its current block.
@@ -109,18 +113,30 @@ pub(crate) fn storage() -> ActorModule {
 }
 
 /// The write path, which cannot be stopped.
-pub(crate) fn execution() -> ActorModule {
-    fixed(
+pub(crate) fn execution(supervisor: &Arc<Supervisor>) -> ActorModule {
+    let module = fixed(
         "execution",
         "Executes blocks and calls, and writes blocks to the database.",
         EXECUTION_REQUESTS,
         "only it writes the chain, and a block in progress would be lost; stop the node instead",
-    )
+    );
+    ActorModule { probe: Some(actor_reports::probe(supervisor, &[CHAIN])), ..module }
+}
+
+/// The voting of a native chain, which cannot be stopped.
+pub(crate) fn voting(supervisor: &Arc<Supervisor>) -> ActorModule {
+    let module = fixed(
+        "voting",
+        "Checks and collects the votes of the masternodes, and votes if the node is one.",
+        &[GetVotingPool::TOPIC],
+        "it votes and passes on the votes of others, without which no block is made; stop the node instead",
+    );
+    ActorModule { probe: Some(actor_reports::probe(supervisor, &[tenon_native_voting::ACTOR])), ..module }
 }
 
 fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], reason: &'static str) -> ActorModule {
     let (stage, control) = (ActorStage::BeforePlugins, ActorControl::Fixed(reason));
-    ActorModule { name, summary, uses: &[], answers, stage, is_wanted: true, control }
+    ActorModule { name, summary, uses: &[], answers, stage, is_wanted: true, control, probe: None }
 }
 
 /// The transaction pool. While stopped, it accepts, shows and proposes no transactions.
@@ -133,6 +149,7 @@ pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control: ActorControl::Switch(Box::new(PoolActor(following))),
+        probe: None,
     }
 }
 
@@ -144,6 +161,7 @@ pub(crate) fn sealing(
     ports: SealerPorts,
     on_demand: SealingOnDemand,
 ) -> ActorModule {
+    let probe = Some(actor_reports::probe(supervisor, &[SEALER]));
     let supervisor = Arc::downgrade(supervisor);
     let switch = Sealing { supervisor, bus: bus.clone(), options, ports, on_demand, waker: Mutex::default() };
     ActorModule {
@@ -154,6 +172,7 @@ pub(crate) fn sealing(
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control: ActorControl::Switch(Box::new(switch)),
+        probe,
     }
 }
 
@@ -294,11 +313,6 @@ impl ActorSwitch for Sealing {
             ActorState::Failed { reason } => Some(reason),
             _ => None,
         }
-    }
-
-    fn faults(&self) -> ModuleFaults {
-        let Some(health) = self.health() else { return ModuleFaults::default() };
-        ModuleFaults { restarts: health.restarts, last_end: health.last_panic, ..ModuleFaults::default() }
     }
 }
 

@@ -179,7 +179,9 @@ impl Node {
                 directory,
                 network: &network,
             };
-            voting::start(&settings, &voting, &parts)?;
+            if voting::start(&settings, &voting, &parts)? {
+                plugins.add_actor(module_actors::voting(&supervisor)).map_err(Stop::failure)?;
+            }
         }
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), writer)?;
         plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
@@ -354,7 +356,7 @@ fn start_chain(
         Arc::new(Importer::new(Arc::clone(&chain.family), chain.reader(), writer, Arc::clone(engine), bus.clone()));
     let port = Arc::clone(&importer);
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
-    let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
+    let handle = ChainHandle::new(supervisor.spawn(module_actors::CHAIN, ActorOptions::default(), make)?);
     let limits = CallLimits {
         call_gas_cap: settings.rpc.gas_cap,
         call_timeout: settings.rpc.evm_timeout,
@@ -408,8 +410,8 @@ fn add_actors(
     writer: ChainHandle,
 ) -> Result<(), Stop> {
     let accounts = wallets::module(directory.clone(), service);
-    for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool)), accounts]
-    {
+    let execution = module_actors::execution(supervisor);
+    for actor in [module_actors::storage(), execution, module_actors::pool(Arc::clone(pool)), accounts] {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
     let choices = SealChoices::default();

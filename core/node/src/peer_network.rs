@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_api::messages::ModuleFaults;
 use tenon_chain::native_bootnodes;
 use tenon_config::{ByteSize, Settings};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
@@ -14,6 +13,7 @@ use tenon_network_identity::Enode;
 use tenon_network_service::{BandwidthLimits, MIN_BYTES_PER_SECOND, Mechanism, Network, NetworkPorts, NetworkSettings};
 use tenon_supervisor::{ActorState, Supervisor};
 
+use crate::actor_reports;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 use crate::version::client_version;
@@ -139,6 +139,7 @@ pub(crate) fn module(
         stage: ActorStage::AfterPlugins,
         is_wanted,
         control: ActorControl::Switch(Box::new(switch)),
+        probe: Some(actor_reports::probe(supervisor, &[tenon_network_service::ACTOR])),
     }))
 }
 
@@ -178,12 +179,6 @@ impl ActorSwitch for Switch {
             ActorState::Failed { reason } => Some(reason),
             _ => None,
         }
-    }
-
-    fn faults(&self) -> ModuleFaults {
-        let health = self.supervisor.upgrade().and_then(|supervisor| Network::health(&supervisor));
-        let Some(health) = health else { return ModuleFaults::default() };
-        ModuleFaults { restarts: health.restarts, last_end: health.last_panic, ..ModuleFaults::default() }
     }
 }
 

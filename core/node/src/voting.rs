@@ -85,20 +85,21 @@ pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Resul
     Ok(())
 }
 
-/// Starts the voting of a native chain if there is a network to vote in, or a key to vote with.
+/// Starts the voting of a native chain if there is a network to vote in, or a key to vote with. Returns whether it was
+/// started.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
-pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<(), Stop> {
+pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<bool, Stop> {
     let key = key(settings, parts.chain.spec.chain_id, parts.directory)?;
     let Some(engine) = parts.chain.native_engine() else {
         return match key {
             Some(_) => Err(Stop::Usage("masternode: only native chains have masternodes".to_owned())),
-            None => Ok(()),
+            None => Ok(false),
         };
     };
     if key.is_none() && !settings.peers.enabled {
-        return Ok(());
+        return Ok(false);
     }
     let ports = VotingPorts {
         engine,
@@ -113,5 +114,6 @@ pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_
         gas_limit: settings.masternode.gas_limit,
         chain_id: parts.chain.spec.chain_id,
     };
-    voting.start(parts.supervisor, ports).map_err(Stop::failure)
+    voting.start(parts.supervisor, ports).map_err(Stop::failure)?;
+    Ok(true)
 }

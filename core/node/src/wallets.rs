@@ -143,6 +143,7 @@ pub(crate) fn module(directory: WalletDirectory, service: Option<ServiceWallet>)
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control: ActorControl::Switch(Box::new(AccountsActor { directory, service, following: Mutex::default() })),
+        probe: None,
     }
 }
 

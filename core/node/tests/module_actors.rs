@@ -141,7 +141,34 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
         assert!(refused.contains("module sealing is a part of the node: it can be enabled and disabled"), "{refused}");
     }
     assert!(refusal(folder, &["load", "sealing"]).contains("is a part of the node; give the library another name"));
-    assert!(list.contains("sealing    actor   enabled"), "{list}");
+    assert!(list.contains("sealing    actor  enabled"), "{list}");
     assert_eq!(state(folder, "sealing")["neededBy"], json!([]));
     assert_eq!(state(folder, "execution")["neededBy"], json!(["sealing"]));
+}
+
+#[test]
+fn actors_are_shown_with_their_mailbox_and_front_ends_with_their_address_and_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let node = RunningNode::start_dev(&["--datadir", folder]);
+    wait_for_receipt(&node, send(&node));
+
+    let list = module_well(folder, &["list"]);
+    let (sealing, http) = (module_well(folder, &["info", "sealing"]), state(folder, "http"));
+    module_well(folder, &["disable", "sealing"]);
+    let stopped = state(folder, "sealing");
+
+    for (name, address) in [("http", "http://127.0.0.1:"), ("socket", folder)] {
+        let line = list.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("  running") && line.contains(address), "{list}");
+    }
+    // This command's own connection is open.
+    assert_ne!(state(folder, "socket")["connections"], json!(0));
+    assert!(http["connections"].is_u64() && http["mailbox"].is_null(), "{http}");
+    assert!(sealing.contains("health      running\nmailbox     ") && sealing.contains(" of 2 messages\n"), "{sealing}");
+    for (name, mailbox) in [("execution", " of 1024"), ("sealing", " of 2")] {
+        let line = list.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("  running  0         ") && line.contains(mailbox), "{list}");
+    }
+    assert_eq!((&stopped["health"], &stopped["mailbox"]), (&json!("stopped"), &Value::Null));
 }

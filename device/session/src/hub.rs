@@ -19,9 +19,9 @@ use crate::{Timeouts, Wallet, WalletActor, WalletHandle, WalletStatus};
 /// Precedes a device's path in the URL of its wallet.
 const URL_SCHEME: &str = "trezor://";
 
-/// Names of the wallets' actors. Their number limits the number of wallets: further devices have no wallet until one
+/// Names of the wallets' actors in the supervisor. Their number limits the number of wallets: further devices have no wallet until one
 /// departs.
-const ACTORS: [&str; 8] =
+pub const ACTORS: [&str; 8] =
     ["device 1", "device 2", "device 3", "device 4", "device 5", "device 6", "device 7", "device 8"];
 
 /// Maximum number of requests that wait for one device. Each one waits for a person, so more could not be served in

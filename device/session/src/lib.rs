@@ -34,7 +34,7 @@ pub use check::Signature;
 pub use driver::{Driver, Timeouts};
 pub use error::{DeviceError, Unsupported};
 pub use exchange::{Exchange, Outgoing, Step, Wait};
-pub use hub::{Hub, HubEvent};
+pub use hub::{ACTORS, Hub, HubEvent};
 pub use info::{DeviceInfo, Version};
 pub use operation::{Operation, Progress};
 pub use operations::{

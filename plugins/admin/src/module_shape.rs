@@ -37,6 +37,10 @@ pub(crate) struct ModuleShape {
     storage: Option<SpaceUsage>,
     until: Option<u64>,
     trust: String,
+    health: Option<ActorHealth>,
+    mailbox: Option<MailboxUse>,
+    address: Option<String>,
+    connections: Option<u64>,
 }
 
 impl From<ModuleInfo> for ModuleShape {
@@ -83,6 +87,10 @@ impl From<ModuleInfo> for ModuleShape {
             storage: plugin.storage,
             until,
             trust: library.trust,
+            health: actor.health,
+            mailbox: actor.mailbox,
+            address: actor.address,
+            connections: actor.connections,
         }
     }
 }

@@ -23,7 +23,8 @@ macro_rules! module {
             texts!(),
             r#","runningCalls":{"type":"integer"},"limits":{"type":"object"},"faults":{"type":"object"},"warnings":"#,
             texts!(),
-            "}}"
+            r#","health":{"type":["string","null"]},"mailbox":{"type":["object","null"]},"#,
+            r#""address":{"type":["string","null"]},"connections":{"type":["integer","null"]}}}"#
         )
     };
 }

@@ -40,6 +40,10 @@ fn actor(name: &str, fixed: Option<&str>) -> ModuleInfo {
         details: ModuleDetails::Actor(ActorDetails {
             summary: "keeps blocks".to_owned(),
             fixed: fixed.map(str::to_owned),
+            health: Some(ActorHealth::Running),
+            mailbox: Some(MailboxUse { waiting: 2, capacity: 1024 }),
+            address: Some("http://127.0.0.1:8545".to_owned()),
+            connections: Some(3),
         }),
     }
 }
@@ -63,6 +67,11 @@ fn an_actor_is_shown_with_the_members_of_a_plugin() {
         ["\"\"", "\"actor\"", "\"it is needed\"", "true"]
     );
     assert_eq!(shown[1]["isolation"], "in-process");
+    assert_eq!(members(["health", "mailbox", "address", "connections"], 0), ["null"; 4]);
+    assert_eq!(
+        members(["health", "mailbox", "address", "connections"], 1),
+        ["\"running\"", r#"{"capacity":1024,"waiting":2}"#, "\"http://127.0.0.1:8545\"", "3"]
+    );
 }
 
 fn report(module: &str) -> ModuleReport {

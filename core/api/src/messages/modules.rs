@@ -166,6 +166,49 @@ pub struct ActorDetails {
     pub summary: String,
     /// Why it cannot be stopped; `None` if it can.
     pub fixed: Option<String>,
+    /// Whether it works.
+    pub health: Option<ActorHealth>,
+    /// Its mailbox; `None` if it has none, or is stopped.
+    pub mailbox: Option<MailboxUse>,
+    /// Address at which it listens; `None` if it does not listen.
+    pub address: Option<String>,
+    /// Number of open connections; `None` if it is not a front-end.
+    pub connections: Option<u64>,
+}
+
+/// Whether an actor works, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ActorHealth {
+    /// It works.
+    Running,
+    /// It failed, and is restarted after a pause.
+    Restarting,
+    /// It is stopped.
+    Stopped,
+    /// It failed for good.
+    Failed,
+}
+
+impl ActorHealth {
+    /// The name for display.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Restarting => "restarting",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Use of an actor's mailbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailboxUse {
+    /// Number of waiting messages.
+    pub waiting: u64,
+    /// Its capacity. Each sender may add one message beyond it.
+    pub capacity: u64,
 }
 
 /// The limits of a module; `None` means unlimited.
@@ -205,7 +248,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 5, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 6, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,7 +256,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 5, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 6, Administer);
 
 /// One step of a module's life cycle. Answered once the step is complete or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

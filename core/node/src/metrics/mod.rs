@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tenon_config::Settings;
 use tenon_host::Router;
 use tenon_metrics::MetricsServer;
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
+use tenon_modules::{ActorControl, ActorModule, ActorReport, ActorStage, ActorSwitch, SwitchError};
 
 use crate::endpoints::Announcer;
 
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The module. While stopped, it does not listen, and calls are counted but not timed.
 pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Announcer>) -> ActorModule {
     let address = SocketAddr::new(settings.metrics.addr, settings.metrics.port);
-    let router = source.router.clone();
+    let (router, announced) = (source.router.clone(), Arc::clone(&endpoints));
     let switch = Metrics { address, source: Arc::new(source), router, endpoints, server: Mutex::default() };
     ActorModule {
         name: "metrics",
@@ -34,6 +34,7 @@ pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Ann
         stage: ActorStage::AfterPlugins,
         is_wanted: settings.metrics.enabled,
         control: ActorControl::Switch(Box::new(switch)),
+        probe: Some(Box::new(move || ActorReport { address: announced.endpoints().metrics, ..ActorReport::default() })),
     }
 }
 

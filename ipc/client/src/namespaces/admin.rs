@@ -12,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value, value::RawValue};
 use tenon_api::Capability;
 use tenon_api::messages::{
-    ModuleFaults, ModuleKind, ModuleLimits, ModuleReport, ModuleState, SettingsReport, SpaceUsage,
+    ActorHealth, MailboxUse, ModuleFaults, ModuleKind, ModuleLimits, ModuleReport, ModuleState, SettingsReport,
+    SpaceUsage,
 };
 
 /// Operations on the node itself.
@@ -191,6 +192,18 @@ pub struct Module {
     /// Trust in a plugin's build: `built-in`, `vouched` or `foreign`.
     #[serde(default)]
     pub trust: String,
+    /// Whether an actor works.
+    #[serde(default)]
+    pub health: Option<ActorHealth>,
+    /// Mailbox of an actor that has one and is not stopped.
+    #[serde(default)]
+    pub mailbox: Option<MailboxUse>,
+    /// Address at which an actor listens.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Open connections of a front-end.
+    #[serde(default)]
+    pub connections: Option<u64>,
 }
 
 /// Options of [`AdminClient::load_module`].

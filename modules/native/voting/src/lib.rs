@@ -46,8 +46,8 @@ pub use counts::VotingCounts;
 pub use error::{StartError, VotingRequestError};
 pub use key_file::{KeyFileError, read_key};
 
-/// The actor's name.
-const ACTOR: &str = "voting";
+/// The actor's name in the supervisor.
+pub const ACTOR: &str = "voting";
 /// Maximum number of queued inputs.
 const MAILBOX_CAPACITY: usize = 4096;
 

@@ -37,7 +37,7 @@ mod system;
 mod traffic;
 mod transactions;
 
-pub use network::{Network, NetworkPorts};
+pub use network::{ACTOR, Network, NetworkPorts};
 pub use settings::{NetworkSettings, StartError};
 pub use tenon_network_connection::{BandwidthLimits, MIN_BYTES_PER_SECOND};
 pub use tenon_network_nat::Mechanism;

@@ -41,8 +41,8 @@ use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
 use crate::transactions;
 
-/// The actor's name.
-const ACTOR: &str = "network";
+/// The actor's name in the supervisor.
+pub const ACTOR: &str = "network";
 /// Capacity of the mailbox. Each connection and each datagram has a few messages at most, and their numbers are bounded.
 const MAILBOX_CAPACITY: usize = 4096;
 /// Maximum number of answers that are read from the database at a time.

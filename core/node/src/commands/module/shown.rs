@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::HumanBytes;
 use tenon_api::Capability;
-use tenon_api::messages::{ModuleBuild, ModuleKind, ModuleLimits, ModuleReport, SettingsReport, SpaceUsage};
+use tenon_api::messages::{
+    MailboxUse, ModuleBuild, ModuleKind, ModuleLimits, ModuleReport, SettingsReport, SpaceUsage,
+};
 use tenon_ipc_client::Module;
 
 use crate::commands::columns::aligned;
@@ -82,27 +84,76 @@ pub(super) fn names_only(modules: &[Module]) -> String {
     modules.iter().fold(String::new(), |lines, module| lines + &module.name + "\n")
 }
 
+/// The modules with their states, first the plugins and then the actors, and below them what needs a sentence.
 pub(crate) fn table(modules: &[Module]) -> String {
+    let (actors, plugins): (Vec<&Module>, Vec<&Module>) =
+        modules.iter().partition(|module| module.kind == ModuleKind::Actor);
+    let tables = [plugin_table(&plugins), actor_table(&actors)];
+    let shown: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
+    shown.join("\n") + &sentences(modules)
+}
+
+fn plugin_table(plugins: &[&Module]) -> String {
     let header = ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
-    let mut rows = vec![header.map(str::to_owned)];
-    let mut reasons = String::new();
-    for module in modules {
+    let row = |module: &&Module| {
         let or_dash = |text: &str| or_dash(text).to_owned();
-        // Module actors have no process and no counts of their own.
-        let of_plugin = |value: String| if module.kind == ModuleKind::Actor { "-".to_owned() } else { value };
-        rows.push([
+        [
             or_dash(&module.name),
             module.kind.name().to_owned(),
             module.state.name().to_owned(),
             or_dash(&module.namespace),
             or_dash(&module.version),
             or_dash(short(&module.content_hash)),
-            of_plugin(or_dash(&module.isolation)),
-            of_plugin(module.running_calls.to_string()),
-            of_plugin(module.open_subscriptions.to_string()),
-        ]);
+            or_dash(&module.isolation),
+            module.running_calls.to_string(),
+            module.open_subscriptions.to_string(),
+        ]
+    };
+    with_header(header, plugins.iter().map(row).collect())
+}
+
+fn actor_table(actors: &[&Module]) -> String {
+    let header = ["MODULE", "KIND", "STATE", "HEALTH", "RESTARTS", "MAILBOX", "CONNECTIONS", "ADDRESS"];
+    let row = |module: &&Module| {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        [
+            module.name.clone(),
+            module.kind.name().to_owned(),
+            module.state.name().to_owned(),
+            or_dash(module.health.map(|health| health.name().to_owned())),
+            // Without a mailbox there is no actor that could be restarted.
+            or_dash(module.mailbox.map(|_| module.faults.restarts.to_string())),
+            or_dash(module.mailbox.map(mailbox)),
+            or_dash(module.connections.map(|connections| connections.to_string())),
+            or_dash(module.address.clone()),
+        ]
+    };
+    with_header(header, actors.iter().map(row).collect())
+}
+
+/// The rows as columns below their header; empty without rows.
+fn with_header<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    aligned(&[vec![header.map(str::to_owned)], rows].concat())
+}
+
+/// An actor's waiting messages and its capacity.
+fn mailbox(mailbox: MailboxUse) -> String {
+    format!("{} of {}", mailbox.waiting, mailbox.capacity)
+}
+
+/// Why modules failed, the last faults of actors, and the permissions of foreign plugins.
+fn sentences(modules: &[Module]) -> String {
+    let mut reasons = String::new();
+    for module in modules {
         if let Some(reason) = &module.reason {
             let _ = writeln!(reasons, "\n{}: {reason}", module.name);
+        } else if module.kind == ModuleKind::Actor
+            && let Some(fault) = &module.faults.last_end
+        {
+            let _ = writeln!(reasons, "\n{}: last fault: {fault}", module.name);
         }
         if module.trust == "foreign" {
             let nothing = |names: String| if names.is_empty() { "nothing".to_owned() } else { names };
@@ -110,7 +161,7 @@ pub(crate) fn table(modules: &[Module]) -> String {
             let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; requests {wanted}", module.name);
         }
     }
-    aligned(&rows) + &reasons
+    reasons
 }
 
 /// Names of capabilities.
@@ -154,6 +205,10 @@ fn actor_facts(module: &Module) -> String {
         ("uses", module.needs.join(", ")),
         ("used by", module.needed_by.join(", ")),
     ];
+    rows.extend(module.health.map(|health| ("health", health.name().to_owned())));
+    rows.extend(module.mailbox.map(|messages| ("mailbox", format!("{} messages", mailbox(messages)))));
+    rows.extend(module.address.iter().map(|address| ("address", address.clone())));
+    rows.extend(module.connections.map(|connections| ("connections", connections.to_string())));
     if let Some(reason) = &module.reason {
         rows.insert(3, ("reason", reason.clone()));
     }
@@ -165,6 +220,7 @@ fn actor_facts(module: &Module) -> String {
 /// A module's faults and warnings; empty if there are none.
 fn faults(module: &Module) -> Vec<(&'static str, String)> {
     let faults = &module.faults;
+    let last = if module.kind == ModuleKind::Actor { "last fault" } else { "last exit" };
     let counts = [
         ("restarts", faults.restarts),
         ("failed", faults.failed_calls),
@@ -174,7 +230,7 @@ fn faults(module: &Module) -> Vec<(&'static str, String)> {
     ];
     let mut rows: Vec<_> =
         counts.into_iter().filter(|(_, count)| *count > 0).map(|(word, count)| (word, count.to_string())).collect();
-    rows.extend(faults.last_end.iter().map(|end| ("last exit", end.clone())));
+    rows.extend(faults.last_end.iter().map(|end| (last, end.clone())));
     rows.extend(module.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
@@ -332,12 +388,35 @@ mine: it fell over
     }
 
     #[test]
-    fn parts_of_the_node_have_dashes_instead_of_figures() {
-        let pool = json!({ "name": "pool", "kind": "actor", "state": "enabled", "isolation": "in-process" });
+    fn parts_of_the_node_are_listed_below_the_plugins_with_their_own_figures() {
+        let actor = |members: Value| {
+            let mut actor = json!({ "kind": "actor", "isolation": "in-process", "health": "running" });
+            actor.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            module(actor)
+        };
+        let http = actor(json!({ "name": "http", "address": "http://127.0.0.1:8545", "connections": 3 }));
+        let sealing = actor(json!({ "name": "sealing", "health": "restarting",
+            "mailbox": { "waiting": 4, "capacity": 1024 },
+            "faults": { "restarts": 2, "lastEnd": "on purpose", "failedCalls": 0, "panics": 0, "refusedCalls": 0,
+                "omittedLines": 0 } }));
 
-        let shown = table(&[module(pool)]);
+        let shown = table(&[module(json!({})), http, sealing.clone()]);
 
-        assert!(shown.ends_with("pool    actor  enabled  -          -        -      -          -      -\n"), "{shown}");
+        let expected = "\
+MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD  ISOLATION  CALLS  SUBSCRIPTIONS
+eth     plugin  enabled  -          -        -      -          0      0
+
+MODULE   KIND   STATE    HEALTH      RESTARTS  MAILBOX    CONNECTIONS  ADDRESS
+http     actor  enabled  running     -         -          3            http://127.0.0.1:8545
+sealing  actor  enabled  restarting  2         4 of 1024  -            -
+
+sealing: last fault: on purpose
+";
+        assert_eq!(shown, expected);
+        let facts = facts(&sealing);
+        let expected =
+            "health      restarting\nmailbox     4 of 1024 messages\nrestarts    2\nlast fault  on purpose\n";
+        assert!(facts.ends_with(expected), "{facts}");
     }
 
     #[test]
