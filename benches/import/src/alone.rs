@@ -86,6 +86,7 @@ fn insert(chain: &Chain, executor: &Executor, block: Block, parts: &mut Parts) -
     timed(&mut parts.commit, || {
         chain.store.commit(&commit)?;
         engine.observe(&block);
+        engine.observe_head(&block.header, &*reader);
         let (finalized, safe) = engine.finality(&block.header, &*reader);
         chain.store.set_finality(finalized, safe)
     })?;

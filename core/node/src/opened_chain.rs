@@ -140,6 +140,7 @@ fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreErro
     if head.header.number == 0 {
         return Ok(());
     }
+    engine.observe_head(&head.header, store);
     let (finalized, safe) = engine.finality(&head.header, store);
     store.set_finality(finalized, safe)
 }

@@ -147,6 +147,10 @@ pub trait ConsensusEngine: Send + Sync {
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
     /// Called for each new canonical block, so that the engine can cache what later blocks need of it.
     fn observe(&self, _block: &RecoveredBlock) {}
-    /// The finalized and the safe block, with `head` as the head.
+    /// Called for each block that has become the head, in order, before states below it are pruned, so that the engine can
+    /// record what later blocks need of its state. Repeated for the head when a node opens its database, because the process
+    /// may have been killed before the first call.
+    fn observe_head(&self, _head: &SealedHeader, _chain: &dyn ChainReader) {}
+    /// The finalized and the safe block, with `head` as the head. Records nothing.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>);
 }

@@ -218,6 +218,7 @@ impl Importer {
             self.writer.unwind(target.into())?;
             self.announce_removed(&removed);
         }
+        self.engine.observe_head(&self.chain.head().header, &*self.chain);
         self.update_finality()?;
         tracing::info!(%number, "head moved back");
         Ok(())

@@ -132,12 +132,10 @@ impl Importer {
         for commit in added {
             self.engine.observe(&commit.block);
         }
-        if let Some((_, below)) = added.split_last() {
-            // Called for the earlier blocks too: a native engine reads the candidates of a gap block here, before the
-            // state of that block is pruned.
-            for commit in below {
-                let _ = self.engine.finality(&commit.block.header, &*self.chain);
-            }
+        // For all of them, not only the last one: a native engine reads the candidates of a gap block here, before the state
+        // of that block is pruned.
+        for commit in added {
+            self.engine.observe_head(&commit.block.header, &*self.chain);
         }
         self.update_finality()
     }

@@ -1,10 +1,13 @@
 //! Imports chains of the reference client with the native engine: every header is verified, every block executed, in
 //! one call.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use alloy_primitives::{Address, B256, U256};
-use tenon_api::{Block, ChainReader, Header, InsertOutcome};
+use tenon_api::{Block, ChainReader, EngineRecords, Header, InsertOutcome, StoreError};
 use tenon_bus::Bus;
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
 use tenon_native_consensus::{
@@ -20,9 +23,27 @@ impl ImportObserver for Unobserved {
     fn passed(&mut self, _: &ImportedBlock) {}
 }
 
+/// The engine's records, in memory.
+#[derive(Default)]
+struct MemoryRecords(Mutex<HashMap<String, Vec<u8>>>);
+
+impl EngineRecords for MemoryRecords {
+    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().unwrap().get(name).cloned())
+    }
+
+    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().unwrap().insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+}
+
 fn importer(recorded: &RecordedChain) -> (Importer, MemoryChain) {
+    importer_with(recorded, NativeEngine::new(&recorded.genesis.spec).unwrap())
+}
+
+fn importer_with(recorded: &RecordedChain, engine: NativeEngine) -> (Importer, MemoryChain) {
     let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
-    let engine = NativeEngine::new(&recorded.genesis.spec).unwrap();
     let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
     let spec = Arc::clone(&recorded.genesis.spec);
     (Importer::new(family_of(&spec), reader, writer, Arc::new(engine), Bus::new()), chain)
@@ -45,6 +66,21 @@ fn import(genesis: &str, name: &str) {
 #[test]
 fn a_chain_of_engine_v2_is_imported_in_one_call() {
     import("chain/native-genesis-local.json.gz", "local");
+}
+
+/// The gap block is inside a group of blocks that are committed together, and its epoch begins after the imported blocks.
+#[test]
+fn the_candidates_of_an_imported_gap_block_are_recorded_before_they_are_needed() {
+    let recorded = RecordedChain::read("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", None);
+    let records = Arc::new(MemoryRecords::default());
+    let engine = NativeEngine::keeping(&recorded.genesis.spec, Arc::clone(&records) as _).unwrap();
+    let (importer, chain) = importer_with(&recorded, engine);
+    chain.take_groups_of(64);
+
+    importer.import(blocks(&recorded).take(636), &mut Unobserved).unwrap();
+
+    let record = records.record("candidates/10").unwrap().unwrap();
+    assert_eq!(record[..32], recorded.blocks[630].hash()[..]);
 }
 
 #[test]

@@ -551,9 +551,9 @@ impl ConsensusEngine for NativeEngine {
         self.signing.observe(block);
     }
 
-    /// Returns the committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also records the
-    /// candidates of a gap block, because its state is the newest one now and may be pruned before they are needed.
-    fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+    /// Records the candidates of a gap block, because its state is the newest one now and may be pruned before they are
+    /// needed.
+    fn observe_head(&self, head: &SealedHeader, chain: &dyn ChainReader) {
         let remembered = if self.is_v2(head.number) {
             self.v2.remember_candidates(head, chain).map_err(NativeError::from)
         } else {
@@ -563,6 +563,10 @@ impl ConsensusEngine for NativeEngine {
             tracing::warn!(number = head.number, hash = %head.hash(), %error, "could not read the candidates of the \
                 gap block");
         }
+    }
+
+    /// Returns the committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1.
+    fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         if !self.is_v2(head.number) {
             return (None, None);
         }

@@ -127,7 +127,7 @@ fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, Strin
         if let Err(refusal) = verdict {
             return (restarts, Some((number, refusal.reason)));
         }
-        engine.finality(chain.chain.at(number), &ChainAtHeight { chain: &chain, head: number });
+        engine.observe_head(chain.chain.at(number), &ChainAtHeight { chain: &chain, head: number });
     }
     (restarts, None)
 }
@@ -182,6 +182,22 @@ fn a_reader_uses_records_without_writing_any() {
     assert!(reader.v2().candidates(570, &chain).unwrap().is_some());
 
     assert_eq!(*records.0.lock(), kept);
+}
+
+#[test]
+fn a_new_head_is_recorded_but_a_question_about_finality_records_nothing() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    let engine = started(&chain, &records);
+    let (gap, at_gap) = (chain.chain.at(630), ChainAtHeight { chain: &chain, head: 630 });
+
+    let (finalized, _) = engine.finality(gap, &at_gap);
+    assert!(finalized.is_some());
+    assert!(records.0.lock().is_empty());
+
+    engine.observe_head(gap, &at_gap);
+    assert_eq!(records.0.lock().len(), 1);
+    assert_eq!(engine.finality(gap, &at_gap).0, finalized);
 }
 
 #[test]

@@ -212,7 +212,9 @@ impl Blocks {
             self.chain.set_head(head.header.hash());
             return Ok(BlockVerdict::ExecutedOnSideBranch);
         }
-        let (finalized, safe) = self.engine.finality(&self.chain.head().header, &*self.chain);
+        let head = self.chain.head();
+        self.engine.observe_head(&head.header, &*self.chain);
+        let (finalized, safe) = self.engine.finality(&head.header, &*self.chain);
         self.chain.set_finality(finalized, safe);
         Ok(BlockVerdict::Head)
     }
