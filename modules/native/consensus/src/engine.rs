@@ -21,12 +21,12 @@ use super::{
     candidates::{ContractCandidates, MasternodeSource},
     extra::SEAL_BYTES,
     messages::BlockInfo,
-    records::{RecordedCandidates, voting_signer, voting_state, write_voting_signer, write_voting_state},
+    records::{RecordedCandidates, VotingState, voting_signer, voting_state, write_voting_signer, write_voting_state},
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
     signing::SigningIndex,
     v1::{V1Engine, V1Error},
-    v2::{self, V2Engine, V2Error, VotingState, sampling::BoundHeaders},
+    v2::{self, V2Engine, V2Error, sampling::BoundHeaders},
 };
 
 /// Signatures that one thread recovers ahead in one batch: enough to amortise a batch, few enough to lock the cache of
@@ -301,7 +301,7 @@ impl NativeEngine {
         Self { bound: is_sampled.then(BoundHeaders::default), ..self }
     }
 
-    /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
+    /// Refuses from now on to undo this block, which the voting has committed.
     ///
     /// Protects only blocks that the node saw committed while it followed the voting. A node that imports files accepts
     /// the longer branch, like the reference: blocks committed by certificates inside one branch are no reason to

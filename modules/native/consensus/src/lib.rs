@@ -14,10 +14,10 @@
 //! | 2.6, 2.7 | v1: checkpoints, penalties | `v1/checkpoint.rs`, `v1/penalties.rs` |
 //! | 3 | v2: messages, extra data, gap number, thresholds | `messages.rs`, `extra.rs`, `v2/epoch.rs`, `v2/certificate.rs` |
 //! | 4.1 to 4.5 | v2: epochs, snapshots, candidates, masternodes, penalties | `v2/epoch.rs`, `v2/snapshot.rs`, `candidates.rs`, `v2/penalty.rs` |
-//! | 5 | v2: votes, timeouts, rounds, pools, countdown | `v2/replica.rs`, `v2/pool.rs`, `v2/timing.rs` |
+//! | 5 | v2: votes, timeouts, rounds, pools, countdown | `native/voting`: `replica.rs`, `pool.rs`, `countdown.rs` |
 //! | 5.6 | v2: received certificates | `v2/certificate.rs` |
 //! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
-//! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
+//! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`; `native/voting`: `forensics.rs` |
 //! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_transaction_builder.rs`, `rewards` |
 //! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
@@ -41,8 +41,9 @@ mod header_chain;
 mod header_link;
 mod messages;
 pub mod queries;
-#[cfg(test)]
-mod recorded_chain;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod recorded_chain;
 #[cfg(test)]
 mod recorded_state;
 mod records;
@@ -66,6 +67,7 @@ pub use header_chain::{HeaderProblem, HeaderVerifier, RefusedHeader, Verificatio
 pub use messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
 };
+pub use records::VotingState;
 pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
 pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};
 pub use signing::{

@@ -1,5 +1,6 @@
 //! Records that the engine keeps across restarts (`docs/spec/consensus.md` 17): candidates of gap blocks, and this
-//! node's voting state.
+//! node's voting state. The latter is here and not in `native/voting`, because the engine protects its committed block
+//! from the start on, before and without voting.
 
 use std::sync::Arc;
 
@@ -11,7 +12,6 @@ use super::{
     ancestry::is_canonical,
     candidates::MasternodeSource,
     messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
-    v2::VotingState,
 };
 
 /// Number of gap blocks whose candidates are kept. Verification needs at most two; a record has about 3 KB.
@@ -73,6 +73,25 @@ impl MasternodeSource for RecordedCandidates {
         }
         Ok(found)
     }
+}
+
+/// State to keep across a restart (17), so that a node does not vote twice in a round. The reference keeps none of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VotingState {
+    /// Current round.
+    pub round: u64,
+    /// The highest certificate seen, by round.
+    pub highest_quorum: QuorumCertificate,
+    /// The certificate inside the block that the highest processed certificate certifies.
+    pub lock: Option<QuorumCertificate>,
+    /// The highest timeout certificate seen, by round.
+    pub highest_timeout: TimeoutCertificate,
+    /// The last round in which this node voted.
+    pub highest_voted_round: u64,
+    /// The last committed block.
+    pub committed: Option<BlockInfo>,
+    /// The last round in which this node proposed a block.
+    pub highest_proposed_round: u64,
 }
 
 /// The encoding in the database. Optional values are lists of zero or one entry.

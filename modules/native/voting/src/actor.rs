@@ -11,14 +11,15 @@ use lru::LruCache;
 use tenon_api::messages::{NewHead, VotingPool};
 use tenon_api::{Block, ChainReader, RoundMessage, RoundMessageKind, SealedHeader, SignError};
 use tenon_bus::{Bus, Delivery};
-use tenon_native_consensus::v2::{Action, Replica, V2Error, VotingState};
-use tenon_native_consensus::{SyncInfo, Timeout, Vote, timeout_digest, vote_digest};
+use tenon_native_consensus::v2::V2Error;
+use tenon_native_consensus::{SyncInfo, Timeout, Vote, VotingState, timeout_digest, vote_digest};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
 use crate::early::{EarlyMessages, MAX_ROUNDS_AHEAD};
 use crate::proposer::Proposer;
 use crate::received::{MessageCollector, ReceivedMessages};
+use crate::replica::{Action, Replica};
 use crate::timing::Timing;
 use crate::{VotingCounts, VotingPorts};
 

@@ -1,9 +1,9 @@
-//! Live voting on a native chain (`docs/spec/consensus.md` 5, 7): receives the votes, timeouts and certificates of
+//! Live voting on a native chain (`docs/spec/consensus.md` 5, 7, 9): receives the votes, timeouts and certificates of
 //! other masternodes and advances the round with them. With a masternode's key it also votes, proposes blocks and
 //! signs.
 //!
-//! [`Voting`] is the handle. The actor behind it drives one [`Replica`](tenon_native_consensus::v2::Replica), which
-//! implements the rules. The actor reaches the network through [`RoundNetwork`], and the network reaches the voting
+//! [`Voting`] is the handle. The actor behind it drives one [`Replica`], which implements
+//! the rules. The actor reaches the network through [`RoundNetwork`], and the network reaches the voting
 //! through [`RoundMessages`].
 //!
 //! Invariants: everything that this node signs in a round is recorded on disk before it is sent; the node never signs
@@ -14,12 +14,18 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod countdown;
 mod counts;
 mod early;
 mod error;
+pub mod forensics;
 mod key_file;
+mod pool;
 mod proposer;
 mod received;
+mod replica;
+#[cfg(test)]
+mod several_nodes;
 #[cfg(test)]
 mod simulation;
 mod timing;
@@ -45,6 +51,7 @@ use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
 pub use error::{StartError, VotingRequestError};
 pub use key_file::{KeyFileError, read_key};
+pub use replica::{Action, Replica};
 
 /// The actor's name in the supervisor.
 pub const ACTOR: &str = "voting";

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{Block, BlockSigner, BlockVerdict, Header, SealAttributes, SealedHeader};
-use tenon_native_consensus::v2::{V2Error, VotingState};
+use tenon_native_consensus::VotingState;
+use tenon_native_consensus::v2::V2Error;
 
 use crate::VotingPorts;
 use crate::error::ProposalError;

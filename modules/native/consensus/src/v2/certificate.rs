@@ -121,13 +121,16 @@ impl V2Engine {
     }
 
     /// Returns whether this many signers are a quorum in a round of an epoch.
-    pub(super) fn is_quorum(&self, signers: usize, epoch: &EpochInfo, round: u64) -> bool {
+    pub fn is_quorum(&self, signers: usize, epoch: &EpochInfo, round: u64) -> bool {
         reaches_threshold(signers, epoch.masternodes.len(), self.consensus().at_round(round).certificate_threshold)
     }
 
     /// Recovers every signature and returns the signers without duplicates, ascending. A single signature that cannot
     /// be recovered or has a high S invalidates the whole certificate (pitfall 8).
-    pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
+    ///
+    /// # Errors
+    /// [`V2Error::Signature`], [`V2Error::HighS`].
+    pub fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
         let recover = |signatures: &[Bytes]| {
             let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();
             self.signers.recover_each_low_s(&signed)
@@ -158,7 +161,10 @@ impl V2Engine {
     }
 
     /// Checks a certificate's block info against the header (5.5).
-    pub(super) fn check_block_info(&self, info: &BlockInfo, header: &SealedHeader) -> Result<(), V2Error> {
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the first difference; [`V2Error::Extra`].
+    pub fn check_block_info(&self, info: &BlockInfo, header: &SealedHeader) -> Result<(), V2Error> {
         if header.hash() != info.hash {
             return Err(V2Error::InfoHash);
         }

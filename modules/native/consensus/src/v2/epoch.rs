@@ -78,7 +78,7 @@ pub(crate) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields
 ///
 /// # Errors
 /// [`V2Error::Extra`].
-pub(super) fn would_open_epoch(consensus: &NativeConsensus, parent: &Header, round: u64) -> Result<bool, V2Error> {
+pub fn would_open_epoch(consensus: &NativeConsensus, parent: &Header, round: u64) -> Result<bool, V2Error> {
     if parent.number == consensus.switch_block {
         return Ok(true);
     }

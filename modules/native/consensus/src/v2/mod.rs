@@ -1,19 +1,19 @@
-//! Engine v2: rounds, epochs, certificates, headers, penalties, finality (`docs/spec/consensus.md` 3 to 8).
+//! Engine v2: rounds, epochs, certificates, headers, penalties, finality (`docs/spec/consensus.md` 3 to 8). Voting
+//! (section 5) is in `native/voting`, except the certificates, which headers contain.
 
 mod certificate;
 mod epoch;
 mod error;
 mod finality;
-mod forensics;
 mod header;
 mod parole;
 mod penalty;
-mod pool;
-mod replica;
 pub(crate) mod sampling;
 mod sealing;
 mod snapshot;
-mod timing;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -24,17 +24,13 @@ use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings};
 
 pub use certificate::reaches_threshold;
 pub(crate) use epoch::opens_epoch;
-pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
-pub use error::V2Error;
-pub use forensics::{
-    BranchEvidence, CertificateChain, CertificateConflict, ForensicProof, ForensicsError, VoteConflict, VoteWatch,
-    vote_proof,
+pub use epoch::{
+    EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of, would_open_epoch,
 };
+pub use error::V2Error;
 pub use penalty::EpochLists;
-pub use replica::{Action, Replica, VotingState};
 pub use sampling::{VERIFIED_AGE, VERIFIED_EVERY};
 pub use sealing::{MasternodeKey, seal};
-pub use timing::countdown;
 
 use super::{
     candidates::MasternodeSource,
@@ -99,6 +95,11 @@ impl V2Engine {
         self.signers.recover_low_s(digest, signature)
     }
 
+    /// The cache of recovered signers.
+    pub fn signers(&self) -> &SignerCache {
+        &self.signers
+    }
+
     /// The proposer of a block: the signer of its seal hash (`docs/spec/chain.md` 1.2).
     ///
     /// # Errors
@@ -110,7 +111,10 @@ impl V2Engine {
 }
 
 /// A header that must be stored because one of its descendants is.
-fn stored_header(chain: &dyn ChainReader, hash: B256, number: u64) -> Result<Arc<SealedHeader>, V2Error> {
+///
+/// # Errors
+/// [`V2Error::MissingBlock`], [`V2Error::Store`].
+pub fn stored_header(chain: &dyn ChainReader, hash: B256, number: u64) -> Result<Arc<SealedHeader>, V2Error> {
     chain.header(hash)?.ok_or(V2Error::MissingBlock { number, hash })
 }
 

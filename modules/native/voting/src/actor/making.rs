@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use tenon_api::{Block, BlockSigner, SealedHeader};
-use tenon_native_consensus::v2::{Replica, VotingState, seal};
-use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningTransactionBuilder};
+use tenon_native_consensus::v2::seal;
+use tenon_native_consensus::{MERGE_SIGN_RANGE, SigningTransactionBuilder, VotingState};
 
 use super::{Input, VotingActor};
 use crate::error::SigningTransactionError;
 use crate::proposer::{self, RoundDecision};
+use crate::replica::Replica;
 
 impl VotingActor {
     /// Makes the block of this round if it is this node's turn and the block is due.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
 use tenon_api::BlockSigner;
-use tenon_native_consensus::v2::VotingState;
+use tenon_native_consensus::VotingState;
 
 use super::{Input, LISTENING_PERIODS, Signing, VotingActor};
 

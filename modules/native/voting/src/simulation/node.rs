@@ -9,8 +9,8 @@ use tenon_api::{Block, BlockNumber, BlockPort, BlockSigner, ChainReader, FailedB
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
 use tenon_memory_chain::MemoryChain;
-use tenon_native_consensus::v2::{MasternodeKey, VotingState};
-use tenon_native_consensus::{NativeEngine, SignerCache};
+use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_consensus::{NativeEngine, SignerCache, VotingState};
 use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};

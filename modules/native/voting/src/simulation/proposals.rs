@@ -5,8 +5,8 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tenon_api::SealedHeader;
-use tenon_native_consensus::v2::{MasternodeKey, VotingState};
-use tenon_native_consensus::{BlockInfo, QuorumCertificate};
+use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_consensus::{BlockInfo, QuorumCertificate, VotingState};
 
 use super::node::{Network, Node};
 use super::ports::Outbox;

@@ -7,14 +7,16 @@ use alloy_primitives::{Address, B256, Bytes};
 use tenon_api::{Header, NativeSeal, SealedHeader};
 use tenon_chain::Genesis;
 
-use super::{Listed, simulated::recovered};
 use crate::{
     extra::ExtraFields,
     messages::{BlockInfo, QuorumCertificate},
     recorded_chain::RecordedChain,
     signers::SignerCache,
     signing::SigningIndex,
-    v2::{EpochLists, V2Engine},
+    v2::{
+        EpochLists, V2Engine,
+        testing::{Listed, network::recovered},
+    },
 };
 
 const EPOCH: u64 = 20;

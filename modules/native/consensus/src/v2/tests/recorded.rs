@@ -1,9 +1,11 @@
 //! Every v2 header of the recorded chains.
 
-use super::{Listed, NoState, engine};
 use crate::{
     recorded_chain::RecordedChain,
-    v2::{V2Engine, extra_of, is_epoch_switch},
+    v2::{
+        V2Engine, extra_of, is_epoch_switch,
+        testing::{Listed, NoState, engine},
+    },
 };
 use tenon_api::BlockNumber;
 
@@ -72,7 +74,7 @@ fn the_committed_block_is_that_of_an_importing_node() {
     }
     assert_eq!(committed, Some(BlockNumber(670)));
 
-    let restarted = super::engine(&chain, NoState);
+    let restarted = crate::v2::testing::engine(&chain, NoState);
     assert_eq!(restarted.committed(chain.at(673), &*chain).unwrap(), committed);
 }
 

@@ -7,12 +7,11 @@ use tenon_api::{ConsensusEngine, Header, NativeSeal, SealedHeader};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_memory_chain::MemoryChain;
 
-use super::NoState;
 use crate::{
     NativeEngine,
     extra::ExtraFields,
     messages::{BlockInfo, QuorumCertificate, vote_digest},
-    v2::{MasternodeKey, VERIFIED_AGE, gap_number, seal},
+    v2::{MasternodeKey, VERIFIED_AGE, gap_number, seal, testing::NoState},
 };
 
 const MASTERNODES: u64 = 4;

@@ -7,12 +7,14 @@ use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256, hex};
 use proptest::prelude::*;
 use tenon_api::{Header, NativeSeal, SealedHeader};
 
-use super::{Listed, NoState, engine};
 use crate::{
     extra::ExtraFields,
     messages::TimeoutCertificate,
     recorded_chain::{RecordedChain, key, key_of, resealed, sign},
-    v2::{V2Engine, extra_of},
+    v2::{
+        V2Engine, extra_of,
+        testing::{Listed, NoState, engine},
+    },
 };
 
 /// An ordinary block of the first configuration: four masternodes, three signatures needed.

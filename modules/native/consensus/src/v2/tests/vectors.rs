@@ -8,7 +8,6 @@ use secp256k1::SecretKey;
 use serde_json::Value;
 use tenon_chain::{ChainSpec, Genesis};
 
-use super::NoState;
 use crate::{
     BlockInfo, ExtraFields, QuorumCertificate, SignatureProblem, SignerCache, SigningIndex, SyncInfo, Timeout,
     TimeoutCertificate, Vote, addresses_of, is_low_s,
@@ -16,7 +15,7 @@ use crate::{
     recover,
     test_data::{consensus_vectors, header, json},
     timeout_digest, v1_masternodes, v1_seal_hash,
-    v2::{V2Engine, epoch_number, extra_of, gap_number, is_epoch_switch, leader, reaches_threshold},
+    v2::{V2Engine, epoch_number, extra_of, gap_number, is_epoch_switch, leader, reaches_threshold, testing::NoState},
     v2_seal_hash, vote_digest,
 };
 

@@ -2,22 +2,23 @@
 //! without a clock, random numbers, peers or a database. If an event fails, the actions pushed before the failure must
 //! still be carried out: the replica keeps the state that it had reached.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tenon_api::messages::{VotingPool, WaitingMembers, WaitingTimeouts, WaitingVotes};
 use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader, SignerMessage};
 use tenon_chain::RoundConfig;
+use tenon_native_consensus::v2::{
+    EpochInfo, V2Engine, V2Error, extra_of, gap_number, is_epoch_switch, round_of, stored_header, would_open_epoch,
+};
+use tenon_native_consensus::{
+    BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, VotingState, timeout_digest, vote_digest,
+};
 
-use super::{
-    CertificateChain, EpochInfo, ForensicProof, V2Engine, V2Error, VoteWatch, countdown,
-    epoch::{gap_number, would_open_epoch},
-    extra_of, is_epoch_switch,
-    pool::{Pool, Pooled as _},
-    round_of, stored_header,
-};
-use crate::messages::{
-    BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
-};
+use crate::countdown::countdown;
+use crate::forensics::{CertificateChain, ForensicProof, VoteWatch};
+use crate::pool::{Pool, Pooled as _};
 
 /// An action for the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,25 +37,6 @@ pub enum Action {
     Committed(BlockInfo),
     /// A signer voted for two blocks in one round (9). Not reported by default, as in the reference.
     Report(ForensicProof),
-}
-
-/// State to keep across a restart (17), so that a node does not vote twice in a round. The reference keeps none of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VotingState {
-    /// Current round.
-    pub round: u64,
-    /// The highest certificate seen, by round.
-    pub highest_quorum: QuorumCertificate,
-    /// The certificate inside the block that the highest processed certificate certifies.
-    pub lock: Option<QuorumCertificate>,
-    /// The highest timeout certificate seen, by round.
-    pub highest_timeout: TimeoutCertificate,
-    /// The last round in which this node voted.
-    pub highest_voted_round: u64,
-    /// The last committed block.
-    pub committed: Option<BlockInfo>,
-    /// The last round in which this node proposed a block.
-    pub highest_proposed_round: u64,
 }
 
 /// The state machine of one voting node.
@@ -139,8 +121,7 @@ impl Replica {
     pub fn waiting(&self, chain: &dyn ChainReader) -> Result<VotingPool, V2Error> {
         let epoch = self.engine.epoch_info(&chain.head().header, chain)?;
         let members = |signatures: Vec<(B256, &Bytes)>| {
-            let signer =
-                |(digest, signature): (B256, &Bytes)| self.engine.signers.recover_low_s(digest, signature).ok();
+            let signer = |(digest, signature): (B256, &Bytes)| self.engine.signer(digest, signature).ok();
             let signers: Vec<Address> = signatures.into_iter().filter_map(signer).collect();
             let missing = epoch.masternodes.iter().filter(|masternode| !signers.contains(masternode)).copied();
             WaitingMembers { missing: missing.collect(), signers }
@@ -586,3 +567,6 @@ fn extends(header: &SealedHeader, ancestor: &BlockInfo, chain: &dyn ChainReader)
     }
     Ok(at == ancestor.hash)
 }
+
+#[cfg(test)]
+mod tests;

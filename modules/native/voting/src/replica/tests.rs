@@ -1,20 +1,14 @@
 //! Voting among several nodes: simulated networks, and the cases of `docs/spec/consensus.md` 15.7.
 
-use std::sync::Arc;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tenon_api::SealAttributes;
+use tenon_native_consensus::recorded_chain::{RecordedChain, key};
+use tenon_native_consensus::v2::testing::network::{EPOCH, GAP, Network};
+use tenon_native_consensus::v2::testing::{Listed, engine};
+use tenon_native_consensus::v2::{MasternodeKey, leader, seal};
 
-use alloy_primitives::{Address, B256, Bytes};
-use rand::{Rng, SeedableRng, rngs::StdRng};
-use tenon_api::{ChainReader, SealAttributes, SealedHeader};
-
-use super::{
-    Listed, engine,
-    simulated::{EPOCH, GAP, Network},
-};
-use crate::{
-    messages::{BlockInfo, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest},
-    recorded_chain::{RecordedChain, key},
-    v2::{Action, MasternodeKey, Replica, V2Error, VotingState, extra_of, leader, seal},
-};
+use super::*;
 
 #[derive(Clone)]
 enum Message {

@@ -2,14 +2,13 @@
 //! honest masternode casts both.
 //!
 //! The reference contains these detectors, switched off, and reports nothing. This node reports nothing by default
-//! either: a proof is returned, and the owner of the [`Replica`](super::Replica) decides whether to report it.
+//! either: a proof is returned, and the owner of the [`Replica`](crate::Replica) decides whether to report it.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use tenon_api::{Address, B256, Bytes, ChainReader};
-
-use super::{V2Engine, V2Error, extra_of, stored_header};
-use crate::messages::{BlockInfo, QuorumCertificate, Vote, vote_digest};
+use tenon_native_consensus::v2::{V2Engine, V2Error, extra_of, stored_header};
+use tenon_native_consensus::{BlockInfo, QuorumCertificate, Vote, vote_digest};
 
 /// Maximum number of blocks that one search walks back on each branch: more than ten epochs of mainnet.
 const MAX_STEPS: u64 = 10_000;
@@ -222,85 +221,83 @@ fn conflicting_pair(
     Err(ForensicsError::TooDeep(higher.first().block.hash))
 }
 
-impl V2Engine {
-    /// The proof that a verified certificate is on another branch than the last committed ones; `None` if there is no
-    /// conflict. Only a third of the masternodes or more can cause one. As in the reference, a branch is detected once
-    /// it is long enough to contain the certificate's second ancestor.
-    ///
-    /// # Errors
-    /// [`ForensicsError`].
-    pub fn certificate_conflict(
-        &self,
-        committed: &CertificateChain,
-        incoming: QuorumCertificate,
-        chain: &dyn ChainReader,
-    ) -> Result<Option<ForensicProof>, ForensicsError> {
-        let incoming = CertificateChain::ending_with(incoming, chain)?;
-        if are_on_one_branch(committed, &incoming, chain)? {
-            return Ok(None);
-        }
-        let (one, other) = conflicting_pair(committed, &incoming, chain)?;
-        let (smaller, larger) = if other.block.round < one.block.round { (other, one) } else { (one, other) };
-        self.certificate_proof(&smaller, &larger, chain).map(Some)
+/// The proof that a verified certificate is on another branch than the last committed ones; `None` if there is no
+/// conflict. Only a third of the masternodes or more can cause one. As in the reference, a branch is detected once
+/// it is long enough to contain the certificate's second ancestor.
+///
+/// # Errors
+/// [`ForensicsError`].
+pub fn certificate_conflict(
+    engine: &V2Engine,
+    committed: &CertificateChain,
+    incoming: QuorumCertificate,
+    chain: &dyn ChainReader,
+) -> Result<Option<ForensicProof>, ForensicsError> {
+    let incoming = CertificateChain::ending_with(incoming, chain)?;
+    if are_on_one_branch(committed, &incoming, chain)? {
+        return Ok(None);
     }
+    let (one, other) = conflicting_pair(committed, &incoming, chain)?;
+    let (smaller, larger) = if other.block.round < one.block.round { (other, one) } else { (one, other) };
+    certificate_proof(engine, &smaller, &larger, chain).map(Some)
+}
 
-    fn certificate_proof(
-        &self,
-        smaller: &QuorumCertificate,
-        larger: &QuorumCertificate,
-        chain: &dyn ChainReader,
-    ) -> Result<ForensicProof, ForensicsError> {
-        let Divergence { ancestor, to_first, to_second } = divergence(&smaller.block, &larger.block, chain)?;
-        let epoch_of = |block: &BlockInfo| -> Result<B256, V2Error> {
-            let header = stored_header(chain, block.hash, block.number)?;
-            Ok(self.epoch_info(&header, chain)?.switch.hash)
-        };
-        Ok(ForensicProof::Certificates(CertificateConflict {
-            diverging: (ancestor.number, ancestor.hash),
-            is_across_epochs: epoch_of(&smaller.block)? != epoch_of(&larger.block)?,
-            smaller: self.branch(smaller, to_first)?,
-            larger: self.branch(larger, to_second)?,
-        }))
-    }
+fn certificate_proof(
+    engine: &V2Engine,
+    smaller: &QuorumCertificate,
+    larger: &QuorumCertificate,
+    chain: &dyn ChainReader,
+) -> Result<ForensicProof, ForensicsError> {
+    let Divergence { ancestor, to_first, to_second } = divergence(&smaller.block, &larger.block, chain)?;
+    let epoch_of = |block: &BlockInfo| -> Result<B256, V2Error> {
+        let header = stored_header(chain, block.hash, block.number)?;
+        Ok(engine.epoch_info(&header, chain)?.switch.hash)
+    };
+    Ok(ForensicProof::Certificates(CertificateConflict {
+        diverging: (ancestor.number, ancestor.hash),
+        is_across_epochs: epoch_of(&smaller.block)? != epoch_of(&larger.block)?,
+        smaller: branch(engine, smaller, to_first)?,
+        larger: branch(engine, larger, to_second)?,
+    }))
+}
 
-    fn branch(&self, certificate: &QuorumCertificate, path: Vec<B256>) -> Result<BranchEvidence, V2Error> {
-        let digest = certificate.digest();
-        let signers = certificate.signatures.iter().map(|signature| self.signers.recover(digest, signature));
-        let signers = signers.map(|signer| signer.map_err(V2Error::from)).collect::<Result<_, _>>()?;
-        Ok(BranchEvidence { path, certificate: certificate.clone(), signers })
-    }
+fn branch(engine: &V2Engine, certificate: &QuorumCertificate, path: Vec<B256>) -> Result<BranchEvidence, V2Error> {
+    let digest = certificate.digest();
+    let signers = certificate.signatures.iter().map(|signature| engine.signers().recover(digest, signature));
+    let signers = signers.map(|signer| signer.map_err(V2Error::from)).collect::<Result<_, _>>()?;
+    Ok(BranchEvidence { path, certificate: certificate.clone(), signers })
+}
 
-    /// Returns the proof that a vote contradicts the committed blocks. `None` if the vote's round is below that of the
-    /// last committed certificate, if its block descends from the block of the first one, or if its signer did not sign
-    /// the last one. If the certificate inside the voted block is itself in conflict, the proof is about the
-    /// certificates.
-    ///
-    /// # Errors
-    /// [`ForensicsError`].
-    pub fn vote_conflict(
-        &self,
-        committed: &CertificateChain,
-        vote: &Vote,
-        chain: &dyn ChainReader,
-    ) -> Result<Option<ForensicProof>, ForensicsError> {
-        let last = committed.last();
-        if vote.block.round < last.block.round || descends(&vote.block, &committed.first().block, chain)? {
-            return Ok(None);
-        }
-        let rests_on = inner_certificate(&vote.block, chain)?;
-        if rests_on.block.round >= last.block.round {
-            return self.certificate_conflict(committed, rests_on, chain);
-        }
-        let recover = |digest, signature: &Bytes| self.signers.recover(digest, signature).map_err(V2Error::from);
-        let signer = recover(vote_digest(&vote.block, vote.gap_number), &vote.signature)?;
-        for signature in &last.signatures {
-            if recover(last.digest(), signature)? == signer {
-                let counted = Vote { block: last.block, signature: signature.clone(), gap_number: last.gap_number };
-                return Ok(Some(vote_proof(vote, &counted, signer)));
-            }
-        }
-        Ok(None)
+/// Returns the proof that a vote contradicts the committed blocks. `None` if the vote's round is below that of the
+/// last committed certificate, if its block descends from the block of the first one, or if its signer did not sign
+/// the last one. If the certificate inside the voted block is itself in conflict, the proof is about the
+/// certificates.
+///
+/// # Errors
+/// [`ForensicsError`].
+pub fn vote_conflict(
+    engine: &V2Engine,
+    committed: &CertificateChain,
+    vote: &Vote,
+    chain: &dyn ChainReader,
+) -> Result<Option<ForensicProof>, ForensicsError> {
+    let last = committed.last();
+    if vote.block.round < last.block.round || descends(&vote.block, &committed.first().block, chain)? {
+        return Ok(None);
     }
+    let rests_on = inner_certificate(&vote.block, chain)?;
+    if rests_on.block.round >= last.block.round {
+        return certificate_conflict(engine, committed, rests_on, chain);
+    }
+    let recover = |digest, signature: &Bytes| engine.signers().recover(digest, signature).map_err(V2Error::from);
+    let signer = recover(vote_digest(&vote.block, vote.gap_number), &vote.signature)?;
+    for signature in &last.signatures {
+        if recover(last.digest(), signature)? == signer {
+            let counted = Vote { block: last.block, signature: signature.clone(), gap_number: last.gap_number };
+            return Ok(Some(vote_proof(vote, &counted, signer)));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether a block is this ancestor or a descendant of it.
@@ -353,3 +350,6 @@ impl VoteWatch {
         self.first = self.first.split_off(&(round, Address::ZERO));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,11 @@
 //! Conflicts of certificates on recorded and on forged branches, and contradictory votes.
 
-use tenon_api::{Address, B256, SealedHeader};
+use tenon_api::SealedHeader;
+use tenon_native_consensus::ExtraFields;
+use tenon_native_consensus::recorded_chain::{RecordedChain, address_of, key, resealed, sign};
+use tenon_native_consensus::v2::testing::{Listed, NoState, engine};
 
-use super::{Listed, NoState, engine};
-use crate::{
-    extra::ExtraFields,
-    messages::{BlockInfo, QuorumCertificate, Vote, vote_digest},
-    recorded_chain::{RecordedChain, address_of, key, resealed, sign},
-    v2::{
-        extra_of,
-        forensics::{
-            BranchEvidence, CertificateChain, CertificateConflict, ForensicProof, ForensicsError, VoteConflict,
-            VoteWatch,
-        },
-    },
-};
+use super::*;
 
 fn info(header: &SealedHeader) -> BlockInfo {
     BlockInfo { hash: header.hash(), round: extra_of(header).unwrap().round, number: header.number }
@@ -75,7 +66,7 @@ fn the_branches_of_the_recorded_reorganisation_contradict_each_other() {
     let committed = committed(&chain, 15);
     let incoming = extra_of(other.at(20)).unwrap().quorum;
 
-    let proof = engine.certificate_conflict(&committed, incoming, &*chain).unwrap().unwrap();
+    let proof = certificate_conflict(&engine, &committed, incoming, &*chain).unwrap().unwrap();
 
     let CertificateConflict { diverging, smaller, larger, .. } = of_certificates(&proof);
     assert_eq!(*diverging, (parted, chain.at(parted).hash()));
@@ -102,7 +93,7 @@ fn a_chain_does_not_contradict_itself() {
     let engine = engine(&chain, NoState);
     for (known, incoming) in [(62, 63), (62, 62), (62, 400), (400, 62)] {
         let incoming = extra_of(chain.at(incoming)).unwrap().quorum;
-        assert_eq!(engine.certificate_conflict(&committed(&chain, known), incoming, &*chain), Ok(None));
+        assert_eq!(certificate_conflict(&engine, &committed(&chain, known), incoming, &*chain), Ok(None));
     }
 }
 
@@ -115,7 +106,7 @@ fn certificates_of_one_round_are_reported_with_their_epochs() {
         let side = branch(&chain, parent, 0);
 
         let known = committed(&chain, parent + 4);
-        let proof = engine.certificate_conflict(&known, certificate(&side[2]), &*chain).unwrap().unwrap();
+        let proof = certificate_conflict(&engine, &known, certificate(&side[2]), &*chain).unwrap().unwrap();
 
         let conflict = of_certificates(&proof);
         let hash = |number| chain.at(number).hash();
@@ -132,11 +123,11 @@ fn certificates_of_different_rounds_are_found_through_their_ancestors() {
     let engine = engine(&chain, NoState);
     let side = branch(&chain, 20, 10);
 
-    let proof = engine.certificate_conflict(&committed(&chain, 24), certificate(&side[2]), &*chain).unwrap().unwrap();
+    let proof = certificate_conflict(&engine, &committed(&chain, 24), certificate(&side[2]), &*chain).unwrap().unwrap();
     // In reverse order the pair is the same.
     let known = CertificateChain::ending_with(certificate(&side[2]), &*chain).unwrap();
     let incoming = extra_of(chain.at(24)).unwrap().quorum;
-    assert_eq!(engine.certificate_conflict(&known, incoming, &*chain).unwrap().unwrap(), proof);
+    assert_eq!(certificate_conflict(&engine, &known, incoming, &*chain).unwrap().unwrap(), proof);
 
     let hashes = [chain.at(20).hash(), chain.at(23).hash(), side[0].hash()];
     assert_eq!(proof.id(), format!("{:#x}:{:#x}:{:#x}", hashes[0], hashes[1], hashes[2]));
@@ -150,7 +141,7 @@ fn a_block_that_is_not_stored_is_an_error_that_names_it() {
     let unknown = BlockInfo { hash: alloy_primitives::B256::repeat_byte(7), round: 900, number: 900 };
     let incoming = QuorumCertificate { block: unknown, ..QuorumCertificate::default() };
 
-    let error = engine(&chain, NoState).certificate_conflict(&committed(&chain, 24), incoming, &*chain).unwrap_err();
+    let error = certificate_conflict(&engine(&chain, NoState), &committed(&chain, 24), incoming, &*chain).unwrap_err();
 
     assert!(matches!(error, ForensicsError::Chain(_)));
     assert!(error.to_string().contains("0707"), "{error}");
@@ -162,7 +153,7 @@ fn a_vote_against_a_committed_block_is_reported_if_its_signer_committed_it() {
     let engine = engine(&chain, Listed::from_headers(&chain));
     let side = branch(&chain, 20, 10);
     let known = CertificateChain::ending_with(certificate(chain.at(23)), &*chain).unwrap();
-    let detect = |vote: &Vote| engine.vote_conflict(&known, vote, &*chain).unwrap();
+    let detect = |vote: &Vote| vote_conflict(&engine, &known, vote, &*chain).unwrap();
 
     let proof = detect(&vote(info(&side[0]), 2)).unwrap();
 

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use tenon_api::{Address, B256};
-
-use super::V2Error;
-use crate::messages::{Timeout, Vote};
+use tenon_native_consensus::v2::V2Error;
+use tenon_native_consensus::{Timeout, Vote};
 
 /// Messages whose round is older than this many rounds are dropped.
 const KEPT_ROUNDS: u64 = 10;
@@ -17,7 +16,7 @@ const MAX_MESSAGES: usize = 16_384;
 const MAX_OF_SIGNER: u8 = 4;
 
 /// A message that is counted together with others of the same key.
-pub(super) trait Pooled: Clone {
+pub(crate) trait Pooled: Clone {
     /// The parts of the key: round, gap number, and for votes the block.
     type Key: Ord + Clone;
     fn key(&self) -> Self::Key;
@@ -59,7 +58,7 @@ impl Pooled for Timeout {
 
 /// Messages by key and then by hash, so that a repeated message counts once. Sorted, so that derived certificates are
 /// the same on every run.
-pub(super) struct Pool<M: Pooled> {
+pub(crate) struct Pool<M: Pooled> {
     messages: BTreeMap<M::Key, BTreeMap<B256, M>>,
     count: usize,
     /// Number of messages by round and signer.
@@ -74,7 +73,7 @@ impl<M: Pooled> Default for Pool<M> {
 
 impl<M: Pooled> Pool<M> {
     /// Whether a message is already in the pool, or its signer may add one more in its round.
-    pub(super) fn accepts(&self, message: &M, signer: Address) -> bool {
+    pub(crate) fn accepts(&self, message: &M, signer: Address) -> bool {
         let key = message.key();
         let of_signer = self.by_signer.get(&(M::round_of(&key), signer));
         of_signer.is_none_or(|count| *count < MAX_OF_SIGNER)
@@ -83,7 +82,7 @@ impl<M: Pooled> Pool<M> {
 
     /// Adds a message of this signer and returns the number of messages with its key. If the pool is full, messages too
     /// old for the current round are dropped first: a large network can fill the pool between two cleanups.
-    pub(super) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, V2Error> {
+    pub(crate) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, V2Error> {
         if self.count >= MAX_MESSAGES {
             self.clean(current);
         }
@@ -102,24 +101,24 @@ impl<M: Pooled> Pool<M> {
     }
 
     /// The messages of this key, by hash.
-    pub(super) fn of(&self, key: &M::Key) -> impl Iterator<Item = &M> {
+    pub(crate) fn of(&self, key: &M::Key) -> impl Iterator<Item = &M> {
         self.messages.get(key).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The messages, by key.
-    pub(super) fn groups(&self) -> impl Iterator<Item = (&M::Key, impl Iterator<Item = &M>)> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&M::Key, impl Iterator<Item = &M>)> {
         self.messages.iter().map(|(key, messages)| (key, messages.values()))
     }
 
     /// Drops messages too old for this round.
-    pub(super) fn clean(&mut self, round: u64) {
+    pub(crate) fn clean(&mut self, round: u64) {
         self.messages.retain(|key, _| M::round_of(key).saturating_add(KEPT_ROUNDS) >= round);
         self.by_signer.retain(|(of, _), _| of.saturating_add(KEPT_ROUNDS) >= round);
         self.count = self.messages.values().map(BTreeMap::len).sum();
     }
 
     /// Drops everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.messages.clear();
         self.by_signer.clear();
         self.count = 0;
@@ -127,7 +126,7 @@ impl<M: Pooled> Pool<M> {
 
     /// The rounds of the keys, ascending.
     #[cfg(test)]
-    pub(super) fn rounds(&self) -> Vec<u64> {
+    pub(crate) fn rounds(&self) -> Vec<u64> {
         self.messages.keys().map(M::round_of).collect()
     }
 }

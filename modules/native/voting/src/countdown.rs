@@ -6,7 +6,7 @@ use tenon_chain::RoundConfig;
 
 /// The countdown of a round with `certified` as the highest certified round: the period, increased with every failed
 /// round. The number of failed rounds is an 8-bit value, as in the reference: 257 count as one (pitfall 29).
-pub fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Duration {
+pub(crate) fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Duration {
     let growth = config.timeout_growth;
     let power = if certified < round {
         let distance = (round - certified).to_le_bytes()[0].wrapping_sub(1);

@@ -4,23 +4,23 @@
 //!
 //! `TENON_SEED=<number>` repeats one network, `TENON_NETWORKS` is the number of networks of each kind.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, hex};
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 use tenon_api::{BlockSigner, ChainReader, RecoveredBlock, SealAttributes, SealedHeader};
 use tenon_memory_chain::MemoryChain;
+use tenon_native_consensus::v2::testing::network::{EPOCH, GAP, Network, recovered};
+use tenon_native_consensus::v2::{MasternodeKey, V2Engine, extra_of, seal};
+use tenon_native_consensus::{BlockInfo, SyncInfo, Timeout, Vote, VotingState, recover, vote_digest};
 
-use super::simulated::{EPOCH, GAP, Network, recovered};
-use crate::{
-    messages::{BlockInfo, SyncInfo, Timeout, Vote, vote_digest},
-    v2::{Action, ForensicProof, MasternodeKey, Replica, V2Engine, VotingState, extra_of, seal},
-};
+use crate::forensics::ForensicProof;
+use crate::replica::{Action, Replica};
 
 /// Duration of the disturbances, and total duration, milliseconds.
 const FAULTY_TIME: u64 = 90_000;
@@ -214,7 +214,7 @@ impl World {
     /// Checks that an honest masternode votes once per round, even after a kill.
     fn note_vote(&mut self, vote: &Vote) {
         let digest = vote_digest(&vote.block, vote.gap_number);
-        let signer = crate::recover(digest, &vote.signature).unwrap();
+        let signer = recover(digest, &vote.signature).unwrap();
         if self.nodes[..self.byzantine_nodes].iter().any(|node| node.key.address() == signer) {
             return;
         }
