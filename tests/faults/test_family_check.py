@@ -1,0 +1,66 @@
+"""The check of families (`make lint`) must find comparisons of a family, and accept its values, tables and tests."""
+
+import pathlib
+import subprocess
+import sys
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-family.py"
+MODULE = "modules/one/src/lib.rs"
+TABLE = "plugins/eth/src/dialect.rs"
+
+COMPARISONS = [
+    "if profile == Profile::Native {",
+    "if Profile::Native == profile {",
+    "if reply.dialect != messages::TracerDialect::Reference {",
+    "    TracerDialect::Ethereum => &self.logs,",
+    "    Some(known) if self.dialect == Dialect::Ethereum => known,",
+    "    Dialect::Ethereum | Dialect::Native => 1,",
+    "    _ if matches!(dialect, Dialect::Native) => 1,",
+    "if let (TracerDialect::Reference, Some(one)) = (dialect, one) {",
+    "let TracerDialect::Ethereum = dialect else { return };",
+    "if spec.is_native() {",
+]
+VALUES = [
+    "fn dialect(&self) -> TracerDialect { self.dialect }",
+    "let dialect = TracerDialect::Ethereum;",
+    "let reply = TraceReply { dialect: TracerDialect::Ethereum, results };",
+    "    TracerDialect::Reference",
+    "// if dialect == TracerDialect::Reference",
+    "answer(&Dialect::ETHEREUM, &history)",
+]
+
+
+def check(folder, files):
+    """Runs the script in a repository with these files; returns its exit code and output."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+    subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
+    done = subprocess.run([sys.executable, str(SCRIPT)], cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_each_comparison_is_counted(tmp_path):
+    files = {f"modules/one/src/{index}.rs": line + "\n" for index, line in enumerate(COMPARISONS)}
+
+    code, words = check(tmp_path, files)
+
+    missed = [line for index, line in enumerate(COMPARISONS) if f"modules/one/src/{index}.rs: 1 lines " not in words]
+    assert (code, missed) == (1, []), words
+
+
+def test_a_value_is_not_a_comparison(tmp_path):
+    code, words = check(tmp_path, {MODULE: "\n".join(VALUES)})
+
+    assert code == 0, words
+
+
+def test_tables_and_tests_may_compare(tmp_path):
+    comparison = "if dialect == TracerDialect::Reference {\n"
+    in_tests = f"#[cfg(test)]\nmod tests {{\n{comparison}"
+
+    code, words = check(tmp_path, {TABLE: comparison, "modules/one/tests/calls.rs": comparison, MODULE: in_tests})
+
+    assert code == 0, words
