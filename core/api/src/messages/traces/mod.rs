@@ -23,6 +23,9 @@ pub use steps::{MalformedSteps, StepReader, StepRecorder, TraceStep, TraceSteps,
 pub use validation::{AccessedSlots, ContractSize, ValidationFrame};
 
 /// Whose tracers a chain has. It determines their options, results and errors, and how a block is replayed.
+///
+/// A value and not a trait, because plugins receive it with the results, and because the tracers belong to the simulation,
+/// which a family's crates do not know. Only the files in `scripts/check-family.py` compare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TracerDialect {
     /// go-ethereum's.
