@@ -2,7 +2,7 @@
 """Checks that only a few places in the code compare a chain's family (native or Ethereum), or whose tracers it has.
 
 Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the files
-listed in `TABLES` and `PENDING`. Tests, benches and fuzz targets are not checked.
+listed in `TABLES`. Tests, benches and fuzz targets are not checked.
 
 Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the interface crate
 of another module instead of the module itself. Exceptions are dependencies of tests, and those listed in `MODULE_EDGES`.
@@ -22,19 +22,12 @@ TABLES = (
     "plugins/sdk/src/shapes/tracers/mod.rs",
     "plugins/consensus/src/family.rs",
     # The choice of the tracers. They belong to the simulation, so that a family's crate cannot make them.
-    "modules/simulation/src/trace/replay.rs",
+    "modules/simulation/src/trace/dialects.rs",
     # The JSON forms of traces. A result comes with its `TracerDialect`; a plugin has no family trait.
     "plugins/sdk/src/shapes/traces/accounts.rs",
     "plugins/sdk/src/shapes/traces/calls.rs",
     "plugins/sdk/src/shapes/traces/mod.rs",
     "plugins/sdk/src/shapes/traces/steps.rs",
-)
-# Files that still compare whose tracers a chain has, and should read a table instead. Do not add any.
-PENDING = (
-    "modules/simulation/javascript/src/engine.rs",
-    "modules/simulation/javascript/src/natives.rs",
-    "modules/simulation/src/trace/reference/script.rs",
-    "plugins/debug/src/trace_chain.rs",
 )
 # The enums that name a family: `Profile`, `TracerDialect`, and any other `…Dialect`.
 VALUE = r"\b(?:Profile|\w*Dialect)::\w+"
@@ -76,7 +69,7 @@ def wrong_dependencies():
 
 def main():
     names = subprocess.run(["git", "ls-files", "*.rs"], capture_output=True, text=True, check=True).stdout.split()
-    names = [name for name in names if not name.startswith(MAY_ASK + TABLES + PENDING) and not TEST_FILE.search(name)]
+    names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
     found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
     problems = list(wrong_dependencies())
     for name, count in sorted(found.items()):

@@ -6,7 +6,7 @@ import sys
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-family.py"
 MODULE = "modules/one/src/lib.rs"
-TABLE = "plugins/eth/src/dialect.rs"
+TABLE = "modules/simulation/src/trace/dialects.rs"
 
 COMPARISONS = [
     "if profile == Profile::Native {",

@@ -33,7 +33,8 @@ pub(crate) async fn subscription(
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
         let reply = context.call(Trace { target, options: options.clone() }).await?;
-        let (text, is_empty) = truncated_at_failure(reply);
+        let is_empty = matches!(&reply.results, TraceResults::Block(traces) if traces.is_empty());
+        let text = TraceText::of_block_in_range(reply);
         if !is_empty || number == last {
             let (traces, mut memory) = written(&context, text).await?;
             // Also counts the notification, which copies the text.
@@ -50,21 +51,6 @@ async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, 
         BlockId::Number(number) => Failure::server(format!("not find {role} block {number}")),
         _ => Failure::server(format!("not find {role} block")),
     })
-}
-
-/// The traces of a block, and whether there are none. In the reference's form, the transactions after one that cannot be
-/// traced are `null`.
-fn truncated_at_failure(mut reply: TraceReply) -> (TraceText, bool) {
-    let (mut untraced, mut is_empty) = (0, false);
-    if let TraceResults::Block(traces) = &mut reply.results {
-        is_empty = traces.is_empty();
-        let failed = traces.iter().position(|trace| trace.result.is_err());
-        if let Some(failed) = failed.filter(|_| reply.dialect == TracerDialect::Reference) {
-            untraced = traces.len() - failed - 1;
-            traces.truncate(failed + 1);
-        }
-    }
-    (TraceText::new(reply).with_untraced(untraced), is_empty)
 }
 
 /// The notification of a block.

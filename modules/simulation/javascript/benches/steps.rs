@@ -10,7 +10,7 @@ use std::time::Duration;
 use alloy_primitives::U256;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use support::{OneAccount, events, host, start};
-use tenon_javascript::{Dialect, Event, StepFacts};
+use tenon_javascript::{Event, ScriptInterface, StepFacts};
 
 const COUNT: &str =
     "{count: 0, step: function(log, db) { this.count++; }, fault: function() {}, result: function() {}}";
@@ -41,7 +41,7 @@ fn shown(criterion: &mut Criterion) {
     for (name, source) in [("count", COUNT), ("look", CHECK_PERIOD), ("state", STATE)] {
         for size in [1, 16, 256, 4096] {
             group.throughput(Throughput::Elements(size as u64));
-            let mut script = start(&host, source, Dialect::Ethereum, Duration::from_secs(3600)).unwrap();
+            let mut script = start(&host, source, ScriptInterface::ETHEREUM, Duration::from_secs(3600)).unwrap();
             script.handle(vec![call.clone()], &mut OneAccount).unwrap();
             let batch = steps(size);
             group.bench_function(BenchmarkId::new(name, size), |bencher| {
@@ -55,7 +55,7 @@ fn started(criterion: &mut Criterion) {
     let host = host();
     let source = "{fault: function() {}, result: function() { return bigInt(1); }}";
     criterion.bench_function("process", |bencher| {
-        bencher.iter(|| support::result_of(&host, source, Dialect::Ethereum).unwrap());
+        bencher.iter(|| support::result_of(&host, source, ScriptInterface::ETHEREUM).unwrap());
     });
 }
 

@@ -12,7 +12,7 @@ use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Function, Object, Runt
 use crate::{
     link::Link,
     natives::{self, Shared},
-    protocol::{Dialect, Event, Failed, Opening, Reply, Request, RunFacts},
+    protocol::{Event, Failed, Opening, Reply, Request, RunFacts},
     session::Session,
 };
 
@@ -120,7 +120,7 @@ fn serve(ctx: &Ctx<'_>, link: &Rc<RefCell<Link>>, opening: Opening, limits: &Rc<
         session: Rc::clone(&session),
         link: Rc::clone(link),
         precompiles: Rc::new(opening.precompiles),
-        dialect: opening.dialect,
+        interface: opening.interface,
     };
     let compiled = Tracer::compile(ctx, &shared, &opening.source, &opening.config, limits);
     let tracer = match compiled {
@@ -159,7 +159,7 @@ impl<'js> Tracer<'js> {
         let script = format!("({source})");
         let value: Value<'js> = ctx.eval_with_options(script, natives::options()).catch(ctx).map_err(failed)?;
         let words = |name: &str| Failed::Words(format!("trace object must expose a function {name}()"));
-        let first = if shared.dialect == Dialect::Native { "fault" } else { "result" };
+        let first = if shared.interface.checks_result_first { "result" } else { "fault" };
         let object = value.into_object().ok_or_else(|| words(first))?;
         let function = |name: &str| -> Result<Option<Function<'js>>, Failed> {
             let member: Value<'js> = object.get(name).catch(ctx).map_err(failed)?;
@@ -174,7 +174,7 @@ impl<'js> Tracer<'js> {
             let text = "trace object must expose either both or none of enter() and exit()";
             return Err(Failed::Words(text.to_owned()));
         }
-        if shared.dialect == Dialect::Ethereum
+        if shared.interface.calls_setup
             && let Some(setup) = function("setup")?
         {
             let _: Value<'js> = setup.call((This(object.clone()), config)).catch(ctx).map_err(failed)?;

@@ -4,8 +4,9 @@ use std::{cell::RefCell, os::unix::net::UnixStream, rc::Rc};
 
 use crate::{
     engine::trace,
+    interface::ScriptInterface,
     link::Link,
-    protocol::{CallFacts, Dialect, Event, Opening, Reply, Request, StepFacts},
+    protocol::{CallFacts, Event, Opening, Reply, Request, StepFacts},
 };
 
 /// Runs any text as a script over an empty run, within small limits.
@@ -14,7 +15,7 @@ use crate::{
 /// If a rule is broken: the process did not say how the trace ended, or a result is not one line.
 pub fn script(input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else { return };
-    for dialect in [Dialect::Ethereum, Dialect::Native] {
+    for interface in [ScriptInterface::ETHEREUM, ScriptInterface::REFERENCE] {
         let Ok((near, far)) = UnixStream::pair() else { return };
         // A result that does not fit into the socket ends the trace, because nothing reads the socket meanwhile.
         if far.set_nonblocking(true).is_err() {
@@ -31,7 +32,7 @@ pub fn script(input: &[u8]) {
         let opening = Opening {
             source: source.to_owned(),
             config: "{}".to_owned(),
-            dialect,
+            interface,
             precompiles: Vec::new(),
             memory: 4 << 20,
             millis: 50,

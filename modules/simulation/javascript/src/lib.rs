@@ -16,6 +16,7 @@ mod engine;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod interface;
 mod link;
 mod natives;
 mod process;
@@ -23,5 +24,6 @@ mod protocol;
 mod session;
 
 pub use child::run_script_child;
+pub use interface::ScriptInterface;
 pub use process::{BATCH_BYTES, Program, Script, ScriptHost, ScriptOptions, ScriptSlot, Start, State, Waiting};
-pub use protocol::{CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, ScriptError, StepFacts, Write};
+pub use protocol::{CallFacts, Event, FrameFacts, ResultFacts, RunFacts, ScriptError, StepFacts, Write};

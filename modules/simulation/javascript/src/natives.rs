@@ -8,8 +8,9 @@ use tenon_api::WholeBalance;
 
 use crate::{
     address::{from_hex, to_address, to_word},
+    interface::ScriptInterface,
     link::Link,
-    protocol::{AccountQuery, Dialect, Reply, Request, RunFacts},
+    protocol::{AccountQuery, Reply, Request, RunFacts},
     session::Session,
 };
 
@@ -26,7 +27,7 @@ pub(crate) struct Shared {
     /// The socket to the node. Borrowed only while a message is sent or received.
     pub(crate) link: Rc<RefCell<Link>>,
     pub(crate) precompiles: Rc<Vec<Address>>,
-    pub(crate) dialect: Dialect,
+    pub(crate) interface: ScriptInterface,
 }
 
 /// Options of every evaluation: not strict, as in the engines of the other clients.
@@ -61,7 +62,7 @@ fn hex(value: impl LowerHex) -> String {
 /// The object `host` of the prelude.
 pub(crate) fn host<'js>(ctx: &Ctx<'js>, shared: &Shared) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
-    host.set("isNative", shared.dialect == Dialect::Native)?;
+    host.set("boundsSlices", shared.interface.bounds_slices)?;
     add_helpers(ctx, &host, shared)?;
     add_step(ctx, &host, shared)?;
     add_stack_and_memory(ctx, &host, shared)?;
@@ -158,7 +159,7 @@ fn add_step<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Result<
 }
 
 fn add_stack_and_memory<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared) -> Result<()> {
-    let dialect = shared.dialect;
+    let ScriptInterface { bounds_stack, bounds_memory_words, pads_memory_slices, .. } = shared.interface;
     add(ctx, host, shared, "stackLength", |session| number(session.stack().len() as u64))?;
     add(ctx, host, shared, "memoryLength", |session| number(session.memory().len() as u64))?;
     let session = Rc::clone(&shared.session);
@@ -169,7 +170,7 @@ fn add_stack_and_memory<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared
         let item = (index >= 0.0).then(|| stack.iter().rev().nth(index as usize)).flatten();
         match item {
             Some(item) => Ok(hex(*item)),
-            None if dialect == Dialect::Native => Ok(hex(U256::ZERO)),
+            None if !bounds_stack => Ok(hex(U256::ZERO)),
             None => {
                 let size = stack.len();
                 let text = format!("tracer accessed out of bound stack: size {size}, index {index}");
@@ -179,27 +180,28 @@ fn add_stack_and_memory<'js>(ctx: &Ctx<'js>, host: &Object<'js>, shared: &Shared
     };
     host.set("stackItem", Function::new(ctx.clone(), item)?)?;
     let session = Rc::clone(&shared.session);
-    let part =
-        move |ctx: Ctx<'js>, start: f64, end: f64| memory_part(ctx, dialect, session.borrow().memory(), start, end);
+    let part = move |ctx: Ctx<'js>, start: f64, end: f64| {
+        memory_part(ctx, pads_memory_slices, session.borrow().memory(), start, end)
+    };
     host.set("memorySlice", Function::new(ctx.clone(), part)?)?;
     let session = Rc::clone(&shared.session);
     let word = move |ctx: Ctx<'js>, offset: f64| {
         let session = session.borrow();
         match range(session.memory(), offset, offset + 32.0) {
             Some(word) => Ok(hex(U256::from_be_slice(word))),
-            None if dialect == Dialect::Native => Ok(hex(U256::ZERO)),
+            None if !bounds_memory_words => Ok(hex(U256::ZERO)),
             None => Err(out_of_bounds(&ctx, session.memory().len(), offset, 32.0)),
         }
     };
     host.set("memoryWord", Function::new(ctx.clone(), word)?)
 }
 
-/// A part of memory. go-ethereum appends zeros if it is too short.
-fn memory_part<'js>(ctx: Ctx<'js>, dialect: Dialect, memory: &[u8], start: f64, end: f64) -> Result<Buffer<'js>> {
+/// A part of memory, with zeros appended if it is too short and the client does so.
+fn memory_part<'js>(ctx: Ctx<'js>, pads: bool, memory: &[u8], start: f64, end: f64) -> Result<Buffer<'js>> {
     if let Some(part) = range(memory, start, end) {
         return buffer(ctx, part);
     }
-    if dialect == Dialect::Native || start == end {
+    if !pads || start == end {
         return buffer(ctx, &[]);
     }
     if start < 0.0 || end < start {

@@ -54,7 +54,7 @@
         const bytes = buffer(value, false);
         const [from, to] = [place(start), place(end)];
         if (from >= 0 && from <= to && to <= bytes.length) return bytes.slice(from, to);
-        if (host.isNative) return new Uint8Array(0);
+        if (!host.boundsSlices) return new Uint8Array(0);
         throw new Error(
             `tracer accessed out of bound memory: available ${bytes.length}, offset ${from}, size ${to - from}`,
         );

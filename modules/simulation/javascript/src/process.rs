@@ -21,8 +21,9 @@ use tenon_api::WholeBalance;
 
 use crate::{
     child,
+    interface::ScriptInterface,
     link::{Link, MAX_MESSAGE},
-    protocol::{AccountQuery, Dialect, Event, Failed, Opening, Reply, Request, RunFacts, ScriptError},
+    protocol::{AccountQuery, Event, Failed, Opening, Reply, Request, RunFacts, ScriptError},
 };
 
 /// Memory of a process in addition to its script's heap, bytes: the program, messages, mirrors of EVM memory.
@@ -195,8 +196,8 @@ pub struct Start<'a> {
     pub source: &'a str,
     /// JSON text for `setup`.
     pub config: &'a str,
-    /// The client whose objects the script sees.
-    pub dialect: Dialect,
+    /// What the script sees.
+    pub interface: ScriptInterface,
     /// Addresses of the precompiled contracts in force.
     pub precompiles: Vec<Address>,
 }
@@ -276,7 +277,7 @@ impl Script {
         let opening = Opening {
             source: start.source.to_owned(),
             config: start.config.to_owned(),
-            dialect: start.dialect,
+            interface: start.interface,
             precompiles: start.precompiles,
             memory: host.options.memory,
             millis: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),

@@ -4,14 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 use tenon_api::WholeBalance;
 
-/// The client whose objects the script sees, where the two clients differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Dialect {
-    /// go-ethereum: `setup`, errors for reads out of bounds.
-    Ethereum,
-    /// The reference client of native chains: no `setup`; reads out of bounds are empty or zero.
-    Native,
-}
+use crate::interface::ScriptInterface;
 
 /// A message to the process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,7 +25,7 @@ pub(crate) struct Opening {
     pub(crate) source: String,
     /// JSON text for `setup`.
     pub(crate) config: String,
-    pub(crate) dialect: Dialect,
+    pub(crate) interface: ScriptInterface,
     pub(crate) precompiles: Vec<Address>,
     /// Heap of the script, bytes.
     pub(crate) memory: u64,

@@ -13,10 +13,10 @@ use std::{
 };
 
 use support::{OneAccount, events, host, host_with, result_of, result_within, run, start, waiting};
-use tenon_javascript::{Dialect, Script, ScriptError, ScriptOptions, ScriptSlot, Start, Waiting};
+use tenon_javascript::{Script, ScriptError, ScriptInterface, ScriptOptions, ScriptSlot, Start, Waiting};
 
-fn words(source: &str, dialect: Dialect) -> String {
-    result_of(&host(), source, dialect).unwrap_err().to_string()
+fn words(source: &str, interface: ScriptInterface) -> String {
+    result_of(&host(), source, interface).unwrap_err().to_string()
 }
 
 #[test]
@@ -31,12 +31,15 @@ fn objects_without_their_functions_are_refused_in_the_clients_words() {
         ("{fault: function() {}, result: 5}", "result", "result"),
     ];
     for (source, ethereum, native) in cases {
-        for (dialect, missing) in [(Dialect::Ethereum, ethereum), (Dialect::Native, native)] {
+        for (interface, missing) in [(ScriptInterface::ETHEREUM, ethereum), (ScriptInterface::REFERENCE, native)] {
             let expected = format!("trace object must expose a function {missing}()");
-            assert_eq!(words(source, dialect), expected, "{source}");
+            assert_eq!(words(source, interface), expected, "{source}");
         }
     }
-    assert_eq!(words("{fault: function() {}, result: function() {}, enter: function() {}}", Dialect::Ethereum), both);
+    assert_eq!(
+        words("{fault: function() {}, result: function() {}, enter: function() {}}", ScriptInterface::ETHEREUM),
+        both
+    );
 }
 
 #[test]
@@ -67,10 +70,10 @@ fn errors_name_the_function_that_they_happened_in() {
         ),
     ];
     for (member, expected) in cases {
-        assert_eq!(words(&script(member), Dialect::Ethereum), expected, "{member}");
+        assert_eq!(words(&script(member), ScriptInterface::ETHEREUM), expected, "{member}");
     }
-    assert!(words("{", Dialect::Native).starts_with("SyntaxError: "));
-    assert_eq!(words("noSuchTracer", Dialect::Native), "ReferenceError: noSuchTracer is not defined");
+    assert!(words("{", ScriptInterface::REFERENCE).starts_with("SyntaxError: "));
+    assert_eq!(words("noSuchTracer", ScriptInterface::REFERENCE), "ReferenceError: noSuchTracer is not defined");
 }
 
 #[test]
@@ -89,7 +92,8 @@ fn scripts_that_recurse_or_allocate_without_end_get_words_and_the_next_script_ru
     ];
     for (expression, expected) in cases {
         let source = format!("{{fault: function() {{}}, result: function() {{ {expression}; }}}}");
-        let begin = Start { source: &source, config: "{}", dialect: Dialect::Native, precompiles: Vec::new() };
+        let begin =
+            Start { source: &source, config: "{}", interface: ScriptInterface::REFERENCE, precompiles: Vec::new() };
         let mut script = Script::start(&host, &slot, begin, waiting(Duration::from_secs(60))).unwrap();
         let refused = script.finish(run(), &mut OneAccount).unwrap_err();
         assert!(matches!(refused, ScriptError::Script(_)), "{expression}: {refused:?}");
@@ -112,7 +116,7 @@ fn scripts_that_loop_end_at_their_deadline() {
         "{fault: function() {}, result: function() { return /^(a+)+$/.test('a'.repeat(40) + 'b'); }}",
     ];
     for source in loops {
-        let refused = result_within(&host, source, Dialect::Ethereum, Duration::from_millis(100)).unwrap_err();
+        let refused = result_within(&host, source, ScriptInterface::ETHEREUM, Duration::from_millis(100)).unwrap_err();
         assert_eq!(refused, ScriptError::TimedOut, "{source}");
     }
 }
@@ -125,7 +129,7 @@ fn a_caller_that_leaves_ends_its_script() {
     let deadline = Instant::now() + Duration::from_secs(3600);
     let waiting = Waiting { deadline, should_stop: Box::new(move || leaving.load(Ordering::Relaxed)) };
     let source = "{fault: function() {}, result: function() { for (;;) {} }}";
-    let begin = Start { source, config: "{}", dialect: Dialect::Native, precompiles: Vec::new() };
+    let begin = Start { source, config: "{}", interface: ScriptInterface::REFERENCE, precompiles: Vec::new() };
     let mut script = Script::start(&host, &ScriptSlot::default(), begin, waiting).unwrap();
     has_left.store(true, Ordering::Relaxed);
 
@@ -137,7 +141,7 @@ fn a_caller_that_leaves_ends_its_script() {
 fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
     let host = host_with(ScriptOptions { max: 2, ..ScriptOptions::default() });
     let source = "{fault: function() {}, result: function() { return 1; }}";
-    let begin = || start(&host, source, Dialect::Native, Duration::from_secs(60));
+    let begin = || start(&host, source, ScriptInterface::REFERENCE, Duration::from_secs(60));
     let (first, second) = (begin().unwrap(), begin().unwrap());
 
     assert_eq!(begin().err(), Some(ScriptError::TooMany { max: 2 }));
@@ -148,14 +152,17 @@ fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
     drop((second, third));
     assert_eq!(host.running(), 0);
     let off = host_with(ScriptOptions { max: 0, ..ScriptOptions::default() });
-    assert_eq!(start(&off, source, Dialect::Native, Duration::from_secs(60)).err(), Some(ScriptError::SwitchedOff));
+    assert_eq!(
+        start(&off, source, ScriptInterface::REFERENCE, Duration::from_secs(60)).err(),
+        Some(ScriptError::SwitchedOff)
+    );
 }
 
 #[test]
 fn a_script_finds_no_state_of_an_earlier_one() {
     let (host, slot) = (host(), ScriptSlot::default());
     let run_one = |source: &str| {
-        let begin = Start { source, config: "{}", dialect: Dialect::Native, precompiles: Vec::new() };
+        let begin = Start { source, config: "{}", interface: ScriptInterface::REFERENCE, precompiles: Vec::new() };
         let mut script = Script::start(&host, &slot, begin, waiting(Duration::from_secs(60))).unwrap();
         script.finish(run(), &mut OneAccount)
     };
@@ -174,12 +181,12 @@ fn a_program_that_does_not_answer_is_an_error_of_the_process() {
     let program = tenon_javascript::Program::Child("/bin/true".into(), Vec::new());
     let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..ScriptOptions::default() });
 
-    let refused = start(&host, "{}", Dialect::Native, Duration::from_secs(60)).err();
+    let refused = start(&host, "{}", ScriptInterface::REFERENCE, Duration::from_secs(60)).err();
 
     assert!(matches!(refused, Some(ScriptError::Ended(_))), "{refused:?}");
     let program = tenon_javascript::Program::Child("/nowhere".into(), Vec::new());
     let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..ScriptOptions::default() });
-    let refused = start(&host, "{}", Dialect::Native, Duration::from_secs(60)).err();
+    let refused = start(&host, "{}", ScriptInterface::REFERENCE, Duration::from_secs(60)).err();
     assert!(matches!(refused, Some(ScriptError::Spawn(_))), "{refused:?}");
     assert_eq!(host.running(), 0);
 }
@@ -188,8 +195,11 @@ fn a_program_that_does_not_answer_is_an_error_of_the_process() {
 fn scripts_run_in_threads_where_there_are_no_processes() {
     let host = tenon_javascript::ScriptHost::new(ScriptOptions::in_threads());
 
-    let result =
-        result_of(&host, "{fault: function() {}, result: function(ctx) { return ctx.block; }}", Dialect::Native);
+    let result = result_of(
+        &host,
+        "{fault: function() {}, result: function(ctx) { return ctx.block; }}",
+        ScriptInterface::REFERENCE,
+    );
 
     assert_eq!(result.as_deref(), Ok("5"));
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use support::{host, result_of};
-use tenon_javascript::Dialect;
+use tenon_javascript::ScriptInterface;
 
 /// A script that collects the value of an expression at each step.
 fn at_steps(expression: &str) -> String {
@@ -54,8 +54,8 @@ fn steps_have_the_fields_that_go_ethereum_documents() {
         ),
     ];
     for (expression, expected) in cases {
-        for dialect in [Dialect::Ethereum, Dialect::Native] {
-            assert_eq!(result_of(&host, &at_steps(expression), dialect).as_deref(), Ok(expected), "{expression}");
+        for interface in [ScriptInterface::ETHEREUM, ScriptInterface::REFERENCE] {
+            assert_eq!(result_of(&host, &at_steps(expression), interface).as_deref(), Ok(expected), "{expression}");
         }
     }
 }
@@ -69,7 +69,7 @@ fn frames_faults_and_the_context_reach_their_functions() {
         fault: function(log, db) { this.log.push(log.getError(), log.getPC()); }, \
         result: function(ctx) { return [this.log, ctx.type, ctx.value, ctx.gasPrice, ctx.gasUsed, ctx.block, ctx.txIndex, toHex(ctx.output), ctx.error, ctx.gas, ctx.intrinsicGas, toHex(ctx.txHash).length]; }}";
 
-    let result = result_of(&host, source, Dialect::Ethereum).unwrap();
+    let result = result_of(&host, source, ScriptInterface::ETHEREUM).unwrap();
 
     let expected = r#"[[["CALL","0x00000000000000000000000000000000000000aa","0x0000000000000000000000000000000000000002","0x09",50,"1273712981610478149659280835095566986385969831322046204434033424087044426039296"],[4,"0x","out of gas"],"invalid jump destination",3],"CALL","1273712981610478149659280835095566986385969831322046204434033424087044426039296","7",21000,5,2,"0x08",null,50,21000,66]"#;
     assert_eq!(result, expected);
@@ -105,7 +105,11 @@ fn helpers_convert_as_go_ethereum_does() {
         ),
     ];
     for (expression, expected) in cases {
-        assert_eq!(result_of(&host, &at_end(expression), Dialect::Ethereum).as_deref(), Ok(expected), "{expression}");
+        assert_eq!(
+            result_of(&host, &at_end(expression), ScriptInterface::ETHEREUM).as_deref(),
+            Ok(expected),
+            "{expression}"
+        );
     }
 }
 
@@ -137,11 +141,15 @@ fn reads_out_of_bounds_are_errors_in_go_ethereum_and_empty_in_the_reference() {
         ),
     ];
     for (expression, error, native) in cases {
-        let refused = result_of(&host, &at_steps(expression), Dialect::Ethereum).unwrap_err().to_string();
+        let refused = result_of(&host, &at_steps(expression), ScriptInterface::ETHEREUM).unwrap_err().to_string();
         assert_eq!(refused, format!("Error: {error}    in server-side tracer function 'step'"), "{expression}");
-        assert_eq!(result_of(&host, &at_steps(expression), Dialect::Native).as_deref(), Ok(native), "{expression}");
+        assert_eq!(
+            result_of(&host, &at_steps(expression), ScriptInterface::REFERENCE).as_deref(),
+            Ok(native),
+            "{expression}"
+        );
     }
-    let padded = result_of(&host, &at_steps("toHex(log.memory.slice(31, 34))"), Dialect::Ethereum);
+    let padded = result_of(&host, &at_steps("toHex(log.memory.slice(31, 34))"), ScriptInterface::ETHEREUM);
     assert_eq!(padded.as_deref(), Ok(r#"["0x000000","0x000000","0x000000"]"#));
 }
 
@@ -150,6 +158,32 @@ fn setup_gets_the_configuration_in_go_ethereum_only() {
     let host = host();
     let source = "{setup: function(config) { this.config = JSON.parse(config); }, fault: function() {}, result: function() { return this.config; }}";
 
-    assert_eq!(result_of(&host, source, Dialect::Ethereum).as_deref(), Ok(r#"{"a":1}"#));
-    assert_eq!(result_of(&host, source, Dialect::Native).as_deref(), Ok("null"));
+    assert_eq!(result_of(&host, source, ScriptInterface::ETHEREUM).as_deref(), Ok(r#"{"a":1}"#));
+    assert_eq!(result_of(&host, source, ScriptInterface::REFERENCE).as_deref(), Ok("null"));
+}
+
+#[test]
+fn each_difference_is_set_independently_of_the_others() {
+    let host = host();
+    let reference = ScriptInterface::REFERENCE;
+    let cases = [
+        (ScriptInterface { bounds_stack: true, ..reference }, "log.stack.peek(9)"),
+        (ScriptInterface { bounds_memory_words: true, ..reference }, "log.memory.getUint(1)"),
+        (ScriptInterface { pads_memory_slices: true, ..reference }, "log.memory.slice(-1, 3)"),
+        (ScriptInterface { bounds_slices: true, ..reference }, "slice(toWord('0x'), 30, 33)"),
+    ];
+    for (place, (interface, _)) in cases.into_iter().enumerate() {
+        for (read, (_, expression)) in cases.into_iter().enumerate() {
+            let is_refused = result_of(&host, &at_steps(expression), interface).is_err();
+            assert_eq!(is_refused, place == read, "{expression}");
+        }
+    }
+    let with_setup = ScriptInterface { calls_setup: true, ..reference };
+    let result_first = ScriptInterface { checks_result_first: true, ..reference };
+    let source = "{setup: function() { this.is_set = true; }, fault: function() {}, result: function() { return !!this.is_set; }}";
+    for (interface, is_set, missing) in [(with_setup, "true", "fault"), (result_first, "false", "result")] {
+        assert_eq!(result_of(&host, source, interface).as_deref(), Ok(is_set));
+        let refused = result_of(&host, "{}", interface).unwrap_err().to_string();
+        assert_eq!(refused, format!("trace object must expose a function {missing}()"));
+    }
 }

@@ -10,7 +10,6 @@ use tenon_api::{
 };
 use tenon_execution_block::{BlockExecution, Prepared};
 use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection, inspect};
-use tenon_javascript::Dialect;
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text};
 
 use super::{
@@ -19,6 +18,7 @@ use super::{
     inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
     recording::{TraceShare, growing_bytes},
     replay::{Replay, TraceDialect, check_size, error_of_tracer},
+    script_conventions::ScriptConventions,
     scripts::ScriptPlace,
     struct_log::struct_log,
 };
@@ -237,7 +237,7 @@ impl<'a> EthereumTracing<'a> {
             return inspector.begin_ethereum(&self.options, self.replay.calls.limits.trace_steps);
         };
         let timeout = self.options.timeout;
-        let watch = self.replay.scripts.watch(source, Dialect::Ethereum, precompiles, place, timeout)?;
+        let watch = self.replay.scripts.watch(source, &ScriptConventions::ETHEREUM, precompiles, place, timeout)?;
         *inspector = TraceInspector::reference(watch, &self.replay.memory);
         Ok(())
     }

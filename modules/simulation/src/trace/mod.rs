@@ -4,6 +4,7 @@
 //! (`reference_replay`, `reference`). Both replay blocks in one way (`replay`) and run under one inspector that limits what
 //! they record.
 
+mod dialects;
 mod error;
 mod ethereum_replay;
 mod ethereum_results;
@@ -16,6 +17,7 @@ mod reference;
 mod reference_replay;
 mod replay;
 mod replay_texts;
+mod script_conventions;
 mod scripts;
 mod storage_range;
 mod struct_log;

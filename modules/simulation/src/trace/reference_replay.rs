@@ -19,7 +19,6 @@ use tenon_execution_interface::{
     BlockEvm, EvmFailure, Fees, Interrupt, MovedPrecompiles, Outcome, StateError, TransactionRejection, inspect,
     transact,
 };
-use tenon_javascript::Dialect;
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, Payer, RunFailure, invalid_transaction_text};
 
 use super::{
@@ -29,6 +28,7 @@ use super::{
     recording::TraceShare,
     reference::{Watch, watch_of},
     replay::{Replay, TraceDialect, check_size, error_of_tracer},
+    script_conventions::ScriptConventions,
     scripts::{ScriptPlace, ScriptSource},
 };
 
@@ -231,8 +231,9 @@ impl<'a> ReferenceTracing<'a> {
     /// A new tracer.
     fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, TraceError> {
         let timeout = timeout_of(self.options, &self.replay.calls.limits);
-        let scripts =
-            |source: ScriptSource<'_>| self.replay.scripts.watch(source, Dialect::Native, precompiles, place, timeout);
+        let scripts = |source: ScriptSource<'_>| {
+            self.replay.scripts.watch(source, &ScriptConventions::REFERENCE, precompiles, place, timeout)
+        };
         watch_of(&self.options.tracer, precompiles, scripts)
     }
 

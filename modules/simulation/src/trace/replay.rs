@@ -22,12 +22,11 @@ use tenon_execution_interface::{
 use tenon_simulation_interface::CallError;
 
 use super::{
-    EthereumOptions, TraceError, TraceInspector,
-    ethereum_replay::EthereumTracing,
+    TraceError, TraceInspector,
+    dialects::dialect_of,
     inspector::ActiveTracer,
     recording::TraceMemory,
     reference::{RunGas, TracerFailure},
-    reference_replay::ReferenceTracing,
     replay_texts::ReplayTexts,
     scripts::Scripts,
 };
@@ -86,27 +85,6 @@ pub(super) trait TraceDialect {
 
     /// Traces a call.
     fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, TraceError>;
-}
-
-/// The tracers of a chain's dialect, for one request.
-fn dialect_of<'a>(
-    calls: &'a Calls,
-    options: &'a TraceOptions,
-    caller: &'a CallContext,
-    attempt_ends: Option<Instant>,
-) -> Result<Box<dyn TraceDialect + 'a>, TraceError> {
-    let replay = |texts| Replay::new(calls, caller, attempt_ends, texts);
-    let dialect: Box<dyn TraceDialect + 'a> = match calls.family.tracer_dialect() {
-        TracerDialect::Reference => Box::new(ReferenceTracing::new(replay(&ReplayTexts::REFERENCE), options)),
-        TracerDialect::Ethereum => {
-            let options = EthereumOptions::new(options, &calls.limits)?;
-            Box::new(EthereumTracing::new(replay(&ReplayTexts::ETHEREUM), options))
-        }
-    };
-    if attempt_ends.is_some() && !dialect.records_calls_only() {
-        return Err(TraceError::NotAttempted);
-    }
-    Ok(dialect)
 }
 
 impl Calls {
@@ -180,7 +158,7 @@ fn raw_block(dialect: &dyn TraceDialect, bytes: &[u8]) -> Result<RecoveredBlock,
 }
 
 impl<'a> Replay<'a> {
-    fn new(
+    pub(super) fn new(
         calls: &'a Calls,
         caller: &'a CallContext,
         attempt_ends: Option<Instant>,

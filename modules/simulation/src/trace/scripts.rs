@@ -6,11 +6,12 @@ use alloy_primitives::{Address, B256};
 use parking_lot::Mutex;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_execution_interface::MovedPrecompiles;
-use tenon_javascript::{Dialect, Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
+use tenon_javascript::{Script, ScriptError, ScriptHost, ScriptSlot, Start, Waiting};
 
 use super::{
     recording::TraceMemory,
     reference::{ScriptRun, Watch},
+    script_conventions::ScriptConventions,
 };
 
 /// Runs the scripts of one request.
@@ -54,7 +55,7 @@ impl<'a> Scripts<'a> {
     pub(super) fn watch(
         &self,
         script: ScriptSource<'_>,
-        dialect: Dialect,
+        conventions: &'static ScriptConventions,
         precompiles: &MovedPrecompiles,
         place: ScriptPlace,
         timeout: Duration,
@@ -63,7 +64,7 @@ impl<'a> Scripts<'a> {
         let mut addresses: Vec<Address> = precompiles.addresses().collect();
         addresses.sort_unstable();
         let (source, config) = (script.source, script.config);
-        let start = Start { source, config, dialect, precompiles: addresses };
+        let start = Start { source, config, interface: conventions.interface, precompiles: addresses };
         let caller = self.caller.clone();
         // Lets other jobs run while the script continues.
         let should_stop = Box::new(move || caller.should_stop());
@@ -71,7 +72,7 @@ impl<'a> Scripts<'a> {
         let deadline = now.checked_add(timeout).unwrap_or(now);
         let waiting = Waiting { deadline, should_stop };
         let script = Script::start(self.host, &self.slot, start, waiting)?;
-        let run = ScriptRun { dialect, place, since: now };
+        let run = ScriptRun { conventions, place, since: now };
         Ok(Watch::of_script(script, run, precompiles))
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use tenon_api::WholeBalance;
 use tenon_javascript::{
-    CallFacts, Dialect, Event, FrameFacts, Program, ResultFacts, RunFacts, Script, ScriptError, ScriptHost,
+    CallFacts, Event, FrameFacts, Program, ResultFacts, RunFacts, Script, ScriptError, ScriptHost, ScriptInterface,
     ScriptOptions, ScriptSlot, Start, State, StepFacts, Waiting, Write,
 };
 
@@ -54,9 +54,14 @@ pub(crate) fn waiting(time: Duration) -> Waiting {
 }
 
 /// Starts a script.
-pub(crate) fn start(host: &ScriptHost, source: &str, dialect: Dialect, time: Duration) -> Result<Script, ScriptError> {
+pub(crate) fn start(
+    host: &ScriptHost,
+    source: &str,
+    interface: ScriptInterface,
+    time: Duration,
+) -> Result<Script, ScriptError> {
     let precompiles = vec![Address::with_last_byte(1)];
-    let start = Start { source, config: r#"{"a":1}"#, dialect, precompiles };
+    let start = Start { source, config: r#"{"a":1}"#, interface, precompiles };
     Script::start(host, &ScriptSlot::default(), start, waiting(time))
 }
 
@@ -122,18 +127,18 @@ pub(crate) fn run() -> RunFacts {
 }
 
 /// The result of a script over the whole run.
-pub(crate) fn result_of(host: &ScriptHost, source: &str, dialect: Dialect) -> Result<String, ScriptError> {
-    result_within(host, source, dialect, Duration::from_secs(60))
+pub(crate) fn result_of(host: &ScriptHost, source: &str, interface: ScriptInterface) -> Result<String, ScriptError> {
+    result_within(host, source, interface, Duration::from_secs(60))
 }
 
 /// The result within a time.
 pub(crate) fn result_within(
     host: &ScriptHost,
     source: &str,
-    dialect: Dialect,
+    interface: ScriptInterface,
     time: Duration,
 ) -> Result<String, ScriptError> {
-    let mut script = start(host, source, dialect, time)?;
+    let mut script = start(host, source, interface, time)?;
     script.handle(events(), &mut OneAccount)?;
     script.finish(run(), &mut OneAccount)
 }

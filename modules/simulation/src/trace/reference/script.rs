@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use revm::bytecode::opcode::{
-    CALL, CALLCODE, CALLDATACOPY, CODECOPY, DELEGATECALL, EXTCODECOPY, MCOPY, MSTORE, MSTORE8, OpCode, RETURNDATACOPY,
+    CALL, CALLCODE, CALLDATACOPY, CODECOPY, DELEGATECALL, EXTCODECOPY, MCOPY, MSTORE, MSTORE8, RETURNDATACOPY,
     STATICCALL,
 };
 use tenon_api::{
@@ -16,8 +16,7 @@ use tenon_api::{
 };
 use tenon_execution_interface::StateError;
 use tenon_javascript::{
-    BATCH_BYTES, CallFacts, Dialect, Event, FrameFacts, ResultFacts, RunFacts, Script, ScriptError, State, StepFacts,
-    Write,
+    BATCH_BYTES, CallFacts, Event, FrameFacts, ResultFacts, RunFacts, Script, ScriptError, State, StepFacts, Write,
 };
 
 use super::{
@@ -25,11 +24,11 @@ use super::{
     tracer::{FrameEnd, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 
-use crate::{instructions::instruction_name, trace::scripts::ScriptPlace};
+use crate::trace::{script_conventions::ScriptConventions, scripts::ScriptPlace};
 
 /// Facts about the run that a script can read.
 pub(in crate::trace) struct ScriptRun {
-    pub(in crate::trace) dialect: Dialect,
+    pub(in crate::trace) conventions: &'static ScriptConventions,
     pub(in crate::trace) place: ScriptPlace,
     /// When it began.
     pub(in crate::trace) since: Instant,
@@ -109,13 +108,6 @@ impl ScriptTracer {
         }
     }
 
-    fn name(&self, opcode: u8) -> String {
-        match OpCode::new(opcode) {
-            Some(known) if self.run.dialect == Dialect::Ethereum => known.as_str().to_owned(),
-            _ => instruction_name(opcode).into_owned(),
-        }
-    }
-
     /// Encodes the step as changes since the frame's last one.
     fn facts(&mut self, step: &Step<'_>) -> StepFacts {
         let depth = u32::try_from(step.depth).unwrap_or(u32::MAX);
@@ -128,7 +120,7 @@ impl ScriptTracer {
         let mut facts = StepFacts {
             pc: step.pc as u64,
             opcode: step.opcode,
-            name: self.name(step.opcode),
+            name: (self.run.conventions.instruction_name)(step.opcode),
             gas: step.gas,
             depth,
             refund: step.refund,
@@ -282,12 +274,12 @@ fn result_facts(end: &FrameEnd) -> ResultFacts {
     ResultFacts { gas_used: end.gas_used, output: end.output.clone(), error: end.error.clone() }
 }
 
-/// The object `ctx`. Its gas is the transaction's in go-ethereum, and that of the outermost frame in the reference.
+/// The object `ctx`.
 fn run_facts(run: &Run<'_>, of: &ScriptRun) -> RunFacts {
     let kind = |kind: FrameKind| if kind.is_creation() { "CREATE" } else { "CALL" };
     let mut frame = run.frame.map(|(frame, _)| frame_facts(frame, kind(frame.kind)));
     let mut end = run.frame.map(|(_, end)| result_facts(end)).unwrap_or_default();
-    if of.dialect == Dialect::Ethereum {
+    if of.conventions.counts_whole_transaction {
         end.gas_used = run.gas_used;
         if let Some(frame) = &mut frame {
             frame.gas = of.place.gas_limit;

@@ -84,12 +84,21 @@ impl TraceText {
         }
     }
 
-    /// Adds `null` for this many transactions after the results of a block.
-    pub fn with_untraced(mut self, transactions: usize) -> Self {
-        if let State::Block(block) = &mut self.state {
-            block.untraced = transactions;
+    /// An empty text of a block in a range of blocks (`debug_subscribe traceChain`). In the reference's form, the
+    /// transactions after one that cannot be traced are `null`.
+    pub fn of_block_in_range(mut reply: TraceReply) -> Self {
+        let mut untraced = 0;
+        if let (TracerDialect::Reference, TraceResults::Block(traces)) = (reply.dialect, &mut reply.results)
+            && let Some(failed) = traces.iter().position(|trace| trace.result.is_err())
+        {
+            untraced = traces.len() - failed - 1;
+            traces.truncate(failed + 1);
         }
-        self
+        let mut text = Self::new(reply);
+        if let State::Block(block) = &mut text.state {
+            block.untraced = untraced;
+        }
+        text
     }
 
     /// Writes the next piece. Returns whether the text is complete.
@@ -379,9 +388,22 @@ mod tests {
         assert_eq!(text(TracerDialect::Reference), reference);
         let with_hashes = reference.replace("{\"result\"", &format!("{{{hash}\"result\""));
         assert_eq!(text(TracerDialect::Ethereum), with_hashes.replace("{\"error\"", &format!("{{{hash}\"error\"")));
-        let nothing = || TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Block(vec![]) };
-        assert_eq!(whole_text(nothing()), "[]");
-        let mut untraced = TraceText::new(nothing()).with_untraced(2);
-        assert_eq!((untraced.write_some(), untraced.finish().into_string()), (Ok(true), "[null,null]".to_owned()));
+        let nothing = TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Block(vec![]) };
+        assert_eq!(whole_text(nothing), "[]");
+    }
+
+    #[test]
+    fn a_range_has_null_after_a_failed_trace_in_the_form_of_the_reference_only() {
+        let text = |dialect| {
+            let trace = |result| TransactionTrace { hash: B256::ZERO, result };
+            let one = || Ok(TraceResult::Script("1".to_owned()));
+            let traces = vec![trace(one()), trace(Err("failed".to_owned())), trace(one()), trace(one())];
+            let mut text = TraceText::of_block_in_range(TraceReply { dialect, results: TraceResults::Block(traces) });
+            while !text.write_some().unwrap() {}
+            text.finish().into_string()
+        };
+
+        assert_eq!(text(TracerDialect::Reference), r#"[{"result":1},{"error":"failed"},null,null]"#);
+        assert!(!text(TracerDialect::Ethereum).contains("null"));
     }
 }
