@@ -86,7 +86,8 @@ impl Held {
 pub(crate) struct Shared {
     pub(crate) simulator: Arc<Simulator>,
     pub(crate) handle: WalletHandle,
-    pub(crate) supervisor: Supervisor,
+    /// Kept because the actor ends with it.
+    _supervisor: Supervisor,
 }
 
 impl Shared {
@@ -102,7 +103,7 @@ impl Shared {
         };
         let options = ActorOptions { mailbox_capacity: 4, ..ActorOptions::default() };
         let mailbox = supervisor.spawn("device", options, make).unwrap();
-        Self { simulator, handle: WalletHandle::new(mailbox, status), supervisor }
+        Self { simulator, handle: WalletHandle::new(mailbox, status), _supervisor: supervisor }
     }
 
     pub(crate) async fn open(settings: SimulatorSettings) -> Self {
