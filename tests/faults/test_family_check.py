@@ -1,10 +1,9 @@
 """The check of families (`make lint`) must find comparisons of a family, and accept its values, tables and tests."""
 
-import pathlib
-import subprocess
-import sys
+import functools
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-family.py"
+import lint_scripts
+
 MODULE = "modules/one/src/lib.rs"
 TABLE = "modules/simulation/src/trace/dialects.rs"
 
@@ -28,18 +27,7 @@ VALUES = [
     "// if dialect == TracerDialect::Reference",
     "answer(&Dialect::ETHEREUM, &history)",
 ]
-
-
-def check(folder, files):
-    """Runs the script in a repository with these files; returns its exit code and output."""
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
-    subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
-    done = subprocess.run([sys.executable, str(SCRIPT)], cwd=folder, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+check = functools.partial(lint_scripts.check, "check-family.py")
 
 
 def test_each_comparison_is_counted(tmp_path):

@@ -1,23 +1,11 @@
 """The check of JSON (`make lint`) must find a dependency without a reason and errors of JSON-RPC in modules, and accept the others."""
 
-import pathlib
-import subprocess
-import sys
+import functools
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-json.py"
+import lint_scripts
+
 MODULE = "modules/one/src/lib.rs"
-
-
-def check(folder, files):
-    """Runs the script in a repository with these files; returns its exit code and output."""
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
-    subprocess.run(["git", "-C", str(folder), "add", "."], check=True)
-    done = subprocess.run([sys.executable, str(SCRIPT)], cwd=folder, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+check = functools.partial(lint_scripts.check, "check-json.py")
 
 
 def test_a_dependency_with_a_reason_and_errors_in_tests_pass(tmp_path):
