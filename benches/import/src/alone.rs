@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tenon_api::{Block, ChainReader, ChainWriter};
 use tenon_chain::recover_senders_under;
 use tenon_execution_block::Executor;
-use tenon_native_execution::family_of;
 
 use crate::{
     Outcome, Source,
@@ -43,7 +42,7 @@ fn timed<T>(spent: &mut Duration, part: impl FnOnce() -> T) -> T {
 
 pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let chain = Chain::create(&genesis(&source.genesis)?, &source.datadir)?;
-    let executor = Executor::new(family_of(&chain.spec));
+    let executor = Executor::new(chain.rules_of_blocks());
     let mut parts = Parts::default();
     let mut blocks = blocks(&source.chain)?;
     while let Some(block) = timed(&mut parts.reading, || blocks.next()) {

@@ -13,6 +13,7 @@ use tenon_bus::Bus;
 use tenon_chain::{BlockStream, ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::Importer;
+use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_consensus::NativeEngine;
 use tenon_native_execution::family_of;
 use tenon_storage::{Store, StoreOptions};
@@ -43,9 +44,14 @@ impl Chain {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
     }
 
+    /// The rules of blocks of the chain's family.
+    pub(crate) fn rules_of_blocks(&self) -> Arc<dyn ChainFamily> {
+        family_of(&self.spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(&self.spec))))
+    }
+
     pub(crate) fn importer(&self) -> Importer {
         let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
-        Importer::new(family_of(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
+        Importer::new(self.rules_of_blocks(), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
     }
 }
 

@@ -19,6 +19,7 @@ use tenon_storage::{Store, StoreOptions};
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::family_of;
 use crate::restoring::Restoration;
 use crate::rules_in_force;
 use crate::version::client_version;
@@ -365,8 +366,8 @@ fn fill(
     compare_rules(source, genesis, network_id, &store)
 }
 
-/// Compares the rules of the genesis file with those of the chain. On native chains the difference may come from a
-/// network id, which is not in the backup: the first start reports it again.
+/// Compares the rules of the genesis file with those of the chain. If rules depend on the network id, which is not in
+/// the backup, a difference may come from it: the first start reports it again.
 ///
 /// # Errors
 /// [`Stop::Failure`] naming the rules.
@@ -376,7 +377,7 @@ fn compare_rules(source: Source<'_>, genesis: Genesis, network_id: Option<u64>, 
         None => genesis,
     };
     match rules_in_force::compare(&genesis.spec, store) {
-        Err(difference) if genesis.spec.native().is_some() => {
+        Err(difference) if family_of(&genesis.spec).has_rules_by_network_id() => {
             tracing::warn!(%difference, "the rules of the chain do not follow from the genesis file of the backup");
             Ok(())
         }

@@ -28,6 +28,7 @@ mod devices;
 mod endpoints;
 mod exit;
 mod exposure;
+mod family;
 mod file_sizes;
 mod front_end_modules;
 mod front_ends;

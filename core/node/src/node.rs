@@ -7,8 +7,8 @@ use std::time::Duration;
 use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
-    BlockCommit, BlockPort, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PeerTransactions,
-    PendingTransactions, PluginSpaces, RoundMessages,
+    BlockCommit, BlockPort, ChainWriter, ConsensusEngine, DatabaseWatch, PeerTransactions, PendingTransactions,
+    PluginSpaces, RoundMessages,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
@@ -22,16 +22,13 @@ use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_isolation::IsolationOptions;
 use tenon_metrics::CountedWriter;
 use tenon_modules::{ActorModule, ActorStage, ModuleError, ModuleOptions, ModuleRegister};
-use tenon_native_consensus::queries;
-use tenon_native_pool::NativePolicy;
 use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
 use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
 use tenon_storage::{StoreLimits, StoreResources};
 use tenon_supervisor::{ActorOptions, Supervisor};
-use tenon_txpool::{EthereumPolicy, Pool};
-use tenon_txpool_interface::PoolPolicy;
+use tenon_txpool::Pool;
 use tokio::task::JoinSet;
 
 use crate::allocator;
@@ -55,8 +52,6 @@ use crate::{
 
 /// Time limit for actors and tasks to finish accepted work.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The namespace of the native engines, which does not exist on other chains.
-const NATIVE_NAMESPACE: &str = "Consensus";
 /// File of the data folder with the operator's run-time choices about modules.
 const MODULE_CHOICES: &str = "modules.json";
 
@@ -152,7 +147,7 @@ impl Node {
         let directory = wallets::directory(&settings, &chain, role.accounts(), devices.clone(), service.clone(), &bus)?;
         let pool = open_pool(&bus, &settings, &chain, &directory)?;
         let voting = Voting::default();
-        voting::register(&bus, &voting, &chain)?;
+        chain.family.register_voting(&bus, &voting)?;
         let peers = match is_development {
             true if settings.peers.enabled => {
                 return Err(Stop::Usage("p2p.enabled: a development network has no peers".to_owned()));
@@ -353,7 +348,7 @@ fn start_chain(
     tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, resources)?;
 
     let importer =
-        Arc::new(Importer::new(Arc::clone(&chain.family), chain.reader(), writer, Arc::clone(engine), bus.clone()));
+        Arc::new(Importer::new(chain.family.execution(), chain.reader(), writer, Arc::clone(engine), bus.clone()));
     let port = Arc::clone(&importer);
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
     let handle = ChainHandle::new(supervisor.spawn(module_actors::CHAIN, ActorOptions::default(), make)?);
@@ -372,13 +367,10 @@ fn start_chain(
         ..ScriptOptions::default()
     };
     let resources = CallResources { limits, memory: memory.clone(), scripts };
-    let (executor, simulation) = (Executor::new(Arc::clone(&chain.family)), Arc::clone(&chain.simulation));
+    let (executor, simulation) = (Executor::new(chain.family.execution()), chain.family.simulation());
     tenon_simulation::register(bus, chain.reader(), executor, simulation, Arc::clone(engine), work, resources)?;
     tenon_execution::register(bus, handle.clone())?;
-    if chain.spec.native().is_some() {
-        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
-        queries::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
-    }
+    chain.family.register(bus, &chain.store, work)?;
     Ok((handle, port))
 }
 
@@ -390,11 +382,8 @@ fn open_pool(
 ) -> Result<Arc<PoolSwitch>, Stop> {
     pool_settings::check(settings)?;
     let (options, own) = (pool_settings::options(settings), Arc::new(directory.clone()));
-    let policy: Box<dyn PoolPolicy> = match NativePolicy::of(&chain.spec) {
-        Some(policy) => Box::new(policy),
-        None => Box::new(EthereumPolicy::new(Arc::clone(&chain.spec))),
-    };
-    let pool = Pool::open(Arc::clone(&chain.spec), policy, chain.reader(), own, bus.clone(), options);
+    let pool =
+        Pool::open(Arc::clone(&chain.spec), chain.family.pool_policy(), chain.reader(), own, bus.clone(), options);
     let pool = pool.map_err(pool_settings::refusal)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))
@@ -424,7 +413,7 @@ fn add_actors(
         bus: bus.clone(),
         choices: choices.clone(),
         directory: directory.clone(),
-        is_native: chain.spec.native().is_some(),
+        without_account: chain.family.sealing_without_account(),
         masternode: masternode.map(OneMasternode::account),
     })?;
     let on_demand = SealingOnDemand::default();
@@ -470,8 +459,7 @@ fn add_entrances(
 
 /// The names under which namespaces are served on this chain.
 fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
-    let has_aliases = settings.rpc.aliases && chain.spec.native().is_some();
-    if has_aliases { NamespaceNames::WITH_ALIASES } else { NamespaceNames::OWN }
+    chain.family.namespace_names(settings.rpc.aliases)
 }
 
 /// The host of plugins and module actors, without any yet.
@@ -505,9 +493,7 @@ fn plugin_host(
         is_served: served.contains(alias),
     };
     options.aliases = NamespaceNames::WITH_ALIASES.aliases().iter().map(alias).collect();
-    if chain.spec.native().is_none() {
-        options.unserved = vec![NATIVE_NAMESPACE.to_owned()];
-    }
+    options.unserved = chain.family.unserved_namespaces().iter().map(|name| (*name).to_owned()).collect();
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
     let host = ModuleRegister::new(bus.clone(), options);
     tenon_modules::register(bus, &host)?;

@@ -5,23 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::ChainInfo;
-use tenon_api::{
-    B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, EngineRecords, SealedHeader, StoreError,
-};
+use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
-use tenon_config::{CertificateChecks, Durability, HistoryMode, Network, Origin, Resolved, Settings};
-use tenon_consensus::EthereumEngine;
-use tenon_execution_interface::ChainFamily;
+use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_native_consensus::NativeEngine;
-use tenon_native_execution::family_of;
-use tenon_native_simulation::simulation_of;
-use tenon_simulation::EthereumSimulation;
-use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::{Engine, NodeFamily, family_of};
 use crate::new_folder::NewFolder;
 use crate::restoring;
 use crate::rules_in_force;
@@ -70,18 +63,16 @@ impl From<Vec<u8>> for ChosenGenesis {
 pub(crate) struct OpenedChain {
     /// The rules.
     pub(crate) spec: Arc<ChainSpec>,
-    /// The family's rules of blocks.
-    pub(crate) family: Arc<dyn ChainFamily>,
-    /// The family's rules of calls, simulated blocks and traces.
-    pub(crate) simulation: Arc<dyn SimulationFamily>,
+    /// What its family decides about the node.
+    pub(crate) family: Arc<dyn NodeFamily>,
     /// The database, which contains at least the genesis block.
     pub(crate) store: Arc<Store>,
     /// Constant facts.
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
-    /// `engine` by its own type, if the chain is native.
-    native_engine: Option<Arc<NativeEngine>>,
+    /// `engine` by its own type, if it certifies blocks by votes.
+    certifying_engine: Option<Arc<NativeEngine>>,
 }
 
 /// Relation of the configured rules to the chain of a folder.
@@ -93,13 +84,11 @@ enum Rules {
     NotCompared,
 }
 
-/// Refuses a `database.history` that would prune states which the engine reads again: it reads the candidates of the
-/// next epoch from the state of the gap block (`docs/spec/consensus.md` 3.4).
-fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
+/// Refuses a `database.history` that would prune states which the engine reads again.
+fn check_history(settings: &Settings, family: &dyn NodeFamily) -> Result<(), Stop> {
     let database = &settings.database;
-    let Some(native) = spec.native().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };
-    let needed = native.consensus.gap.saturating_add(1);
-    if database.history >= needed {
+    let needed = family.states_for_engine();
+    if database.mode != HistoryMode::Pruned || database.history >= needed {
         return Ok(());
     }
     Err(Stop::Usage(format!(
@@ -107,31 +96,6 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
          keep at least {needed} (--history.state {needed}), or all (--gcmode archive)",
         database.history
     )))
-}
-
-/// The engine for a chain's rules.
-struct Engine {
-    checking: Arc<dyn ConsensusEngine>,
-    /// The engine by its own type, if the chain is native.
-    native: Option<Arc<NativeEngine>>,
-}
-
-fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>, certificates: CertificateChecks) -> Result<Engine, Stop> {
-    if spec.native().is_none() {
-        return Ok(Engine { checking: Arc::new(EthereumEngine::new(Arc::clone(spec))), native: None });
-    }
-    let records = Arc::clone(store) as Arc<dyn EngineRecords>;
-    let engine = NativeEngine::keeping(spec, records).map_err(Stop::failure)?;
-    let engine = Arc::new(engine.sampling_certificates(certificates == CertificateChecks::Sampled));
-    Ok(Engine { checking: Arc::clone(&engine) as _, native: Some(engine) })
-}
-
-/// The engine of a native chain, with the records of a store; `None` for other chains.
-///
-/// # Errors
-/// [`Stop::Failure`] if its parameters cannot be used.
-pub(crate) fn native_engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Option<Arc<NativeEngine>>, Stop> {
-    engine_of(spec, store, CertificateChecks::All).map(|engine| engine.native)
 }
 
 /// Performs the work after a commit, in case the process was killed between the two.
@@ -185,7 +149,8 @@ impl OpenedChain {
             _ => chosen.refusal(&error),
         })?;
         let spec = Arc::clone(&genesis.spec);
-        check_history(settings, &spec)?;
+        let family = family_of(&spec);
+        check_history(settings, &*family)?;
         let profile = spec.profile();
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy is written before the database, so that a folder with a database always has one, even if the process
@@ -218,7 +183,8 @@ impl OpenedChain {
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
-        let Engine { checking: engine, native: native_engine } = engine_of(&spec, &store, settings.sync.certificates)?;
+        let Engine { checking: engine, certifying: certifying_engine } =
+            family.engine(&store, settings.sync.certificates)?;
         if let Err(error) = catch_up(&store, &*engine) {
             tracing::warn!(%error, "could not store the finality of the head");
         }
@@ -228,9 +194,7 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        let family = family_of(&spec);
-        let simulation = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
-        Ok(Self { spec, family, simulation, store, info, engine, native_engine })
+        Ok(Self { spec, family, store, info, engine, certifying_engine })
     }
 
     /// [`OpenedChain::open`] for a folder that the start may have created. Keeps the folder if another node is using it
@@ -267,9 +231,9 @@ impl OpenedChain {
         Arc::clone(&self.engine)
     }
 
-    /// As [`OpenedChain::checking_engine`], for a native chain.
-    pub(crate) fn native_engine(&self) -> Option<Arc<NativeEngine>> {
-        self.native_engine.clone()
+    /// As [`OpenedChain::checking_engine`], if it certifies blocks by votes.
+    pub(crate) fn certifying_engine(&self) -> Option<Arc<NativeEngine>> {
+        self.certifying_engine.clone()
     }
 
     /// The gas limit of the head, which a sealer keeps by default.

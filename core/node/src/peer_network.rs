@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use tenon_chain::native_bootnodes;
 use tenon_config::{ByteSize, Settings};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_network_discovery::Networks;
@@ -30,11 +29,11 @@ const MAX_PENDING: usize = 50;
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn settings(settings: &Settings, chain: &OpenedChain) -> Result<Option<NetworkSettings>, Stop> {
-    let Some(_) = chain.spec.native() else { return Ok(None) };
-    let peers = &settings.peers;
     let network_id = chain.info.network_id;
+    let Some(known_bootnodes) = chain.family.bootnodes(network_id) else { return Ok(None) };
+    let peers = &settings.peers;
     let bootnodes = match peers.bootnodes.as_slice() {
-        [] => native_bootnodes(network_id),
+        [] => known_bootnodes,
         named => named,
     };
     let restrict = match peers.netrestrict.as_slice() {

@@ -60,14 +60,11 @@ impl BlockSigner for WalletSigner {
 }
 
 impl OneMasternode {
-    /// The masternode of a chain that has had exactly one since its genesis; `None` for other chains.
+    /// The masternode of a native chain that has had exactly one since its genesis; `None` for others.
     ///
     /// # Errors
     /// [`Stop`] if the chain can't be read.
     pub(crate) fn of(chain: &OpenedChain) -> Result<Option<Self>, Stop> {
-        if chain.spec.native().is_none() {
-            return Ok(None);
-        }
         let [account] = v1_masternodes(&chain.genesis_header()?.extra_data)[..] else { return Ok(None) };
         let signer = Arc::new(WalletSigner { account, directory: OnceLock::new() });
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
@@ -109,9 +106,8 @@ pub(crate) struct BlockMaking {
     pub(crate) bus: Bus,
     pub(crate) choices: SealChoices,
     pub(crate) directory: WalletDirectory,
-    /// Whether the chain is native. There the reference always has an account, so a node without one answers
-    /// [`SealingStart::NoSigner`].
-    pub(crate) is_native: bool,
+    /// The answer to a request to make blocks, if the node has no account for them.
+    pub(crate) without_account: SealingStart,
     /// The only account for which blocks can be made here; `None` if that does not depend on the wallets.
     pub(crate) masternode: Option<Address>,
 }
@@ -165,8 +161,7 @@ impl BlockMaking {
     /// Why this node makes no blocks, checked in the reference's order.
     fn reason_against(&self) -> SealingStart {
         match self.etherbase() {
-            None if self.is_native => SealingStart::NoSigner,
-            None => SealingStart::NoEtherbase,
+            None => self.without_account,
             Some(etherbase) if !self.directory.has_key(etherbase) => SealingStart::NoSigner,
             Some(_) => SealingStart::Unsupported,
         }

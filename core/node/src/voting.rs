@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tenon_accounts::WalletDirectory;
-use tenon_api::messages::GetVotingPool;
 use tenon_api::{Address, BlockPort, BlockSigner, PeerTransactions, PendingTransactions, RoundBuilder};
 use tenon_bus::Bus;
 use tenon_config::Settings;
@@ -68,23 +67,6 @@ pub(crate) struct VotingParts<'a> {
     pub(crate) network: &'a Arc<Network>,
 }
 
-/// Answers the request for votes and timeouts that have no certificate yet. A native node that does not vote, such as a
-/// development network, has none.
-///
-/// # Errors
-/// [`Stop::Failure`] if something else answers this already.
-pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Result<(), Stop> {
-    if chain.spec.native().is_none() {
-        return Ok(());
-    }
-    let voting = voting.clone();
-    bus.handle(move |_: GetVotingPool, _| {
-        let voting = voting.clone();
-        async move { Ok(voting.waiting().await?) }
-    })?;
-    Ok(())
-}
-
 /// Starts the voting of a native chain if there is a network to vote in, or a key to vote with. Returns whether it was
 /// started.
 ///
@@ -92,7 +74,7 @@ pub(crate) fn register(bus: &Bus, voting: &Voting, chain: &OpenedChain) -> Resul
 /// [`Stop::Usage`] naming the wrong setting.
 pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<bool, Stop> {
     let key = key(settings, parts.chain.spec.chain_id, parts.directory)?;
-    let Some(engine) = parts.chain.native_engine() else {
+    let Some(engine) = parts.chain.certifying_engine() else {
         return match key {
             Some(_) => Err(Stop::Usage("masternode: only native chains have masternodes".to_owned())),
             None => Ok(false),

@@ -55,7 +55,7 @@ pub(crate) fn directory(
     bus: &Bus,
 ) -> Result<WalletDirectory, Stop> {
     let options = KeystoreOptions {
-        folder: key_folder(settings, chain.spec.native().is_some())?,
+        folder: key_folder(settings, chain.family.key_file_names())?,
         memory: settings.accounts.memory.0,
         allows_insecure_unlock: settings.accounts.allow_insecure_unlock,
     };
@@ -88,17 +88,16 @@ pub(crate) fn signing_endpoint(settings: &Settings) -> Result<Option<Endpoint>, 
     endpoint.map(Some).map_err(|error| Stop::Usage(format!("signer.url: {error}")))
 }
 
-/// The folder of key files. On native chains, new files have the reference client's names.
+/// The folder of key files, in which new files are named so.
 ///
 /// # Errors
 /// [`Stop::Usage`].
-pub(crate) fn key_folder(settings: &Settings, is_native: bool) -> Result<KeyFolder, Stop> {
+pub(crate) fn key_folder(settings: &Settings, names: FileNames) -> Result<KeyFolder, Stop> {
     let accounts = &settings.accounts;
     let path = settings.in_data_folder(&accounts.keystore);
     // URLs of wallets have absolute paths.
     let path = std::path::absolute(&path)
         .map_err(|error| Stop::Usage(format!("accounts.keystore: {}: {error}", path.display())))?;
-    let names = if is_native { FileNames::Prefixed } else { FileNames::Plain };
     let derivation = if accounts.light_kdf { KeyDerivation::LIGHT } else { KeyDerivation::STANDARD };
     Ok(KeyFolder::new(path, names, derivation, CostLimits { memory: accounts.memory.0, ..CostLimits::default() }))
 }

@@ -8,6 +8,7 @@ use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_execution::{ChainActor, ChainHandle, ImportObserver, ImportSummary, ImportedBlock, Importer};
 use tenon_execution_block::Executor;
+use tenon_execution_interface::EthereumFamily;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_simulation::{CallLimits, EthereumSimulation};
@@ -60,8 +61,9 @@ impl Node {
         let (spec, engine) = (Arc::clone(&genesis.spec), make_engine(Arc::clone(&genesis.spec), &store));
         let reader = Arc::clone(&store) as Arc<dyn ChainReader>;
         let bus = Bus::new();
+        let rules = family_of(&spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(&spec))));
         let importer = Arc::new(Importer::new(
-            family_of(&spec),
+            Arc::clone(&rules),
             Arc::clone(&reader),
             Arc::clone(&store) as _,
             Arc::clone(&engine),
@@ -72,7 +74,7 @@ impl Node {
         let actor = supervisor.spawn("chain", ActorOptions::default(), move || Ok(ChainActor::new(Arc::clone(&own))));
         let handle = ChainHandle::new(actor.unwrap());
         let pool = WorkPool::new("execution", 1, 16);
-        let executor = Executor::new(family_of(&spec));
+        let executor = Executor::new(rules);
         let family = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
         tenon_simulation::register(&bus, reader, executor, family, engine, &pool, CallLimits::default()).unwrap();
         tenon_execution::register(&bus, handle).unwrap();

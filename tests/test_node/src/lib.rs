@@ -30,6 +30,7 @@ use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::{ChainActor, ChainHandle, Importer};
 use tenon_execution_block::Executor;
+use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_sdk::shapes::TraceText;
@@ -421,7 +422,7 @@ impl TestNode {
         let engine = Arc::new(EthereumEngine::new(Arc::clone(&spec)));
         let bus = Bus::new();
         let importer = Arc::new(Importer::new(
-            family_of(&spec),
+            rules_of_blocks(&spec),
             Arc::new(chain.clone()),
             Arc::new(chain.clone()),
             Arc::clone(&engine) as _,
@@ -465,7 +466,12 @@ pub fn answer_calls(
     resources: impl Into<CallResources>,
 ) {
     let pool = WorkPool::new("execution", 2, 16);
-    let executor = Executor::new(family_of(spec));
+    let executor = Executor::new(rules_of_blocks(spec));
     let family = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
     tenon_simulation::register(bus, chain, executor, family, engine, &pool, resources).unwrap();
+}
+
+/// The rules of blocks of a chain of either family.
+pub fn rules_of_blocks(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
+    family_of(spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(spec))))
 }

@@ -89,7 +89,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = Arc::new(SealessEngine { epochs: epochs.collect() });
         let author = scenario["Author"].as_str().unwrap().parse().unwrap();
-        let executor = Executor::new(family_of(&spec));
+        let executor = Executor::new(family_of(&spec).unwrap());
         Self { scenario: scenario.clone(), author, chain, spec, executor, engine }
     }
 

@@ -62,7 +62,7 @@ impl NativeNode {
         let spec = Arc::clone(&recorded.genesis.spec);
         let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
         let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
-        let executor = Executor::new(family_of(&spec));
+        let executor = Executor::new(family_of(&spec).unwrap());
         for block in &recorded.blocks[1..] {
             let parent = chain.head().header.clone();
             chain.commit(&executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap()).unwrap();

@@ -7,14 +7,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
-use tenon_accounts::keystore::{KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
+use tenon_accounts::keystore::{FileNames, KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
 use tenon_accounts::parse_key_text;
 use tenon_api::Address;
+use tenon_chain::Genesis;
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
 use tenon_ipc_client::{PersonalClient as _, SecretParams};
 
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::family::family_of;
 use crate::node_client::NodeClient;
 use crate::passwords::Passwords;
 use crate::{bounded_file, command_line, wallets};
@@ -104,7 +106,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let node = NodeClient::find(&resolved)?;
         return node.answer(node.lock_account(account())).map(drop);
     }
-    let folder = wallets::key_folder(&resolved.settings, is_native(&resolved.settings))?;
+    let folder = wallets::key_folder(&resolved.settings, key_file_names(&resolved.settings))?;
     if command == "list" {
         return list(&folder, matches.get_flag("json"));
     }
@@ -131,11 +133,13 @@ fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Sto
     }
 }
 
-/// Whether the data folder has a native chain: new key files then have the names of the reference client.
-fn is_native(settings: &Settings) -> bool {
+/// The names of new key files, which the family of the data folder's chain decides; plain if the folder has none.
+fn key_file_names(settings: &Settings) -> FileNames {
     let genesis = bounded_file::kept_genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
-    let genesis: Value = serde_json::from_slice(&genesis).unwrap_or_default();
-    genesis["config"]["XDPoS"].is_object()
+    match Genesis::from_json(&genesis) {
+        Ok(genesis) => family_of(&genesis.spec).key_file_names(),
+        Err(_) => FileNames::Plain,
+    }
 }
 
 fn stop(error: KeyFolderError) -> Stop {

@@ -284,8 +284,7 @@ impl ProgressDisplay {
 
 fn unwind(chain: &OpenedChain, number: u64) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn ChainWriter>;
-    let importer =
-        Importer::new(Arc::clone(&chain.family), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let before = chain.store.head().header.number;
     importer.set_head(BlockNumber(number)).map_err(Stop::failure)?;
     chain.store.flush()?;

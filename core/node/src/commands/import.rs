@@ -243,8 +243,7 @@ fn import_all(
     reference: Option<&Reference>,
 ) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
-    let importer =
-        Importer::new(Arc::clone(&chain.family), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let total = match &source {
         Source::Files(files) => files.iter().map(ChainFile::length).sum::<Option<u64>>(),
         Source::ChainData(data) => Some(data.count_beyond(chain)?),

@@ -13,7 +13,6 @@ use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
-use crate::sealing::OneMasternode;
 use crate::voting;
 use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
 
@@ -76,7 +75,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
     // With a key in the settings it votes, even if it is the only masternode.
-    let masternode = if voting::has_key(&resolved.settings) { None } else { OneMasternode::of(&chain)? };
+    let masternode = if voting::has_key(&resolved.settings) { None } else { chain.family.one_masternode(&chain)? };
     let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 
     let runtime = shutdown::runtime()?;

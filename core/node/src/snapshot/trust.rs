@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use tenon_api::{B256, ChainReader as _, ConsensusEngine as _, SealedHeader};
 use tenon_chain::ChainSpec;
+use tenon_config::CertificateChecks;
 use tenon_native_consensus::NativeEngine;
 use tenon_native_consensus::v2::extra_of;
 use tenon_storage::Store;
 
 use crate::exit::Stop;
-use crate::opened_chain::native_engine_of;
+use crate::family::family_of;
 
 /// Why a head is trusted.
 #[derive(Debug, PartialEq, Eq, derive_more::Display)]
@@ -76,7 +77,9 @@ impl Trust {
                 head.header.number
             )));
         }
-        let Some(engine) = native_engine_of(spec, store)?.filter(|_| head.header.number > 0) else {
+        let Some(engine) =
+            family_of(spec).engine(store, CertificateChecks::All)?.certifying.filter(|_| head.header.number > 0)
+        else {
             return Ok(Self::Maker);
         };
         let refused = |error: &dyn fmt::Display| {

@@ -9,8 +9,7 @@ use serde_json::Value;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
 use tenon_execution_block::{Executor, ReferenceBlock};
-use tenon_native_execution::family_of;
-use tenon_test_node::{MemoryChain, sealess::SealessEngine, test_data};
+use tenon_test_node::{MemoryChain, rules_of_blocks, sealess::SealessEngine, test_data};
 
 /// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {
@@ -19,7 +18,7 @@ fn run(case: &Value) -> Result<(), String> {
     if !case["genesisHash"].as_str().unwrap().ends_with(&format!("{:x}", chain.head().header.hash())) {
         return Err("another genesis hash".to_owned());
     }
-    let executor = Executor::new(family_of(&genesis.spec));
+    let executor = Executor::new(rules_of_blocks(&genesis.spec));
     for line in case["blocks"].as_array().unwrap() {
         let rlp = hex::decode(line["rlp"].as_str().unwrap()).unwrap();
         let block = decode_block(&mut &rlp[..]).unwrap();

@@ -46,7 +46,7 @@ impl Network {
         let spec = &recorded.genesis.spec;
         let engine = Arc::new(NativeEngine::new(spec).unwrap());
         let importer = Importer::new(
-            family_of(spec),
+            family_of(spec).unwrap(),
             Arc::clone(&store) as _,
             Arc::clone(&store) as _,
             Arc::clone(&engine) as _,

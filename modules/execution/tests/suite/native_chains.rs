@@ -19,7 +19,7 @@ fn replay(recorded: &RecordedChain) -> MemoryChain {
     assert_eq!(genesis.block.hash(), recorded.blocks[0].hash(), "genesis");
     let chain = MemoryChain::new(&genesis);
     let engine = TrustingEngine::new(&recorded.genesis.spec, chain.clone());
-    let executor = Executor::new(family_of(&recorded.genesis.spec));
+    let executor = Executor::new(family_of(&recorded.genesis.spec).unwrap());
     for block in &recorded.blocks[1..] {
         let number = block.number();
         let parent = chain.head().header.clone();
@@ -129,7 +129,7 @@ fn a_failing_block_is_explained_with_its_first_difference() {
     let genesis = recorded.genesis.commit().unwrap();
     let chain = MemoryChain::new(&genesis);
     let engine = TrustingEngine::new(&recorded.genesis.spec, chain.clone());
-    let executor = Executor::new(family_of(&recorded.genesis.spec));
+    let executor = Executor::new(family_of(&recorded.genesis.spec).unwrap());
     let explain = |number: usize, reference: &str| {
         let reference: ReferenceBlock = serde_json::from_str(reference).unwrap();
         let parent = chain.head().header.clone();
@@ -159,7 +159,7 @@ fn the_importer_explains_the_block_that_it_refused() {
     let spec = Arc::clone(&recorded.genesis.spec);
     let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
     let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain));
-    let importer = Importer::new(family_of(&spec), reader, writer, engine, Bus::new());
+    let importer = Importer::new(family_of(&spec).unwrap(), reader, writer, engine, Bus::new());
     assert!(importer.explain_failure(&ReferenceBlock::default()).is_none());
     let mut header = recorded.blocks[1].header.header().clone();
     header.gas_used += 1;

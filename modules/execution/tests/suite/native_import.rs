@@ -46,7 +46,7 @@ fn importer_with(recorded: &RecordedChain, engine: NativeEngine) -> (Importer, M
     let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
     let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
     let spec = Arc::clone(&recorded.genesis.spec);
-    (Importer::new(family_of(&spec), reader, writer, Arc::new(engine), Bus::new()), chain)
+    (Importer::new(family_of(&spec).unwrap(), reader, writer, Arc::new(engine), Bus::new()), chain)
 }
 
 fn blocks(recorded: &RecordedChain) -> impl Iterator<Item = Result<Block, String>> + Send + '_ {

@@ -9,9 +9,8 @@ use tenon_api::{
 };
 use tenon_bus::Delivery;
 use tenon_execution::Importer;
-use tenon_native_execution::family_of;
 use tenon_simulation::CallLimits;
-use tenon_test_node::{TestNode, conformance_blocks};
+use tenon_test_node::{TestNode, conformance_blocks, rules_of_blocks};
 
 fn attributes(node: &TestNode, tag: u8) -> SealAttributes {
     let head = node.chain.head();
@@ -104,7 +103,7 @@ fn a_branch_that_needs_too_much_memory_is_refused_with_advice_and_changes_nothin
     let theirs: Vec<_> = (0..2).map(|_| other.importer.produce(&attributes(&other, 2), vec![]).unwrap()).collect();
     let (reader, writer) = (Arc::new(node.chain.clone()), Arc::new(node.chain.clone()));
     let engine = Arc::clone(&node.engine);
-    let importer = Importer::new(family_of(&node.spec), reader, writer, engine, node.bus.clone());
+    let importer = Importer::new(rules_of_blocks(&node.spec), reader, writer, engine, node.bus.clone());
     let importer = importer.with_reorganisation_bytes(1);
     let before = node.chain.head().header.hash();
     importer.insert(theirs[0].block.clone()).unwrap();

@@ -46,14 +46,11 @@ pub use sponsorship::capacity_of;
 use std::sync::Arc;
 
 use tenon_chain::ChainSpec;
-use tenon_execution_interface::{ChainFamily, EthereumFamily};
+use tenon_execution_interface::ChainFamily;
 
-/// The family of a chain: native, or Ethereum's.
-pub fn family_of(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
-    match NativeFamily::of(spec) {
-        Some(native) => Arc::new(native),
-        None => Arc::new(EthereumFamily::new(Arc::clone(spec))),
-    }
+/// The rules of a native chain's blocks; `None` for a chain of another family.
+pub fn family_of(spec: &Arc<ChainSpec>) -> Option<Arc<dyn ChainFamily>> {
+    Some(Arc::new(NativeFamily::of(spec)?))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn execute(executor: &Executor, number: u64, state: &FixedState, transactions: &
 }
 
 fn refusal(number: u64, transaction: &Transaction) -> String {
-    let mut execution = open(&Executor::new(crate::family_of(&spec())), number, &funded()).unwrap();
+    let mut execution = open(&Executor::new(crate::family_of(&spec()).unwrap()), number, &funded()).unwrap();
     execution.run_transaction(transaction, SENDER).unwrap_err().to_string()
 }
 
@@ -172,7 +172,7 @@ const fn slot(number: u8) -> B256 {
 // 7.4, 13.7.
 #[test]
 fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let both = [transaction(0, Some(TARGET), &[0; 100]), transaction(1, Some(TARGET), &[1; 100])];
 
     assert_eq!(execute(&executor, PRAGUE - 1, &funded(), &both).gas(), [21_400, 27_800]);
@@ -196,7 +196,7 @@ fn data_of_mostly_zero_bytes_costs_the_floor_from_prague_on() {
 // gas.
 #[test]
 fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let one = || set_code(0, TARGET, &[], vec![authorization(5151, TARGET, 0)]);
 
     assert_eq!(execute(&executor, PRAGUE, &funded(), &[one()]).gas(), [46_000]);
@@ -210,7 +210,7 @@ fn an_authorization_costs_its_gas_and_returns_half_for_an_existing_authority() {
 
 #[test]
 fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let (authority, word) = (key().address(), [9; 32]);
     let state = funded().with(TARGET, 1, U256::ZERO, &STORES);
 
@@ -227,7 +227,7 @@ fn a_delegated_account_runs_the_targets_code_over_its_own_storage() {
 
 #[test]
 fn an_authorization_stays_when_the_call_fails_and_the_zero_address_clears_it() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let authority = key().address();
     let state = funded().with(TARGET, 1, U256::ZERO, &REVERTS);
 
@@ -243,7 +243,7 @@ fn an_authorization_stays_when_the_call_fails_and_the_zero_address_clears_it() {
 
 #[test]
 fn an_authorization_with_another_nonce_chain_or_for_a_contract_is_skipped() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let authority = key().address();
     for (state, signed) in [
         (funded(), authorization(5151, TARGET, 1)),
@@ -278,7 +278,7 @@ fn a_set_code_transaction_needs_authorizations_a_receiver_and_prague() {
 /// The interception comes first: an untyped receipt, and no authorization is processed (7.2).
 #[test]
 fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let signing = set_code(0, BLOCK_SIGNERS, &[], vec![authorization(5151, TARGET, 0)]);
 
     let done = execute(&executor, PRAGUE, &funded(), &[signing]);
@@ -291,7 +291,7 @@ fn a_set_code_transaction_to_the_block_signers_is_intercepted() {
 /// `docs/spec/chain.md` 5.3. The executor's cache of analysed code serves both sides of the fork.
 #[test]
 fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let delegated = Address::repeat_byte(0xde);
     let state = funded().with(TARGET, 1, U256::ZERO, &STORES).with(delegated, 1, U256::ZERO, &designator(TARGET));
     let call = [transaction(0, Some(delegated), &[9; 32])];
@@ -308,7 +308,7 @@ fn code_of_the_form_of_a_delegation_is_an_invalid_instruction_before_prague() {
 /// As a sender such an account is a contract before Prague (`docs/spec/chain.md` 5.3), and may send from then on.
 #[test]
 fn a_delegated_account_may_send_from_prague_on() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let state = funded().with(SENDER, 0, U256::from(10).pow(U256::from(20)), &designator(TARGET));
     let plain = transaction(0, Some(TARGET), &[]);
     let refused = open(&executor, PRAGUE - 1, &state).unwrap().run_transaction(&plain, SENDER).unwrap_err();
@@ -323,7 +323,7 @@ fn a_delegated_account_may_send_from_prague_on() {
 #[test]
 fn code_that_begins_with_ef_can_be_created_until_eip1559() {
     // The main network's heights.
-    let executor = Executor::new(crate::family_of(&chain(4243, "")));
+    let executor = Executor::new(crate::family_of(&chain(4243, "")).unwrap());
     // PUSH1 0xef PUSH1 0 MSTORE8 PUSH1 1 PUSH1 0 RETURN
     let creation = [transaction(0, None, &hex!("60ef60005360016000f3"))];
     let created = SENDER.create(0);
@@ -338,7 +338,7 @@ fn code_that_begins_with_ef_can_be_created_until_eip1559() {
 // 7.3.
 #[test]
 fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents_hash() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     assert!(execute(&executor, PRAGUE - 1, &FixedState::default(), &[]).changes.is_empty());
 
     // A balance that is there already stays.
@@ -361,7 +361,7 @@ fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents
 #[test]
 fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
     let spec = Genesis::of_network("testnet").unwrap().unwrap().spec;
-    let done = execute(&Executor::new(crate::family_of(&spec)), 83_600_000, &FixedState::default(), &[]);
+    let done = execute(&Executor::new(crate::family_of(&spec).unwrap()), 83_600_000, &FixedState::default(), &[]);
 
     let place = B256::from(U256::from(2_653));
     let hash = U256::from_be_bytes(parent_hash(83_600_000).0);
@@ -373,7 +373,7 @@ fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
 #[test]
 fn other_code_at_the_history_contracts_address_stops_the_chain() {
     let other = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &STORES);
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     assert!(open(&executor, PRAGUE - 1, &other).is_ok());
     let Err(ExecutionError::Unsupported { what, .. }) = open(&executor, PRAGUE, &other) else { panic!("opened") };
     assert!(what.contains("history contract"), "{what}");
@@ -383,7 +383,7 @@ fn other_code_at_the_history_contracts_address_stops_the_chain() {
 fn a_history_contract_that_cannot_be_read_does_not_make_the_block_invalid() {
     let deployed = FixedState::default().with(HISTORY_STORAGE_ADDRESS, 1, U256::ZERO, &HISTORY);
     let state = FixedState { unreadable: Some(HISTORY_STORAGE_ADDRESS), ..deployed };
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
 
     let Err(error) = open(&executor, PRAGUE + 1, &state) else { panic!("opened") };
 
@@ -395,7 +395,7 @@ fn a_history_contract_that_cannot_be_read_does_not_make_the_block_invalid() {
 #[test]
 fn a_proof_without_a_defined_result_does_not_make_its_transaction_invalid() {
     // The main network's heights, before the contract is removed.
-    let executor = Executor::new(crate::family_of(&chain(4243, "")));
+    let executor = Executor::new(crate::family_of(&chain(4243, "")).unwrap());
     // The number of points. Their length, 33 bytes each, overflows 32 bits to 29 bytes, which is less than the input.
     let proof = [&hex!("07c1f07d")[..], &[0; 60]].concat();
     let contract = Address::with_last_byte(0x28);
@@ -410,7 +410,7 @@ fn a_proof_without_a_defined_result_does_not_make_its_transaction_invalid() {
 /// The addresses 0x0b to 0x11 are precompiled contracts on Ethereum from Prague on, and ordinary addresses here (7.1).
 #[test]
 fn there_are_no_precompiles_of_bls12_381() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let calls = [0x0b, 0x0f, 0x11].map(Address::with_last_byte);
     let calls: Vec<_> = (0..).zip(calls).map(|(nonce, to)| transaction(nonce, Some(to), &[1])).collect();
     let done = execute(&executor, PRAGUE, &funded(), &calls);
@@ -421,7 +421,7 @@ fn there_are_no_precompiles_of_bls12_381() {
 #[test]
 fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
     let (first, second) = (Address::repeat_byte(0x01), Address::repeat_byte(0x02));
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let mut state = funded().with(VALIDATOR_CONTRACT, 1, U256::ZERO, &STORES_ANYWHERE);
     let record = candidate_record(AUTHOR);
     state.slots.insert((VALIDATOR_CONTRACT, record), U256::from_be_bytes(first.into_word().0));
@@ -440,7 +440,7 @@ fn the_owner_of_the_author_is_read_again_where_the_later_program_runs() {
 // 9.3: from the later program on EIP-7610.
 #[test]
 fn storage_alone_prevents_a_creation_where_the_later_program_runs() {
-    let executor = Executor::new(crate::family_of(&spec()));
+    let executor = Executor::new(crate::family_of(&spec()).unwrap());
     let created = SENDER.create(0);
     let mut state = funded();
     state.accounts.insert(created, Account { storage_root: B256::repeat_byte(1), ..Account::default() });

@@ -112,7 +112,7 @@ mod tests {
     /// pays less. 2^130 is a cap that an account of less than 2^192 wei can afford; 2^200 is not.
     #[test]
     fn a_cap_beyond_the_evms_numbers_must_be_covered() {
-        let executor = Executor::new(crate::family_of(&spec()));
+        let executor = Executor::new(crate::family_of(&spec()).unwrap());
         for cap in [U256::ONE << 130, U256::ONE << 200] {
             let transaction = Transaction {
                 chain_id: Some(5151),

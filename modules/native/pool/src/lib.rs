@@ -114,11 +114,10 @@ impl PoolPolicy for NativePolicy {
 }
 
 impl NativePolicy {
-    /// The rules of this chain; `None` if it is not native.
-    pub fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = spec.native().cloned()?;
+    /// The rules of a native chain with these settings.
+    pub fn new(spec: &Arc<ChainSpec>, settings: NativeSettings) -> Self {
         let masternodes = Masternodes::new(&settings.consensus);
-        Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
+        Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) }
     }
 
     /// The minimum price per gas, which is also the price that a token pays per gas, as of a head.

@@ -51,8 +51,12 @@ fn chain() -> Arc<MemoryChain> {
     Arc::new(chain)
 }
 
+fn policy_of(spec: &Arc<ChainSpec>) -> NativePolicy {
+    NativePolicy::new(spec, spec.native().cloned().unwrap())
+}
+
 fn rules_of(chain_id: u64) -> NativePolicy {
-    NativePolicy::of(&spec(chain_id)).unwrap()
+    policy_of(&spec(chain_id))
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {
@@ -238,7 +242,7 @@ fn refuses_addresses_on_the_denylist() {
     // Every id but 5151 has the list; here its rules begin with block 38,383,838.
     let spec = spec(4243);
     let denied = spec.native().unwrap().denylist[0];
-    let rules = NativePolicy::of(&spec).unwrap();
+    let rules = policy_of(&spec);
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
     assert_eq!(rules.check_form(&to_denied, 100, &head(38_383_837), &Senders::default()), Ok(()));
@@ -277,7 +281,7 @@ fn types_and_prices_come_with_their_forks() {
 /// The rules are those of the block after the head (`docs/spec/upgrades.md` 7.2, 7.4).
 #[test]
 fn type_4_and_the_floor_come_with_prague() {
-    let rules = NativePolicy::of(&spec_with(CHAIN, "\"pragueBlock\":10,")).unwrap();
+    let rules = policy_of(&spec_with(CHAIN, "\"pragueBlock\":10,"));
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let data = |gas_limit| sign(0, Transaction { input: vec![0; 100].into(), gas_limit, ..legacy(0, PRICE) });
     assert_eq!(rules.check_gas(&data(21_999), &head(8)), Ok(()));

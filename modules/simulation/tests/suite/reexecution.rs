@@ -17,9 +17,8 @@ use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::ChainSpec;
 use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
-use tenon_native_execution::family_of;
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{MemoryChain, TestNode, native::NativeNode};
+use tenon_test_node::{MemoryChain, TestNode, native::NativeNode, rules_of_blocks};
 
 /// A chain that knows a block's parent by a witness, and nothing else.
 #[derive(Clone)]
@@ -144,7 +143,7 @@ fn execute_from(
     let parent = Arc::clone(chain.parent());
     assert_eq!(parent.hash(), block.header.parent_hash);
     // An executor of its own knows no code.
-    Executor::new(family_of(spec)).execute(&chain, engine, Arc::clone(block), &parent).map(drop)
+    Executor::new(rules_of_blocks(spec)).execute(&chain, engine, Arc::clone(block), &parent).map(drop)
 }
 
 fn canonical_block(chain: &MemoryChain, number: u64) -> Arc<RecoveredBlock> {

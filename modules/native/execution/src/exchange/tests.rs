@@ -60,7 +60,7 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let spec = spec();
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let executor = Executor::new(crate::family_of(&spec));
+    let executor = Executor::new(crate::family_of(&spec).unwrap());
     let state = executor.state_over(Arc::new(Relayers(relayers)));
     let mut execution =
         BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)

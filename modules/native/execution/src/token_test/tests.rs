@@ -71,7 +71,7 @@ fn apply(to: Address) -> Transaction {
 fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let executor = Executor::new(crate::family_of(spec));
+    let executor = Executor::new(crate::family_of(spec).unwrap());
     let state = executor.state_over(Arc::new(FixedState::default().with(TOKEN, 0, U256::ZERO, &code)));
     let origin = BlockOrigin::Header;
     BlockExecution::watched(executor.family(), &header, Address::ZERO, state, Interrupt::never(), (), origin).unwrap()

@@ -1,0 +1,93 @@
+//! Nodes of chains with Ethereum's rules.
+
+use std::sync::Arc;
+
+use tenon_accounts::keystore::FileNames;
+use tenon_api::messages::SealingStart;
+use tenon_bus::{Bus, WorkPool};
+use tenon_chain::ChainSpec;
+use tenon_config::{CertificateChecks, NamespaceNames};
+use tenon_consensus::EthereumEngine;
+use tenon_execution_interface::{ChainFamily, EthereumFamily};
+use tenon_native_voting::Voting;
+use tenon_simulation::EthereumSimulation;
+use tenon_simulation_interface::SimulationFamily;
+use tenon_storage::Store;
+use tenon_txpool::EthereumPolicy;
+use tenon_txpool_interface::PoolPolicy;
+
+use super::{Engine, NodeFamily};
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::sealing::OneMasternode;
+
+/// The namespaces that only native chains have.
+const UNSERVED: [&str; 1] = ["Consensus"];
+
+pub(super) struct EthereumNode {
+    spec: Arc<ChainSpec>,
+}
+
+impl EthereumNode {
+    pub(super) fn new(spec: &Arc<ChainSpec>) -> Self {
+        Self { spec: Arc::clone(spec) }
+    }
+}
+
+impl NodeFamily for EthereumNode {
+    fn execution(&self) -> Arc<dyn ChainFamily> {
+        Arc::new(EthereumFamily::new(Arc::clone(&self.spec)))
+    }
+
+    fn simulation(&self) -> Arc<dyn SimulationFamily> {
+        Arc::new(EthereumSimulation::new(Arc::clone(&self.spec)))
+    }
+
+    fn engine(&self, _: &Arc<Store>, _: CertificateChecks) -> Result<Engine, Stop> {
+        Ok(Engine { checking: Arc::new(EthereumEngine::new(Arc::clone(&self.spec))), certifying: None })
+    }
+
+    fn pool_policy(&self) -> Box<dyn PoolPolicy> {
+        Box::new(EthereumPolicy::new(Arc::clone(&self.spec)))
+    }
+
+    fn states_for_engine(&self) -> u64 {
+        0
+    }
+
+    fn register(&self, _: &Bus, _: &Arc<Store>, _: &WorkPool) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn register_voting(&self, _: &Bus, _: &Voting) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn one_masternode(&self, _: &OpenedChain) -> Result<Option<OneMasternode>, Stop> {
+        Ok(None)
+    }
+
+    fn sealing_without_account(&self) -> SealingStart {
+        SealingStart::NoEtherbase
+    }
+
+    fn bootnodes(&self, _: u64) -> Option<&'static [String]> {
+        None
+    }
+
+    fn key_file_names(&self) -> FileNames {
+        FileNames::Plain
+    }
+
+    fn namespace_names(&self, _: bool) -> NamespaceNames {
+        NamespaceNames::OWN
+    }
+
+    fn unserved_namespaces(&self) -> &'static [&'static str] {
+        &UNSERVED
+    }
+
+    fn has_rules_by_network_id(&self) -> bool {
+        false
+    }
+}

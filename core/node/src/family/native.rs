@@ -1,0 +1,116 @@
+//! Nodes of native chains.
+
+use std::sync::Arc;
+
+use tenon_accounts::keystore::FileNames;
+use tenon_api::EngineRecords;
+use tenon_api::messages::{GetVotingPool, SealingStart};
+use tenon_bus::{Bus, WorkPool};
+use tenon_chain::{ChainSpec, NativeSettings, native_bootnodes};
+use tenon_config::{CertificateChecks, NamespaceNames};
+use tenon_execution_interface::ChainFamily;
+use tenon_native_consensus::{NativeEngine, queries};
+use tenon_native_execution::family_of;
+use tenon_native_pool::NativePolicy;
+use tenon_native_simulation::simulation_of;
+use tenon_native_voting::Voting;
+use tenon_simulation_interface::SimulationFamily;
+use tenon_storage::Store;
+use tenon_txpool_interface::PoolPolicy;
+
+use super::{Engine, NodeFamily, reader};
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::sealing::OneMasternode;
+
+pub(super) struct NativeNode {
+    spec: Arc<ChainSpec>,
+    execution: Arc<dyn ChainFamily>,
+    simulation: Arc<dyn SimulationFamily>,
+    settings: NativeSettings,
+}
+
+impl NativeNode {
+    /// `None` if the rules are not those of a native chain.
+    pub(super) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+        Some(Self {
+            spec: Arc::clone(spec),
+            execution: family_of(spec)?,
+            simulation: simulation_of(spec)?,
+            settings: spec.native().cloned()?,
+        })
+    }
+}
+
+impl NodeFamily for NativeNode {
+    fn execution(&self) -> Arc<dyn ChainFamily> {
+        Arc::clone(&self.execution)
+    }
+
+    fn simulation(&self) -> Arc<dyn SimulationFamily> {
+        Arc::clone(&self.simulation)
+    }
+
+    fn engine(&self, store: &Arc<Store>, certificates: CertificateChecks) -> Result<Engine, Stop> {
+        let engine = NativeEngine::keeping(&self.spec, records(store)).map_err(Stop::failure)?;
+        let engine = Arc::new(engine.sampling_certificates(certificates == CertificateChecks::Sampled));
+        Ok(Engine { checking: Arc::clone(&engine) as _, certifying: Some(engine) })
+    }
+
+    fn pool_policy(&self) -> Box<dyn PoolPolicy> {
+        Box::new(NativePolicy::new(&self.spec, self.settings.clone()))
+    }
+
+    /// The engine reads the candidates of the next epoch from the state of the gap block (`docs/spec/consensus.md` 3.4).
+    fn states_for_engine(&self) -> u64 {
+        self.settings.consensus.gap.saturating_add(1)
+    }
+
+    fn register(&self, bus: &Bus, store: &Arc<Store>, work: &WorkPool) -> Result<(), Stop> {
+        queries::register(bus, &self.spec, reader(store), records(store), work).map_err(Stop::failure)
+    }
+
+    /// A node that does not vote, such as that of a development network, has no votes.
+    fn register_voting(&self, bus: &Bus, voting: &Voting) -> Result<(), Stop> {
+        let voting = voting.clone();
+        bus.handle(move |_: GetVotingPool, _| {
+            let voting = voting.clone();
+            async move { Ok(voting.waiting().await?) }
+        })?;
+        Ok(())
+    }
+
+    fn one_masternode(&self, chain: &OpenedChain) -> Result<Option<OneMasternode>, Stop> {
+        OneMasternode::of(chain)
+    }
+
+    /// In the reference a node always has an account, so that it lacks the key.
+    fn sealing_without_account(&self) -> SealingStart {
+        SealingStart::NoSigner
+    }
+
+    fn bootnodes(&self, network_id: u64) -> Option<&'static [String]> {
+        Some(native_bootnodes(network_id))
+    }
+
+    /// As those of the reference client.
+    fn key_file_names(&self) -> FileNames {
+        FileNames::Prefixed
+    }
+
+    fn namespace_names(&self, aliases: bool) -> NamespaceNames {
+        if aliases { NamespaceNames::WITH_ALIASES } else { NamespaceNames::OWN }
+    }
+
+    fn unserved_namespaces(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn has_rules_by_network_id(&self) -> bool {
+        true
+    }
+}
+
+fn records(store: &Arc<Store>) -> Arc<dyn EngineRecords> {
+    Arc::clone(store) as Arc<dyn EngineRecords>
+}
