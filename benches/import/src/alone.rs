@@ -12,7 +12,7 @@ use tenon_execution_block::Executor;
 
 use crate::{
     Outcome, Source,
-    chain::{Chain, blocks, genesis},
+    chain::{Chain, blocks, genesis, rules_of_blocks},
 };
 
 /// Time and size of each step.
@@ -42,7 +42,7 @@ fn timed<T>(spent: &mut Duration, part: impl FnOnce() -> T) -> T {
 
 pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let chain = Chain::create(&genesis(&source.genesis)?, &source.datadir)?;
-    let executor = Executor::new(chain.rules_of_blocks());
+    let executor = Executor::new(rules_of_blocks(&chain.spec));
     let mut parts = Parts::default();
     let mut blocks = blocks(&source.chain)?;
     while let Some(block) = timed(&mut parts.reading, || blocks.next()) {

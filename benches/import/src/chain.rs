@@ -44,15 +44,15 @@ impl Chain {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
     }
 
-    /// The rules of blocks of the chain's family.
-    pub(crate) fn rules_of_blocks(&self) -> Arc<dyn ChainFamily> {
-        family_of(&self.spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(&self.spec))))
-    }
-
     pub(crate) fn importer(&self) -> Importer {
         let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
-        Importer::new(self.rules_of_blocks(), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
+        Importer::new(rules_of_blocks(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
     }
+}
+
+/// The rules of blocks of the chain's family.
+pub(crate) fn rules_of_blocks(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
+    family_of(spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(spec))))
 }
 
 /// The genesis of a file.

@@ -88,7 +88,7 @@ pub(crate) fn signing_endpoint(settings: &Settings) -> Result<Option<Endpoint>, 
     endpoint.map(Some).map_err(|error| Stop::Usage(format!("signer.url: {error}")))
 }
 
-/// The folder of key files, in which new files are named so.
+/// The folder of key files. `names` is the form of the names of new files.
 ///
 /// # Errors
 /// [`Stop::Usage`].

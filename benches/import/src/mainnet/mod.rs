@@ -24,12 +24,10 @@ use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
 use tenon_bus::Bus;
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_execution::Importer;
-use tenon_execution_interface::EthereumFamily;
 use tenon_native_consensus::NativeEngine;
-use tenon_native_execution::family_of;
 use tenon_storage::{Store, StoreOptions};
 
-use crate::Outcome;
+use crate::{Outcome, chain::rules_of_blocks};
 
 /// The commands.
 #[derive(Subcommand)]
@@ -111,8 +109,7 @@ impl Opened {
     pub(crate) fn importer(&self) -> Importer {
         let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
         let engine = Arc::clone(&self.engine) as Arc<dyn ConsensusEngine>;
-        let family = family_of(&self.spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(&self.spec))));
-        Importer::new(family, self.reader(), writer, engine, Bus::new())
+        Importer::new(rules_of_blocks(&self.spec), self.reader(), writer, engine, Bus::new())
     }
 }
 

@@ -1,5 +1,6 @@
-//! The family of the node's chain. The rest of the node asks [`NodeFamily`] and does not know which family it is;
-//! [`family_of`] chooses once, from the rules of the genesis file.
+//! The family of the node's chain. [`family_of`] chooses it from the rules of the genesis file, and a running node asks
+//! the [`NodeFamily`] that it returns. Three places read the settings of native chains themselves: the commands that
+//! print or check a genesis file, `tenon dev`, which makes one, and `rules_in_force`, which reads rounds from headers.
 
 mod ethereum;
 mod native;
@@ -7,8 +8,8 @@ mod native;
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
+use tenon_api::ConsensusEngine;
 use tenon_api::messages::SealingStart;
-use tenon_api::{ChainReader, ConsensusEngine};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
 use tenon_config::{CertificateChecks, NamespaceNames};
@@ -97,9 +98,4 @@ pub(crate) fn family_of(spec: &Arc<ChainSpec>) -> Arc<dyn NodeFamily> {
         Some(native) => Arc::new(native),
         None => Arc::new(EthereumNode::new(spec)),
     }
-}
-
-/// The chain's read interface.
-fn reader(store: &Arc<Store>) -> Arc<dyn ChainReader> {
-    Arc::clone(store) as Arc<dyn ChainReader>
 }

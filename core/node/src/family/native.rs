@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
-use tenon_api::EngineRecords;
 use tenon_api::messages::{GetVotingPool, SealingStart};
+use tenon_api::{ChainReader, EngineRecords};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::{ChainSpec, NativeSettings, native_bootnodes};
 use tenon_config::{CertificateChecks, NamespaceNames};
@@ -18,7 +18,7 @@ use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
 use tenon_txpool_interface::PoolPolicy;
 
-use super::{Engine, NodeFamily, reader};
+use super::{Engine, NodeFamily};
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 use crate::sealing::OneMasternode;
@@ -67,7 +67,8 @@ impl NodeFamily for NativeNode {
     }
 
     fn register(&self, bus: &Bus, store: &Arc<Store>, work: &WorkPool) -> Result<(), Stop> {
-        queries::register(bus, &self.spec, reader(store), records(store), work).map_err(Stop::failure)
+        let reader = Arc::clone(store) as Arc<dyn ChainReader>;
+        queries::register(bus, &self.spec, reader, records(store), work).map_err(Stop::failure)
     }
 
     /// A node that does not vote, such as that of a development network, has no votes.
