@@ -15,13 +15,13 @@ mod fee;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod instructions;
 mod limits;
 mod register;
 mod simulate;
 mod trace;
 
 pub use ethereum::EthereumSimulation;
-pub use limits::{CallLimits, CallResources};
+pub use limits::CallResources;
 pub use register::register;
 pub use tenon_javascript::{Program, ScriptOptions, run_script_child};
+pub use tenon_simulation_interface::CallLimits;

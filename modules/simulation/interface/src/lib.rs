@@ -1,8 +1,9 @@
 //! The interface that a family of chains implements for calls, simulated blocks, suggested fees and traces.
 //!
 //! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`], [`TraceFamily`]),
-//! the rules of a call ([`CallRules`]), the runs of an estimate ([`Trials`]), why a call or a run has no result
-//! ([`CallError`], [`RunFailure`]), and the members and texts that families have in common. The steps of a call, a
+//! the rules and the environment of a call ([`CallRules`], [`CallEnvironment`]), the runs of an estimate ([`Trials`]), the
+//! limits of requests ([`CallLimits`]), why a call or a run has no result ([`CallError`], [`RunFailure`]), and the members and
+//! texts that families have in common. The steps of a call, a
 //! simulation or a trace are the same for every family: `tenon-simulation` has them, and implements
 //! Ethereum's family; `modules/native/simulation` implements that of native chains. A family is chosen once for a chain,
 //! like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
@@ -15,8 +16,12 @@
 mod call_error;
 mod calls;
 mod client_behaviour;
+mod environment;
 mod error_texts;
+mod instructions;
+mod limits;
 mod members;
+mod precompile_errors;
 mod run_failure;
 mod traces;
 mod trials;
@@ -24,8 +29,12 @@ mod trials;
 pub use call_error::{CallEnd, CallError};
 pub use calls::{CallFamily, CallPlace, CallRules, ListFailure, Payer};
 pub use client_behaviour::{ClientBehaviour, SimulatedBlockFamily};
+pub use environment::CallEnvironment;
 pub use error_texts::{HaltCause, halt_cause, invalid_transaction_text, revert_text};
+pub use instructions::{StackBounds, instruction_name, instruction_of, is_known_to_the_reference};
+pub use limits::CallLimits;
 pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
+pub use precompile_errors::precompile_failure;
 pub use run_failure::RunFailure;
 pub use traces::TraceFamily;
 pub use trials::{MAX_ATTEMPTED_GAS, Trials};

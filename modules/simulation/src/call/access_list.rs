@@ -10,9 +10,11 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt};
-use tenon_simulation_interface::{CallEnd, CallError, ListFailure, MAX_ATTEMPTED_GAS, RunFailure, access_list_items};
+use tenon_simulation_interface::{
+    CallEnd, CallEnvironment, CallError, ListFailure, MAX_ATTEMPTED_GAS, RunFailure, access_list_items,
+};
 
-use super::{CallEnvironment, Calls, Kind, prepare};
+use super::{Calls, Kind, prepare, run::halt_cause_of};
 
 /// Maximum number of rounds. Each adds at least one access, so only a contract made for this purpose gets near.
 const MAX_ROUNDS: usize = 64;
@@ -107,7 +109,7 @@ fn reply(
         ExecutionResult::Success { .. } => None,
         ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
         ExecutionResult::Halt { reason, .. } => {
-            Some(environment.halt_cause(reason, message, evm).into_text().into_owned())
+            Some(halt_cause_of(environment, reason, message, evm).into_text().into_owned())
         }
     };
     AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), error }

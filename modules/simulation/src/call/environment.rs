@@ -1,7 +1,5 @@
 //! Prepares the EVM's input from a call object.
 
-use std::sync::Arc;
-
 use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -12,35 +10,10 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides, CallRequest},
 };
 use tenon_bus::CallContext;
-use tenon_execution_interface::{
-    BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, access_list, authorizations,
-    build_evm, price,
-};
-use tenon_simulation_interface::{CallError, CallPlace, CallRules, MemberError, bounded_gas, check_prices};
+use tenon_execution_interface::{BlockRules, BlockState, Interrupt, access_list, authorizations, price};
+use tenon_simulation_interface::{CallEnvironment, CallError, CallPlace, MemberError, bounded_gas, check_prices};
 
 use super::{Calls, apply_block_overrides};
-
-/// The environment of a call, except the state's cache and the clock.
-pub(crate) struct CallEnvironment {
-    pub(crate) rules: BlockRules,
-    pub(crate) block: BlockEnv,
-    pub(crate) transaction: TxEnv,
-    pub(crate) precompiles: MovedPrecompiles,
-    /// The rules under which the message runs.
-    pub(crate) call_rules: Box<dyn CallRules>,
-    /// Chain data that precompiled contracts of the chain's family read.
-    records: Option<Arc<dyn ContractRecords>>,
-}
-
-impl CallEnvironment {
-    /// The EVM for this call. It never commits, so it can run the call repeatedly.
-    pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
-        let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
-        evm.precompiles.apply(&self.precompiles);
-        evm.precompiles.set_records(self.records.clone());
-        evm
-    }
-}
 
 impl Calls {
     /// Stops a call when its time limit has passed or its caller has disconnected.

@@ -11,9 +11,9 @@ use revm::{
 };
 use tenon_api::{Bytes, SealedHeader, StoreError, messages::EstimateGas};
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt, StateError};
-use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, RunFailure, Trials};
+use tenon_simulation_interface::{CallEnd, CallEnvironment, CallError, MAX_ATTEMPTED_GAS, RunFailure, Trials};
 
-use super::{CallEnvironment, Calls, prepare};
+use super::{Calls, prepare, run::output_of};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
@@ -85,7 +85,7 @@ impl Trials for CallTrials<'_> {
 
     fn output(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, CallError> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
-        self.environment.output_of(result, message, self.evm)
+        output_of(self.environment, result, message, self.evm)
     }
 }
 

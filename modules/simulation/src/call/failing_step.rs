@@ -15,12 +15,9 @@ use revm::{
     },
 };
 use tenon_execution_interface::BlockContext;
-use tenon_simulation_interface::HaltCause;
+use tenon_simulation_interface::{HaltCause, StackBounds, instruction_name};
 
-use crate::{
-    instructions::{StackBounds, instruction_name},
-    trace::StepSnapshot,
-};
+use crate::trace::StepSnapshot;
 
 /// The last instruction of a message's outermost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ mod estimate;
 mod failing_step;
 mod overrides;
 mod pausing_state;
-mod precompile_errors;
 mod run;
 
 use std::sync::Arc;
@@ -18,21 +17,21 @@ use tenon_api::{
 };
 
 use pausing_state::PausingState;
+use run::output_of;
 use tenon_bus::{CallContext, CallerAllowance, MemoryBudget, Origin};
 use tenon_chain::StateUnavailable;
 use tenon_execution_block::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
-use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
+use tenon_simulation_interface::{CallEnd, CallError, CallLimits, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
 
-use crate::{CallLimits, trace::RecordingMemory};
+use crate::trace::RecordingMemory;
 
 pub(crate) use attempt::{Kind, LongCalls};
-pub(crate) use environment::{CallEnvironment, check_consistency, message_env, prepare};
+pub(crate) use environment::{check_consistency, message_env, prepare};
 pub(crate) use estimate::search_gas;
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
-pub(crate) use precompile_errors::precompile_failure;
 pub(crate) use run::needs_second_run;
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
@@ -140,7 +139,7 @@ impl Calls {
         match environment.run(&mut evm, message.clone()) {
             // The failure's text needs a second run, for which an attempt may not have enough time.
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
-            Ok(result) => Ok(environment.output_of(result, message, evm)?),
+            Ok(result) => Ok(output_of(&environment, result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
             Err(failure) => Err(environment.error_of(failure, gas_limit, self.limits.call_timeout).into()),
         }

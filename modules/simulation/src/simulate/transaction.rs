@@ -15,11 +15,11 @@ use tenon_api::{
 };
 use tenon_execution_block::Prepared;
 use tenon_execution_interface::{ExtraPrecompiles, Fees, access_list, inspect};
-use tenon_simulation_interface::{CallError, HaltCause, halt_cause, revert_text};
+use tenon_simulation_interface::{CallError, HaltCause, halt_cause, precompile_failure, revert_text};
 
 use super::{SimulateError, Simulation, block::OpenBlock, error::check_transaction};
 
-use crate::call::{check_consistency, precompile_failure};
+use crate::call::check_consistency;
 
 /// Appended to the text of a failure that more gas might have prevented.
 const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";

@@ -7,8 +7,7 @@
 
 use revm::bytecode::opcode::OpCode;
 use tenon_javascript::ScriptInterface;
-
-use crate::instructions::instruction_name;
+use tenon_simulation_interface::instruction_name;
 
 /// How the scripts of one dialect run.
 pub(super) struct ScriptConventions {

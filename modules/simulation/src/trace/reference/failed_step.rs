@@ -18,15 +18,13 @@ use revm::{
     primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_execution_interface::{BlockContext, StateError};
-use tenon_simulation_interface::HaltCause;
+use tenon_simulation_interface::{HaltCause, StackBounds, instruction_name, is_known_to_the_reference};
 
 use super::{
     accounts::{Accounts, Layered},
     gas_constants::constant_gas,
     tracer::{PredictedOutcome, Step},
 };
-
-use crate::instructions::{StackBounds, instruction_name, is_known_to_the_reference};
 
 /// Minimum gas for any SSTORE from Istanbul on.
 const SSTORE_STIPEND: u64 = 2300;

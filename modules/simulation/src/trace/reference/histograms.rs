@@ -4,13 +4,12 @@ use std::{borrow::Cow, collections::HashMap, hash::Hash};
 
 use tenon_api::messages::{SequenceLength, TraceResult};
 use tenon_execution_interface::StateError;
+use tenon_simulation_interface::instruction_name;
 
 use super::{
     accounts::Accounts,
     tracer::{Run, Step, Tracer, TracerFailure},
 };
-
-use crate::instructions::instruction_name;
 
 /// Counts of values, in order of first appearance.
 pub(super) struct Counts<T> {

@@ -3,6 +3,7 @@
 use tenon_api::messages::Tracer as RequestedTracer;
 use tenon_execution_interface::MovedPrecompiles;
 use tenon_javascript::ScriptError;
+use tenon_simulation_interface::instruction_of;
 
 use super::{
     calls::CallTracer,
@@ -17,10 +18,7 @@ use super::{
     watch::Watch,
 };
 
-use crate::{
-    instructions::instruction_of,
-    trace::{TraceError, scripts::ScriptSource},
-};
+use crate::trace::{TraceError, scripts::ScriptSource};
 
 /// A new tracer; `scripts` starts those written in JavaScript.
 ///

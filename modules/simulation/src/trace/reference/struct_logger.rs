@@ -7,13 +7,14 @@ use alloy_primitives::{Address, U256};
 use revm::bytecode::opcode::{SLOAD, SSTORE};
 use tenon_api::messages::{StepRecorder, StructLog, StructLogOptions, TraceResult};
 use tenon_execution_interface::StateError;
+use tenon_simulation_interface::instruction_name;
 
 use super::{
     accounts::Accounts,
     tracer::{FrameEnd, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 
-use crate::{instructions::instruction_name, trace::recording::growing_bytes};
+use crate::trace::recording::growing_bytes;
 
 /// Records steps during the run.
 pub(super) struct StructLogger {

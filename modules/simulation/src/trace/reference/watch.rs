@@ -18,6 +18,7 @@ use tenon_api::{
 };
 use tenon_execution_interface::{BlockContext, BlockState, ExtraPrecompiles, MovedPrecompiles, StateError, widen};
 use tenon_javascript::{Script, ScriptError};
+use tenon_simulation_interface::precompile_failure;
 
 use super::{
     accounts::{Accounts, Layered},
@@ -25,8 +26,6 @@ use super::{
     script::{ScriptRun, ScriptTracer},
     tracer::{FrameEnd, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
 };
-
-use crate::call::precompile_failure;
 
 /// A tracer, and the state needed to send it events.
 pub(in crate::trace) struct Watch {

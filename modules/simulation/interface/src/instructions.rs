@@ -14,37 +14,39 @@ const STACK_LIMIT: usize = 1024;
 
 /// Minimum and maximum stack length for an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StackBounds {
-    pub(crate) least: usize,
-    pub(crate) max: usize,
+pub struct StackBounds {
+    /// The minimum.
+    pub least: usize,
+    /// The maximum.
+    pub max: usize,
 }
 
 impl StackBounds {
     /// The bounds of an instruction; `None` if the EVM does not know it.
-    pub(crate) fn of(opcode: u8) -> Option<Self> {
+    pub fn of(opcode: u8) -> Option<Self> {
         let code = OpCode::new(opcode)?;
         let (inputs, outputs) = (usize::from(code.inputs()), usize::from(code.outputs()));
         Some(Self { least: inputs, max: STACK_LIMIT + inputs - outputs })
     }
 
     /// The reference's text for a stack of `length` values that is too short.
-    pub(crate) fn underflow_text(self, length: usize) -> String {
+    pub fn underflow_text(self, length: usize) -> String {
         format!("stack underflow ({length} <=> {})", self.least)
     }
 
     /// The reference's text for a stack of `length` values that is too long.
-    pub(crate) fn overflow_text(self, length: usize) -> String {
+    pub fn overflow_text(self, length: usize) -> String {
         format!("stack limit reached {length} ({})", self.max)
     }
 }
 
 /// Returns whether the reference knows an instruction, in any fork.
-pub(crate) fn is_known_to_the_reference(opcode: u8) -> bool {
+pub fn is_known_to_the_reference(opcode: u8) -> bool {
     known(opcode).is_some()
 }
 
 /// The name of an instruction, even if no fork has it.
-pub(crate) fn instruction_name(opcode: u8) -> Cow<'static, str> {
+pub fn instruction_name(opcode: u8) -> Cow<'static, str> {
     match known(opcode) {
         Some(code) => Cow::Borrowed(code.as_str()),
         None => Cow::Owned(format!("opcode {opcode:#x} not defined")),
@@ -52,7 +54,7 @@ pub(crate) fn instruction_name(opcode: u8) -> Cow<'static, str> {
 }
 
 /// The instruction of a name.
-pub(crate) fn instruction_of(name: &str) -> Option<u8> {
+pub fn instruction_of(name: &str) -> Option<u8> {
     (0..=u8::MAX).find(|opcode| known(*opcode).is_some_and(|code| code.as_str() == name))
 }
 

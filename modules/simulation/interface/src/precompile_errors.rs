@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use alloy_primitives::{Address, U256};
 use revm::precompile::bn254::run_pair;
 use tenon_execution_interface::ExtraPrecompiles;
-use tenon_simulation_interface::HaltCause;
+
+use crate::HaltCause;
 
 /// Size of a pair: one point of each of the two curves, bytes.
 const PAIR: usize = 192;
 
 /// Why a precompiled contract refused an input, with the reference's text; `None` for contracts with only one kind of
 /// failure. `extras` are those of the chain's family.
-pub(crate) fn precompile_failure(
+pub fn precompile_failure(
     extras: Option<&'static dyn ExtraPrecompiles>,
     contract: Address,
     input: &[u8],
