@@ -25,7 +25,7 @@ use tenon_modules::{ActorModule, ActorStage, ModuleError, ModuleOptions, ModuleR
 use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;
-use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
+use tenon_simulation::{CallLimits, CallResources, Families, ScriptOptions};
 use tenon_storage::{StoreLimits, StoreResources};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::Pool;
@@ -367,8 +367,9 @@ fn start_chain(
         ..ScriptOptions::default()
     };
     let resources = CallResources { limits, memory: memory.clone(), scripts };
-    let (executor, simulation) = (Executor::new(chain.family.execution()), chain.family.simulation());
-    tenon_simulation::register(bus, chain.reader(), executor, simulation, Arc::clone(engine), work, resources)?;
+    let executor = Executor::new(chain.family.execution());
+    let families = Families { simulation: chain.family.simulation(), tracers: chain.family.tracers() };
+    tenon_simulation::register(bus, chain.reader(), executor, families, Arc::clone(engine), work, resources)?;
     tenon_execution::register(bus, handle.clone())?;
     chain.family.register(bus, &chain.store, work)?;
     Ok((handle, port))

@@ -1,4 +1,4 @@
-//! The decisions of Ethereum's chains about calls, simulated blocks and traces.
+//! The decisions of Ethereum's chains about calls and simulated blocks.
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use tenon_api::{
 use tenon_chain::{ChainSpec, Fork};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_simulation_interface::{
-    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, SimulatedBlockFamily,
-    TraceFamily, Trials,
+    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, SimulatedBlockFamily, Trials,
 };
 
 use crate::call;
@@ -65,8 +64,6 @@ const CLIENT_BEHAVIOUR: ClientBehaviour = ClientBehaviour {
     history_lacks_pending: false,
     pays_simulated_blocks: true,
 };
-
-impl TraceFamily for EthereumSimulation {}
 
 impl SimulatedBlockFamily for EthereumSimulation {
     fn client_behaviour(&self) -> &'static ClientBehaviour {

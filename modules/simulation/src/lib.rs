@@ -22,6 +22,7 @@ mod trace;
 
 pub use ethereum::EthereumSimulation;
 pub use limits::CallResources;
-pub use register::register;
+pub use register::{Families, register};
 pub use tenon_javascript::{Program, ScriptOptions, run_script_child};
 pub use tenon_simulation_interface::CallLimits;
+pub use trace::EthereumTracers;

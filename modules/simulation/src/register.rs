@@ -13,13 +13,22 @@ use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_execution_block::Executor;
 use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::SimulationFamily;
+use tenon_traces::{RecordingMemory, TraceFamily};
 
 use crate::{
     CallResources,
     call::{Calls, LongCalls},
     fee::Fees,
-    trace::RecordingMemory,
 };
+
+/// What the chain's family decides about the requests of this crate.
+#[derive(Clone)]
+pub struct Families {
+    /// About calls, simulated blocks and fees.
+    pub simulation: Arc<dyn SimulationFamily>,
+    /// Its tracers.
+    pub tracers: Arc<dyn TraceFamily>,
+}
 
 /// Answers calls, estimates, access lists, simulations, traces, and requests about fees.
 ///
@@ -31,17 +40,19 @@ pub fn register(
     bus: &Bus,
     chain: Arc<dyn ChainReader>,
     executor: Executor,
-    family: Arc<dyn SimulationFamily>,
+    families: Families,
     engine: Arc<dyn ConsensusEngine>,
     pool: &WorkPool,
     resources: impl Into<CallResources>,
 ) -> Result<(), RegisterError> {
     let CallResources { limits, memory, scripts } = resources.into();
+    let Families { simulation: family, tracers } = families;
     let scripts = ScriptHost::new(scripts);
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
     let long_calls = LongCalls::new();
     let fees = Fees::new(Arc::clone(executor.family().spec()), Arc::clone(&family), Arc::clone(&chain), limits);
-    let calls = Calls { executor, family, chain, engine, limits, recording_memory, long_calls, memory, scripts };
+    let calls =
+        Calls { executor, family, tracers, chain, engine, limits, recording_memory, long_calls, memory, scripts };
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)
 }

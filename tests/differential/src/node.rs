@@ -11,7 +11,8 @@ use tenon_execution_block::Executor;
 use tenon_execution_interface::EthereumFamily;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
-use tenon_simulation::{CallLimits, EthereumSimulation};
+use tenon_native_tracers::tracers_of;
+use tenon_simulation::{CallLimits, EthereumSimulation, EthereumTracers, Families};
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
 use tokio::runtime::Runtime;
@@ -75,8 +76,10 @@ impl Node {
         let handle = ChainHandle::new(actor.unwrap());
         let pool = WorkPool::new("execution", 1, 16);
         let executor = Executor::new(rules);
-        let family = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
-        tenon_simulation::register(&bus, reader, executor, family, engine, &pool, CallLimits::default()).unwrap();
+        let simulation = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
+        let tracers = tracers_of(&spec).unwrap_or_else(|| Arc::new(EthereumTracers));
+        let families = Families { simulation, tracers };
+        tenon_simulation::register(&bus, reader, executor, families, engine, &pool, CallLimits::default()).unwrap();
         tenon_execution::register(&bus, handle).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { store, importer, runtime, bus, _supervisor: supervisor, _folder: folder }

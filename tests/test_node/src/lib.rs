@@ -33,8 +33,9 @@ use tenon_execution_block::Executor;
 use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
+use tenon_native_tracers::tracers_of;
 use tenon_sdk::shapes::TraceText;
-use tenon_simulation::{CallResources, EthereumSimulation};
+use tenon_simulation::{CallResources, EthereumSimulation, EthereumTracers, Families};
 use tenon_supervisor::{ActorOptions, Supervisor};
 pub use tenon_test_data::unpacked as test_data;
 
@@ -467,8 +468,10 @@ pub fn answer_calls(
 ) {
     let pool = WorkPool::new("execution", 2, 16);
     let executor = Executor::new(rules_of_blocks(spec));
-    let family = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
-    tenon_simulation::register(bus, chain, executor, family, engine, &pool, resources).unwrap();
+    let simulation = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
+    let tracers = tracers_of(spec).unwrap_or_else(|| Arc::new(EthereumTracers));
+    let families = Families { simulation, tracers };
+    tenon_simulation::register(bus, chain, executor, families, engine, &pool, resources).unwrap();
 }
 
 /// The rules of blocks of a chain of either family.

@@ -10,9 +10,10 @@ use tenon_config::{CertificateChecks, NamespaceNames};
 use tenon_consensus::EthereumEngine;
 use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_voting::Voting;
-use tenon_simulation::EthereumSimulation;
+use tenon_simulation::{EthereumSimulation, EthereumTracers};
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
+use tenon_traces::TraceFamily;
 use tenon_txpool::EthereumPolicy;
 use tenon_txpool_interface::PoolPolicy;
 
@@ -41,6 +42,10 @@ impl NodeFamily for EthereumNode {
 
     fn simulation(&self) -> Arc<dyn SimulationFamily> {
         Arc::new(EthereumSimulation::new(Arc::clone(&self.spec)))
+    }
+
+    fn tracers(&self) -> Arc<dyn TraceFamily> {
+        Arc::new(EthereumTracers)
     }
 
     fn engine(&self, _: &Arc<Store>, _: CertificateChecks) -> Result<Engine, Stop> {

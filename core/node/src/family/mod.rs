@@ -18,6 +18,7 @@ use tenon_native_consensus::NativeEngine;
 use tenon_native_voting::Voting;
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
+use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
 use crate::exit::Stop;
@@ -40,8 +41,11 @@ pub(crate) trait NodeFamily: Send + Sync {
     /// The rules of blocks.
     fn execution(&self) -> Arc<dyn ChainFamily>;
 
-    /// The rules of calls, simulated blocks and traces.
+    /// The rules of calls and simulated blocks.
     fn simulation(&self) -> Arc<dyn SimulationFamily>;
+
+    /// The tracers.
+    fn tracers(&self) -> Arc<dyn TraceFamily>;
 
     /// The engine, with its records in this store.
     ///

@@ -13,9 +13,11 @@ use tenon_native_consensus::{NativeEngine, queries};
 use tenon_native_execution::family_of;
 use tenon_native_pool::NativePolicy;
 use tenon_native_simulation::simulation_of;
+use tenon_native_tracers::tracers_of;
 use tenon_native_voting::Voting;
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
+use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
 use super::{Engine, NodeFamily};
@@ -27,6 +29,7 @@ pub(super) struct NativeNode {
     spec: Arc<ChainSpec>,
     execution: Arc<dyn ChainFamily>,
     simulation: Arc<dyn SimulationFamily>,
+    tracers: Arc<dyn TraceFamily>,
     settings: NativeSettings,
 }
 
@@ -37,6 +40,7 @@ impl NativeNode {
             spec: Arc::clone(spec),
             execution: family_of(spec)?,
             simulation: simulation_of(spec)?,
+            tracers: tracers_of(spec)?,
             settings: spec.native().cloned()?,
         })
     }
@@ -49,6 +53,10 @@ impl NodeFamily for NativeNode {
 
     fn simulation(&self) -> Arc<dyn SimulationFamily> {
         Arc::clone(&self.simulation)
+    }
+
+    fn tracers(&self) -> Arc<dyn TraceFamily> {
+        Arc::clone(&self.tracers)
     }
 
     fn engine(&self, store: &Arc<Store>, certificates: CertificateChecks) -> Result<Engine, Stop> {

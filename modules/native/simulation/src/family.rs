@@ -1,19 +1,19 @@
-//! The decisions of a native chain about calls, simulated blocks and traces.
+//! The decisions of a native chain about calls and simulated blocks.
 
 use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv};
 use tenon_api::{
-    ChainReader, ConsensusEngine, Header, NativeSeal, SealedHeader, StoreError, Transaction,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas, TracerDialect},
+    ChainReader, ConsensusEngine, Header, NativeSeal, SealedHeader, StoreError,
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
 };
 use tenon_chain::{ChainSpec, NativeSettings};
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
-use tenon_native_execution::{PriceRecords, address_text, capacity_of, is_skipped_by_traces};
+use tenon_native_execution::{PriceRecords, capacity_of};
 use tenon_simulation_interface::{
     CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, Payer, SimulatedBlockFamily,
-    TraceFamily, Trials,
+    Trials,
 };
 
 use crate::{estimate, message, overrides};
@@ -71,20 +71,6 @@ impl CallFamily for NativeSimulation {
 
     fn estimate(&self, estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -> Result<u64, CallEnd> {
         estimate::search(estimate, trials)
-    }
-}
-
-impl TraceFamily for NativeSimulation {
-    fn tracer_dialect(&self) -> TracerDialect {
-        TracerDialect::Reference
-    }
-
-    fn is_skipped_by_traces(&self, transaction: &Transaction) -> bool {
-        is_skipped_by_traces(transaction)
-    }
-
-    fn address_text(&self, address: Address) -> String {
-        address_text(address)
     }
 }
 

@@ -23,7 +23,6 @@ mod limits;
 mod members;
 mod precompile_errors;
 mod run_failure;
-mod traces;
 mod trials;
 
 pub use call_error::{CallEnd, CallError};
@@ -36,10 +35,9 @@ pub use limits::CallLimits;
 pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
 pub use precompile_errors::precompile_failure;
 pub use run_failure::RunFailure;
-pub use traces::TraceFamily;
 pub use trials::{MAX_ATTEMPTED_GAS, Trials};
 
-/// The rules for calls, simulations and traces in which families differ, for one chain.
-pub trait SimulationFamily: CallFamily + SimulatedBlockFamily + TraceFamily + Send + Sync {}
+/// The rules for calls and simulations in which families differ, for one chain.
+pub trait SimulationFamily: CallFamily + SimulatedBlockFamily + Send + Sync {}
 
-impl<T: CallFamily + SimulatedBlockFamily + TraceFamily + Send + Sync> SimulationFamily for T {}
+impl<T: CallFamily + SimulatedBlockFamily + Send + Sync> SimulationFamily for T {}

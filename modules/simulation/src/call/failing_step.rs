@@ -15,37 +15,8 @@ use revm::{
     },
 };
 use tenon_execution_interface::BlockContext;
-use tenon_simulation_interface::{HaltCause, StackBounds, instruction_name};
-
-use crate::trace::StepSnapshot;
-
-/// The last instruction of a message's outermost frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    opcode: u8,
-    stack_length: usize,
-}
-
-impl Step {
-    /// An instruction with this stack length before it runs.
-    pub(crate) const fn new(opcode: u8, stack_length: usize) -> Self {
-        Self { opcode, stack_length }
-    }
-
-    /// The error text; `None` if the reason alone determines it.
-    pub(crate) fn error_text(self, reason: &HaltReason) -> Option<String> {
-        let Self { opcode, stack_length } = self;
-        match reason {
-            HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
-                Some(format!("invalid opcode: {}", instruction_name(opcode)))
-            }
-            // Only an executed instruction under- or overflows the stack, and each such instruction has bounds.
-            HaltReason::StackUnderflow => Some(StackBounds::of(opcode)?.underflow_text(stack_length)),
-            HaltReason::StackOverflow => Some(StackBounds::of(opcode)?.overflow_text(stack_length)),
-            _ => None,
-        }
-    }
-}
+use tenon_simulation_interface::HaltCause;
+use tenon_traces::StepSnapshot;
 
 /// Maximum gas for a second run of a message that ran out of gas. With more gas it has probably run in a loop, which
 /// neither underflows nor overflows the stack, and the second run would take as long as the first.
@@ -126,28 +97,5 @@ impl Inspector<BlockContext, EthInterpreter> for LastStep {
 
     fn create_end(&mut self, _context: &mut BlockContext, _inputs: &CreateInputs, _outcome: &mut CreateOutcome) {
         self.depth -= 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_have_the_references_texts() {
-        let cases = [
-            (0x0c, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0xc not defined"),
-            (0x1e, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0x1e not defined"),
-            (0x4b, 0, HaltReason::NotActivated, "invalid opcode: opcode 0x4b not defined"),
-            (0x5d, 2, HaltReason::NotActivated, "invalid opcode: TSTORE"),
-            (0x01, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
-            (0x1e, 0, HaltReason::StackUnderflow, "stack underflow (0 <=> 1)"),
-            (0x90, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
-            (0x60, 1024, HaltReason::StackOverflow, "stack limit reached 1024 (1023)"),
-        ];
-        for (opcode, length, reason, expected) in cases {
-            assert_eq!(Step::new(opcode, length).error_text(&reason).as_deref(), Some(expected));
-        }
-        assert_eq!(Step::new(0x56, 1).error_text(&HaltReason::InvalidJump), None);
     }
 }

@@ -8,6 +8,7 @@ mod estimate;
 mod failing_step;
 mod overrides;
 mod pausing_state;
+mod replay_source;
 mod run;
 
 use std::sync::Arc;
@@ -24,13 +25,11 @@ use tenon_execution_block::Executor;
 use tenon_execution_interface::{BlockState, Interrupt, RunMemory};
 use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::{CallEnd, CallError, CallLimits, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
-
-use crate::trace::RecordingMemory;
+use tenon_traces::{RecordingMemory, TraceFamily};
 
 pub(crate) use attempt::{Kind, LongCalls};
 pub(crate) use environment::{check_consistency, message_env, prepare};
 pub(crate) use estimate::search_gas;
-pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use run::needs_second_run;
 
@@ -39,6 +38,7 @@ pub(crate) use run::needs_second_run;
 pub(crate) struct Calls {
     pub(crate) executor: Executor,
     pub(crate) family: Arc<dyn SimulationFamily>,
+    pub(crate) tracers: Arc<dyn TraceFamily>,
     pub(crate) chain: Arc<dyn ChainReader>,
     pub(crate) engine: Arc<dyn ConsensusEngine>,
     pub(crate) limits: CallLimits,

@@ -25,8 +25,9 @@ use tenon_api::{
 use tenon_bus::{CallContext, Origin};
 use tenon_execution_interface::Interrupt;
 use tenon_simulation_interface::CallError;
+use tenon_traces::TraceShare;
 
-use crate::{call::Calls, trace::TraceShare};
+use crate::call::Calls;
 use error::SimulateError;
 use state::SimulatedState;
 

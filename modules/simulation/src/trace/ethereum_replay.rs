@@ -2,31 +2,58 @@
 
 use std::{cell::RefCell, sync::Arc, time::Instant};
 
-use revm::context::{TxEnv, result::EVMError};
+use revm::{bytecode::opcode::OpCode, context::TxEnv};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
     Block, BlockId, RecoveredBlock,
-    messages::{TraceResult, TraceTarget, TracerDialect, TransactionTrace},
+    messages::{TraceOptions, TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
-use tenon_execution_block::{BlockExecution, Prepared};
-use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection, inspect};
-use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, invalid_transaction_text};
-
-use super::{
-    EthereumOptions, TraceError, TraceInspector,
-    ethereum_results::trace_result,
-    inspector::{ActiveTracer, TOO_LARGE_MARK, TRACER_FAILED_MARK},
-    recording::{TraceShare, growing_bytes},
-    replay::{Replay, TraceDialect, check_size, error_of_tracer},
-    script_conventions::ScriptConventions,
-    scripts::ScriptPlace,
-    struct_log::struct_log,
+use tenon_execution_block::Prepared;
+use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection};
+use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, instruction_name, invalid_transaction_text};
+use tenon_traces::{
+    ActiveTracer, Replay, ReplayTexts, ReplayedBlock, RunError, ScriptConventions, ScriptInterface, ScriptPlace,
+    TraceError, TraceFamily, TraceInspector, TraceShare, Tracing, check_size, growing_bytes, unknown_block_text,
 };
 
-use crate::call::prepare;
+use super::{ethereum_results::trace_result, options::EthereumOptions, struct_log::struct_log};
+
+/// The tracers of Ethereum's chains: those of go-ethereum.
+pub struct EthereumTracers;
+
+impl TraceFamily for EthereumTracers {
+    fn texts(&self) -> &'static ReplayTexts {
+        &TEXTS
+    }
+
+    fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError> {
+        let options = EthereumOptions::new(options, replay.source.limits())?;
+        Ok(Box::new(EthereumTracing::new(replay, options)))
+    }
+}
+
+/// The texts of go-ethereum.
+const TEXTS: ReplayTexts = ReplayTexts {
+    unknown_transaction: |_| "transaction not found".to_owned(),
+    unknown_block_of_transaction: |hash| unknown_block_text(BlockId::hash(hash)),
+    unknown_block: unknown_block_text,
+    unknown_parent: |hash| format!("parent {hash} not found"),
+    index_out_of_range: |index, block| format!("transaction index {index} out of range for block {block}"),
+    transaction_name: |hash| format!("transaction {hash}"),
+    undecodable: |_, error| error.to_string(),
+};
+
+/// How the scripts of go-ethereum run.
+const SCRIPT_CONVENTIONS: ScriptConventions = ScriptConventions {
+    interface: ScriptInterface::ETHEREUM,
+    instruction_name: |opcode| {
+        OpCode::new(opcode).map_or_else(|| instruction_name(opcode).into_owned(), |known| known.as_str().to_owned())
+    },
+    counts_whole_transaction: true,
+};
 
 /// A trace request for go-ethereum's tracers.
-pub(super) struct EthereumTracing<'a> {
+struct EthereumTracing<'a> {
     replay: Replay<'a>,
     options: EthereumOptions,
     answer: RefCell<AnswerMemory>,
@@ -39,7 +66,7 @@ struct AnswerMemory {
     before: u64,
 }
 
-impl TraceDialect for EthereumTracing<'_> {
+impl Tracing for EthereumTracing<'_> {
     fn dialect(&self) -> TracerDialect {
         TracerDialect::Ethereum
     }
@@ -65,7 +92,7 @@ impl TraceDialect for EthereumTracing<'_> {
     /// Also applies the state changes of the transaction.
     fn trace_transaction(
         &self,
-        execution: &mut BlockExecution<TraceInspector>,
+        execution: &mut ReplayedBlock,
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<TraceResult, TraceError> {
@@ -73,7 +100,7 @@ impl TraceDialect for EthereumTracing<'_> {
         let rejected = |reason: TransactionRejection| TraceError::tracing_failed(reason);
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
-            // Only chains of the other dialect have transactions that bypass the EVM.
+            // Only chains of other families have transactions that bypass the EVM.
             return Err(TraceError::tracing_failed("the transaction is not executed"));
         };
         let evm = execution.evm_mut();
@@ -108,7 +135,7 @@ impl TraceDialect for EthereumTracing<'_> {
             let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|error| error.to_string()) };
             size += trace.size();
             traces.push(trace);
-            check_size(size, &self.replay.calls.limits)?;
+            check_size(size, self.replay.source.limits())?;
             self.answer.borrow_mut().before = size as u64;
         }
         Ok(traces)
@@ -118,16 +145,15 @@ impl TraceDialect for EthereumTracing<'_> {
         let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
             return Err(TraceError::NotCall);
         };
-        let Replay { calls, caller, attempt_ends, .. } = &self.replay;
-        let (header, mut state) = match (transaction_index, *attempt_ends) {
-            (None, None) => calls.base(*block, caller)?,
-            (None, Some(end)) => calls.base_in_time(*block, end)?,
-            (Some(index), _) => {
+        let Replay { source, caller, attempt_ends, .. } = &self.replay;
+        let (header, mut state) = match transaction_index {
+            None => source.base(*block, caller, *attempt_ends)?,
+            Some(index) => {
                 let block = self.block(*block)?;
                 (Arc::new(block.header.clone()), self.replay.state_before(&block, *index)?)
             }
         };
-        let environment = prepare(calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let environment = source.prepare(&header, &mut state, request, state_overrides, block_overrides)?;
         let message = &environment.transaction;
         if attempt_ends.is_some() && message.gas_limit > MAX_ATTEMPTED_GAS {
             return Err(TraceError::NotAttempted);
@@ -141,7 +167,7 @@ impl TraceDialect for EthereumTracing<'_> {
 }
 
 impl<'a> EthereumTracing<'a> {
-    pub(super) fn new(replay: Replay<'a>, options: EthereumOptions) -> Self {
+    fn new(replay: Replay<'a>, options: EthereumOptions) -> Self {
         let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&replay.memory), before: 0 });
         Self { replay, options, answer }
     }
@@ -159,25 +185,24 @@ impl<'a> EthereumTracing<'a> {
         fees: Option<&Fees>,
         place: Option<TransactionContext>,
     ) -> Result<(TraceResult, Outcome), TraceError> {
-        let outcome = match inspect(&**self.replay.calls.executor.family(), evm, transaction.clone(), fees) {
+        let outcome = match self.replay.inspect(evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
-            Err(EVMError::Custom(text)) if text == TRACER_FAILED_MARK => return Err(error_of_tracer(evm)),
-            Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
-                return Err(TraceError::too_large(&self.replay.calls.limits));
+            Err(RunError::Trace(error)) => return Err(error),
+            Err(RunError::Evm(failure)) => {
+                return Err(run_error(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction));
             }
-            Err(failure) => return Err(run_error(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
         };
         self.replay.ensure_awaited()?;
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
         let recorded = evm.inspector.recorded_bytes();
-        if let ActiveTracer::Reference(_) = &evm.inspector.tracer {
+        if let ActiveTracer::Events(_) = &evm.inspector.tracer {
             let intrinsic = evm.ctx.cfg.gas_params.initial_tx_gas_for_tx(&transaction, None);
             let result = self.replay.take_answer(evm, (&transaction, fees), &outcome, intrinsic.initial_total_gas())?;
             self.accept(&result)?;
             return Ok((result, outcome));
         }
-        let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
+        let ActiveTracer::Library(tracer) = &mut evm.inspector.tracer else {
             return Err(TraceError::tracing_failed("no tracer"));
         };
         let result = match &mut tracer.inner {
@@ -191,7 +216,7 @@ impl<'a> EthereumTracing<'a> {
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let mut result = result.map_err(|error| TraceError::NoResult(error.to_string()))?;
-                tracer.failures.amend(&mut result);
+                tracer.amend(&mut result);
                 self.replay.ensure_awaited()?;
                 let result = trace_result(result)?;
                 self.hold(recorded.saturating_add(result.size() as u64))?;
@@ -206,14 +231,14 @@ impl<'a> EthereumTracing<'a> {
     /// Checks that the caller is still waiting, that the result is not too large, and that there is memory for it.
     fn accept(&self, result: &TraceResult) -> Result<(), TraceError> {
         self.replay.ensure_awaited()?;
-        check_size(result.size(), &self.replay.calls.limits)?;
+        check_size(result.size(), self.replay.source.limits())?;
         self.hold(result.size() as u64)
     }
 
     /// The same for the growing records of a struct log.
     fn check_limits(&self, length: usize, capacity: usize) -> Result<(), TraceError> {
         self.replay.ensure_awaited()?;
-        check_size(length, &self.replay.calls.limits)?;
+        check_size(length, self.replay.source.limits())?;
         self.hold(growing_bytes(length, capacity))
     }
 
@@ -222,7 +247,7 @@ impl<'a> EthereumTracing<'a> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {
             true => Ok(()),
-            false => Err(TraceError::too_large(&self.replay.calls.limits)),
+            false => Err(TraceError::too_large(self.replay.source.limits())),
         }
     }
 
@@ -234,11 +259,12 @@ impl<'a> EthereumTracing<'a> {
         place: ScriptPlace,
     ) -> Result<(), TraceError> {
         let Some(source) = self.options.script() else {
-            return inspector.begin_ethereum(&self.options, self.replay.calls.limits.trace_steps);
+            inspector.begin_library(self.options.inspector()?, self.replay.source.limits().trace_steps);
+            return Ok(());
         };
         let timeout = self.options.timeout;
-        let watch = self.replay.scripts.watch(source, &ScriptConventions::ETHEREUM, precompiles, place, timeout)?;
-        *inspector = TraceInspector::reference(watch, &self.replay.memory);
+        let watch = self.replay.scripts.watch(source, &SCRIPT_CONVENTIONS, precompiles, place, timeout)?;
+        *inspector = TraceInspector::of_events(watch, &self.replay.memory);
         Ok(())
     }
 }

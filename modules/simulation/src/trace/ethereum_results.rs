@@ -16,8 +16,7 @@ use tenon_api::messages::{
     SelectorCount, SignedBalance, StateGas, TraceResult, TracedAccount, TracedLog, ValidationFrame,
 };
 use tenon_execution_interface::widen;
-
-use super::TraceError;
+use tenon_traces::TraceError;
 
 /// Converts a result of the library.
 ///

@@ -1,31 +1,16 @@
-//! Traces transactions (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
+//! Answers requests about executed blocks: traces (`debug_trace*`; `docs/spec/rpc-node.md` 4.2), witnesses, intermediate roots
+//! and ranges of storage.
 //!
-//! The chain's family says whose tracers it has: go-ethereum's (`ethereum_replay`), or those of the reference client
-//! (`reference_replay`, `reference`). Both replay blocks in one way (`replay`) and run under one inspector that limits what
-//! they record.
+//! What the traces of all families share is in `tenon-traces`; here are the steps of a request (`requests`) and the tracers of
+//! Ethereum's chains (`ethereum_replay`).
 
-mod dialects;
-mod error;
 mod ethereum_replay;
 mod ethereum_results;
-mod frame_failures;
-mod inspector;
 mod options;
-mod recording;
 mod reexecution;
-mod reference;
-mod reference_replay;
-mod replay;
-mod replay_texts;
-mod script_conventions;
-mod scripts;
+mod requests;
 mod storage_range;
 mod struct_log;
 mod witness;
 
-pub(crate) use recording::{RecordingMemory, TraceShare};
-pub(crate) use reference::StepSnapshot;
-
-use error::TraceError;
-use inspector::TraceInspector;
-use options::EthereumOptions;
+pub use ethereum_replay::EthereumTracers;

@@ -11,9 +11,8 @@ use tenon_api::messages::{
     CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
     Tracer,
 };
-
-use super::{TraceError, scripts::ScriptSource};
-use crate::CallLimits;
+use tenon_simulation_interface::CallLimits;
+use tenon_traces::{ScriptSource, TraceError, timeout_of};
 
 /// Validated options.
 #[derive(Debug)]
@@ -61,11 +60,6 @@ impl EthereumOptions {
             error => TraceError::UnusableTracer(error.to_string()),
         })
     }
-}
-
-/// Time limit of a traced transaction.
-pub(super) fn timeout_of(options: &TraceOptions, limits: &CallLimits) -> Duration {
-    options.timeout.map_or(limits.trace_timeout, |timeout| timeout.min(limits.trace_timeout_max))
 }
 
 /// Converts a tracer's options for the library, which does not know scripts.
@@ -184,15 +178,5 @@ mod tests {
 
         let refused = options(Tracer::Unusable { reason: "because".to_owned() }).unwrap_err();
         assert_eq!(refused.to_string(), "because");
-    }
-
-    #[test]
-    fn a_timeout_is_reduced_to_the_maximum() {
-        let limits = CallLimits::default();
-        let timeout = |timeout| timeout_of(&TraceOptions { timeout, ..TraceOptions::default() }, &limits);
-
-        assert_eq!(timeout(None), limits.trace_timeout);
-        assert_eq!(timeout(Some(Duration::from_millis(1))), Duration::from_millis(1));
-        assert_eq!(timeout(Some(Duration::MAX)), limits.trace_timeout_max);
     }
 }

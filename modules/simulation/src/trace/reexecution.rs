@@ -9,11 +9,7 @@ use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt};
 use tenon_simulation_interface::CallError;
-
-use super::{
-    TraceError,
-    replay::{execute_transaction_of_block, member},
-};
+use tenon_traces::{TraceError, execute_transaction_of_block, member};
 
 use crate::call::Calls;
 

@@ -10,13 +10,12 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_execution_interface::BlockState;
 use tenon_simulation_interface::CallError;
-
-use super::TraceError;
+use tenon_traces::TraceError;
 
 use crate::call::Calls;
 
 /// Contracts with more slots are not listed: every key must be hashed, because no index is ordered by hash.
-pub(super) const MAX_SLOTS: usize = 2_000_000;
+const MAX_SLOTS: usize = 2_000_000;
 
 /// Checks for cancellation once per this many slots.
 const CHECK_PERIOD: usize = 1024;
@@ -62,7 +61,10 @@ impl Calls {
         self.state_after(&parent, caller)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
-            let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or(TraceError::TooManySlots { contract })?;
+            let stored = self
+                .chain
+                .slots_of(contract, MAX_SLOTS)?
+                .ok_or(TraceError::TooManySlots { contract, max: MAX_SLOTS })?;
             let changed = self.chain.slots_of_branch(&parent, contract)?;
             slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));
         }

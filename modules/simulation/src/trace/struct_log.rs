@@ -11,8 +11,7 @@ use revm::{
 };
 use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep};
 use tenon_api::messages::{StepRecorder, StructLog};
-
-use super::TraceError;
+use tenon_traces::TraceError;
 
 /// Steps between two checks whether to continue: less than a millisecond's work.
 const STEPS_PER_CHECK: usize = 1024;

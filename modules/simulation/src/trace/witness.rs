@@ -18,8 +18,8 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_simulation_interface::CallError;
+use tenon_traces::{TraceError, TraceShare};
 
-use super::{TraceError, TraceShare};
 use crate::call::Calls;
 
 /// Maximum memory of a kept item in addition to its bytes.

@@ -4,7 +4,6 @@
 
 mod calls;
 mod exchange_prices;
-mod native_traces;
 mod reexecution;
 mod scripts;
 mod simulations;

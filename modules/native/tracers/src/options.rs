@@ -1,0 +1,114 @@
+//! Creates the reference's tracers from the options of a trace.
+
+use tenon_api::messages::Tracer as RequestedTracer;
+use tenon_execution_interface::MovedPrecompiles;
+use tenon_simulation_interface::instruction_of;
+use tenon_traces::{ScriptError, ScriptSource, TraceError, Tracer, Watch};
+
+use super::{
+    calls::CallTracer,
+    calls_legacy::LegacyCallTracer,
+    contracts::{ContractTracer, NoopTracer},
+    disassembly::DisassemblyTracer,
+    histograms::{CountTracer, SequenceTracer},
+    prestate::PrestateTracer,
+    selectors::SelectorTracer,
+    struct_logger::StructLogger,
+};
+
+/// A new tracer; `scripts` starts those written in JavaScript.
+///
+/// # Errors
+/// There is no such tracer, or not with these options.
+pub(super) fn watch_of(
+    chosen: &RequestedTracer,
+    precompiles: &MovedPrecompiles,
+    scripts: impl FnOnce(ScriptSource<'_>) -> Result<Watch, ScriptError>,
+) -> Result<Watch, TraceError> {
+    let tracer: Box<dyn Tracer> = match chosen {
+        RequestedTracer::StructLogger(options) => Box::new(StructLogger::new(*options)),
+        RequestedTracer::Calls(options) => Box::new(CallTracer::new(options.only_top_call)),
+        RequestedTracer::Contracts { instruction } => {
+            let wanted = instruction.as_deref().map(defined_instruction).transpose()?;
+            Box::new(ContractTracer::new(wanted))
+        }
+        RequestedTracer::CallsLegacy => Box::new(LegacyCallTracer::new(precompiles.clone())),
+        RequestedTracer::Disassembly => Box::new(DisassemblyTracer::new()),
+        RequestedTracer::Noop => Box::new(NoopTracer),
+        RequestedTracer::Prestate(_) => Box::new(PrestateTracer::default()),
+        RequestedTracer::Selectors => Box::new(SelectorTracer::new(precompiles.clone(), false)),
+        RequestedTracer::SelectorsLegacy => Box::new(SelectorTracer::new(precompiles.clone(), true)),
+        RequestedTracer::InstructionCount => Box::new(CountTracer::default()),
+        RequestedTracer::Sequences(length) => Box::new(SequenceTracer::new(*length)),
+        RequestedTracer::Script { source, config } => return Ok(scripts(ScriptSource { source, config })?),
+        RequestedTracer::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
+        RequestedTracer::FlatCalls(_)
+        | RequestedTracer::Mux(_)
+        | RequestedTracer::Erc7562(_)
+        | RequestedTracer::StateGas => {
+            return Err(TraceError::NoSuchTracer);
+        }
+    };
+    Ok(Watch::new(tracer, precompiles))
+}
+
+fn defined_instruction(name: &str) -> Result<u8, TraceError> {
+    instruction_of(name).ok_or_else(|| TraceError::UnknownInstruction(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use revm::primitives::hardfork::SpecId;
+    use tenon_api::messages::{
+        CallTracerOptions, FlatCallTracerOptions, PrestateTracerOptions, SequenceLength, StructLogOptions,
+    };
+
+    use super::*;
+    use tenon_execution_interface::PrecompileSet;
+
+    /// The error; none if the tracer was made.
+    fn refusal(chosen: &RequestedTracer) -> Option<String> {
+        let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, extras: None });
+        let scripts = |script: ScriptSource<'_>| {
+            Err(ScriptError::Script(format!("script {} with {}", script.source, script.config)))
+        };
+        watch_of(chosen, &precompiles, scripts).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_tracer_of_the_reference_exists() {
+        let all = [
+            RequestedTracer::StructLogger(StructLogOptions::default()),
+            RequestedTracer::Calls(CallTracerOptions::default()),
+            RequestedTracer::CallsLegacy,
+            RequestedTracer::Contracts { instruction: None },
+            RequestedTracer::Contracts { instruction: Some("PUSH1".to_owned()) },
+            RequestedTracer::Disassembly,
+            RequestedTracer::Noop,
+            RequestedTracer::Prestate(PrestateTracerOptions::default()),
+            RequestedTracer::Selectors,
+            RequestedTracer::SelectorsLegacy,
+            RequestedTracer::InstructionCount,
+            RequestedTracer::Sequences(SequenceLength::One),
+            RequestedTracer::Sequences(SequenceLength::Two),
+            RequestedTracer::Sequences(SequenceLength::Three),
+        ];
+        for chosen in all {
+            assert_eq!(refusal(&chosen), None, "{chosen:?}");
+        }
+    }
+
+    #[test]
+    fn others_are_refused_and_scripts_are_started() {
+        let script = RequestedTracer::Script { source: "{a: 1}".to_owned(), config: "{}".to_owned() };
+        let cases = [
+            (RequestedTracer::Contracts { instruction: Some("PUSH99".to_owned()) }, "opcode PUSH99 not defined"),
+            (RequestedTracer::Unusable { reason: "because".to_owned() }, "because"),
+            (RequestedTracer::FlatCalls(FlatCallTracerOptions::default()), "the chain has no such tracer"),
+            (script, "script {a: 1} with {}"),
+        ];
+        for (chosen, expected) in cases {
+            assert_eq!(refusal(&chosen).as_deref(), Some(expected), "{chosen:?}");
+        }
+    }
+}

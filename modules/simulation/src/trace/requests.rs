@@ -1,0 +1,105 @@
+//! Traces of transactions, blocks and calls (`debug_trace*`).
+//!
+//! The steps of a request are the same for every family: how the target is found and on which stack it is traced. The
+//! chain's [`TraceFamily`](tenon_traces::TraceFamily) makes the [`Tracing`].
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::B256;
+use tenon_api::{
+    RecoveredBlock,
+    messages::{Trace, TraceOptions, TraceReply, TraceResults, TraceTarget},
+};
+use tenon_bus::CallContext;
+use tenon_execution_interface::BlockState;
+use tenon_traces::{Replay, TraceError, Tracing};
+
+use crate::call::{Calls, Kind};
+
+/// Stack of a trace, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and freed
+/// recursively, which overflowed the 2 MiB of an ordinary worker.
+const TRACE_STACK: usize = 64 << 20;
+
+impl Calls {
+    /// `debug_trace*`.
+    pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, TraceError> {
+        let begun = Instant::now();
+        let tracing = tracing_of(self, &trace.options, caller, None)?;
+        // A larger stack on the same thread: a new thread would cost more than a short trace.
+        let reply = stacker::grow(TRACE_STACK, move || run(&*tracing, &trace.target));
+        if let (Ok(_), TraceTarget::Call { request, .. }) = (&reply, &trace.target) {
+            self.forget_if_short(Kind::Trace, request, begun);
+        }
+        reply
+    }
+
+    /// Traces a call with a tracer that records calls only, until `end`. Its errors are not reported to the caller.
+    pub(crate) fn trace_in_time(
+        &self,
+        trace: &Trace,
+        caller: &CallContext,
+        end: Instant,
+    ) -> Result<TraceReply, TraceError> {
+        let tracing = tracing_of(self, &trace.options, caller, Some(end))?;
+        run(&*tracing, &trace.target)
+    }
+
+    /// The state before a transaction of a block.
+    pub(super) fn state_before(
+        &self,
+        block: &RecoveredBlock,
+        index: u64,
+        caller: &CallContext,
+    ) -> Result<BlockState, TraceError> {
+        Replay::new(self, caller, None, self.tracers.texts()).state_before(block, index)
+    }
+}
+
+/// The tracing of a request by the chain's family. `attempt_ends` is the end of an attempt, if this is one.
+fn tracing_of<'a>(
+    calls: &'a Calls,
+    options: &'a TraceOptions,
+    caller: &'a CallContext,
+    attempt_ends: Option<Instant>,
+) -> Result<Box<dyn Tracing + 'a>, TraceError> {
+    let tracing = calls.tracers.tracing(Replay::new(calls, caller, attempt_ends, calls.tracers.texts()), options)?;
+    if attempt_ends.is_some() && !tracing.records_calls_only() {
+        return Err(TraceError::NotAttempted);
+    }
+    Ok(tracing)
+}
+
+/// Executes the trace request.
+fn run(tracing: &dyn Tracing, target: &TraceTarget) -> Result<TraceReply, TraceError> {
+    let results = match target {
+        TraceTarget::Transaction(hash) => {
+            let (block, index) = transaction(tracing, *hash)?;
+            let mut execution = tracing.replay().before(&block, index)?;
+            TraceResults::Single(tracing.trace_transaction(&mut execution, &block, index)?)
+        }
+        TraceTarget::Block(block) => TraceResults::Block(tracing.trace_block(&*tracing.block(*block)?)?),
+        TraceTarget::RawBlock(bytes) => TraceResults::Block(tracing.trace_block(&raw_block(tracing, bytes)?)?),
+        TraceTarget::Call { .. } => TraceResults::Single(tracing.trace_call(target)?),
+    };
+    Ok(TraceReply { dialect: tracing.dialect(), results })
+}
+
+/// A transaction's block, and its index there.
+fn transaction(tracing: &dyn Tracing, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), TraceError> {
+    let Replay { source, texts, .. } = tracing.replay();
+    let unknown = || TraceError::NotFound((texts.unknown_transaction)(hash));
+    let unknown_block = |block| TraceError::NotFound((texts.unknown_block_of_transaction)(block));
+    let (block_hash, index) = source.chain().transaction_location(hash)?.ok_or_else(unknown)?;
+    let block = source.chain().block(block_hash)?.ok_or_else(|| unknown_block(block_hash))?;
+    Ok((block, usize::try_from(index).map_err(|_| unknown())?))
+}
+
+/// A block that the caller supplied. Trailing bytes are ignored, as in the reference.
+fn raw_block(tracing: &dyn Tracing, bytes: &[u8]) -> Result<RecoveredBlock, TraceError> {
+    let Replay { source, texts, .. } = tracing.replay();
+    let block = tenon_chain::decode_block(&mut &*bytes)
+        .map_err(|error| TraceError::UndecodableBlock((texts.undecodable)(bytes, &error)))?;
+    tracing.check_raw_block(&block)?;
+    let rules = source.family().spec().signer_rules(block.header.number, block.header.timestamp);
+    Ok(tenon_chain::recover_senders_under(block, &rules)?)
+}

@@ -1,0 +1,72 @@
+//! What a family of chains decides about traces.
+
+use std::sync::Arc;
+
+use tenon_api::{
+    Block, BlockId, RecoveredBlock,
+    messages::{TraceOptions, TraceResult, TraceTarget, TracerDialect, TransactionTrace},
+};
+
+use crate::{Replay, ReplayTexts, ReplayedBlock, TraceError};
+
+/// The tracers of a family, for one chain.
+pub trait TraceFamily: Send + Sync {
+    /// The error texts about blocks and transactions.
+    fn texts(&self) -> &'static ReplayTexts;
+
+    /// The tracing of one request, over its replay.
+    ///
+    /// # Errors
+    /// The options name no tracer of the family, or contradict it.
+    fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError>;
+}
+
+/// How a family's tracers trace, for one request.
+pub trait Tracing {
+    /// Which form the results have.
+    fn dialect(&self) -> TracerDialect;
+
+    /// The replay of this request.
+    fn replay(&self) -> &Replay<'_>;
+
+    /// Returns whether the tracer records calls only. An attempt is made only then: the depth of such a trace is bounded by
+    /// its time, so that it needs no deep stack.
+    fn records_calls_only(&self) -> bool;
+
+    /// A block that may be traced.
+    ///
+    /// # Errors
+    /// It is unknown or may not be traced.
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
+        self.replay().block(id)
+    }
+
+    /// Checks a block that the caller supplied.
+    ///
+    /// # Errors
+    /// It may not be traced.
+    fn check_raw_block(&self, block: &Block) -> Result<(), TraceError>;
+
+    /// Traces one transaction of a block whose earlier transactions were executed.
+    ///
+    /// # Errors
+    /// The transaction could not be traced.
+    fn trace_transaction(
+        &self,
+        execution: &mut ReplayedBlock,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<TraceResult, TraceError>;
+
+    /// Traces a whole block.
+    ///
+    /// # Errors
+    /// The block cannot be executed, or the results are too large. A failed trace of one transaction is a result.
+    fn trace_block(&self, block: &RecoveredBlock) -> Result<Vec<TransactionTrace>, TraceError>;
+
+    /// Traces a call.
+    ///
+    /// # Errors
+    /// The call could not be traced.
+    fn trace_call(&self, target: &TraceTarget) -> Result<TraceResult, TraceError>;
+}
