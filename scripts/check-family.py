@@ -21,8 +21,6 @@ TABLES = (
     "plugins/sdk/src/shapes/family_members.rs",
     "plugins/sdk/src/shapes/tracers/mod.rs",
     "plugins/consensus/src/family.rs",
-    # The choice of the tracers. They belong to the simulation, so that a family's crate cannot make them.
-    "modules/simulation/src/trace/dialects.rs",
     # The JSON forms of traces. A result comes with its `TracerDialect`; a plugin has no family trait.
     "plugins/sdk/src/shapes/traces/accounts.rs",
     "plugins/sdk/src/shapes/traces/calls.rs",
@@ -41,8 +39,9 @@ TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^
 
 # Modules that native crates extend through an interface crate.
 MODULES = ("tenon-consensus", "tenon-execution", "tenon-execution-block", "tenon-simulation", "tenon-txpool")
-# The importer and the simulation execute blocks with the same steps (ARCHITECTURE.md).
-MODULE_EDGES = {(f"modules/{name}/Cargo.toml", "tenon-execution-block") for name in ("execution", "simulation")}
+# The importer, the simulation and its traces execute blocks with the same steps (ARCHITECTURE.md).
+BLOCK_EXECUTION_USERS = ("execution", "simulation", "simulation/traces")
+MODULE_EDGES = {(f"modules/{name}/Cargo.toml", "tenon-execution-block") for name in BLOCK_EXECUTION_USERS}
 
 
 def questions(text):

@@ -5,7 +5,7 @@ import functools
 import lint_scripts
 
 MODULE = "modules/one/src/lib.rs"
-TABLE = "modules/simulation/src/trace/dialects.rs"
+TABLE = "plugins/eth/src/dialect.rs"
 
 COMPARISONS = [
     "if profile == Profile::Native {",

@@ -1,7 +1,8 @@
 //! Answers requests that run the EVM (calls, estimates, access lists, simulated blocks, traces) and those about fees.
 //!
 //! It owns the handlers of these messages ([`register`]), their limits ([`CallLimits`]), and what Ethereum's
-//! chains decide about them ([`EthereumSimulation`]); another family implements `tenon-simulation-interface`.
+//! chains decide about them ([`EthereumSimulation`], [`EthereumTracers`]); another family implements
+//! `tenon-simulation-interface` and `tenon-traces`.
 //!
 //! Invariants: nothing here writes; every run ends when its time limit has passed or its caller has disconnected, and
 //! its memory is reserved from its client's share. This crate runs blocks by the steps of `tenon-execution`, and knows

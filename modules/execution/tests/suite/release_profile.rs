@@ -14,6 +14,8 @@ fn the_crates_of_consensus_and_execution_are_released_with_overflow_checks() {
         "tenon-simulation-interface",
         "tenon-native-execution",
         "tenon-native-simulation",
+        "tenon-native-tracers",
+        "tenon-traces",
     ];
     for package in packages {
         let section = format!("[profile.release.package.{package}]\noverflow-checks = true\n");

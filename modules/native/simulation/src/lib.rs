@@ -1,5 +1,4 @@
-//! Differences of native chains from Ethereum in calls, estimates, simulated blocks and traces (`docs/spec/rpc-eth.md` 4 and
-//! 10).
+//! Differences of native chains from Ethereum in calls, estimates and simulated blocks (`docs/spec/rpc-eth.md` 4 and 10).
 //!
 //! It owns the message of a call and its checks (`message`), state overrides (`overrides`), the search of an estimate
 //! (`estimate`), and the choices of clients (`family`). `tenon-simulation` asks [`simulation_of`].
