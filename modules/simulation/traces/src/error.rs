@@ -17,13 +17,13 @@ pub enum TraceError {
     // derive_more implements `From` for these types, through `CallError`; `#[from]` on the field is thiserror's.
     #[from(ConsensusError, ExecutionError, ResolveError, StoreError)]
     Call(#[from] CallError),
-    /// A block, transaction or account is unknown; this is the text of the dialect.
+    /// A block, transaction or account is unknown; this is the text of the family.
     #[error("{0}")]
     NotFound(String),
     /// Block 0 has no parent.
     #[error("genesis is not traceable")]
     Genesis,
-    /// The bytes of a block cannot be decoded; this is the text of the dialect.
+    /// The bytes of a block cannot be decoded; this is the text of the family.
     #[error("could not decode block: {0}")]
     UndecodableBlock(String),
     /// The parent of a supplied block is unknown.
@@ -58,7 +58,7 @@ pub enum TraceError {
     /// A transaction before the traced one is not valid at its position.
     #[error("{name} failed: {reason}")]
     Transaction {
-        /// The transaction, as the dialect names it.
+        /// The transaction, as the family names it.
         name: String,
         /// The broken rule.
         reason: TransactionRejection,
