@@ -33,7 +33,7 @@ pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, W
 pub use duration_text::duration_text;
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
-pub use message::{Capability, CapabilitySet, Event, Request, Topic};
+pub use message::{Capability, CapabilitySet, Event, EventPosition, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
     AccountRecord, BatchObserver, BlockPort, BlockProducer, BlockProductionError, BlockRewards, BlockSigner,

@@ -19,6 +19,23 @@ impl Topic {
     }
 }
 
+/// The position of an event among all events of a bus. A later event has a higher one; 0 is before all events. Positions
+/// are compared only within one run of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventPosition(pub u64);
+
+impl EventPosition {
+    /// The form in which it crosses the plugin boundary.
+    pub const fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
+    }
+
+    /// Reads [`EventPosition::to_bytes`]; `None` if it is anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(|bytes| Self(u64::from_le_bytes(bytes)))
+    }
+}
+
 /// The permission that a caller needs before the host passes its request on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]

@@ -4,10 +4,13 @@ use std::{
     any::Any,
     collections::HashMap,
     marker::PhantomData,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use tenon_api::{BusError, Event, Topic, codec, schema_entries};
+use tenon_api::{BusError, Event, EventPosition, Topic, codec, schema_entries};
 use tokio::sync::broadcast;
 
 use crate::Bus;
@@ -19,6 +22,7 @@ const MAX_LAG: usize = 256;
 /// An event as shared by all subscribers. The first subscriber beyond the plugin boundary encodes its frame, at most
 /// once.
 struct Published {
+    position: EventPosition,
     schema: u16,
     event: Arc<dyn Any + Send + Sync>,
     encode: fn(&(dyn Any + Send + Sync)) -> Result<Vec<u8>, codec::CodecError>,
@@ -31,48 +35,94 @@ impl Published {
     }
 }
 
-type Sender = broadcast::Sender<Arc<Published>>;
+/// The channel of a topic.
+#[derive(Clone)]
+struct Channel {
+    sender: broadcast::Sender<Arc<Published>>,
+    /// Held while an event gets its position and is sent, so that positions rise along the channel. Wakers run under
+    /// it; they must not publish.
+    publishing: Arc<Mutex<()>>,
+}
+
+impl Channel {
+    fn new() -> Self {
+        Self { sender: broadcast::channel(MAX_LAG).0, publishing: Arc::default() }
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Arc<Published>> {
+        self.sender.subscribe()
+    }
+
+    /// Sends an event, which `make` makes with its position.
+    fn publish(&self, positions: &AtomicU64, make: impl FnOnce(EventPosition) -> Published) {
+        let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = EventPosition(positions.fetch_add(1, Ordering::Relaxed) + 1);
+        // An error means that the last subscriber has just gone.
+        let _ = self.sender.send(Arc::new(make(position)));
+    }
+
+    /// Waits until every event that has a position has been sent.
+    fn settle(&self) {
+        drop(self.publishing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
 
 /// One broadcast channel for each topic, created on first use.
 ///
 /// The lock protects the map only; nothing awaits under it, and publishing takes it for reading.
 #[derive(Default)]
 pub(crate) struct EventTable {
-    channels: RwLock<HashMap<Topic, Sender>>,
+    channels: RwLock<HashMap<Topic, Channel>>,
+    /// The position of the latest event of any topic.
+    latest: AtomicU64,
 }
 
 impl EventTable {
-    fn existing(&self, topic: Topic) -> Option<Sender> {
+    fn existing(&self, topic: Topic) -> Option<Channel> {
         self.channels.read().unwrap_or_else(PoisonError::into_inner).get(&topic).cloned()
     }
 
-    fn channel(&self, topic: Topic) -> Sender {
-        if let Some(sender) = self.existing(topic) {
-            return sender;
+    fn channel(&self, topic: Topic) -> Channel {
+        if let Some(channel) = self.existing(topic) {
+            return channel;
         }
         let mut channels = self.channels.write().unwrap_or_else(PoisonError::into_inner);
-        channels.entry(topic).or_insert_with(|| broadcast::channel(MAX_LAG).0).clone()
+        channels.entry(topic).or_insert_with(Channel::new).clone()
+    }
+
+    /// The position of the latest event. All events up to it are in the channels.
+    fn position(&self) -> EventPosition {
+        let latest = self.latest.load(Ordering::Relaxed);
+        // An event gets its position and is sent under its channel's lock.
+        self.channels.read().unwrap_or_else(PoisonError::into_inner).values().for_each(Channel::settle);
+        EventPosition(latest)
     }
 }
 
 impl Bus {
     /// Sends an event to all subscribers. Never waits; without subscribers it costs one look-up.
     pub fn publish<E: Event>(&self, event: E) {
-        let Some(sender) = self.events().existing(E::TOPIC) else { return };
-        if sender.receiver_count() == 0 {
+        let Some(channel) = self.events().existing(E::TOPIC) else { return };
+        if channel.sender.receiver_count() == 0 {
             return;
         }
-        let published = Published {
+        let event = Arc::new(event);
+        channel.publish(&self.events().latest, |position| Published {
+            position,
             schema: E::SCHEMA,
-            event: Arc::new(event),
+            event,
             encode: |event| match event.downcast_ref::<E>() {
                 Some(event) => codec::encode(event),
                 None => Err(codec::CodecError::Encode { type_name: E::NAME, reason: "wrong type".to_owned() }),
             },
             frame: OnceLock::new(),
-        };
-        // An error means that the last subscriber has just gone.
-        let _ = sender.send(Arc::new(published));
+        });
+    }
+
+    /// The position of the latest event. Every event up to it can be received already; every later one has a higher
+    /// position.
+    pub fn event_position(&self) -> EventPosition {
+        self.events().position()
     }
 
     /// Subscribes to every later event of a type.
@@ -132,8 +182,13 @@ impl<E: Event> Subscription<E> {
 /// An item of a [`FrameSubscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameDelivery {
-    /// The next event's frame, shared by all subscribers.
-    Frame(Arc<[u8]>),
+    /// The next event.
+    Frame {
+        /// Its position.
+        position: EventPosition,
+        /// Its frame, shared by all subscribers.
+        frame: Arc<[u8]>,
+    },
     /// The subscriber was too slow and this many events were dropped.
     Missed(u64),
 }
@@ -150,7 +205,7 @@ impl FrameSubscription {
         loop {
             match self.receiver.recv().await {
                 Ok(published) => match published.frame() {
-                    Ok(frame) => return Some(FrameDelivery::Frame(frame)),
+                    Ok(frame) => return Some(FrameDelivery::Frame { position: published.position, frame }),
                     Err(error) => tracing::error!(%error, schema = published.schema, "an event could not be encoded \
                         for a plugin"),
                 },
@@ -211,13 +266,37 @@ mod tests {
 
         bus.publish(progress(7));
 
-        let (Some(FrameDelivery::Frame(one)), Some(FrameDelivery::Frame(two))) =
-            (first.next().await, second.next().await)
+        let (
+            Some(FrameDelivery::Frame { frame: one, position }),
+            Some(FrameDelivery::Frame { frame: two, position: same }),
+        ) = (first.next().await, second.next().await)
         else {
             panic!("both get a frame");
         };
-        assert!(Arc::ptr_eq(&one, &two));
+        assert!(Arc::ptr_eq(&one, &two) && position == same);
         assert_eq!(codec::decode::<SyncChanged>(&one).unwrap(), progress(7));
+    }
+
+    #[tokio::test]
+    async fn positions_rise_along_a_channel_whoever_publishes() {
+        let bus = Bus::new();
+        let mut frames = bus.subscribe_frames(SyncChanged::TOPIC, 1).unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let bus = bus.clone();
+                std::thread::spawn(move || (0..MAX_LAG as u64 / 4).for_each(|number| bus.publish(progress(number))))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+
+        let mut last = EventPosition::default();
+        for _ in 0..MAX_LAG {
+            let Some(FrameDelivery::Frame { position, .. }) = frames.next().await else { panic!("an event") };
+            assert!(position > last);
+            last = position;
+        }
+
+        assert_eq!(bus.event_position(), last);
     }
 
     #[test]

@@ -196,6 +196,7 @@ mod tests {
             capabilities: Vec::new(),
             needs: Vec::new(),
             has_lasting_subscriptions: false,
+            has_item_positions: true,
             has_background: false,
             methods: methods.into_iter().map(method).collect(),
             subscriptions: Vec::new(),

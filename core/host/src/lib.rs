@@ -63,5 +63,5 @@ pub use raw_call::RawCall;
 pub use router::{RouteTable, Router, WeakRouter};
 pub use running::{Drained, LAST_REFERENCE_TIMEOUT, RunningPlugin};
 pub use space::Space;
-pub use stream::{PluginStream, Slot};
+pub use stream::{HandOver, PluginStream, Slot};
 pub use trust::{BUILT_IN_LIST, BuiltIns, Trust, VouchedBuilds};

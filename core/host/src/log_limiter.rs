@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenon_api::Topic;
+use tenon_api::{EventPosition, Topic};
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
@@ -127,8 +127,8 @@ impl<B: Backend> Backend for RateLimitedLog<B> {
         self.log_limiter.write(&self.backend, level, message);
     }
 
-    fn end_events(&self) {
-        self.backend.end_events();
+    fn end_events(&self) -> EventPosition {
+        self.backend.end_events()
     }
 
     fn stop(&self) {

@@ -8,9 +8,9 @@ use std::{
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
-use tenon_api::{Capability, Failure, messages::ModuleFaults};
+use tenon_api::{Capability, EventPosition, Failure, messages::ModuleFaults};
 use tenon_bus::{Bus, CallContext, MemoryBudget};
-use tenon_sdk::boundary::OwnedBytes;
+use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 
 use crate::{
     Caller, Manifest,
@@ -70,9 +70,9 @@ pub trait PluginInstance: Send + Sync {
     /// The plugin's reason.
     fn export_state(&self) -> Result<Vec<u8>, Failure>;
 
-    /// Ends its event subscriptions after the events up to now. Its clients' subscriptions that follow events end with
-    /// them.
-    fn end_events(&self);
+    /// Ends its event subscriptions after the latest event, and returns its position. Its clients' subscriptions that
+    /// follow events end with them.
+    fn end_events(&self) -> EventPosition;
 
     /// Starts the plugin's background work again. Ready when there is no more; dropping it cancels it.
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>>;
@@ -150,12 +150,12 @@ pub enum PluginItems {
     /// Of a library in this process.
     Local(LocalStream),
     /// Of a plugin in a process of its own.
-    Remote(BoxStream<'static, Result<OwnedBytes, Failure>>),
+    Remote(BoxStream<'static, Result<StreamItem, Failure>>),
 }
 
 impl PluginItems {
     /// Polls for the next item.
-    pub fn poll_item(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+    pub fn poll_item(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Result<StreamItem, Failure>>> {
         match self {
             Self::Local(stream) => stream.poll_item(task),
             Self::Remote(stream) => Pin::new(stream).poll_next(task),

@@ -116,6 +116,8 @@ pub struct Manifest {
     pub needs: Vec<NamespaceRequirement>,
     /// Whether its subscriptions can be reopened in the instance that replaces it.
     pub has_lasting_subscriptions: bool,
+    /// Whether it marks the items of its subscriptions with positions, so that it can take subscriptions over.
+    pub has_item_positions: bool,
     /// Whether it does background work, independent of calls.
     pub has_background: bool,
     /// Its methods, in the order of their numbers.
@@ -240,6 +242,7 @@ mod tests {
             capabilities: Vec::new(),
             needs: Vec::new(),
             has_lasting_subscriptions: false,
+            has_item_positions: true,
             has_background: false,
             methods: vec![method],
             subscriptions: vec!["things".into()],

@@ -1,5 +1,11 @@
 //! Open subscriptions. The plugin's side of one can be closed, or replaced by that of a new instance, even while its
 //! client reads slowly.
+//!
+//! A replaced instance and the next one listen to events at the same time for a while. Each item carries the position of
+//! the event that it was made of, and the items of the next instance continue after the last one of the replaced
+//! instance ([`Place`]). The replaced instance receives no event after a position that the host chose ([`HandOver`]), so
+//! that the next one skips all events up to it once the replaced one has ended, whether or not an item was made of them.
+//! If it fails or takes too long, the next one skips what was sent. An item without position is never skipped.
 
 use std::{
     collections::VecDeque,
@@ -9,13 +15,13 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context as TaskContext, Poll, Waker},
+    task::{Context as TaskContext, Poll, Waker, ready},
     time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use tenon_api::Failure;
-use tenon_sdk::boundary::OwnedBytes;
+use tenon_api::{EventPosition, Failure};
+use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -32,12 +38,84 @@ const MAX_BACKLOG: usize = 4096;
 /// Time limit for a last attempt to take the lock after the grace period.
 const LAST_CHECK_TIMEOUT: Duration = Duration::from_millis(100);
 
-type Item = Result<OwnedBytes, Failure>;
+/// The place of an item among those of its subscription: the event that it was made of, and its number among the items
+/// that were made of that event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    event: EventPosition,
+    number: u64,
+}
+
+impl Place {
+    /// The last of all items that can be made of an event.
+    const fn last_of(event: EventPosition) -> Self {
+        Self { event, number: u64::MAX }
+    }
+
+    /// The place of the next item, which was made of `event`.
+    fn next(self, event: EventPosition) -> Self {
+        Self { event, number: if event == self.event { self.number + 1 } else { 1 } }
+    }
+}
+
+struct Item {
+    /// `None` if it was not made of an event.
+    place: Option<Place>,
+    result: Result<OwnedBytes, Failure>,
+}
+
+impl Item {
+    /// Whether it is among the items up to `last`.
+    fn is_up_to(&self, last: Place) -> bool {
+        self.place.is_some_and(|place| place <= last)
+    }
+}
 
 /// A plugin's side of a subscription. The items are dropped first, then the ticket, which keeps the plugin alive.
 pub(crate) struct Part {
     items: PluginItems,
     ticket: Ticket,
+    /// Of the last item with a position.
+    last: Place,
+}
+
+impl Part {
+    fn new(items: PluginItems, ticket: Ticket) -> Self {
+        Self { items, ticket, last: Place::default() }
+    }
+
+    fn poll_item(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        let Some(item) = ready!(self.items.poll_item(task)) else { return Poll::Ready(None) };
+        let (position, result) = match item {
+            Ok(StreamItem { body, position }) => (position, Ok(body)),
+            Err(failure) => (None, Err(failure)),
+        };
+        let place = position.map(|event| self.last.next(event));
+        self.last = place.unwrap_or(self.last);
+        Poll::Ready(Some(Item { place, result }))
+    }
+}
+
+/// The hand-over of the subscriptions of one instance to the next.
+#[derive(Debug, Default)]
+pub struct HandOver {
+    /// The position of the last event for the replaced instance, once its events end. Locked while they are ended;
+    /// nothing awaits under it.
+    end: Mutex<Option<EventPosition>>,
+}
+
+impl HandOver {
+    /// Ends the events of the replaced instance: later ones are only for the next one.
+    pub fn end_events(&self, replaced: &RunningPlugin) {
+        // Locked meanwhile: a subscription that ends with the events finds the position.
+        let mut end = self.end.lock();
+        *end = Some(replaced.instance.end_events());
+    }
+
+    /// The last place of the replaced instance, if it ended because its events have ended.
+    fn last_place(&self) -> Place {
+        self.end.lock().map(Place::last_of).unwrap_or_default()
+    }
 }
 
 /// A subscription request; repeated when the plugin is replaced.
@@ -64,20 +142,19 @@ pub struct Slot {
 struct Parts {
     /// `None` once it has ended.
     current: Option<Part>,
-    /// Whether the next instance listens, or is about to.
-    is_recording_overlap: bool,
-    /// Whether the next instance has accepted the subscription. It takes over when `current` has ended.
-    has_next: bool,
+    /// The last place that was sent before `current` took over. It skips items up to this one.
+    taken_over: Place,
+    /// The last place that `current` has sent, or that is in `backlog`. At least `taken_over`.
+    sent: Place,
+    /// Set once the next instance has accepted the subscription. It takes over when `current` has ended.
+    hand_over: Option<Arc<HandOver>>,
     /// `None` also once it has ended.
     next: Option<Part>,
     /// Items of `next` that `current` has not sent. They are taken from the plugin so that events do not pile up on the
     /// bus.
     ahead: VecDeque<Item>,
-    /// Remaining items of `current`, to be sent first.
+    /// Remaining items of replaced instances, and those that `current` made before it took over. Sent first.
     backlog: VecDeque<Item>,
-    /// Items that `current` has sent since `next` began to listen. `next` will send them too, and they are then
-    /// skipped.
-    overlap: VecDeque<OwnedBytes>,
     /// Set while [`Slot::finish_current`] polls `current`. The reader must not poll it then: the plugin wakes only the
     /// task that polled last.
     is_collected: bool,
@@ -106,25 +183,12 @@ impl Slot {
     ///
     /// # Errors
     /// Why the other instance refuses it; nothing has changed then.
-    pub async fn open_next(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
-        self.set_recording_overlap(true, deadline).await?;
-        let opened = self.open_while_recording(plugin, deadline).await;
-        if opened.is_err() {
-            self.set_recording_overlap(false, Instant::now() + LAST_CHECK_TIMEOUT).await?;
-        }
-        opened
-    }
-
-    async fn set_recording_overlap(&self, is_recording_overlap: bool, deadline: Instant) -> Result<(), Failure> {
-        let Some(mut parts) = self.lock_until(deadline).await else {
-            return Err(Failure::server("the subscription was busy until the deadline"));
-        };
-        parts.is_recording_overlap = is_recording_overlap;
-        self.unlock(parts);
-        Ok(())
-    }
-
-    async fn open_while_recording(&self, plugin: &Arc<RunningPlugin>, deadline: Instant) -> Result<(), Failure> {
+    pub async fn open_next(
+        &self,
+        plugin: &Arc<RunningPlugin>,
+        hand_over: &Arc<HandOver>,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
         let SubscriptionRequest { kind, params, caller, .. } = &self.request;
         let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
         let (index, _) = kinds
@@ -135,6 +199,7 @@ impl Slot {
         let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
         accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
         // From now on it receives events, and its items are kept even while the reader is busy.
+        let mut next = Part::new(items, ticket);
         let mut ahead = VecDeque::new();
         let mut parts = loop {
             if let Some(parts) = self.parts.try_lock() {
@@ -144,7 +209,7 @@ impl Slot {
                 return Err(Failure::server("the subscription was busy until the deadline"));
             }
             poll_fn(|task| {
-                while let Poll::Ready(Some(item)) = items.poll_item(task) {
+                while let Poll::Ready(Some(item)) = next.poll_item(task) {
                     ahead.push_back(item);
                 }
                 Poll::Ready(())
@@ -152,13 +217,12 @@ impl Slot {
             .await;
             tokio::task::yield_now().await;
         };
-        for item in ahead {
-            if !parts.was_sent(&item) {
-                parts.ahead.push_back(item);
-            }
-        }
-        parts.next = Some(Part { items, ticket });
-        parts.has_next = true;
+        // The instance before may have left an unfinished hand-over, if its code held the lock beyond its deadline.
+        parts.promote(Place::default());
+        parts.ahead = ahead;
+        parts.next = Some(next);
+        parts.hand_over = Some(Arc::clone(hand_over));
+        parts.drop_sent();
         self.unlock(parts);
         Ok(())
     }
@@ -174,9 +238,6 @@ impl Slot {
             };
             let outcome = parts.collect(task);
             parts.is_collected = outcome.is_pending();
-            if outcome.is_ready() {
-                parts.promote();
-            }
             let reader = parts.reader.take();
             self.unlock(parts);
             if let Some(reader) = reader {
@@ -190,8 +251,8 @@ impl Slot {
         // The lock is held only briefly now: the reader does not poll the plugin.
         if let Some(mut parts) = self.lock_until(Instant::now() + LAST_CHECK_TIMEOUT).await {
             parts.is_collected = false;
-            let current = if parts.has_next { parts.current.take() } else { None };
-            parts.promote();
+            let current = if parts.hand_over.is_some() { parts.current.take() } else { None };
+            parts.promote(Place::default());
             let reader = parts.reader.take();
             self.unlock(parts);
             drop(current);
@@ -252,7 +313,6 @@ impl Slot {
         let (current, next, reader) = (parts.current.take(), parts.next.take(), parts.reader.take());
         parts.backlog.clear();
         parts.ahead.clear();
-        parts.overlap.clear();
         drop(parts);
         // Runs the plugin's own code.
         drop((current, next));
@@ -263,7 +323,7 @@ impl Slot {
 }
 
 /// Checks the first item of a subscription: an error or a missing item refuses the subscription.
-fn accepted(item: Option<Item>) -> Result<(), Failure> {
+fn accepted(item: Option<Result<StreamItem, Failure>>) -> Result<(), Failure> {
     match item {
         Some(item) => item.map(drop),
         None => Err(Failure::server("the subscription ended before it was opened")),
@@ -285,61 +345,71 @@ impl Parts {
             if self.is_collected {
                 return Poll::Pending;
             }
-            let Some(current) = &mut self.current else {
-                if !self.has_next {
-                    return Poll::Ready(None);
-                }
-                self.promote();
-                continue;
-            };
-            match current.items.poll_item(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => self.current = None,
+            match ready!(self.poll_current(task)) {
+                None if self.hand_over.is_none() => return Poll::Ready(None),
+                None => self.promote_after_end(),
                 // The next instance continues where this one failed.
-                Poll::Ready(Some(Err(_))) if self.has_next => self.current = None,
-                Poll::Ready(Some(item)) => {
-                    if let Err(failure) = &item {
+                Some(Item { result: Err(_), .. }) if self.hand_over.is_some() => self.promote(Place::default()),
+                Some(item) => {
+                    if let (Err(failure), Some(current)) = (&item.result, &self.current) {
                         current.ticket.plugin.faults.note(failure);
                     }
-                    if self.is_recording_overlap {
-                        self.note(&item);
-                    } else if self.was_sent(&item) {
-                        continue;
-                    } else {
-                        // Both send in the order of events: the first item that is new ends the overlap.
-                        self.overlap.clear();
-                    }
+                    self.note_sent(&item);
                     return self.deliver(item, namespace);
                 }
             }
         }
     }
 
+    /// The next item of the current instance, without those that the one before has sent. `None` at its end.
+    fn poll_current(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Item>> {
+        while let Some(current) = &mut self.current {
+            match ready!(current.poll_item(task)) {
+                None => self.current = None,
+                Some(item) if item.is_up_to(self.taken_over) => {}
+                item => return Poll::Ready(item),
+            }
+        }
+        Poll::Ready(None)
+    }
+
     /// Collects items of the next instance, so that it does not miss events before its turn.
     fn look_ahead(&mut self, task: &mut TaskContext<'_>) {
         while let Some(next) = self.next.as_mut().filter(|_| self.ahead.len() < MAX_BACKLOG) {
-            match next.items.poll_item(task) {
+            match next.poll_item(task) {
                 Poll::Pending => return,
-                Poll::Ready(Some(item)) if self.was_sent(&item) => {}
+                Poll::Ready(Some(item)) if item.is_up_to(self.sent) => {}
                 Poll::Ready(Some(item)) => self.ahead.push_back(item),
                 Poll::Ready(None) => self.next = None,
             }
         }
     }
 
-    /// Switches to the next instance: queues its items behind the remaining ones of the previous one, without those
-    /// that both sent.
-    fn promote(&mut self) {
-        if !std::mem::take(&mut self.has_next) {
+    /// Switches to the next instance after the present one has made all items of its events.
+    fn promote_after_end(&mut self) {
+        let last = self.hand_over.as_ref().map(|hand_over| hand_over.last_place());
+        self.promote(last.unwrap_or_default());
+    }
+
+    /// Switches to the next instance, if there is one: queues its items behind the remaining ones of the previous one,
+    /// without those up to `last` and those that were sent.
+    fn promote(&mut self, last: Place) {
+        if self.hand_over.take().is_none() {
             return;
         }
-        self.is_recording_overlap = false;
         self.current = self.next.take();
-        self.backlog.append(&mut self.ahead);
+        self.sent = self.sent.max(last);
+        self.taken_over = self.sent;
+        for item in std::mem::take(&mut self.ahead) {
+            if !item.is_up_to(self.taken_over) {
+                self.note_sent(&item);
+                self.backlog.push_back(item);
+            }
+        }
     }
 
     fn deliver(&mut self, item: Item, namespace: &str) -> Poll<Option<Result<JsonBytes, Failure>>> {
-        let item = match item {
+        let item = match item.result {
             Ok(bytes) => JsonBytes::new(bytes, namespace),
             Err(failure) => Err(failure),
         };
@@ -349,51 +419,41 @@ impl Parts {
         Poll::Ready(Some(item))
     }
 
-    /// Records items of the current instance while the next one listens too.
-    fn note(&mut self, item: &Item) {
-        let Ok(bytes) = item else { return };
-        let is_same = |other: &Item| other.as_ref().is_ok_and(|other| other.as_ref() == bytes.as_ref());
-        if let Some(at) = self.ahead.iter().position(is_same) {
-            self.ahead.remove(at);
-            return;
-        }
-        if self.overlap.len() >= MAX_BACKLOG {
-            self.overlap.pop_front();
-        }
-        self.overlap.push_back(OwnedBytes::from(bytes.as_ref().to_vec()));
+    /// Records an item of the current instance that is sent, or will be.
+    fn note_sent(&mut self, item: &Item) {
+        self.sent = self.sent.max(item.place.unwrap_or_default());
+        self.drop_sent();
     }
 
-    /// Whether the previous instance has already sent this item of the next one, for an event that both received.
-    fn was_sent(&mut self, item: &Item) -> bool {
-        let Ok(bytes) = item else { return false };
-        match self.overlap.iter().position(|sent| sent.as_ref() == bytes.as_ref()) {
-            None => false,
-            Some(at) => {
-                self.overlap.drain(..=at);
-                true
-            }
-        }
+    /// Drops the next instance's first items that the current one has sent.
+    fn drop_sent(&mut self) {
+        while self.ahead.pop_front_if(|item| item.is_up_to(self.sent)).is_some() {}
     }
 
-    /// Moves items of the current instance to the backlog. Ready once it has ended.
+    /// Moves items of the current instance to the backlog. Ready once the next one has taken over.
     fn collect(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
-        if !self.has_next {
+        if self.hand_over.is_none() {
             // The reader has switched to it already.
             return Poll::Ready(());
         }
         self.look_ahead(task);
-        while let Some(current) = &mut self.current {
-            match current.items.poll_item(task) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(bytes))) if self.backlog.len() < MAX_BACKLOG => {
-                    let item = Ok(bytes);
-                    self.note(&item);
+        loop {
+            match ready!(self.poll_current(task)) {
+                Some(item) if item.result.is_ok() && self.backlog.len() < MAX_BACKLOG => {
+                    self.note_sent(&item);
                     self.backlog.push_back(item);
                 }
-                Poll::Ready(_) => self.current = None,
+                None => {
+                    self.promote_after_end();
+                    return Poll::Ready(());
+                }
+                // It failed, or has left more than is kept: the next instance continues after what was kept.
+                Some(_) => {
+                    self.promote(Place::default());
+                    return Poll::Ready(());
+                }
             }
         }
-        Poll::Ready(())
     }
 }
 
@@ -407,7 +467,7 @@ impl PluginStream {
     pub(crate) fn begin(ticket: Ticket, index: u32, request: SubscriptionRequest) -> Self {
         let items = ticket.plugin.instance.subscribe(index, request.params.as_deref(), &request.caller);
         let plugin = Arc::clone(&ticket.plugin);
-        let parts = Parts { current: Some(Part { items, ticket }), ..Parts::default() };
+        let parts = Parts { current: Some(Part::new(items, ticket)), ..Parts::default() };
         let slot = Slot { request, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
         let slot = Arc::new(slot);
         plugin.add_slot(&slot);
@@ -452,3 +512,6 @@ impl fmt::Debug for PluginStream {
         formatter.debug_struct("PluginStream").field("is_open", &self.slot.is_open()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,7 @@ pub fn write_frame(frame: &ReadFrame) -> Vec<u8> {
 /// Decodes a body with every body decoder.
 pub fn read_body(frame: &ReadFrame) {
     let fields = || -> Fields<'_> { Frame { kind: frame.kind, id: frame.id, body: &frame.body }.fields() };
-    drop(fields().reply());
+    drop(fields().item());
     drop(read_manifest(&mut fields()));
     let mut one = fields();
     while one.text().is_ok() && one.u8().is_ok() && one.u64().is_ok() {}

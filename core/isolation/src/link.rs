@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenon_api::Failure;
+use tenon_api::{EventPosition, Failure};
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_host::{Backend, Caller, LogLimiter, client_of, nanos_left};
 use tokio::{
@@ -26,7 +26,7 @@ use crate::{
     WINDOW,
     outgoing::{MAX_BACKLOG, NotSent, Outgoing},
     process::{EarlyFrame, level},
-    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
+    wire::{self, Frame, FrameBuffer, Kind, WireError, put_bytes, put_item, put_reply},
 };
 
 /// Interval of the checks for calls that take too long, and for a silent process.
@@ -152,16 +152,21 @@ impl Link {
         self.out.waiting().saturating_add(asked).saturating_add(items)
     }
 
-    /// Sends an answer or an event, unless so much waits for the process that it is being ended.
+    /// Sends an answer, unless so much waits for the process that it is being ended.
     fn send_answer(&self, kind: Kind, id: u64, answer: Result<&[u8], &Failure>) {
-        let length = answer.map_or(0, <[u8]>::len);
+        self.send_item(kind, id, answer.map(|body| (body, None)));
+    }
+
+    /// As [`Link::send_answer`], for an event with its position.
+    fn send_item(&self, kind: Kind, id: u64, item: Result<(&[u8], Option<EventPosition>), &Failure>) {
+        let length = item.map_or(0, |(body, _)| body.len());
         if self.out.waiting().saturating_add(length) > self.limits.end_at {
             self.is_over_limit.store(true, Ordering::Relaxed);
             self.over_limit.notify_one();
             return;
         }
         let sent = self.out.try_push_counted((usize::MAX, length.saturating_add(FRAME_HEAD)), kind, id, |out| {
-            put_reply(out, kind, answer);
+            put_item(out, kind, item);
         });
         if let Err(NotSent::Memory(refused)) = sent {
             // A refusal is small: it is sent in place of an answer that does not fit.
@@ -432,7 +437,7 @@ impl Link {
     }
 
     fn take_item(&self, frame: Frame<'_>) -> Result<(), WireError> {
-        let item = frame.fields().reply()?;
+        let item = frame.fields().item()?;
         let mut slots = self.slots.lock();
         let Some(slot) = slots.taken.get_mut(&frame.id) else { return Err(WireError::NotAsked(frame.id)) };
         match &slot.waits {
@@ -462,7 +467,7 @@ impl Link {
     }
 
     /// Memory for an item that waits for its subscriber; `None` for a small one.
-    fn hold_item(&self, item: &Answer) -> Result<Option<Reservation>, OutOfMemory> {
+    fn hold_item(&self, item: &wire::Item) -> Result<Option<Reservation>, OutOfMemory> {
         match length_of(item) {
             length if length > UNCOUNTED_ITEM => self.memory.reserve(MemoryUse::PluginFrames, length).map(Some),
             _ => Ok(None),
@@ -534,31 +539,31 @@ impl Link {
 
 /// An item of a subscription, counted while it waits for its subscriber.
 struct Item {
-    answer: Option<Answer>,
+    item: Option<wire::Item>,
     bytes: usize,
     items: Arc<AtomicUsize>,
     /// Its share of the memory budget until it is taken.
     _memory: Option<Reservation>,
 }
 
-/// Length of an answer's text in bytes.
-fn length_of(answer: &Answer) -> usize {
-    match answer {
-        Ok(body) => body.len(),
+/// Length of an item's text in bytes.
+fn length_of(item: &wire::Item) -> usize {
+    match item {
+        Ok((body, _)) => body.len(),
         Err(Failure { message, data, .. }) => message.len() + data.as_ref().map_or(0, String::len),
     }
 }
 
 impl Item {
-    fn counted(answer: Answer, items: &Arc<AtomicUsize>, memory: Option<Reservation>) -> Self {
-        let bytes = length_of(&answer);
+    fn counted(item: wire::Item, items: &Arc<AtomicUsize>, memory: Option<Reservation>) -> Self {
+        let bytes = length_of(&item);
         items.fetch_add(bytes, Ordering::Relaxed);
-        Self { answer: Some(answer), bytes, items: Arc::clone(items), _memory: memory }
+        Self { item: Some(item), bytes, items: Arc::clone(items), _memory: memory }
     }
 
-    fn take(mut self) -> Answer {
+    fn take(mut self) -> wire::Item {
         // Present until it is taken, once.
-        self.answer.take().unwrap_or_else(|| Ok(Vec::new()))
+        self.item.take().unwrap_or_else(|| Ok((Vec::new(), None)))
     }
 }
 
@@ -591,7 +596,7 @@ pub(crate) struct Items {
 
 impl Items {
     /// The next item; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Option<Answer> {
+    pub(crate) async fn next(&mut self) -> Option<wire::Item> {
         let item = self.receiver.recv().await.map(Item::take);
         match (&item, self.guard.id) {
             (Some(_), Some(id)) => {

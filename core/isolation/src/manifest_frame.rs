@@ -29,9 +29,17 @@ pub(crate) fn put_manifest(out: &mut Vec<u8>, manifest: &Manifest) {
         put_bytes(out, text.as_bytes());
     }
     let Manifest {
-        capabilities, methods, subscriptions, sends_frames, has_lasting_subscriptions, has_background, ..
+        capabilities,
+        methods,
+        subscriptions,
+        sends_frames,
+        has_lasting_subscriptions,
+        has_item_positions,
+        has_background,
+        ..
     } = manifest;
-    out.extend_from_slice(&[*sends_frames, *has_lasting_subscriptions, *has_background].map(u8::from));
+    let flags = [*sends_frames, *has_lasting_subscriptions, *has_item_positions, *has_background];
+    out.extend_from_slice(&flags.map(u8::from));
     put_count(out, capabilities.len());
     for capability in capabilities {
         put_bytes(out, capability.name().as_bytes());
@@ -58,7 +66,8 @@ pub(crate) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
     let (name, namespace, version, built_with, needs) = (text()?, text()?, text()?, text()?, text()?);
     let needs = NamespaceRequirement::parse_list(&needs).map_err(ManifestError::Malformed)?;
     let mut flag = || Ok::<_, WireError>(fields.u8()? != 0);
-    let (sends_frames, has_lasting_subscriptions, has_background) = (flag()?, flag()?, flag()?);
+    let (sends_frames, has_lasting_subscriptions) = (flag()?, flag()?);
+    let (has_item_positions, has_background) = (flag()?, flag()?);
     let capabilities = (0..count(fields)?)
         .map(|_| {
             let name = fields.text()?;
@@ -84,6 +93,7 @@ pub(crate) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
         capabilities,
         needs,
         has_lasting_subscriptions,
+        has_item_positions,
         has_background,
         methods,
         subscriptions,
@@ -115,6 +125,7 @@ mod tests {
             capabilities: vec![Capability::ReadChain, Capability::Sign],
             needs: NamespaceRequirement::parse_list("eth >= 1, net").unwrap(),
             has_lasting_subscriptions: true,
+            has_item_positions: true,
             has_background: true,
             methods: vec![
                 Method {

@@ -12,13 +12,13 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use parking_lot::Mutex;
-use tenon_api::{Failure, messages::ModuleFaults};
+use tenon_api::{EventPosition, Failure, messages::ModuleFaults};
 use tenon_bus::{ClientId, ClientMemory, PluginId};
 use tenon_host::{
     Backend, BusBackend, Caller, CheckedLibrary, LogLimiter, MAX_LINE, Manifest, NOT_JSON, OpenedPlugin, PROCESS_ENDED,
     PluginCall, PluginInstance, PluginItems, PluginStart,
 };
-use tenon_sdk::boundary::OwnedBytes;
+use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
     net::UnixStream,
@@ -230,8 +230,12 @@ impl PluginInstance for ProcessInstance {
         // The first item, the acceptance, is empty.
         let items = stream::unfold((items, true), |(mut items, is_first)| async move {
             let item = items.next().await?;
-            let item = if is_first { item.map(OwnedBytes::from) } else { checked(item) };
-            Some((item, (items, false)))
+            let (answer, position) = match item {
+                Ok((body, position)) => (Ok(body), position),
+                Err(failure) => (Err(failure), None),
+            };
+            let body = if is_first { answer.map(OwnedBytes::from) } else { checked(answer) };
+            Some((body.map(|body| StreamItem { body, position }), (items, false)))
         });
         PluginItems::Remote(items.boxed())
     }
@@ -240,8 +244,8 @@ impl PluginInstance for ProcessInstance {
         self.link()?.export_state(EXPORT_TIMEOUT)
     }
 
-    fn end_events(&self) {
-        self.shared.backend.end_events();
+    fn end_events(&self) -> EventPosition {
+        self.shared.backend.end_events()
     }
 
     /// Sent to the process as a subscription ([`BACKGROUND`]) without items, because it runs as long as one and has the

@@ -4,7 +4,7 @@
 //! Nothing in a frame is trusted: a length is compared with the maximum of its kind before memory is reserved for it,
 //! and memory grows with the received bytes, not with the announced ones.
 
-use tenon_api::{Failure, FailureCode};
+use tenon_api::{EventPosition, Failure, FailureCode};
 use tenon_host::{MAX_LINE, MAX_METHOD, MAX_PARAMS};
 
 /// Bytes of the length field.
@@ -151,6 +151,9 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// An event or an item of a subscription, with the position of the event.
+pub(crate) type Item = Result<(Vec<u8>, Option<EventPosition>), Failure>;
+
 /// Reads a frame's body, field by field.
 pub(crate) struct Fields<'a> {
     kind: Kind,
@@ -200,11 +203,16 @@ impl<'a> Fields<'a> {
     }
 
     /// A reply: code, data, body. The code 0 is success.
-    pub(crate) fn reply(mut self) -> Result<Result<Vec<u8>, Failure>, WireError> {
+    pub(crate) fn reply(self) -> Result<Result<Vec<u8>, Failure>, WireError> {
+        Ok(self.item()?.map(|(body, _)| body))
+    }
+
+    /// A reply that is an event or an item of a subscription: its data is the position of the event, or empty.
+    pub(crate) fn item(mut self) -> Result<Item, WireError> {
         let code = i32::from_le_bytes(self.array()?);
         let data = self.bytes()?;
         if code == 0 {
-            return Ok(Ok(self.rest.to_vec()));
+            return Ok(Ok((self.rest.to_vec(), EventPosition::from_bytes(data))));
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut message = match self.rest.split_at_checked(MAX_MESSAGE) {
@@ -243,13 +251,19 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends a reply as the body of a frame of this kind. A reply that is too long is replaced by a failure that says so.
 pub(crate) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
+    put_item(out, kind, result.map(|body| (body, None)));
+}
+
+/// As [`put_reply`], for an event or an item of a subscription with the position of the event.
+pub(crate) fn put_item(out: &mut Vec<u8>, kind: Kind, result: Result<(&[u8], Option<EventPosition>), &Failure>) {
     let largest = kind.max().saturating_sub(64);
     match result {
-        Ok(body) if body.len() <= largest => {
-            out.extend_from_slice(&[0; 8]);
+        Ok((body, position)) if body.len() <= largest => {
+            out.extend_from_slice(&0_i32.to_le_bytes());
+            put_bytes(out, position.map(EventPosition::to_bytes).as_ref().map_or(&[], <[u8; 8]>::as_slice));
             out.extend_from_slice(body);
         }
-        Ok(body) => put_reply(out, kind, Err(&too_large(body.len()))),
+        Ok((body, _)) => put_reply(out, kind, Err(&too_large(body.len()))),
         Err(failure) => {
             let Failure { code, message, data } = failure;
             let data = data.as_deref().unwrap_or_default();
@@ -405,6 +419,18 @@ mod tests {
 
         let expected = "0f000000030201000000000000020000005b5d140000008403000000000000000083ffff01000000316e6f";
         assert_eq!(hex::encode(out), expected);
+    }
+
+    #[test]
+    fn an_item_keeps_the_position_of_its_event() {
+        for position in [None, Some(EventPosition(0x0102))] {
+            let mut out = Vec::new();
+            put_item(&mut out, Kind::Item, Ok((b"[]", position)));
+
+            let read = Fields { kind: Kind::Item, rest: &out }.item().unwrap();
+
+            assert_eq!(read, Ok((b"[]".to_vec(), position)));
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ struct State {
 
 struct UnreadDelivery {
     delivery: LogDelivery,
+    /// Of the event; `None` for missed ones.
+    position: Option<EventPosition>,
     /// Number of listeners that have not read it.
     pending_listeners: usize,
 }
@@ -80,7 +82,7 @@ impl LogFeed {
             return (feed, false);
         }
         let state = State {
-            events: Some(context.events::<LogsChanged>()),
+            events: Some(context.host().events::<LogsChanged>()),
             unread: VecDeque::new(),
             first: 0,
             listeners: 0,
@@ -99,7 +101,7 @@ impl LogFeed {
         state.listeners += 1;
         state.next_listener += 1;
         let (number, next) = (state.next_listener, state.end());
-        LogListener { feed: Arc::clone(self), number, next }
+        LogListener { feed: Arc::clone(self), number, next, position: None }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,12 +124,13 @@ impl LogFeed {
         let waker = Waker::from(Arc::clone(&self.listeners));
         let polled = taking.events.as_mut().map(|events| events.poll_next(&TaskContext::from_waker(&waker)));
         let Some(Poll::Ready(outcome)) = polled else { return AcceptOutcome::Nothing };
+        let position = taking.events.as_ref().and_then(Events::position);
         match outcome {
             Ok(Some(Delivery::Event(event))) => {
                 let delivery = self.read(event);
-                self.state().store(delivery);
+                self.state().store(delivery, position);
             }
-            Ok(Some(Delivery::Missed(missed))) => self.state().store(Delivery::Missed(missed)),
+            Ok(Some(Delivery::Missed(missed))) => self.state().store(Delivery::Missed(missed), None),
             end => {
                 self.state().end = Some(end.map(drop));
                 taking.events = None;
@@ -185,8 +188,10 @@ impl State {
         self.first + self.unread.len() as u64
     }
 
-    fn store(&mut self, delivery: LogDelivery) {
-        self.unread.push_back(UnreadDelivery { delivery, pending_listeners: self.listeners });
+    fn store(&mut self, delivery: LogDelivery, position: Option<EventPosition>) {
+        // Missed events are made up for from the chain's state, which is at no event's position.
+        let position = position.filter(|_| matches!(delivery, Delivery::Event(_)));
+        self.unread.push_back(UnreadDelivery { delivery, position, pending_listeners: self.listeners });
         let mut bytes: usize = self.unread.iter().map(UnreadDelivery::bytes).sum();
         while self.unread.len() > MAX_KEPT || (bytes > MAX_KEPT_BYTES && self.unread.len() > 1) {
             bytes -= self.unread.pop_front().map_or(0, |oldest| oldest.bytes());
@@ -194,18 +199,18 @@ impl State {
         }
     }
 
-    /// The event with this number, or how many events were dropped since; and the number of the next one to read.
-    /// `None` if the event has not arrived yet.
-    fn take(&mut self, number: u64) -> Option<(LogDelivery, u64)> {
+    /// The event with this number and its position, or how many events were dropped since; and the number of the next one
+    /// to read. `None` if the event has not arrived yet.
+    fn take(&mut self, number: u64) -> Option<(LogDelivery, Option<EventPosition>, u64)> {
         if number < self.first {
-            return Some((Delivery::Missed(self.first - number), self.first));
+            return Some((Delivery::Missed(self.first - number), None, self.first));
         }
         let at = usize::try_from(number - self.first).ok()?;
         let kept = self.unread.get_mut(at)?;
-        let delivery = kept.delivery.clone();
+        let (delivery, position) = (kept.delivery.clone(), kept.position);
         kept.pending_listeners = kept.pending_listeners.saturating_sub(1);
         self.drop_taken();
-        Some((delivery, number + 1))
+        Some((delivery, position, number + 1))
     }
 
     /// Counts the events from this number on as read by one listener. They are kept for the others.
@@ -265,9 +270,15 @@ pub(crate) struct LogListener {
     number: u64,
     /// The number of the next event to read.
     next: u64,
+    position: Option<EventPosition>,
 }
 
 impl LogListener {
+    /// The position of the last delivery's event; `None` after missed ones.
+    pub(crate) const fn position(&self) -> Option<EventPosition> {
+        self.position
+    }
+
     /// The next event; `None` once the node stops announcing.
     ///
     /// # Errors
@@ -281,8 +292,8 @@ impl LogListener {
             // Registered before the check, so that an event kept after the check wakes this task.
             self.feed.listeners.wait(self.number, task);
             let mut state = self.feed.state();
-            if let Some((delivery, next)) = state.take(self.next) {
-                self.next = next;
+            if let Some((delivery, position, next)) = state.take(self.next) {
+                (self.position, self.next) = (position, next);
                 return Poll::Ready(Ok(Some(delivery)));
             }
             if let Some(end) = &state.end {
@@ -394,7 +405,7 @@ mod tests {
             "a task that must be woken sets the flag"
         );
 
-        feed.state().store(Delivery::Missed(1));
+        feed.state().store(Delivery::Missed(1), None);
         drop(taking);
         assert_eq!(second.items(), [], "the missed logs are queried, and there are none");
         assert_eq!(feed.state().unread.len(), 1, "it took the event, the first has not");

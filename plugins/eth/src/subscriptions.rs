@@ -115,6 +115,7 @@ pub(crate) async fn logs(
     let mut memory = context.hold(criteria.heap_bytes())?;
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
+        sink.made_of(events.position());
         if memory.resize(criteria.heap_bytes() + delivered.bytes()).is_err() {
             // Removals of these logs may be missing then, as for logs that were delivered long ago.
             delivered = SentLogs::default();

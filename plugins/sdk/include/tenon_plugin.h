@@ -1,4 +1,4 @@
-/* The boundary between Tenon and its plugins, version 1.4.
+/* The boundary between Tenon and its plugins, version 1.5.
  *
  * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
  *
@@ -26,10 +26,13 @@ extern "C" {
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json; 4: TENON_CODE_CRASHED,
- * TENON_CODE_CALLEE_CRASHED. */
-#define TENON_ABI_MINOR 4
+ * TENON_CODE_CALLEE_CRASHED; 5: positions of events and items, in the data of a reply. */
+#define TENON_ABI_MINOR 5
+/* Since this minor number a plugin marks the items of its subscriptions with positions. */
+#define TENON_MINOR_OF_ITEM_POSITIONS 5
 /* Feature bit: subscriptions depend only on their arguments, the chain and the events, so that the host may
- * reopen them in the instance that replaces this one. */
+ * reopen them in the instance that replaces this one. It does so if the instance that takes over has minor number 5 or
+ * later. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
 
 /* Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables. */
@@ -49,7 +52,12 @@ typedef struct TenonBuffer {
 
 /* The answer of a call. code 0: body is finished JSON (from a plugin) or a reply frame (from the host).
  * Otherwise a JSON-RPC error code, or one of the codes below: body is the message in UTF-8, data the JSON text of `data`
- * or empty. */
+ * or empty.
+ *
+ * Since minor number 5, with code 0: an event of TenonHost.subscribe has its position in data, 8 bytes, little-endian.
+ * An item of TenonPlugin.subscribe has there the position of the event that it was made of, or nothing if it was
+ * not made of an event. All items that are made of one event are sent one after the other. When the plugin is replaced, an
+ * item with a position is neither lost nor repeated; one without is never lost, but may be repeated. */
 typedef struct TenonReply {
     int32_t code;
     TenonBuffer body;
@@ -140,7 +148,7 @@ typedef struct TenonHost {
      * plugin's own account. Needs a schema hash. */
     TenonFuture (*call)(const void *state, const void *call, uint32_t topic, uint32_t schema, TenonSlice frame);
     /* Subscribes to an event topic; items are event frames. An item with code -32005 says in its body how many
-     * events were missed, as decimal text. */
+     * events were missed, as decimal text. Since minor number 5 an event has its position in data. */
     TenonStream (*subscribe)(const void *state, uint32_t topic, uint32_t schema);
     /* Ready after this many nanoseconds, with an empty body. */
     TenonFuture (*sleep)(const void *state, uint64_t nanos);
@@ -188,7 +196,8 @@ typedef struct TenonPlugin {
     TenonFuture (*call)(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params);
     /* Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
      * kind, or empty. The first item answers whether it was opened: code 0 and an empty body, or the error. The
-     * items after it are finished JSON, the `result` of a notification each; an error ends the stream. */
+     * items after it are finished JSON, the `result` of a notification each, with the position of their event in data
+     * (since minor number 5); an error ends the stream. */
     TenonStream (*subscribe)(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params);
     /* State for the version that replaces this one: code 0 and a blob in the body (may be empty). */
     TenonReply (*export_state)(void *instance);

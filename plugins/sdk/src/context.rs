@@ -5,14 +5,17 @@ use std::{
     future::poll_fn,
     marker::PhantomData,
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
-use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
+use tenon_api::{Event, EventPosition, Failure, FailureCode, MethodPattern, Request, codec};
 
-use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
+use crate::boundary::{CallToken, ForeignFuture, ForeignStream, StreamItem};
 
 /// Level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,9 +83,11 @@ impl Host {
         json_text(self.port.call_json(CallToken::NONE, method, params)).await
     }
 
-    /// Subscribes to an event. Events after this call are delivered or counted as missed.
+    /// Subscribes to an event. Events after this call are delivered or counted as missed. A subscription that sends
+    /// items made of them marks the items itself ([`Sink::made_of`](crate::Sink::made_of)).
     pub fn events<E: Event>(&self) -> Events<E> {
-        Events { stream: self.port.subscribe(E::TOPIC.0, u32::from(E::SCHEMA)), event: PhantomData }
+        let stream = self.port.subscribe(E::TOPIC.0, u32::from(E::SCHEMA));
+        Events { stream, position: Arc::default(), event: PhantomData }
     }
 
     /// Waits.
@@ -178,6 +183,25 @@ struct Inner<S> {
     client: u64,
     namespaces: Namespaces,
     deadline: Option<Duration>,
+    /// The event that a subscription received last. Created by subscriptions only.
+    last_event: OnceLock<Arc<LastEvent>>,
+}
+
+/// The position of the event that a subscription received last: the one that its next items are made of.
+#[derive(Default)]
+pub(crate) struct LastEvent {
+    /// 0 for none.
+    position: AtomicU64,
+}
+
+impl LastEvent {
+    pub(crate) fn set(&self, position: Option<EventPosition>) {
+        self.position.store(position.unwrap_or_default().0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Option<EventPosition> {
+        Some(EventPosition(self.position.load(Ordering::Relaxed))).filter(|position| *position != EventPosition(0))
+    }
 }
 
 /// Prefix of a refused method's pattern in the host's list of namespaces.
@@ -193,7 +217,12 @@ impl<S> Context<S> {
         let Caller { token, client } = caller;
         let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
         let deadline = time_left.map(|left| served.host.now().saturating_add(left));
-        Self { inner: Arc::new(Inner { served, token: Mutex::new(token), client, namespaces, deadline }) }
+        let (token, last_event) = (Mutex::new(token), OnceLock::new());
+        Self { inner: Arc::new(Inner { served, token, client, namespaces, deadline, last_event }) }
+    }
+
+    pub(crate) fn last_event(&self) -> Arc<LastEvent> {
+        Arc::clone(self.inner.last_event.get_or_init(Arc::default))
     }
 
     /// Sends a request to the node on the caller's behalf: the call's deadline and cancellation apply.
@@ -236,9 +265,10 @@ impl<S> Context<S> {
         json_text(future).await
     }
 
-    /// Subscribes to an event. Events after this call are delivered or counted as missed.
+    /// Subscribes to an event. Events after this call are delivered or counted as missed. What a subscription sends
+    /// after it received an event is marked as made of that event ([`Sink::made_of`](crate::Sink::made_of)).
     pub fn events<E: Event>(&self) -> Events<E> {
-        self.inner.served.host.events()
+        Events { position: self.last_event(), ..self.inner.served.host.events() }
     }
 
     /// Waits.
@@ -346,6 +376,8 @@ pub enum Delivery<E> {
 /// A subscription to the events of one kind, from the moment it was opened.
 pub struct Events<E> {
     stream: ForeignStream,
+    /// The position of the last delivery, shared with the sink of the subscription that listens.
+    position: Arc<LastEvent>,
     event: PhantomData<fn() -> E>,
 }
 
@@ -363,10 +395,19 @@ impl<E: Event> Events<E> {
     /// # Errors
     /// As [`Events::next`].
     pub fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<Delivery<E>>, Failure>> {
-        self.stream.poll_item(task).map(Self::read)
+        let item = std::task::ready!(self.stream.poll_item(task));
+        let position = item.as_ref().and_then(|item| item.as_ref().ok()).and_then(|event| event.position);
+        self.position.set(position);
+        Poll::Ready(Self::read(item))
     }
 
-    fn read(item: Option<Result<OwnedBytes, Failure>>) -> Result<Option<Delivery<E>>, Failure> {
+    /// The position of the event that was delivered last. `None` after missed events, because what is sent then is made
+    /// of the node's state, and from hosts that are older than positions.
+    pub fn position(&self) -> Option<EventPosition> {
+        self.position.get()
+    }
+
+    fn read(item: Option<Result<StreamItem, Failure>>) -> Result<Option<Delivery<E>>, Failure> {
         match item {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(Delivery::Event(codec::decode(frame.as_ref()).map_err(codec_failure)?))),

@@ -10,11 +10,11 @@ use std::{
 
 use futures_util::Stream;
 use serde::Serialize;
-use tenon_api::Failure;
+use tenon_api::{EventPosition, Failure};
 
 use crate::{
-    boundary::{OutgoingBytes, crashed},
-    context::ScopeGuard,
+    boundary::{OutgoingBytes, OutgoingItem, crashed},
+    context::{LastEvent, ScopeGuard},
     output,
     shapes::JsonWriter,
 };
@@ -24,13 +24,15 @@ use crate::{
 #[derive(Clone)]
 pub struct Sink {
     shared: Arc<Mutex<Shared>>,
+    /// The event that the next items are made of.
+    last_event: Arc<LastEvent>,
 }
 
 /// Used by the subscription's own task only, hence never contended; nothing awaits under the lock.
 #[derive(Default)]
 struct Shared {
     /// The item that the host has not taken yet: finished JSON, or empty for the acceptance.
-    item: Option<OutgoingBytes>,
+    item: Option<OutgoingItem>,
     /// Whether the acceptance has been sent.
     is_accepted: bool,
     /// The task that waits until `item` has been taken.
@@ -38,8 +40,19 @@ struct Shared {
 }
 
 impl Sink {
-    pub(crate) fn new() -> Self {
-        Self { shared: Arc::new(Mutex::new(Shared::default())) }
+    /// A sink of the subscription whose events set `last_event`.
+    pub(crate) fn new(last_event: Arc<LastEvent>) -> Self {
+        Self { shared: Arc::new(Mutex::new(Shared::default())), last_event }
+    }
+
+    /// Says which event the items from here on are made of; `None` for items that are not made of an event, such as those
+    /// of a timer. The events of [`Context::events`](crate::Context::events) say this themselves as they are received;
+    /// [`Events::position`](crate::Events::position) is for other ways to receive them.
+    ///
+    /// When the plugin is replaced, the new instance goes on after the event whose items the old one sent last. An item
+    /// that is made of no event is never dropped, so that it may come twice, once from each instance.
+    pub fn made_of(&self, event: Option<EventPosition>) {
+        self.last_event.set(event);
     }
 
     /// Reports to the client that the subscription is open. Call it once, before the first `send` and after subscribing
@@ -74,8 +87,8 @@ impl Sink {
         self.put(json.into()).await;
     }
 
-    async fn put(&self, item: OutgoingBytes) {
-        let mut item = Some(item);
+    async fn put(&self, body: OutgoingBytes) {
+        let mut item = Some(OutgoingItem { body, position: self.last_event.get() });
         poll_fn(|task| {
             let mut shared = self.lock();
             if shared.item.is_some() {
@@ -88,7 +101,7 @@ impl Sink {
         .await;
     }
 
-    fn take(&self) -> Option<OutgoingBytes> {
+    fn take(&self) -> Option<OutgoingItem> {
         let (item, waiting) = {
             let mut shared = self.lock();
             (shared.item.take(), shared.waiting.take())
@@ -137,7 +150,7 @@ impl<S> SubscriptionStream<S> {
 }
 
 impl<S> Stream for SubscriptionStream<S> {
-    type Item = Result<OutgoingBytes, Failure>;
+    type Item = Result<OutgoingItem, Failure>;
 
     fn poll_next(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();

@@ -306,7 +306,7 @@ macro_rules! implement_functions {
                     return ExportedStream::refused(failure);
                 }
                 let guard = ScopeGuard::new(&context);
-                let sink = Sink::new();
+                let sink = Sink::new(context.last_event());
                 let stream = SubscriptionStream::new(sink.clone(), self(context, sink, $($value),*), guard);
                 ExportedStream::new(stream)
             }

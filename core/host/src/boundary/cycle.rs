@@ -27,8 +27,6 @@ impl Backend for NoBus {
 
     fn log(&self, _: u32, _: &str) {}
 
-    fn end_events(&self) {}
-
     fn stop(&self) {}
 }
 

@@ -12,6 +12,7 @@ use tenon_api::{
     Capability,
     abi::{
         ABI_MAJOR, ABI_MINOR, COST_SLOW, FEATURE_LASTING_SUBSCRIPTIONS, METHOD_AHEAD, METHOD_ONLY_READS, METHOD_SECRET,
+        MINOR_OF_ITEM_POSITIONS,
         PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription,
     },
     schema_hash,
@@ -196,6 +197,7 @@ unsafe fn read_manifest(path: &Path, table: &TenonPlugin, sends_frames: bool) ->
         capabilities: wanted.map(capability).collect::<Result<_, _>>()?,
         needs: NamespaceRequirement::parse_list(&text(table.needs, "list of needs")?).map_err(malformed)?,
         has_lasting_subscriptions: table.features & FEATURE_LASTING_SUBSCRIPTIONS != 0,
+        has_item_positions: table.abi_minor >= MINOR_OF_ITEM_POSITIONS,
         has_background: table.run.is_some(),
         methods: methods.iter().map(method).collect::<Result<_, _>>()?,
         subscriptions: subscriptions

@@ -11,12 +11,12 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{
-    Failure,
+    EventPosition, Failure,
     abi::{TenonCallContext, TenonSlice},
     messages::ModuleFaults,
 };
 use tenon_bus::CallContext;
-use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
+use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, StreamItem, reply_into_result, slice};
 
 use super::{
     Library,
@@ -156,8 +156,9 @@ impl PluginInstance for LocalInstance {
         Ok(state.as_ref().to_vec())
     }
 
-    fn end_events(&self) {
-        self.services.with(Backend::end_events);
+    fn end_events(&self) -> EventPosition {
+        // Present while the instance runs.
+        self.services.with(Backend::end_events).unwrap_or_default()
     }
 
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
@@ -208,7 +209,7 @@ pub struct LocalStream {
 }
 
 impl LocalStream {
-    pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+    pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<StreamItem, Failure>>> {
         self.stream.poll_item(task)
     }
 }

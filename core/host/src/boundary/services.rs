@@ -13,15 +13,15 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use parking_lot::Mutex;
 use tenon_api::{
-    Capability, Failure, SchemaEntry, Topic,
+    Capability, EventPosition, Failure, SchemaEntry, Topic,
     abi::{ABI_MINOR, TenonFuture, TenonHost, TenonSlice, TenonStream},
     schema_entries,
 };
 use tenon_bus::{Bus, CallContext, ClientId, FrameDelivery, MemoryBudget, MemoryUse, Origin, PluginId, Reservation};
-use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
+use tenon_sdk::boundary::{ExportedFuture, ExportedStream, OutgoingItem, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
 
@@ -65,8 +65,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Writes a line to the log. Levels as in `TenonHost::log`.
     fn log(&self, level: u32, message: &str);
 
-    /// Ends event subscriptions after their pending items.
-    fn end_events(&self);
+    /// Ends event subscriptions after the latest event, and returns its position. 0 where there are no events.
+    fn end_events(&self) -> EventPosition {
+        EventPosition::default()
+    }
 
     /// Fails every later request.
     fn stop(&self);
@@ -160,14 +162,14 @@ pub struct BusBackend {
     memory: MemoryBudget,
     /// Memory that it keeps for clients. Locked when that changes; nothing awaits under the lock.
     kept: Mutex<HashMap<u64, Reservation>>,
-    /// Becomes true to end its event subscriptions.
-    events_end: watch::Sender<bool>,
+    /// The position of the last event for its event subscriptions, once they are to end.
+    events_end: watch::Sender<Option<EventPosition>>,
 }
 
 impl BusBackend {
     /// Services without a budget and without other namespaces. `plugin` is its name in the log.
     pub fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
-        let events_end = watch::Sender::new(false);
+        let events_end = watch::Sender::new(None);
         let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
         let is_stopped = AtomicBool::new(false);
         let id = PluginId::of_name(&plugin);
@@ -299,12 +301,19 @@ impl Backend for BusBackend {
                 // Not subject to tokio's task budget: "pending" would be taken for "no items left", and the remaining
                 // ones would be lost.
                 delivery = unconstrained(subscription.next()) => delivery?,
-                // An error means that the services were dropped, which is also the end.
-                _ = end.wait_for(|has_come| *has_come) => return None,
+                // An error means that the services were dropped, which is also the end. Events may have come between the
+                // two polls: the end comes after the last one.
+                _ = end.wait_for(Option::is_some) => unconstrained(subscription.next()).now_or_never()??,
             };
             let item = match delivery {
+                // Checked after it was received: an event that finds no end here is not after a later end.
+                FrameDelivery::Frame { position, .. } if end.borrow().is_some_and(|last| position > last) => {
+                    return None;
+                }
                 // Shared by all listeners of all plugins: a full block's logs are megabytes.
-                FrameDelivery::Frame(frame) => Ok(frame),
+                FrameDelivery::Frame { position, frame } => {
+                    Ok(OutgoingItem { body: frame.into(), position: Some(position) })
+                }
                 FrameDelivery::Missed(missed) => Err(Failure::limit(missed.to_string())),
             };
             Some((item, (subscription, end)))
@@ -365,8 +374,11 @@ impl Backend for BusBackend {
         }
     }
 
-    fn end_events(&self) {
-        self.events_end.send_replace(true);
+    fn end_events(&self) -> EventPosition {
+        let mut position = EventPosition::default();
+        // Set under the lock under which an event is checked, so that an event is either before the end or not delivered.
+        self.events_end.send_modify(|end| position = *end.get_or_insert_with(|| self.bus.event_position()));
+        position
     }
 
     fn stop(&self) {
@@ -457,7 +469,11 @@ unsafe extern "C" fn now_nanos(_state: *const c_void) -> u64 {
 mod tests {
     use std::task::{Context as TaskContext, Poll, Waker};
 
-    use tenon_sdk::boundary::ForeignFuture;
+    use tenon_api::{
+        BlockNumber, Event, SpaceLimits,
+        messages::{SyncChanged, SyncStatus},
+    };
+    use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 
     use super::*;
 
@@ -475,7 +491,6 @@ mod tests {
             ExportedFuture::ready(Err(stopped()))
         }
         fn log(&self, _: u32, _: &str) {}
-        fn end_events(&self) {}
         fn stop(&self) {}
     }
 
@@ -491,6 +506,32 @@ mod tests {
             Poll::Ready(answer) => answer.map(|bytes| bytes.as_ref().to_vec()),
             Poll::Pending => Err(Failure::server("it waits")),
         }
+    }
+
+    fn progress(current: u64) -> SyncChanged {
+        let number = BlockNumber;
+        SyncChanged { status: Some(SyncStatus { starting: number(0), current: number(current), highest: number(9) }) }
+    }
+
+    #[test]
+    fn events_end_after_the_latest_one() {
+        let bus = Bus::new();
+        let space = Space::new("test", SpaceLimits::default(), None);
+        let backend = BusBackend::new("test".to_owned(), bus.clone(), vec![Capability::ReadNode], true, space);
+        let mut events = ForeignStream::from(backend.subscribe(SyncChanged::TOPIC, 1));
+        let task = TaskContext::from_waker(Waker::noop());
+        let mut next = || match events.poll_item(&task) {
+            Poll::Ready(item) => item.map(|event| event.ok().and_then(|event| event.position)),
+            Poll::Pending => panic!("neither an event nor the end"),
+        };
+
+        bus.publish(progress(1));
+        bus.publish(progress(1));
+        let end = backend.end_events();
+        bus.publish(progress(1));
+
+        assert_eq!((next(), next(), next()), (Some(Some(EventPosition(1))), Some(Some(end)), None));
+        assert_eq!(backend.end_events(), end, "it stays");
     }
 
     #[test]

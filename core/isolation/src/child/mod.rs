@@ -38,7 +38,7 @@ use self::{
 };
 use crate::{
     BACKGROUND, WINDOW, manifest_frame,
-    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
+    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_item, put_reply},
 };
 
 /// Maximum number of open descriptors of the process.
@@ -382,8 +382,8 @@ impl Child {
             let Ok(permit) = credit.acquire().await else { return };
             permit.forget();
             let Some(item) = poll_fn(|task| self.watch.over(id, || items.poll_item(task))).await else { return };
-            let item = item.as_ref().map(AsRef::as_ref);
-            self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Kind::Item, item));
+            let item = item.as_ref().map(|item| (item.as_ref(), item.position));
+            self.upstream.out.push(Kind::Item, id, |out| put_item(out, Kind::Item, item));
             // A plugin that always has an item must not block others.
             tokio::task::yield_now().await;
         }

@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 use tenon_api::{Failure, Topic};
 use tenon_bus::CallContext;
 use tenon_host::{Backend, MAX_LINE, MAX_METHOD, MAX_PARAMS, nanos_left};
-use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
+use tenon_sdk::boundary::{ExportedFuture, ExportedStream, OutgoingItem};
 use tokio::sync::{mpsc, oneshot};
 
 use super::watchdog::Watch;
 use crate::{
     WINDOW,
     outgoing::Outgoing,
-    wire::{Frame, Kind, MAX_BUS_REQUEST_BYTES, WireError},
+    wire::{Frame, Item, Kind, MAX_BUS_REQUEST_BYTES, WireError},
 };
 
 /// Maximum waiting log lines, in bytes; further ones are dropped.
@@ -34,7 +34,7 @@ type Answer = Result<Vec<u8>, Failure>;
 enum Waiting {
     Call(oneshot::Sender<Answer>),
     /// Never holds more than the granted credit.
-    Events(mpsc::Sender<Answer>),
+    Events(mpsc::Sender<Item>),
 }
 
 /// The connection to the node.
@@ -89,7 +89,7 @@ impl Upstream {
                 let _ = receiver.send(frame.fields().reply()?);
             }
             (None, Some(Waiting::Events(receiver))) => {
-                let _ = receiver.try_send(frame.fields().reply()?);
+                let _ = receiver.try_send(frame.fields().item()?);
             }
             _ => {}
         }
@@ -191,6 +191,7 @@ impl Backend for UpstreamBackend {
         ExportedStream::new(stream::unfold((receiver, guard), |(mut receiver, guard)| async move {
             let item = receiver.recv().await?;
             guard.upstream.out.push(Kind::BusCredit, guard.id, |out| out.extend_from_slice(&1_u32.to_le_bytes()));
+            let item = item.map(|(body, position)| OutgoingItem { body: body.into(), position });
             Some((item, (receiver, guard)))
         }))
     }
@@ -209,8 +210,6 @@ impl Backend for UpstreamBackend {
         // Immediately, because the process may not survive this call.
         self.upstream.write_now();
     }
-
-    fn end_events(&self) {}
 
     fn stop(&self) {}
 }

@@ -107,7 +107,7 @@ impl Link {
             while let Ok(permit) = own_credit.acquire().await {
                 permit.forget();
                 let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
-                link.send_answer(Kind::BusItem, id, item.as_ref().map(AsRef::as_ref));
+                link.send_item(Kind::BusItem, id, item.as_ref().map(|event| (event.as_ref(), event.position)));
             }
             if link.bus.lock().remove(&id).is_some() {
                 link.out.push(Kind::BusEnd, id, |_| {});

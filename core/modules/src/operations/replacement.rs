@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tenon_api::messages::{ModuleBuild, ModuleOperation, ModuleReport, ModuleState};
-use tenon_host::RunningPlugin;
+use tenon_host::{HandOver, RunningPlugin};
 use tokio::time::{Instant, timeout};
 
 use super::{Ended, LoadArguments, with_ended};
@@ -125,13 +125,18 @@ impl ModuleRegister {
 
     async fn hand_over_subscriptions(&self, old: &Arc<RunningPlugin>, next: &Arc<RunningPlugin>, ended: &mut Ended) {
         let namespace = &old.manifest.namespace;
-        if !(old.manifest.has_lasting_subscriptions && next.manifest.has_lasting_subscriptions) {
+        // The old instance needs no positions: it receives no event after a position that the host chooses.
+        let is_lasting = old.manifest.has_lasting_subscriptions
+            && next.manifest.has_lasting_subscriptions
+            && next.manifest.has_item_positions;
+        if !is_lasting {
             ended.closed_subscriptions = old.close(&format!("namespace {namespace} was replaced; subscribe again"));
             return;
         }
+        let hand_over = Arc::new(HandOver::default());
         let mut kept = Vec::new();
         for slot in old.open_slots() {
-            match slot.open_next(next, Instant::now() + ACCEPT_TIMEOUT).await {
+            match slot.open_next(next, &hand_over, Instant::now() + ACCEPT_TIMEOUT).await {
                 Ok(()) => kept.push(slot),
                 Err(failure) => {
                     let notice = format!("subscription closed: the new version of {namespace} refused it: {failure}");
@@ -140,8 +145,8 @@ impl ModuleRegister {
                 }
             }
         }
-        // From here on events reach the new instance; the old one only finishes its pending ones.
-        old.instance.end_events();
+        // From here on events reach the new instance only; the old one finishes its pending ones.
+        hand_over.end_events(old);
         let deadline = Instant::now() + self.options.grace;
         for slot in &kept {
             slot.finish_current(deadline).await;

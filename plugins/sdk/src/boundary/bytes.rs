@@ -3,7 +3,7 @@
 use std::{ptr, sync::Arc};
 
 use tenon_api::{
-    Failure, FailureCode,
+    EventPosition, Failure, FailureCode,
     abi::{TenonBuffer, TenonReply, TenonSlice},
 };
 
@@ -42,6 +42,29 @@ pub enum OutgoingBytes {
     Shared(Arc<[u8]>),
 }
 
+/// An item of a stream to send to the other side.
+#[derive(Clone, Debug)]
+pub struct OutgoingItem {
+    /// Its bytes.
+    pub body: OutgoingBytes,
+    /// The position of the event that it is, or was made of.
+    pub position: Option<EventPosition>,
+}
+
+/// An item without position.
+impl From<OutgoingBytes> for OutgoingItem {
+    fn from(body: OutgoingBytes) -> Self {
+        Self { body, position: None }
+    }
+}
+
+/// An item without position.
+impl From<Vec<u8>> for OutgoingItem {
+    fn from(body: Vec<u8>) -> Self {
+        OutgoingBytes::from(body).into()
+    }
+}
+
 /// Gives away a reference to shared bytes, without a copy. The receiver must not change them: the ABI forbids that for
 /// every buffer.
 fn shared_buffer(bytes: Arc<[u8]>) -> TenonBuffer {
@@ -66,14 +89,20 @@ unsafe extern "C" fn free_vector(data: *mut u8, len: usize, capacity: usize) {
 
 /// Writes an outcome as the reply of a call.
 pub fn reply(result: Result<Vec<u8>, Failure>) -> TenonReply {
-    reply_with(result.map(OutgoingBytes::Owned))
+    reply_with(result.map(OutgoingItem::from))
 }
 
 /// Writes an outcome as the reply of a call or as an item of a stream.
-pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
+pub(super) fn reply_with(result: Result<OutgoingItem, Failure>) -> TenonReply {
     match result {
-        Ok(OutgoingBytes::Owned(body)) => TenonReply { code: 0, body: buffer(body), data: buffer(Vec::new()) },
-        Ok(OutgoingBytes::Shared(body)) => TenonReply { code: 0, body: shared_buffer(body), data: buffer(Vec::new()) },
+        Ok(OutgoingItem { body, position }) => TenonReply {
+            code: 0,
+            body: match body {
+                OutgoingBytes::Owned(body) => buffer(body),
+                OutgoingBytes::Shared(body) => shared_buffer(body),
+            },
+            data: buffer(position.map_or(Vec::new(), |position| position.to_bytes().to_vec())),
+        },
         Err(failure) => TenonReply {
             // Code 0 means success, so a failure with code 0 gets another code.
             code: if failure.code.0 == 0 { FailureCode::SERVER.0 } else { failure.code.0 },
@@ -92,16 +121,40 @@ pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
 /// The buffers follow the rules of [`TenonBuffer`] and have no other user.
 pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure> {
     // SAFETY: guaranteed by the caller.
+    unsafe { reply_into_item(reply) }.map(|item| item.body)
+}
+
+/// Reads a reply that may be an item of a stream, taking ownership of its buffers.
+///
+/// # Safety
+/// As [`reply_into_result`].
+pub(super) unsafe fn reply_into_item(reply: TenonReply) -> Result<StreamItem, Failure> {
+    // SAFETY: guaranteed by the caller.
     let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
-    if reply.code == 0 {
-        return Ok(body);
-    }
     let data = data.as_ref();
+    if reply.code == 0 {
+        return Ok(StreamItem { body, position: EventPosition::from_bytes(data) });
+    }
     Err(Failure {
         code: FailureCode(reply.code),
         message: String::from_utf8_lossy(body.as_ref()).into_owned(),
         data: (!data.is_empty()).then(|| String::from_utf8_lossy(data).into_owned()),
     })
+}
+
+/// An item of a stream of the other side.
+#[derive(Debug)]
+pub struct StreamItem {
+    /// Its bytes.
+    pub body: OwnedBytes,
+    /// The position of the event that it is, or was made of; `None` if it has none, or comes from an older side.
+    pub position: Option<EventPosition>,
+}
+
+impl AsRef<[u8]> for StreamItem {
+    fn as_ref(&self) -> &[u8] {
+        self.body.as_ref()
+    }
 }
 
 /// Bytes that the other side allocated. Dropping this frees them with the other side's function.

@@ -15,7 +15,7 @@ use tenon_api::{
 };
 
 use super::{
-    bytes::{OutgoingBytes, reply_with},
+    bytes::{OutgoingItem, reply_with},
     crashed, reply, waker,
 };
 
@@ -60,11 +60,11 @@ impl ExportedFuture {
 }
 
 impl ExportedStream {
-    /// Wraps a stream: `Ok` is an item's body.
+    /// Wraps a stream: `Ok` is an item, or the body of one without position.
     pub fn new<F, B>(stream: F) -> Self
     where
         F: Stream<Item = Result<B, Failure>> + Send + 'static,
-        B: Into<OutgoingBytes>,
+        B: Into<OutgoingItem>,
     {
         let state = Box::into_raw(Box::new(stream)).cast();
         Self(TenonStream { state, poll: Some(poll_stream::<F, B>), drop: Some(drop_state::<F>) })
@@ -138,7 +138,7 @@ where
 unsafe extern "C" fn poll_stream<F, B>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32
 where
     F: Stream<Item = Result<B, Failure>> + Send + 'static,
-    B: Into<OutgoingBytes>,
+    B: Into<OutgoingItem>,
 {
     // SAFETY: `state` is the box of `ExportedStream::new`; it never moves and one thread polls at a time.
     let stream = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };

@@ -13,7 +13,7 @@ use tenon_api::{
     abi::{POLL_END, POLL_PENDING, POLL_READY, TenonBuffer, TenonFuture, TenonReply, TenonStream},
 };
 
-use super::{ExportedFuture, ExportedStream, OwnedBytes, reply_into_result, waker};
+use super::{ExportedFuture, ExportedStream, OwnedBytes, StreamItem, bytes::reply_into_item, waker};
 
 /// A future of the other side. Dropping it cancels the work.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ unsafe impl Send for Raw {}
 
 enum Polled {
     Pending,
-    Ready(Result<OwnedBytes, Failure>),
+    Ready(Result<StreamItem, Failure>),
     End,
 }
 
@@ -61,7 +61,7 @@ impl Raw {
         match outcome {
             POLL_PENDING => Polled::Pending,
             // SAFETY: the other side wrote the reply by the ABI, or left the empty one.
-            POLL_READY => Polled::Ready(unsafe { reply_into_result(reply) }),
+            POLL_READY => Polled::Ready(unsafe { reply_into_item(reply) }),
             POLL_END => {
                 self.is_finished = true;
                 Polled::End
@@ -105,7 +105,7 @@ impl ForeignFuture {
         }
         self.raw.is_finished = true;
         match polled {
-            Polled::Ready(result) => Poll::Ready(result),
+            Polled::Ready(result) => Poll::Ready(result.map(|item| item.body)),
             _ => Poll::Ready(Err(Failure::server("the plugin boundary ended a call without an answer"))),
         }
     }
@@ -129,7 +129,7 @@ impl ForeignStream {
     }
 
     /// The next item; `None` at the end.
-    pub fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+    pub fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<StreamItem, Failure>>> {
         match self.raw.poll(task) {
             Polled::Pending => Poll::Pending,
             Polled::Ready(result) => Poll::Ready(Some(result)),

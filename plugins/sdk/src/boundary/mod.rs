@@ -11,7 +11,7 @@ mod foreign;
 mod plugin;
 mod waker;
 
-pub use bytes::{OutgoingBytes, OwnedBytes, borrow, buffer, reply, reply_into_result, slice};
+pub use bytes::{OutgoingBytes, OutgoingItem, OwnedBytes, StreamItem, borrow, buffer, reply, reply_into_result, slice};
 pub use exported::{ExportedFuture, ExportedStream};
 pub use foreign::{ForeignFuture, ForeignStream};
 pub use plugin::{CallToken, Descriptor, descriptor};
