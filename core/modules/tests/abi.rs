@@ -115,5 +115,5 @@ async fn a_longer_table_of_a_later_minor_number_loads_unless_it_needs_more() {
     let other = TestModules::new();
     let demanding = c_plugin(other.folder.path(), "tests/plugins/abi/future.c", &["-DNEEDS_MINOR=8"]);
     let error = other.modules.load(&demanding, "").unwrap_err().to_string();
-    assert!(error.contains("built for plugin ABI 1.8, this node has 1.4"), "{error}");
+    assert!(error.contains("built for plugin ABI 1.8, this node has 1.5"), "{error}");
 }

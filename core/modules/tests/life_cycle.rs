@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use support::{TestModules, c_library, library_of, rust_plugin, text};
+use support::{TestModules, c_library, library_of, processes, rust_plugin, text};
 use tenon_api::{
     BlockNumber, FailureCode,
     messages::{
@@ -26,9 +26,13 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, Delivery};
 use tenon_host::{Caller, HostError, PluginStream};
+use tenon_isolation::Isolation;
 use tenon_modules::{ModuleError, PluginPlan};
 
 const REPLACE: ModuleChange = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
+
+/// Events that may be published and not received. Fewer than the bus keeps for a slow subscriber.
+const MAX_UNREAD: u64 = 100;
 
 fn load(path: &Path) -> ModuleChange {
     ModuleChange::Load {
@@ -146,11 +150,17 @@ async fn replacing_under_load_loses_no_call_and_no_state_and_disturbs_no_caller(
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
-    let test = Arc::new(TestModules::new());
+/// Replaces the counter while events reach its subscribers. Returns the received items, and how many were published.
+/// Event `number` has the content `content(number)`.
+async fn follow_over_replacements(
+    test: TestModules,
+    isolation: Option<Isolation>,
+    content: impl Fn(u64) -> u64 + Send + 'static,
+) -> (Vec<u64>, u64) {
     let builds: Vec<_> = (0..2).map(|number| build(test.folder.path(), "tenon-test-counter", number)).collect();
-    test.modules.change("counter", load(&builds[0]), true).await.unwrap();
+    let mut plan = PluginPlan::new("counter", &builds[0]);
+    (plan.isolation, plan.is_required) = (isolation, true);
+    test.modules.start(&[plan]).unwrap();
     let mut stream = test.modules.router().subscribe("counter", "progress", None, &Caller::local()).await.unwrap();
     let idle = test.modules.router().subscribe("counter", "progress", None, &Caller::local()).await.unwrap();
     let received = Arc::new(AtomicU64::new(0));
@@ -176,11 +186,11 @@ async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
             let mut number = 0;
             while !is_over.load(Ordering::Relaxed) {
                 // Never so fast that the bus drops events.
-                while number > received.load(Ordering::Acquire) {
+                while number > received.load(Ordering::Acquire) + MAX_UNREAD {
                     tokio::task::yield_now().await;
                 }
                 tokio::time::sleep(Duration::from_micros(100)).await;
-                bus.publish(progress(number));
+                bus.publish(progress(content(number)));
                 number += 1;
             }
             bus.publish(progress(u64::MAX));
@@ -196,8 +206,50 @@ async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
 
     let published = publisher.await.unwrap();
     assert!(published > 20, "{published} events");
-    assert_eq!(reader.await.unwrap(), (0..published).collect::<Vec<_>>());
     drop(idle);
+    (reader.await.unwrap(), published)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
+    let (items, published) = follow_over_replacements(TestModules::new(), None, |number| number).await;
+
+    assert_eq!(items, (0..published).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_of_several_equal_events_is_delivered_once_over_replacements() {
+    let (items, published) = follow_over_replacements(TestModules::new(), None, |number| number / 5 % 2).await;
+
+    assert_eq!(items, (0..published).map(|number| number / 5 % 2).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn subscriptions_of_processes_go_on_over_replacements_with_equal_events() {
+    let isolated = Some(Isolation::Process);
+    let (items, published) = follow_over_replacements(processes::host(), isolated, |number| number / 5 % 2).await;
+
+    assert_eq!(items, (0..published).map(|number| number / 5 % 2).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_build_takes_subscriptions_over_only_if_it_marks_its_items() {
+    let test = TestModules::new();
+    let lasting = |minor: &str| {
+        let library = test.folder.path().join(format!("lasting-{minor}.so"));
+        c_library(&library, "tests/plugins/lasting.c", &[&format!("-DMINOR={minor}")])
+    };
+    let (older, current) = (lasting("4"), lasting("5"));
+    test.modules.start(&[PluginPlan::new("chello", &older)]).unwrap();
+    let mut stream = test.modules.router().subscribe("chello", "count", None, &Caller::local()).await.unwrap();
+
+    let newer = test.modules.change("chello", replace_by(&current), true).await.unwrap();
+    let back = test.modules.change("chello", replace_by(&older), true).await.unwrap();
+
+    assert_eq!((newer.kept_subscriptions, newer.closed_subscriptions), (1, 0));
+    assert_eq!((back.kept_subscriptions, back.closed_subscriptions), (0, 1));
+    let notice = item(&mut stream).await.unwrap().unwrap_err().message;
+    assert_eq!(notice, "subscription closed: namespace chello was replaced; subscribe again");
 }
 
 #[tokio::test]

@@ -412,6 +412,37 @@ mod tests {
     }
 
     #[test]
+    fn each_item_has_the_position_of_its_event_whoever_received_it() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+
+        chain.add(block(2));
+        let positions = first.positions();
+        chain.add(block(1));
+        let later = first.positions();
+
+        assert!(positions.len() == 2 && positions[0] == positions[1] && later.len() == 1);
+        assert!(positions[0].is_some() && later[0] > positions[0]);
+        assert_eq!(second.positions(), [positions, later].concat(), "as the one that polled first");
+    }
+
+    #[test]
+    fn queried_logs_have_no_position() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut fast, mut slow) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+        for _ in 0..=MAX_KEPT {
+            chain.add(block(1));
+            assert_eq!(fast.positions().len(), 1);
+        }
+
+        let positions = slow.positions();
+
+        assert_eq!(positions, vec![None; MAX_KEPT + 1]);
+    }
+
+    #[test]
     fn a_later_subscription_gets_later_blocks_only() {
         let chain = Chain::new();
         let eth = start(&chain);

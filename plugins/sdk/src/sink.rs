@@ -46,7 +46,7 @@ impl Sink {
     }
 
     /// Says which event the items from here on are made of; `None` for items that are not made of an event, such as those
-    /// of a timer. The events of [`Context::events`](crate::Context::events) say this themselves as they are received;
+    /// of a timer, or of the chain's state when an event was only the occasion to query it. The events of [`Context::events`](crate::Context::events) say this themselves as they are received;
     /// [`Events::position`](crate::Events::position) is for other ways to receive them.
     ///
     /// When the plugin is replaced, the new instance goes on after the event whose items the old one sent last. An item
@@ -176,5 +176,47 @@ impl<S> Stream for SubscriptionStream<S> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tenon_api::messages::SyncChanged;
+
+    use super::*;
+    use crate::{Context, Delivery, Table, boundary::ForeignStream, testing::FakeHost};
+
+    async fn follow(context: Context<()>, sink: Sink) -> Result<(), Failure> {
+        let mut events = context.events::<SyncChanged>();
+        sink.send("begin").await?;
+        while let Some(delivery) = events.next().await? {
+            sink.send("first").await?;
+            if matches!(delivery, Delivery::Event(_)) {
+                sink.send("second").await?;
+                sink.made_of(None);
+                sink.send("timer").await?;
+            }
+        }
+        sink.made_of(Some(EventPosition(7)));
+        sink.send("end").await
+    }
+
+    #[test]
+    fn items_have_the_position_of_the_event_received_last() {
+        let event = SyncChanged { status: None };
+        let host = FakeHost::new().announce(&event).announce(&event).announce_missed::<SyncChanged>(3).announce(&event);
+        let table = Table::new("test", "1.0").subscription("follow", follow);
+        let opened = (table.subscriptions[0].open)(host.context_of(Arc::new(())), b"[]");
+        let mut stream = ForeignStream::from(opened);
+
+        let mut positions = Vec::new();
+        while let Poll::Ready(Some(Ok(item))) = stream.poll_item(&TaskContext::from_waker(Waker::noop())) {
+            positions.push(item.position.map_or(0, |position| position.0));
+        }
+
+        let (accepted, begin, missed, end) = (0, 0, 0, 7);
+        assert_eq!(positions, [accepted, begin, 1, 1, 0, 2, 2, 0, missed, 3, 3, 0, end]);
     }
 }

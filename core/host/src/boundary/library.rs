@@ -12,8 +12,7 @@ use tenon_api::{
     Capability,
     abi::{
         ABI_MAJOR, ABI_MINOR, COST_SLOW, FEATURE_LASTING_SUBSCRIPTIONS, METHOD_AHEAD, METHOD_ONLY_READS, METHOD_SECRET,
-        MINOR_OF_ITEM_POSITIONS,
-        PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription,
+        MINOR_OF_ITEM_POSITIONS, PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription,
     },
     schema_hash,
 };

@@ -13,16 +13,16 @@ use std::{
 };
 
 use futures_util::stream;
-use tenon_api::{Event, Failure, FailureCode, Request, codec};
+use tenon_api::{Event, EventPosition, Failure, FailureCode, Request, codec};
 
 use crate::{
     Context, Host, LogLevel, Table,
-    boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream},
+    boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, OutgoingItem},
     context::{Caller, HostPort, Served},
 };
 
-/// A frame, or the number of missed events as a failure.
-type PreparedEvent = Result<Vec<u8>, Failure>;
+/// A frame with its position, or the number of missed events as a failure.
+type PreparedEvent = Result<OutgoingItem, Failure>;
 type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
 type JsonAnswer = Arc<dyn Fn(&str) -> Result<String, Failure> + Send + Sync>;
 
@@ -54,6 +54,8 @@ struct FakePort {
     json_answers: Mutex<HashMap<String, JsonAnswer>>,
     /// Frames that the next subscriber of a topic receives.
     events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
+    /// The position of the latest event.
+    position: AtomicU64,
     log: Mutex<Vec<(LogLevel, String)>>,
     clock: Arc<Clock>,
     /// Bytes that plugins keep, by client, and the limit per client if there is one.
@@ -113,8 +115,8 @@ impl FakeHost {
     /// If the event has no encoding.
     #[must_use]
     pub fn announce<E: Event>(self, event: &E) -> Self {
-        let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
-        lock(&self.port.events).entry(E::TOPIC.0).or_default().push(frame);
+        let prepared = self.port.prepare(event);
+        lock(&self.port.events).entry(E::TOPIC.0).or_default().push(prepared);
         self
     }
 
@@ -128,8 +130,7 @@ impl FakeHost {
 
     /// Sends an event to all listeners.
     pub(super) fn publish<E: Event>(&self, event: &E) {
-        let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
-        self.port.publish(E::TOPIC.0, &frame);
+        self.port.publish(E::TOPIC.0, &self.port.prepare(event));
     }
 
     /// Reports to all listeners that they missed this many events.
@@ -269,6 +270,12 @@ impl FakePort {
         // A plain counter that orders no other memory accesses.
         let _ =
             self.clock.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(nanos)));
+    }
+
+    fn prepare<E: Event>(&self, event: &E) -> PreparedEvent {
+        let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()))?;
+        let position = EventPosition(self.position.fetch_add(1, Ordering::Relaxed) + 1);
+        Ok(OutgoingItem { body: frame.into(), position: Some(position) })
     }
 
     fn publish(&self, topic: u32, event: &PreparedEvent) {

@@ -9,12 +9,12 @@ use std::{
     task::{Context as TaskContext, Poll, Wake, Waker},
 };
 
-use tenon_api::{Failure, FailureCode};
+use tenon_api::{EventPosition, Failure, FailureCode};
 
 use super::{Chain, fake_host::text};
 use crate::{
     Context, Exported,
-    boundary::{ForeignFuture, ForeignStream},
+    boundary::{ForeignFuture, ForeignStream, StreamItem},
     context::{Caller, Served},
 };
 
@@ -173,11 +173,20 @@ pub struct TestSubscription {
 impl TestSubscription {
     /// Items sent since the last call; the very first item is empty: the acceptance.
     pub fn items(&mut self) -> Vec<Result<String, Failure>> {
+        self.new_items().into_iter().map(|item| item.map(text).map_err(Failure::for_client)).collect()
+    }
+
+    /// The positions of the events that the items since the last call were made of.
+    pub fn positions(&mut self) -> Vec<Option<EventPosition>> {
+        self.new_items().into_iter().map(|item| item.ok().and_then(|item| item.position)).collect()
+    }
+
+    fn new_items(&mut self) -> Vec<Result<StreamItem, Failure>> {
         let task = TaskContext::from_waker(Waker::noop());
         let next = || match self.stream.poll_item(&task) {
             Poll::Ready(item) => item,
             Poll::Pending => None,
         };
-        std::iter::from_fn(next).map(|item| item.map(text).map_err(Failure::for_client)).collect()
+        std::iter::from_fn(next).collect()
     }
 }
