@@ -113,8 +113,8 @@ impl HandOver {
     }
 
     /// The last place of the replaced instance, if it ended because its events have ended.
-    fn last_place(&self) -> Place {
-        self.end.lock().map(Place::last_of).unwrap_or_default()
+    fn last_place(&self) -> Option<Place> {
+        self.end.lock().map(Place::last_of)
     }
 }
 
@@ -218,7 +218,7 @@ impl Slot {
             tokio::task::yield_now().await;
         };
         // The instance before may have left an unfinished hand-over, if its code held the lock beyond its deadline.
-        parts.promote(Place::default());
+        parts.promote(None);
         parts.ahead = ahead;
         parts.next = Some(next);
         parts.hand_over = Some(Arc::clone(hand_over));
@@ -252,7 +252,7 @@ impl Slot {
         if let Some(mut parts) = self.lock_until(Instant::now() + LAST_CHECK_TIMEOUT).await {
             parts.is_collected = false;
             let current = if parts.hand_over.is_some() { parts.current.take() } else { None };
-            parts.promote(Place::default());
+            parts.promote(None);
             let reader = parts.reader.take();
             self.unlock(parts);
             drop(current);
@@ -349,7 +349,7 @@ impl Parts {
                 None if self.hand_over.is_none() => return Poll::Ready(None),
                 None => self.promote_after_end(),
                 // The next instance continues where this one failed.
-                Some(Item { result: Err(_), .. }) if self.hand_over.is_some() => self.promote(Place::default()),
+                Some(Item { result: Err(_), .. }) if self.hand_over.is_some() => self.promote(None),
                 Some(item) => {
                     if let (Err(failure), Some(current)) = (&item.result, &self.current) {
                         current.ticket.plugin.faults.note(failure);
@@ -387,19 +387,20 @@ impl Parts {
 
     /// Switches to the next instance after the present one has made all items of its events.
     fn promote_after_end(&mut self) {
-        let last = self.hand_over.as_ref().map(|hand_over| hand_over.last_place());
-        self.promote(last.unwrap_or_default());
+        let last = self.hand_over.as_ref().and_then(|hand_over| hand_over.last_place());
+        self.promote(last);
     }
 
     /// Switches to the next instance, if there is one: queues its items behind the remaining ones of the previous one,
-    /// without those up to `last` and those that were sent.
-    fn promote(&mut self, last: Place) {
+    /// without those up to `last`; by default the last one that was sent.
+    fn promote(&mut self, last: Option<Place>) {
         if self.hand_over.take().is_none() {
             return;
         }
         self.current = self.next.take();
-        self.sent = self.sent.max(last);
-        self.taken_over = self.sent;
+        // The end that the host chose counts for more than the positions that a plugin stated.
+        self.taken_over = last.unwrap_or(self.sent);
+        self.sent = self.taken_over;
         for item in std::mem::take(&mut self.ahead) {
             if !item.is_up_to(self.taken_over) {
                 self.note_sent(&item);
@@ -449,7 +450,7 @@ impl Parts {
                 }
                 // It failed, or has left more than is kept: the next instance continues after what was kept.
                 Some(_) => {
-                    self.promote(Place::default());
+                    self.promote(None);
                     return Poll::Ready(());
                 }
             }

@@ -277,6 +277,22 @@ async fn a_build_that_marks_no_items_is_followed_after_its_last_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_position_that_no_event_has_does_not_silence_the_next_instance() {
+    let (mut old, next) = (Instance::ending_after(2), Instance::ending_after(9));
+    let mut stream = old.open().await;
+
+    let hand_over = stream.hand_over_to(&next).await;
+    old.made_of(u64::MAX, "wrong");
+    hand_over.end_events(&old.plugin);
+    old.end();
+    stream.finish().await;
+    next.made_of(2, "next 2");
+    next.made_of(3, "next 3");
+
+    assert_eq!(stream.texts(), ["wrong", "next 3"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_refuses_the_subscription_changes_nothing() {
     let (old, next) = (Instance::ending_after(9), Instance::ending_after(9));
     let mut stream = old.open().await;
