@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn positions_rise_along_a_channel_whoever_publishes() {
+    async fn positions_rise_along_a_channel_with_several_publishers() {
         let bus = Bus::new();
         let mut frames = bus.subscribe_frames(SyncChanged::TOPIC, 1).unwrap();
         let threads: Vec<_> = (0..4)

@@ -45,12 +45,13 @@ impl Sink {
         Self { shared: Arc::new(Mutex::new(Shared::default())), last_event }
     }
 
-    /// Says which event the items from here on are made of; `None` for items that are not made of an event, such as those
-    /// of a timer, or of the chain's state when an event was only the occasion to query it. The events of [`Context::events`](crate::Context::events) say this themselves as they are received;
+    /// Marks the items from here on as made of this event; `None` for items that are not made of an event, such as
+    /// those of a timer, or of the chain's state after missed events. The events of
+    /// [`Context::events`](crate::Context::events) do this as they are received;
     /// [`Events::position`](crate::Events::position) is for other ways to receive them.
     ///
-    /// When the plugin is replaced, the new instance goes on after the event whose items the old one sent last. An item
-    /// that is made of no event is never dropped, so that it may come twice, once from each instance.
+    /// When the plugin is replaced, the new instance continues after the last event whose items the old one sent. An
+    /// item without an event is never dropped, so that it may come twice, once from each instance.
     pub fn made_of(&self, event: Option<EventPosition>) {
         self.last_event.set(event);
     }
