@@ -6,6 +6,8 @@ listed in `TABLES`. Tests, benches and fuzz targets are not checked.
 
 Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the interface crate
 of another module instead of the module itself. Exceptions are dependencies of tests, and those listed in `MODULE_EDGES`.
+
+Also checks that the public Ethereum suites (`tests/ethereum`) are built and run without any native crate.
 """
 
 import pathlib
@@ -66,11 +68,27 @@ def wrong_dependencies():
                 yield f"{name}: depends on {crate}: a module takes the native implementation as a trait object"
 
 
+def native_crates_of(root):
+    """The native crates that the crate in the folder `root` and its tests are built with."""
+    names = subprocess.run(["git", "ls-files", "*Cargo.toml"], capture_output=True, text=True, check=True).stdout.split()
+    manifests = {name: tomllib.loads(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
+    crates = {manifest["package"]["name"]: manifest for manifest in manifests.values() if "package" in manifest}
+    own = manifests[f"{root}/Cargo.toml"]
+    waiting, reached = [*own.get("dependencies", {}), *own.get("dev-dependencies", {})], set()
+    while waiting:
+        crate = waiting.pop()
+        if crate in crates and crate not in reached:
+            reached.add(crate)
+            waiting += [*crates[crate].get("dependencies", {}), *crates[crate].get("build-dependencies", {})]
+    return sorted(crate for crate in reached if crate.startswith("tenon-native-"))
+
+
 def main():
     names = subprocess.run(["git", "ls-files", "*.rs"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
     found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
     problems = list(wrong_dependencies())
+    problems += [f"tests/ethereum is built with {crate}: it must run without" for crate in native_crates_of("tests/ethereum")]
     for name, count in sorted(found.items()):
         if count:
             problems.append(f"{name}: {count} lines compare the chain's family; call a method of a family trait instead")
