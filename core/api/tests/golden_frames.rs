@@ -39,6 +39,8 @@ impl Frames {
     }
 }
 
+/// Number of frames with the refusals that a request can have as its reply.
+const REFUSALS: usize = 1;
 const ADDRESS: Address = Address::repeat_byte(0xa1);
 const HASH: B256 = B256::repeat_byte(0xb2);
 
@@ -493,9 +495,78 @@ fn fee_frames(frames: &mut Frames) {
     frames.request(GetNextBlockFees, NextBlockFees { base_fee_per_gas: Some(wei(1)), blob_base_fee: None });
 }
 
+/// Every refusal of the pool.
+fn pool_refusals() -> Vec<PoolRefusal> {
+    let (gas_limit, needed, size, limit) = (7, 8, 9, 5);
+    let problem = DecodeProblem::WrongLength { wanted: 20, found: 3 };
+    let mut refusals = vec![
+        PoolRefusal::Undecodable { what: "nonce".into(), offset: 7, problem },
+        PoolRefusal::AlreadyKnown,
+        PoolRefusal::TypeNotActive(TransactionType::Blob),
+        PoolRefusal::Unprotected,
+        PoolRefusal::FeeCap { fee: wei(2), cap: wei(1) },
+        PoolRefusal::Oversized { size, limit },
+        PoolRefusal::InitCodeTooLong { size: 9, limit: 5 },
+        PoolRefusal::GasLimitTooHigh { gas_limit, cap: 6 },
+        PoolRefusal::ExceedsBlockGasLimit,
+        PoolRefusal::TipAboveFeeCap { tip: wei(2), fee: wei(1) },
+        PoolRefusal::InvalidSender(SenderProblem::InvalidSignature),
+        PoolRefusal::InvalidSender(SenderProblem::InvalidPublicKey),
+        PoolRefusal::InvalidSender(SenderProblem::WrongChain { found: 1, wanted: 2 }),
+        PoolRefusal::InvalidSender(SenderProblem::UnsupportedType),
+        PoolRefusal::NonceAtEnd,
+        PoolRefusal::IntrinsicGas { gas_limit, needed },
+        PoolRefusal::FloorDataGas { gas_limit, needed },
+        PoolRefusal::Underpriced { tip: wei(1), needed: wei(2) },
+        PoolRefusal::NoAuthorizations,
+        PoolRefusal::NonceTooLow { next: 2, found: 1 },
+        PoolRefusal::InsufficientFunds { balance: wei(1), queued: wei(2), cost: wei(3) },
+        PoolRefusal::ReplacementUnderpriced,
+        PoolRefusal::DelegatedInFlight,
+        PoolRefusal::DelegatedGap,
+        PoolRefusal::AccountLimit { sender: ADDRESS, limit },
+        PoolRefusal::Full,
+        PoolRefusal::DuplicatePrivileged,
+    ];
+    let blobs = [
+        BlobProblem::None,
+        BlobProblem::TooMany { found: 7, limit: 6 },
+        BlobProblem::Creation,
+        BlobProblem::NoSidecar,
+        BlobProblem::Version { found: 1, wanted: 0 },
+        BlobProblem::Mismatch,
+        BlobProblem::Proof,
+        BlobProblem::Underpriced { found: wei(0), wanted: 1 },
+    ];
+    refusals.extend(blobs.map(PoolRefusal::Blobs));
+    let native = [
+        NativePoolRefusal::Type,
+        NativePoolRefusal::TypeBeforePrague,
+        NativePoolRefusal::NoAuthorizations,
+        NativePoolRefusal::FloorGas { have: 1, want: 2 },
+        NativePoolRefusal::Oversized,
+        NativePoolRefusal::DeniedSender(ADDRESS),
+        NativePoolRefusal::DeniedReceiver(ADDRESS),
+        NativePoolRefusal::BlockGasLimit,
+        NativePoolRefusal::TipAboveFeeCap,
+        NativePoolRefusal::Sender,
+        NativePoolRefusal::Underpriced,
+        NativePoolRefusal::NonceTooLow,
+        NativePoolRefusal::NonceTooHigh,
+        NativePoolRefusal::Funds,
+        NativePoolRefusal::IntrinsicGas,
+        NativePoolRefusal::ZeroGasPrice,
+        NativePoolRefusal::MinGasPrice,
+        NativePoolRefusal::SpecialByInterface,
+    ];
+    refusals.extend(native.map(PoolRefusal::Native));
+    refusals
+}
+
 fn pool_and_account_frames(frames: &mut Frames) {
     let waiting = transaction(TransactionPayload::Legacy { gas_price: wei(1) });
-    frames.request(SubmitTransaction { raw: Bytes::from_static(&[1]) }, HASH);
+    frames.request(SubmitTransaction { raw: Bytes::from_static(&[1]) }, Ok(HASH));
+    frames.add("0400 SubmitTransaction refusals v2", &pool_refusals());
     frames.request(GetPoolStatus, PoolStatus { pending: 1, queued: 2 });
     frames.request(
         GetPoolContent { sender: Some(ADDRESS) },
@@ -518,7 +589,7 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(SignMessage { address: ADDRESS, message, password: None }, Bytes::from_static(&[1]));
     let signed = SignedTransactionReply { raw: Bytes::from_static(&[1]), hash: HASH };
     frames.request(SignTransaction { request: call_request(), password: password() }, signed);
-    frames.request(SendTransaction { request: call_request(), password: password() }, HASH);
+    frames.request(SendTransaction { request: call_request(), password: password() }, Ok(HASH));
     let account = || WalletAccount { address: ADDRESS, url: "keystore:///k/1".to_owned() };
     let wallet = Wallet {
         url: "keystore:///k/1".to_owned(),
@@ -956,7 +1027,7 @@ fn every_message_is_encoded_as_it_always_was() {
     }
     let requests = schema_entries().iter().filter(|entry| !entry.topic.is_event()).count();
     let events = schema_entries().len() - requests;
-    assert_eq!(frames.0.len(), 2 * requests + events, "every message of the schema has a golden frame");
+    assert_eq!(frames.0.len(), 2 * requests + events + REFUSALS, "every message of the schema has a golden frame");
 
     let mut text = format!("schema {}\n", schema_hash());
     for (name, frame) in &frames.0 {

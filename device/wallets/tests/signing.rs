@@ -148,7 +148,7 @@ async fn sending_takes_the_next_nonce_and_ignores_the_password() {
     let node = Node::open(551, settings(Model::One)).await;
     let request = CallRequest { nonce: None, ..measured() };
 
-    let hash = node.call(SendTransaction { request, password: Some(SecretText::from("x")) }).await.unwrap();
+    let hash = node.call(SendTransaction { request, password: Some(SecretText::from("x")) }).await.unwrap().unwrap();
 
     let sent = node.sent.lock().unwrap().clone();
     assert_eq!(sent.iter().map(|sent| (sent.hash, sent.nonce)).collect::<Vec<_>>(), [(hash, 7)]);

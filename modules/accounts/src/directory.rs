@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tenon_api::{
     Address, B256, Bytes, OwnAccounts, SecretText, Transaction, U256,
     messages::{
-        CallRequest, GetPoolNonce, SendTransaction, SignTypedData, SignerAbilities, SubmitTransaction, Wallet,
-        WalletAnswer, WalletOperation,
+        CallRequest, GetPoolNonce, PoolRefusal, SendTransaction, SignTypedData, SignerAbilities, SubmitTransaction,
+        Wallet, WalletAnswer, WalletOperation,
     },
 };
 use tenon_bus::{Bus, CallContext};
@@ -179,7 +179,8 @@ impl WalletDirectory {
         self.signed(&*signer, unsigned).await
     }
 
-    /// Signs a transaction and submits it to the pool, with the sender's next nonce unless it has one.
+    /// Signs a transaction and submits it to the pool, with the sender's next nonce unless it has one. Returns the
+    /// pool's answer.
     ///
     /// # Errors
     /// As [`WalletDirectory::sign_transaction`], and [`AccountsError::Pool`].
@@ -187,7 +188,7 @@ impl WalletDirectory {
         &self,
         request: SendTransaction,
         context: &CallContext,
-    ) -> Result<B256, AccountsError> {
+    ) -> Result<Result<B256, PoolRefusal>, AccountsError> {
         let SendTransaction { mut request, password } = request;
         let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
         // Deriving a key takes a second, during which the sender's other transactions must not wait.

@@ -94,7 +94,7 @@ pub enum AccountsError {
     /// or the derivation itself failed.
     #[error(transparent)]
     NotCompleted(BusError),
-    /// The pool did not give a nonce, or refused the transaction.
+    /// The pool did not answer.
     #[error(transparent)]
     Pool(BusError),
     /// A member of the transaction is missing.

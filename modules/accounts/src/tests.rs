@@ -303,7 +303,7 @@ fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
             tokio::task::yield_now().await;
             let transaction = tenon_chain::decode_transaction(&request.raw).unwrap();
             nonces.lock().unwrap().push(transaction.nonce);
-            Ok::<B256, BusError>(transaction.hash)
+            Ok(Ok(transaction.hash))
         }
     })
     .unwrap();
@@ -345,7 +345,7 @@ async fn transactions_without_nonce_get_distinct_ones() {
     for task in sends {
         task.await.unwrap();
     }
-    let last = node.bus.call(send(request), &socket()).await.unwrap();
+    let last = node.bus.call(send(request), &socket()).await.unwrap().unwrap();
 
     assert_eq!(node.directory.signer_of(last), Some(node.account), "the pool needs no recovery");
     assert_eq!(node.directory.signer_of(B256::ZERO), None);

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256, uint};
 use rayon::prelude::*;
-use tenon_api::{Block, RecoveredBlock, SignedAuthorization, Transaction, TransactionType};
+use tenon_api::{Block, RecoveredBlock, SignedAuthorization, Transaction, TransactionType, messages::SenderProblem};
 use tenon_recovery::{RecoveryError, Signature};
 
 use crate::codec::{authorization_signing_hash, signing_hash};
@@ -47,6 +47,17 @@ impl From<RecoveryError> for RecoverError {
         match error {
             RecoveryError::RecoveryId | RecoveryError::OutOfRange => Self::InvalidSignature,
             RecoveryError::NoPublicKey => Self::InvalidPublicKey,
+        }
+    }
+}
+
+impl From<RecoverError> for SenderProblem {
+    fn from(error: RecoverError) -> Self {
+        match error {
+            RecoverError::InvalidSignature => Self::InvalidSignature,
+            RecoverError::InvalidPublicKey => Self::InvalidPublicKey,
+            RecoverError::WrongChain { found, wanted } => Self::WrongChain { found, wanted },
+            RecoverError::UnsupportedType { .. } => Self::UnsupportedType,
         }
     }
 }

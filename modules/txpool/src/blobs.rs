@@ -4,13 +4,12 @@
 //! node has no peers on the Ethereum profile that would request the blobs.
 
 use c_kzg::{Blob, Bytes48, KzgSettings, ethereum_kzg_settings};
-use tenon_api::{Transaction, TransactionPayload, U256};
+use tenon_api::{Transaction, TransactionPayload, U256, messages::BlobProblem};
 use tenon_chain::{
     BlobSidecar, Fork,
     codec::{CELLS_PER_EXTENDED_BLOB, KzgPoint},
     spec::MIN_BLOB_BASE_FEE,
 };
-use tenon_txpool_interface::BlobProblem;
 
 use crate::validation::Rules;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_api::{Address, TransactionPayload};
+use tenon_api::{Address, TransactionPayload, messages::PoolRefusal};
 use tenon_chain::ChainSpec;
 use tenon_txpool_interface::{Candidate, CostAndPriority, PoolError, PoolPolicy, PoolView};
 
@@ -31,7 +31,7 @@ impl PoolPolicy for EthereumPolicy {
         let rules = Rules::after(&self.spec, &view.chain.head().header);
         let sender = validation::check(candidate, &rules, view.senders)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, candidate.sidecar) {
-            blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
+            blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolRefusal::Blobs)?;
         }
         Ok((sender, CostAndPriority { cost: cost(transaction), ..CostAndPriority::default() }))
     }

@@ -1,14 +1,14 @@
 //! The pool's handlers on the bus.
 
 use tenon_api::{
-    BusError,
+    B256, BusError,
     messages::{
         GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
-        GetRawPoolTransaction, RecoverSendersAhead, SetMinTip, SubmitTransaction,
+        GetRawPoolTransaction, PoolRefusal, RecoverSendersAhead, SetMinTip, SubmitTransaction,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, Transport};
-use tenon_txpool_interface::Source;
+use tenon_txpool_interface::{PoolError, Source};
 
 use crate::Pool;
 
@@ -63,10 +63,10 @@ fn source_of(context: &CallContext) -> Source {
 }
 
 /// Most transactions are checked on the caller's task; those with blobs would block it for milliseconds.
-async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<tenon_api::B256, BusError> {
+async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<Result<B256, PoolRefusal>, BusError> {
     if request.raw.first() != Some(&BLOB_TYPE) {
-        return Ok(pool.submit(&request.raw, source)?);
+        return PoolError::reply(pool.submit(&request.raw, source));
     }
     let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, source));
-    Ok(check.await.map_err(|_| BusError::failed("the check of a blob transaction failed"))??)
+    PoolError::reply(check.await.map_err(|_| BusError::failed("the check of a blob transaction failed"))?)
 }

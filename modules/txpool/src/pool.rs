@@ -6,7 +6,7 @@ use parking_lot::{Mutex, RwLock};
 use tenon_api::{
     Address, B256, ChainReader, OwnAccounts, PendingTransactions, RecoveredTransaction, SealedHeader, StoreError,
     Transaction, TransactionPayload, U256,
-    messages::{PendingSince, PoolContent, PoolStatus, PoolSummary, TransactionPending},
+    messages::{PendingSince, PoolContent, PoolRefusal, PoolStatus, PoolSummary, TransactionPending},
 };
 use tenon_bus::Bus;
 use tenon_chain::{BlobSidecar, ChainSpec};
@@ -126,7 +126,7 @@ impl Pool {
     /// microseconds, with blobs some milliseconds; does not wait.
     ///
     /// # Errors
-    /// [`PoolError`], with the texts that clients match.
+    /// [`PoolError`].
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
         if is_local && source != Source::Masternode {
@@ -234,7 +234,7 @@ impl Inner {
 
     /// Adds a submitted or received transaction and returns whether it is local.
     fn take_in(&self, raw: &[u8], source: Source) -> Result<(Arc<Transaction>, bool), PoolError> {
-        let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
+        let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::undecodable)?;
         if source.is_interface() {
             self.policy.check_submission(&transaction)?;
             validation::check_submission(&transaction, &self.options)?;
@@ -258,7 +258,7 @@ impl Inner {
         source: Source,
     ) -> Result<bool, PoolError> {
         if self.state.read().contains(transaction.hash) {
-            return Err(PoolError::AlreadyKnown);
+            return Err(PoolRefusal::AlreadyKnown.into());
         }
         // The hash covers the signature, so it identifies the signer as reliably as a recovery.
         if let Some(sender) = self.own.signer_of(transaction.hash) {
@@ -274,7 +274,10 @@ impl Inner {
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
         self.announce(changes);
-        outcome.map_err(|error| self.policy.with_family_text(error))
+        outcome.map_err(|error| match error {
+            PoolError::Refused(refusal) => self.policy.refusal(refusal).into(),
+            PoolError::Store(error) => error.into(),
+        })
     }
 
     /// Updates what contracts can pay for others, after the head has changed.
@@ -304,7 +307,7 @@ impl Inner {
             // The last attempt is always applied: right after a `setHead` the pool is ahead of the chain for a while.
             let is_last = attempts.next().is_none();
             if is_last || state.head().number <= account.as_of {
-                return state.insert(entry, account, &self.options, changes);
+                return Ok(state.insert(entry, account, &self.options, changes)?);
             }
         }
     }

@@ -7,9 +7,8 @@ use std::{
 
 use tenon_api::{
     Address, B256, BlockCommit, RecoveredTransaction, U256,
-    messages::{PendingSince, PoolContent, PoolStatus, PoolSummary, PooledSummary},
+    messages::{PendingSince, PoolContent, PoolRefusal, PoolStatus, PoolSummary, PooledSummary},
 };
-use tenon_txpool_interface::PoolError;
 
 use crate::{
     PoolOptions,
@@ -203,9 +202,9 @@ impl PoolState {
         account: AccountView,
         options: &PoolOptions,
         changes: &mut Changes,
-    ) -> Result<bool, PoolError> {
+    ) -> Result<bool, PoolRefusal> {
         if self.contains(entry.hash()) {
-            return Err(PoolError::AlreadyKnown);
+            return Err(PoolRefusal::AlreadyKnown);
         }
         let address = entry.transaction.sender;
         let now = entry.queued_since;
@@ -248,31 +247,31 @@ impl PoolState {
         entry: &Entry,
         account: &AccountView,
         options: &PoolOptions,
-    ) -> Result<(), PoolError> {
+    ) -> Result<(), PoolRefusal> {
         let (nonce, cost, balance) = (entry.nonce(), entry.cost, account.balance);
         if nonce < account.nonce {
-            return Err(PoolError::NonceTooLow { next: account.nonce, found: nonce });
+            return Err(PoolRefusal::NonceTooLow { next: account.nonce, found: nonce });
         }
         let sender = self.senders.get(&entry.transaction.sender);
         let queued = sender.map_or(U256::ZERO, |sender| sender.pending_cost_without(nonce));
         if cost > balance || queued.saturating_add(cost) > balance {
-            return Err(PoolError::InsufficientFunds { balance, queued, cost });
+            return Err(PoolRefusal::InsufficientFunds { balance, queued, cost });
         }
         let replaced = sender.and_then(|sender| sender.get(nonce));
         if account.is_delegated && replaced.is_none() {
             if sender.is_some_and(|sender| sender.len() > 0) {
-                return Err(PoolError::DelegatedInFlight);
+                return Err(PoolRefusal::DelegatedInFlight);
             }
             if nonce != account.nonce {
-                return Err(PoolError::DelegatedGap);
+                return Err(PoolRefusal::DelegatedGap);
             }
         }
         if let Some(replaced) = replaced {
             if replaced.is_special && entry.is_privileged {
-                return Err(PoolError::DuplicatePrivileged);
+                return Err(PoolRefusal::DuplicatePrivileged);
             }
             if replaced.is_special {
-                return Err(PoolError::ReplacementUnderpriced);
+                return Err(PoolRefusal::ReplacementUnderpriced);
             }
             if entry.is_privileged {
                 return Ok(());
@@ -280,7 +279,7 @@ impl PoolState {
             let has_blobs = replaced.has_blobs() || entry.has_blobs();
             let bump = if has_blobs { options.blob_price_bump } else { options.price_bump };
             if !entry.meets_price_bump(replaced, bump) {
-                return Err(PoolError::ReplacementUnderpriced);
+                return Err(PoolRefusal::ReplacementUnderpriced);
             }
         }
         Ok(())
@@ -295,7 +294,7 @@ impl PoolState {
         options: &PoolOptions,
         now: Instant,
         changes: &mut Changes,
-    ) -> Result<(), PoolError> {
+    ) -> Result<(), PoolRefusal> {
         let address = entry.transaction.sender;
         let sender = self.senders.get(&address);
         let replaced = sender.and_then(|sender| sender.get(entry.nonce()));
@@ -306,7 +305,7 @@ impl PoolState {
         if !entry.is_local {
             let others = sender.map_or(0, Sender::remote_slots).saturating_sub(replaced_foreign);
             if others + entry.slots > options.account_slots {
-                return Err(PoolError::AccountLimit { sender: address, limit: options.account_slots });
+                return Err(PoolRefusal::AccountLimit { sender: address, limit: options.account_slots });
             }
         }
         let next_nonce = sender.map_or(account.nonce, Sender::next_nonce);
@@ -330,7 +329,7 @@ impl PoolState {
             victims.push((*victim, *nonce));
         }
         if excess > 0 {
-            return Err(PoolError::Full);
+            return Err(PoolRefusal::Full);
         }
         for (victim, nonce) in victims {
             self.remove(victim, nonce, now, changes);
@@ -491,12 +490,12 @@ impl PoolState {
 }
 
 /// The error for a transaction that ranks too low to replace `other`.
-fn too_cheap(rank: &Rank, other: &Rank) -> PoolError {
+fn too_cheap(rank: &Rank, other: &Rank) -> PoolRefusal {
     // An entry that is not executable yet would be refused at any price.
     if rank.readiness < other.readiness {
-        return PoolError::Full;
+        return PoolRefusal::Full;
     }
-    PoolError::Underpriced { tip: rank.tip, needed: other.tip.saturating_add(U256::from(1)) }
+    PoolRefusal::Underpriced { tip: rank.tip, needed: other.tip.saturating_add(U256::from(1)) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenon_sdk::{
+    error_texts::pool_failure,
     param::ParamDescription,
     prelude::*,
     shapes::{CallArguments, JsonWriter, pooled_bytes, pooled_json_bytes, receipt_json, write_transaction},
@@ -25,8 +26,7 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
 
 /// Submits a transaction to the pool. Bytes that cannot be decoded get the error text of Go's decoder.
 async fn submit(context: &EthContext, dialect: &Dialect, raw: Bytes) -> Result<B256, Failure> {
-    let submitted = context.call(SubmitTransaction { raw: raw.clone() }).await;
-    submitted.map_err(|failure| go_rlp::refusal(dialect, &raw).map_or(failure, Failure::server))
+    context.submit(raw.clone()).await.map_err(|failure| go_rlp::refusal(dialect, &raw).map_or(failure, Failure::server))
 }
 
 /// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds by default, and at most a
@@ -101,7 +101,7 @@ pub(crate) async fn send_transaction(context: EthContext, arguments: CallArgumen
     require_account(&context, arguments.from).await?;
     // The node chooses the nonce, for all plugins that send.
     let request = fill(&context, arguments).await?;
-    let hash = context.call(SendTransaction { request, password: None }).await?;
+    let hash = context.call(SendTransaction { request, password: None }).await?.map_err(pool_failure)?;
     Ok(wait_until_sealed(&context, hash).await)
 }
 
@@ -150,7 +150,7 @@ pub(crate) async fn resend(
     if let Some(gas_limit) = gas_limit.filter(|gas_limit| gas_limit.0 > 0) {
         request.gas = Some(gas_limit.0);
     }
-    let hash = context.call(SendTransaction { request, password: None }).await?;
+    let hash = context.call(SendTransaction { request, password: None }).await?.map_err(pool_failure)?;
     Ok(wait_until_sealed(&context, hash).await)
 }
 

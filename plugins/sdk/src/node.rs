@@ -13,7 +13,7 @@ use tenon_api::{
     },
 };
 
-use crate::{Context, Host, Storage};
+use crate::{Context, Host, Storage, error_texts::pool_failure};
 
 /// Requests to the node, from a [`Context`] (on the caller's behalf: its deadline applies) or a [`Host`] (on the
 /// plugin's own). Each is a message of `tenon_sdk::api::messages`; send messages without a function here with `call`.
@@ -231,7 +231,8 @@ pub trait Node: Sync {
     /// # Errors
     /// The pool's reason for refusing it.
     fn submit(&self, raw: Bytes) -> impl Future<Output = Result<B256, Failure>> + Send {
-        self.ask(SubmitTransaction { raw })
+        let answer = self.ask(SubmitTransaction { raw });
+        async { answer.await?.map_err(pool_failure) }
     }
 }
 

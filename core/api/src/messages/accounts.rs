@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{CallRequest, event, request};
+use super::{CallRequest, PoolRefusal, event, request};
 use crate::SecretText;
 
 /// Addresses of the keys that this node can sign with, locked ones too, in the order of their wallets' URLs.
@@ -51,7 +51,7 @@ pub struct SendTransaction {
     /// Opens the key for this transaction alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
-request!(SendTransaction => B256, topic 0x0503, Sign, with secrets);
+request!(SendTransaction => Result<B256, PoolRefusal>, topic 0x0503, schema 2, Sign, with secrets);
 
 /// Wallets in the order of their URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
-use super::request;
+use super::{PoolRefusal, request};
 use crate::{RecoveredTransaction, TransactionPayload};
 
 /// Submits a signed transaction to the pool (`eth_sendRawTransaction`).
@@ -12,7 +12,7 @@ pub struct SubmitTransaction {
     /// Canonical bytes; blob transactions may come with their sidecar.
     pub raw: Bytes,
 }
-request!(SubmitTransaction => B256, topic 0x0400, SubmitTransactions);
+request!(SubmitTransaction => Result<B256, PoolRefusal>, topic 0x0400, schema 2, SubmitTransactions);
 
 /// Recovers the senders of transactions in one batch, before they are submitted one by one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

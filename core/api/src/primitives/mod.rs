@@ -6,6 +6,7 @@ mod account;
 mod block;
 mod block_id;
 mod commit;
+mod decode_problem;
 mod header;
 mod log;
 mod receipt;
@@ -19,6 +20,7 @@ pub use account::{
 pub use block::{Block, Head, RecoveredBlock, Withdrawal};
 pub use block_id::{BlockId, BlockNumber, BlockTag};
 pub use commit::{AccountChange, BlockCommit, SlotChange, TrieNodeWrite, TriePosition};
+pub use decode_problem::DecodeProblem;
 pub use header::{EMPTY_OMMERS_HASH, Header, NativeSeal, SealedHeader};
 pub use log::{LocatedLog, Log, LogFilter};
 pub use receipt::{Receipt, ReceiptOutcome};

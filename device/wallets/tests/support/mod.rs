@@ -238,7 +238,7 @@ fn answer_for_the_node(
         let transaction = tenon_chain::decode_transaction(&request.raw).unwrap();
         let hash: B256 = transaction.hash;
         sent.lock().unwrap().push(transaction);
-        Ok(hash)
+        Ok(Ok(hash))
     })
     .unwrap();
 }

@@ -1,15 +1,15 @@
-//! The pool's rules of native chains (`docs/spec/chain.md` 9): minimum prices, error texts, transactions of
+//! The pool's rules of native chains (`docs/spec/chain.md` 9): minimum prices, refusals, transactions of
 //! masternodes, and tokens that pay for their holders.
 //!
 //! It owns [`NativePolicy`], which decides what the pool of `tenon-txpool` accepts and at what cost, and caches of
 //! masternodes and tokens read from a head's state.
 //!
-//! Invariants: a check reads the chain and changes nothing; an error has the reference's text.
+//! Invariants: a check reads the chain and changes nothing; a refusal is one that the reference has.
 
 #![forbid(unsafe_code)]
 
 mod masternodes;
-mod problem;
+mod refusal;
 mod tokens;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -18,14 +18,13 @@ use parking_lot::Mutex;
 use tenon_api::{
     Address, B256, ChainReader, Head, Header, StateReader, StoreError, Transaction, TransactionPayload,
     TransactionType, U256,
+    messages::{NativePoolRefusal, PoolRefusal},
 };
 use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, floor_gas, native_intrinsic_gas};
 use tenon_txpool_interface::{Candidate, CostAndPriority, CostOf, PoolError, PoolPolicy, PoolView, Senders};
 
-pub use problem::NativeProblem;
-use problem::in_native_words;
-
 use masternodes::Masternodes;
+use refusal::native_refusal;
 
 /// Maximum size of a transaction, canonical bytes.
 const MAX_TRANSACTION_BYTES: u64 = 64 * 1024;
@@ -58,7 +57,7 @@ impl fmt::Debug for NativePolicy {
 
 impl PoolPolicy for NativePolicy {
     fn check_submission(&self, transaction: &Transaction) -> Result<(), PoolError> {
-        if is_special(transaction) { Err(NativeProblem::SpecialByInterface.into()) } else { Ok(()) }
+        if is_special(transaction) { Err(NativePoolRefusal::SpecialByInterface.into()) } else { Ok(()) }
     }
 
     /// The checks of `docs/spec/chain.md` 9.2, in its order, except those of replacements.
@@ -67,7 +66,7 @@ impl PoolPolicy for NativePolicy {
         let PoolView { chain, senders, next_nonce } = *view;
         let head = chain.head();
         self.check_form(transaction, size, &head.header, senders)?;
-        let sender = senders.sender(&self.permissive(), transaction).map_err(|_| NativeProblem::Sender)?;
+        let sender = senders.sender(&self.permissive(), transaction).map_err(|_| NativePoolRefusal::Sender)?;
         // The pool is read before the chain because it follows the chain: a transaction that leaves the pool for a
         // block between the two reads is then counted by the account's nonce. In the other order neither would count
         // it, and the nonce would seem too high.
@@ -82,15 +81,15 @@ impl PoolPolicy for NativePolicy {
         }
         let account = state.account(sender)?.unwrap_or_default();
         if transaction.nonce < account.nonce {
-            return Err(NativeProblem::NonceTooLow.into());
+            return Err(NativePoolRefusal::NonceTooLow.into());
         }
         if transaction.nonce > waiting.max(account.nonce).saturating_add(NONCE_AHEAD) {
-            return Err(NativeProblem::NonceTooHigh.into());
+            return Err(NativePoolRefusal::NonceTooHigh.into());
         }
         let cost_and_priority =
             self.cost_and_priority(transaction, sender, is_special, is_privileged, &head, &*state)?;
         if cost_and_priority.cost > account.spendable() {
-            return Err(NativeProblem::Funds.into());
+            return Err(NativePoolRefusal::Funds.into());
         }
         if !is_special {
             self.check_gas(transaction, &head.header)?;
@@ -108,8 +107,8 @@ impl PoolPolicy for NativePolicy {
         Ok(Box::new(move |transaction, cost_and_priority| cost(transaction, cost_and_priority, price, &capacities)))
     }
 
-    fn with_family_text(&self, error: PoolError) -> PoolError {
-        in_native_words(error)
+    fn refusal(&self, refusal: PoolRefusal) -> PoolRefusal {
+        native_refusal(refusal)
     }
 }
 
@@ -132,33 +131,33 @@ impl NativePolicy {
         size: u64,
         head: &Header,
         senders: &Senders,
-    ) -> Result<(), NativeProblem> {
+    ) -> Result<(), NativePoolRefusal> {
         let next = self.spec.signer_rules(head.number.saturating_add(1), head.timestamp);
         if !next.is_active(transaction.transaction_type()) {
             let is_early =
                 transaction.transaction_type() == TransactionType::SetCode && self.settings.heights.prague.is_some();
-            return Err(if is_early { NativeProblem::TypeBeforePrague } else { NativeProblem::Type });
+            return Err(if is_early { NativePoolRefusal::TypeBeforePrague } else { NativePoolRefusal::Type });
         }
         if matches!(&transaction.payload, TransactionPayload::SetCode { authorization_list, .. } if authorization_list.is_empty())
         {
-            return Err(NativeProblem::NoAuthorizations);
+            return Err(NativePoolRefusal::NoAuthorizations);
         }
         if size > MAX_TRANSACTION_BYTES {
-            return Err(NativeProblem::Oversized);
+            return Err(NativePoolRefusal::Oversized);
         }
         if let Ok(sender) = senders.sender(&self.own_signer(transaction), transaction)
             && self.settings.is_denied(&sender, head.number)
         {
-            return Err(NativeProblem::DeniedSender(sender));
+            return Err(NativePoolRefusal::DeniedSender(sender));
         }
         if let Some(receiver) = transaction.to.filter(|to| self.settings.is_denied(to, head.number)) {
-            return Err(NativeProblem::DeniedReceiver(receiver));
+            return Err(NativePoolRefusal::DeniedReceiver(receiver));
         }
         if transaction.gas_limit > head.gas_limit {
-            return Err(NativeProblem::BlockGasLimit);
+            return Err(NativePoolRefusal::BlockGasLimit);
         }
         if transaction.max_priority_fee_per_gas() > transaction.max_fee_per_gas() {
-            return Err(NativeProblem::TipAboveFeeCap);
+            return Err(NativePoolRefusal::TipAboveFeeCap);
         }
         Ok(())
     }
@@ -186,12 +185,12 @@ impl NativePolicy {
     }
 
     /// Check 8, which the reference skips for transactions from its interfaces.
-    fn check_price(&self, transaction: &Transaction, head: &Header, min_tip: U256) -> Result<(), NativeProblem> {
+    fn check_price(&self, transaction: &Transaction, head: &Header, min_tip: U256) -> Result<(), NativePoolRefusal> {
         let is_underpriced = match self.spec.next_base_fee(head) {
             Some(base_fee) => transaction.max_fee_per_gas() < U256::from(base_fee),
             None => transaction.max_priority_fee_per_gas() < min_tip,
         };
-        if is_underpriced { Err(NativeProblem::Underpriced) } else { Ok(()) }
+        if is_underpriced { Err(NativePoolRefusal::Underpriced) } else { Ok(()) }
     }
 
     /// Checks 11 and 12: who pays, and how much.
@@ -209,7 +208,7 @@ impl NativePolicy {
         if let Some(token) = sponsor
             && !tokens::can_pay_fee(sender, token, state)?
         {
-            return Err(NativeProblem::Funds.into());
+            return Err(NativePoolRefusal::Funds.into());
         }
         let mut cost_and_priority = CostAndPriority { cost: U256::ZERO, sponsor, is_special, is_privileged };
         cost_and_priority.cost = cost(transaction, &cost_and_priority, self.gas_price(head.header.number), &capacities);
@@ -227,23 +226,23 @@ impl NativePolicy {
     }
 
     /// Checks 13 to 15.
-    fn check_gas(&self, transaction: &Transaction, head: &Header) -> Result<(), NativeProblem> {
+    fn check_gas(&self, transaction: &Transaction, head: &Header) -> Result<(), NativePoolRefusal> {
         let has_lists = self.spec.has_base_fee(head.number.saturating_add(1));
         if transaction.gas_limit < native_intrinsic_gas(transaction, has_lists) {
-            return Err(NativeProblem::IntrinsicGas);
+            return Err(NativePoolRefusal::IntrinsicGas);
         }
         if self.settings.heights.is_prague(head.number.saturating_add(1)) {
             let (have, want) = (transaction.gas_limit, floor_gas(&transaction.input));
             if have < want {
-                return Err(NativeProblem::FloorGas { have, want });
+                return Err(NativePoolRefusal::FloorGas { have, want });
             }
         }
         let price = transaction.max_fee_per_gas();
         if price.is_zero() {
-            return Err(NativeProblem::ZeroGasPrice);
+            return Err(NativePoolRefusal::ZeroGasPrice);
         }
         if price < self.gas_price(head.number) {
-            return Err(NativeProblem::MinGasPrice);
+            return Err(NativePoolRefusal::MinGasPrice);
         }
         Ok(())
     }

@@ -80,8 +80,16 @@ fn signing(nonce: u64, price: u64) -> Transaction {
     Transaction { to, input: input.into(), gas_limit: 200_000, ..legacy(nonce, price) }
 }
 
+/// The text that a client receives.
+fn text_of(error: PoolError) -> String {
+    match error {
+        PoolError::Refused(refusal) => tenon_sdk::error_texts::pool_failure(refusal).message,
+        PoolError::Store(error) => error.to_string(),
+    }
+}
+
 fn answer(pool: &Pool, raw: &[u8], source: Source) -> String {
-    pool.submit(raw, source).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+    pool.submit(raw, source).map_or_else(text_of, |_| "taken".to_owned())
 }
 
 #[test]
@@ -247,16 +255,15 @@ fn refuses_addresses_on_the_denylist() {
     let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
     assert_eq!(rules.check_form(&to_denied, 100, &head(38_383_837), &Senders::default()), Ok(()));
 
-    let refusal = rules.check_form(&to_denied, 100, &head(38_383_838), &Senders::default()).unwrap_err().to_string();
+    let refusal = rules.check_form(&to_denied, 100, &head(38_383_838), &Senders::default()).unwrap_err();
 
-    let text = denied.to_checksum(None).replacen("0x", "xdc", 1);
-    assert_eq!(refusal, format!("reject transaction with receiver in black-list: {text}"));
+    assert_eq!(refusal, NativePoolRefusal::DeniedReceiver(denied));
     let mut settings = spec.native().cloned().unwrap();
     settings.denylist = vec![address(0)];
     let rules = NativePolicy { settings, ..rules };
     let from_denied = sign(0, Transaction { chain_id: Some(4243), ..legacy(0, PRICE) });
     let refusal = rules.check_form(&from_denied, 100, &head(40_000_000), &Senders::default()).unwrap_err();
-    assert_eq!(refusal, NativeProblem::DeniedSender(address(0)));
+    assert_eq!(refusal, NativePoolRefusal::DeniedSender(address(0)));
 }
 
 #[test]
@@ -264,17 +271,17 @@ fn types_and_prices_come_with_their_forks() {
     let rules = rules_of(4243);
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let typed = sign(0, Transaction { chain_id: Some(4243), ..transfer(0, PRICE, 1) });
-    assert_eq!(rules.check_form(&typed, 100, &head(98_800_198), &Senders::default()), Err(NativeProblem::Type));
+    assert_eq!(rules.check_form(&typed, 100, &head(98_800_198), &Senders::default()), Err(NativePoolRefusal::Type));
     assert_eq!(rules.check_form(&typed, 100, &head(98_800_199), &Senders::default()), Ok(()));
 
     let cheap = sign(0, legacy(0, 250_000_000));
     assert_eq!(rules.check_gas(&cheap, &head(80_369_999)), Ok(()));
-    assert_eq!(rules.check_gas(&cheap, &head(80_370_000)), Err(NativeProblem::MinGasPrice));
+    assert_eq!(rules.check_gas(&cheap, &head(80_370_000)), Err(NativePoolRefusal::MinGasPrice));
     let cheaper = sign(0, legacy(0, 249_999_999));
-    assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativeProblem::MinGasPrice));
+    assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativePoolRefusal::MinGasPrice));
     // Before there is a base fee, a remote transaction must pay the pool's minimum tip.
     let min_tip = U256::from(7);
-    assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), min_tip), Err(NativeProblem::Underpriced));
+    assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), min_tip), Err(NativePoolRefusal::Underpriced));
     assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), min_tip), Ok(()));
 }
 
@@ -285,8 +292,8 @@ fn type_4_and_the_floor_come_with_prague() {
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let data = |gas_limit| sign(0, Transaction { input: vec![0; 100].into(), gas_limit, ..legacy(0, PRICE) });
     assert_eq!(rules.check_gas(&data(21_999), &head(8)), Ok(()));
-    let refusal = rules.check_gas(&data(21_999), &head(9)).unwrap_err().to_string();
-    assert_eq!(refusal, "insufficient gas for floor data gas cost: have 21999, want 22000");
+    let refusal = rules.check_gas(&data(21_999), &head(9)).unwrap_err();
+    assert_eq!(refusal, NativePoolRefusal::FloorGas { have: 21_999, want: 22_000 });
     assert_eq!(rules.check_gas(&data(22_000), &head(9)), Ok(()));
 
     let set_code = |authorization_list| {
@@ -307,11 +314,10 @@ fn type_4_and_the_floor_come_with_prague() {
         r: U256::ONE,
         s: U256::ONE,
     };
-    let form = |transaction: &Transaction, number| {
-        rules.check_form(transaction, 100, &head(number), &Senders::default()).map_err(|problem| problem.to_string())
-    };
-    let early = "transaction type not supported: type 4 rejected, pool not yet in Prague";
-    assert_eq!(form(&set_code(vec![one.clone()]), 8), Err(early.to_owned()));
+    let form =
+        |transaction: &Transaction, number| rules.check_form(transaction, 100, &head(number), &Senders::default());
+    let early = NativePoolRefusal::TypeBeforePrague;
+    assert_eq!(form(&set_code(vec![one.clone()]), 8), Err(early));
     assert_eq!(form(&set_code(vec![one]), 9), Ok(()));
     assert!(form(&set_code(Vec::new()), 9).is_err());
 }
@@ -380,6 +386,6 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     assert!(rules.cost_and_priority(&call, address(0), false, false, &head, &state).is_ok());
     let (state, token) = registered(10, 9, U256::from(u64::MAX));
     let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 1, 68);
-    let refusal = rules.cost_and_priority(&call, address(0), false, false, &head, &state).unwrap_err().to_string();
-    assert_eq!(refusal, "insufficient funds for gas * price + value");
+    let refusal = rules.cost_and_priority(&call, address(0), false, false, &head, &state).unwrap_err();
+    assert_eq!(refusal, NativePoolRefusal::Funds.into());
 }

@@ -16,7 +16,7 @@ mod policy;
 mod senders;
 mod source;
 
-pub use error::{BlobProblem, PoolError};
+pub use error::PoolError;
 pub use policy::{Candidate, CostAndPriority, CostOf, PoolPolicy, PoolView};
 pub use senders::Senders;
 pub use source::Source;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tenon_api::{Address, ChainReader, Head, StoreError, Transaction, U256};
+use tenon_api::{Address, ChainReader, Head, StoreError, Transaction, U256, messages::PoolRefusal};
 use tenon_chain::BlobSidecar;
 
 use crate::{PoolError, Senders, Source};
@@ -76,8 +76,8 @@ pub trait PoolPolicy: fmt::Debug + Send + Sync {
         Ok(Box::new(|_, cost_and_priority| cost_and_priority.cost))
     }
 
-    /// Converts a pool error to the text that clients of this family expect.
-    fn with_family_text(&self, error: PoolError) -> PoolError {
-        error
+    /// Converts a refusal of the pool itself to the one that clients of this family expect.
+    fn refusal(&self, refusal: PoolRefusal) -> PoolRefusal {
+        refusal
     }
 }

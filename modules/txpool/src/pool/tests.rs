@@ -1,6 +1,6 @@
 //! Tests of the pool over a chain in memory: error texts, progress of the chain, the journal, the bus.
 
-use tenon_api::{Account, BusError, Bytes, Header, TransactionPayload, messages::SubmitTransaction};
+use tenon_api::{Account, Bytes, Header, TransactionPayload, messages::SubmitTransaction};
 use tenon_bus::{CallContext, ClientId, Delivery, Origin, Transport};
 use tenon_chain::{
     Fork,
@@ -22,8 +22,16 @@ fn open(chain: &Arc<MemoryChain>) -> Pool {
     open_with(chain, Fork::Osaka, PoolOptions::default())
 }
 
+/// The text that a client receives.
+fn text_of(error: PoolError) -> String {
+    match error {
+        PoolError::Refused(refusal) => tenon_sdk::error_texts::pool_failure(refusal).message,
+        PoolError::Store(error) => error.to_string(),
+    }
+}
+
 fn refusal(pool: &Pool, raw: &[u8]) -> String {
-    pool.submit(raw, Source::Operator).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+    pool.submit(raw, Source::Operator).map_or_else(text_of, |_| "taken".to_owned())
 }
 
 fn rich(nonce: u64) -> Account {
@@ -136,7 +144,7 @@ fn every_source_pays_the_minimum_tip() {
 
     for source in [Source::Operator, Source::Client, Source::Peer] {
         for account in [0, 9] {
-            let refused = pool.submit(&signed(account, transfer(0, 5, 0)), source).unwrap_err().to_string();
+            let refused = text_of(pool.submit(&signed(account, transfer(0, 5, 0)), source).unwrap_err());
             assert_eq!(refused, "transaction underpriced: gas tip cap 0, minimum needed 1", "{source:?} {account}");
         }
     }
@@ -158,13 +166,13 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     send(9, 1, Source::Peer).unwrap();
     assert_eq!(
         send(0, 1, Source::Client),
-        Err(PoolError::AccountLimit { sender: address(0), limit: 1 }),
+        Err(PoolRefusal::AccountLimit { sender: address(0), limit: 1 }.into()),
         "a client over the network is bounded"
     );
     send(1, 1, Source::Operator).unwrap();
     assert_eq!(pool.status().pending, 4);
     assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "local transactions evict others");
-    assert_eq!(send(2, 0, Source::Client), Err(PoolError::Full));
+    assert_eq!(send(2, 0, Source::Client), Err(PoolRefusal::Full.into()));
     drop(pool);
 
     let pool = open_with(&chain, Fork::Osaka, options);
@@ -383,12 +391,12 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
     let raw: Bytes = tenon_chain::encode_transaction(&transaction).into();
 
     let hash = bus.call(SubmitTransaction { raw: raw.clone() }, &CallContext::new()).await.unwrap();
-    assert_eq!(hash, transaction.hash);
+    assert_eq!(hash, Ok(transaction.hash));
     let Some(Delivery::Event(event)) = announced.next().await else { panic!("the transaction is announced") };
-    assert_eq!(event.transaction.transaction.hash, hash);
+    assert_eq!(event.transaction.transaction.hash, transaction.hash);
     let again = bus.call(SubmitTransaction { raw }, &CallContext::new()).await;
-    assert_eq!(again, Err(BusError::failed("already known")));
-    assert_eq!(pool.pending_since(Some(0)).hashes, [hash]);
+    assert_eq!(again, Ok(Err(PoolRefusal::AlreadyKnown)));
+    assert_eq!(pool.pending_since(Some(0)).hashes, [transaction.hash]);
 
     let commit = Arc::new(advance(&chain, &[transaction], &[(address(0), rich(1))]));
     bus.publish(tenon_api::messages::BlockCommitted { commit });
@@ -411,7 +419,7 @@ async fn only_transactions_from_the_network_are_not_local() {
     for (account, transport) in Transport::ALL.into_iter().enumerate() {
         let raw = signed(u8::try_from(account).unwrap(), transfer(0, 9, 9)).into();
         let context = CallContext::new().from_origin(Origin::new(transport, ClientId::INSIDE));
-        bus.call(SubmitTransaction { raw }, &context).await.unwrap();
+        bus.call(SubmitTransaction { raw }, &context).await.unwrap().unwrap();
     }
 
     let local: Vec<_> = pool.inner.state.read().local().iter().map(|local| local.sender).collect();

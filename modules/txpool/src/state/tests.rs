@@ -34,7 +34,7 @@ fn entry(sender: u8, transaction: Transaction, slots: u64, is_local: bool) -> En
     Entry::new(recovered, slots * 32 * 1024, is_local, Instant::now())
 }
 
-fn insert(state: &mut PoolState, entry: Entry, account: AccountView) -> Result<Changes, PoolError> {
+fn insert(state: &mut PoolState, entry: Entry, account: AccountView) -> Result<Changes, PoolRefusal> {
     let mut changes = Changes::default();
     let outcome = state.insert(entry, account, &options(), &mut changes);
     state.check();
@@ -210,7 +210,7 @@ fn a_replacement_must_raise_both_prices_by_a_tenth() {
 
         assert_eq!(outcome.is_ok(), is_taken, "{fee} {tip}");
         if let Err(error) = outcome {
-            assert_eq!(error, PoolError::ReplacementUnderpriced);
+            assert_eq!(error, PoolRefusal::ReplacementUnderpriced);
         }
         assert_eq!(state.status(), PoolStatus { pending: 1, queued: 0 });
     }
@@ -225,7 +225,7 @@ fn a_full_pool_evicts_its_cheapest_transaction_but_never_a_local_one() {
     }
 
     let cheap = insert(&mut state, entry(9, transfer(0, 11, 11), 1, FOREIGN), account(0, PLENTY));
-    assert_eq!(cheap.unwrap_err(), PoolError::Underpriced { tip: U256::from(11), needed: U256::from(12) });
+    assert_eq!(cheap.unwrap_err(), PoolRefusal::Underpriced { tip: U256::from(11), needed: U256::from(12) });
     insert(&mut state, entry(9, transfer(0, 12, 12), 1, FOREIGN), account(0, PLENTY)).unwrap();
 
     assert_eq!(state.next_nonce(Address::repeat_byte(0)), Some(1), "the local one stays");
@@ -248,7 +248,7 @@ fn local_transactions_beyond_their_share_are_treated_like_others() {
     for sender in 2..6 {
         assert_eq!(insert_local(sender, 9 + u64::from(sender)), Ok(false));
     }
-    assert_eq!(insert_local(6, 11), Err(PoolError::Underpriced { tip: U256::from(11), needed: U256::from(12) }));
+    assert_eq!(insert_local(6, 11), Err(PoolRefusal::Underpriced { tip: U256::from(11), needed: U256::from(12) }));
     assert_eq!(insert_local(6, 12), Ok(false));
     assert_eq!(state.next_nonce(Address::repeat_byte(2)), None);
 
@@ -274,7 +274,7 @@ fn queued_transactions_are_evicted_for_executable_ones_and_never_the_reverse() {
     }
     assert_eq!(state.status(), PoolStatus { pending: 12, queued: 0 });
     let gapped = insert(&mut state, entry(15, expensive(1), 1, FOREIGN), account(0, PLENTY));
-    assert_eq!(gapped.unwrap_err(), PoolError::Full);
+    assert_eq!(gapped.unwrap_err(), PoolRefusal::Full);
     insert(&mut state, entry(15, transfer(0, 2, 2), 1, FOREIGN), account(0, PLENTY)).unwrap();
 }
 
@@ -309,7 +309,7 @@ fn at_equal_price_a_sponsored_transaction_is_evicted_for_one_whose_sender_pays()
     }
 
     let another = insert(&mut state, sponsored(13), account(0, U256::ZERO));
-    assert_eq!(another.unwrap_err(), PoolError::Underpriced { tip: U256::from(9), needed: U256::from(10) });
+    assert_eq!(another.unwrap_err(), PoolRefusal::Underpriced { tip: U256::from(9), needed: U256::from(10) });
     insert(&mut state, entry(13, transfer(0, 9, 9), 1, FOREIGN), account(0, PLENTY)).unwrap();
     assert_eq!(state.next_nonce(Address::repeat_byte(13)), Some(1));
 }
@@ -323,7 +323,7 @@ fn one_remote_sender_cannot_fill_the_pool() {
 
     let refused = insert(&mut state, entry(1, transfer(6, 9, 9), 1, FOREIGN), account(0, PLENTY));
 
-    assert_eq!(refused.unwrap_err(), PoolError::AccountLimit { sender: Address::repeat_byte(1), limit: 6 });
+    assert_eq!(refused.unwrap_err(), PoolRefusal::AccountLimit { sender: Address::repeat_byte(1), limit: 6 });
     insert(&mut state, entry(1, transfer(6, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
 }
 
@@ -336,7 +336,7 @@ fn refuses_transactions_beyond_the_balance_and_drops_those_that_become_unafforda
     insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), twice).unwrap();
 
     let third = insert(&mut state, entry(1, transfer(2, 9, 9), 1, LOCAL), twice).unwrap_err();
-    assert_eq!(third, PoolError::InsufficientFunds { balance: twice.balance, queued: twice.balance, cost });
+    assert_eq!(third, PoolRefusal::InsufficientFunds { balance: twice.balance, queued: twice.balance, cost });
 
     let mut changes = Changes::default();
     let poorer = [(Address::repeat_byte(1), account(0, cost))];
@@ -355,10 +355,10 @@ fn a_delegated_account_has_one_transaction_in_flight() {
     let delegated = AccountView { is_delegated: true, ..account(0, PLENTY) };
 
     let gapped = insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), delegated);
-    assert_eq!(gapped.unwrap_err(), PoolError::DelegatedGap);
+    assert_eq!(gapped.unwrap_err(), PoolRefusal::DelegatedGap);
     insert(&mut state, entry(1, transfer(0, 9, 9), 1, LOCAL), delegated).unwrap();
     let second = insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), delegated);
-    assert_eq!(second.unwrap_err(), PoolError::DelegatedInFlight);
+    assert_eq!(second.unwrap_err(), PoolRefusal::DelegatedInFlight);
     insert(&mut state, entry(1, transfer(0, 19, 19), 1, LOCAL), delegated).unwrap();
 }
 

@@ -126,7 +126,7 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
 #[test]
 fn the_error_for_a_transaction_not_included_in_time_has_its_hash() {
     let node = host(Profile::Ethereum)
-        .answer(|_: SubmitTransaction| Ok(hash_of(1)))
+        .answer(|_: SubmitTransaction| Ok(Ok(hash_of(1))))
         .answer(|_: AwaitSealing| Ok(()))
         .answer(|_: GetReceipt| Ok(None));
 

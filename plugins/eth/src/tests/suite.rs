@@ -146,7 +146,7 @@ fn answers_of_evm(host: FakeHost, result: &Value, failure: Option<Failure>) -> F
             error: None,
         })
     })
-    .answer(move |_: SubmitTransaction| Ok(serde_json::from_value(hash.clone()).expect("a hash")))
+    .answer(move |_: SubmitTransaction| Ok(Ok(serde_json::from_value(hash.clone()).expect("a hash"))))
 }
 
 /// The answer without the error's message, which the suite does not compare.
