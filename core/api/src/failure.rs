@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActorError, BusError, RequestError, SimulationRule, SpaceError,
+    ActorError, BusError, RequestError, SpaceError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
@@ -156,28 +156,8 @@ impl From<RequestError> for Failure {
             RequestError::Failed(message) => Self::server(message),
             RequestError::InvalidArgument(message) => Self::invalid_params(message),
             RequestError::LimitReached(message) => Self::limit(message),
-            RequestError::Reverted { message, output } => {
-                Self { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
-            }
-            RequestError::Simulation { rule, message } => Self { code: code_of_rule(rule), message, data: None },
         }
     }
-}
-
-/// The codes of `eth_simulateV1`, as in go-ethereum.
-const fn code_of_rule(rule: SimulationRule) -> FailureCode {
-    FailureCode(match rule {
-        SimulationRule::ClientLimit => return FailureCode::CLIENT_LIMIT,
-        SimulationRule::NonceTooLow => -38010,
-        SimulationRule::NonceTooHigh => -38011,
-        SimulationRule::BaseFeeTooLow => -38012,
-        SimulationRule::IntrinsicGas => -38013,
-        SimulationRule::InsufficientFunds => -38014,
-        SimulationRule::BlockGasLimit => -38015,
-        SimulationRule::BlockNumber => -38020,
-        SimulationRule::BlockTimestamp => -38021,
-        SimulationRule::InitCodeSize => -38025,
-    })
 }
 
 #[cfg(test)]
@@ -227,37 +207,6 @@ mod tests {
             let failure = Failure::from(error.clone()).for_client();
 
             assert_eq!((failure.code.0, failure.message.as_str()), (code, text), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn a_reverted_call_has_its_output_as_data() {
-        let reverted = RequestError::Reverted { message: "execution reverted".to_owned(), output: vec![1, 2].into() };
-
-        let failure = Failure::from(BusError::from(reverted));
-
-        assert_eq!((failure.code.0, failure.message.as_str()), (3, "execution reverted"));
-        assert_eq!(failure.data.as_deref(), Some("\"0x0102\""));
-    }
-
-    #[test]
-    fn a_broken_rule_of_a_simulation_has_the_code_of_go_ethereum() {
-        let cases = [
-            (SimulationRule::NonceTooLow, -38010),
-            (SimulationRule::NonceTooHigh, -38011),
-            (SimulationRule::BaseFeeTooLow, -38012),
-            (SimulationRule::IntrinsicGas, -38013),
-            (SimulationRule::InsufficientFunds, -38014),
-            (SimulationRule::BlockGasLimit, -38015),
-            (SimulationRule::BlockNumber, -38020),
-            (SimulationRule::BlockTimestamp, -38021),
-            (SimulationRule::InitCodeSize, -38025),
-            (SimulationRule::ClientLimit, -38026),
-        ];
-        for (rule, code) in cases {
-            let failure = Failure::from(RequestError::Simulation { rule, message: "why".to_owned() });
-
-            assert_eq!((failure.code.0, failure.message.as_str(), failure.data), (code, "why", None), "{rule:?}");
         }
     }
 

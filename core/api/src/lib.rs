@@ -43,6 +43,6 @@ pub use ports::{
     StoreError, SubmitError, TrieReader,
 };
 pub use primitives::*;
-pub use request_error::{RequestError, SimulationRule};
+pub use request_error::RequestError;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

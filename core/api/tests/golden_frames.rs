@@ -40,7 +40,7 @@ impl Frames {
 }
 
 /// Number of frames with the refusals that a request can have as its reply.
-const REFUSALS: usize = 1;
+const REFUSALS: usize = 3;
 const ADDRESS: Address = Address::repeat_byte(0xa1);
 const HASH: B256 = B256::repeat_byte(0xb2);
 
@@ -263,7 +263,7 @@ fn evm_frames(frames: &mut Frames) {
     let block_overrides = BlockOverrides { time: Some(5), ..BlockOverrides::default() };
     frames.request(
         Call { request: call_request(), block, state_overrides: overrides(), block_overrides: block_overrides.clone() },
-        Bytes::from_static(&[1]),
+        Ok(Bytes::from_static(&[1])),
     );
     frames.request(
         EstimateGas {
@@ -273,11 +273,11 @@ fn evm_frames(frames: &mut Frames) {
             block_overrides: block_overrides.clone(),
             has_no_data: true,
         },
-        21_000,
+        Ok(21_000),
     );
     frames.request(
         CreateAccessList { request: call_request(), block, state_overrides: vec![] },
-        AccessListReply { access_list: vec![], gas_used: 1, error: Some("execution reverted".to_owned()) },
+        Ok(AccessListReply { access_list: vec![], gas_used: 1, failure: Some(CallFailure::RevertedWithoutOutput) }),
     );
     simulation_frames(frames, block, block_overrides.clone());
     let target = TraceTarget::Call {
@@ -457,6 +457,56 @@ fn validation_frame() -> ValidationFrame {
     }
 }
 
+/// Every failure of a call.
+fn call_failures() -> Vec<CallFailure> {
+    let reason = || "nonce too low".to_owned();
+    vec![
+        CallFailure::TimeLimitReached { timeout: std::time::Duration::from_secs(5) },
+        CallFailure::InvalidMessage { reason: reason(), gas_limit: 9 },
+        CallFailure::InvalidListMessage { hash: HASH, reason: reason() },
+        CallFailure::Reverted { output: Bytes::from_static(&[1, 2]) },
+        CallFailure::RevertedWithoutOutput,
+        CallFailure::OutOfGas,
+        CallFailure::Halted("invalid opcode".into()),
+        CallFailure::AllowanceExceeded { allowance: 7 },
+        CallFailure::ValueNotCovered { sender: ADDRESS },
+        CallFailure::BlobsNotCovered { sender: ADDRESS },
+    ]
+}
+
+/// Every failure of a simulation.
+fn simulation_failures() -> Vec<SimulationFailure> {
+    let (max, given, previous) = (5, 6, 7);
+    let mut failures = vec![
+        SimulationFailure::NoBlocks,
+        SimulationFailure::TooManyBlocks,
+        SimulationFailure::TooManyCallsInBlock { calls: 6, max },
+        SimulationFailure::TooManyCalls { calls: 6, max },
+        SimulationFailure::TooManyChanges { changes: 6, max },
+        SimulationFailure::AnswerTooLong { max },
+        SimulationFailure::NumberNotAscending { given, previous },
+        SimulationFailure::TimestampNotAscending { given, previous },
+        SimulationFailure::TimestampTooLarge,
+        SimulationFailure::BaseFeeTooLarge { wei: wei(1) },
+        SimulationFailure::BlockGasUsedUp { left: 1, asked: 2 },
+        SimulationFailure::Call(CallFailure::OutOfGas),
+    ];
+    let rules = [
+        TransactionRule::NonceTooLow,
+        TransactionRule::NonceTooHigh,
+        TransactionRule::BaseFeeTooLow,
+        TransactionRule::IntrinsicGas,
+        TransactionRule::InsufficientFunds,
+        TransactionRule::BlockGasLimit,
+        TransactionRule::InitCodeSize,
+        TransactionRule::Other,
+        TransactionRule::Unsupported,
+    ];
+    let invalid = |kind| SimulationFailure::InvalidTransaction { kind, reason: "why".to_owned(), gas_limit: 9 };
+    failures.extend(rules.map(invalid));
+    failures
+}
+
 fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrides) {
     let wanted = BlockToSimulate {
         overrides,
@@ -473,11 +523,13 @@ fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrid
             logs: vec![SimulatedLog { index: 6, log }],
             gas_used: 21_000,
             max_gas_used: 22_000,
-            failure: Some(SimulatedFailure::Halted("out of gas".to_owned())),
+            failure: Some(SimulatedFailure::Halted { cause: "out of gas".to_owned(), is_gas_capped: true }),
         }],
     };
     let request = Simulate { base, blocks: vec![wanted], traces_transfers: true, validates: false };
-    frames.request(request, vec![simulated]);
+    frames.request(request, Ok(vec![simulated]));
+    frames.add("0300 Call failures v2", &call_failures());
+    frames.add("0304 Simulate failures v3", &simulation_failures());
 }
 
 fn fee_frames(frames: &mut Frames) {

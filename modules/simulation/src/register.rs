@@ -12,13 +12,14 @@ use tenon_api::{
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_execution_block::Executor;
 use tenon_javascript::ScriptHost;
-use tenon_simulation_interface::SimulationFamily;
+use tenon_simulation_interface::{CallError, SimulationFamily};
 use tenon_traces::{RecordingMemory, TraceFamily};
 
 use crate::{
     CallResources,
     call::{Calls, LongCalls},
     fee::Fees,
+    simulate::SimulateError,
 };
 
 /// What the chain's family decides about the requests of this crate.
@@ -61,20 +62,20 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &Call, caller| Some(trying.charged(trying.attempt(request, caller)?, caller)),
-        move |request, caller| own.charged(own.call(&request, caller), caller),
+        move |request: &Call, caller| Some(trying.charged(CallError::reply(trying.attempt(request, caller)?), caller)),
+        move |request, caller| own.charged(CallError::reply(own.call(&request, caller)), caller),
     )?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(Ok),
-        move |request, caller| own.charged(own.estimate_gas(&request, caller), caller),
+        move |request: &EstimateGas, caller| trying.attempt_estimate(request, caller).map(|gas| Ok(Ok(gas))),
+        move |request, caller| own.charged(CallError::reply(own.estimate_gas(&request, caller)), caller),
     )?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(Ok),
-        move |request, caller| Ok(own.create_access_list(&request, caller)?),
+        move |request: &CreateAccessList, caller| trying.attempt_access_list(request, caller).map(|list| Ok(Ok(list))),
+        move |request, caller| CallError::reply(own.create_access_list(&request, caller)),
     )?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: GetStorageRange, caller| Ok(own.storage_range(&request, caller)?))?;
@@ -83,14 +84,12 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     let own = calls.clone();
     bus.handle_work(pool, move |request: GetExecutionWitness, caller| Ok(own.execution_witness(&request, caller)?))?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: Simulate, caller| Ok(own.simulate(request, caller)?))?;
+    bus.handle_work(pool, move |request: Simulate, caller| SimulateError::reply(own.simulate(request, caller)))?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &Trace, caller| {
-            Some(trying.charged(Ok::<_, BusError>(trying.attempt_trace(request, caller)?), caller))
-        },
-        move |request, caller| own.charged(own.trace(&request, caller), caller),
+        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
+        move |request, caller| own.charged(own.trace(&request, caller).map_err(BusError::from), caller),
     )
 }
 

@@ -1,6 +1,7 @@
 //! Running the EVM: `docs/spec/rpc-eth.md` 10.
 
 use tenon_sdk::{
+    error_texts::call_failure_text,
     prelude::*,
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, write_access_list},
     transactions::fill_for_access_list,
@@ -26,7 +27,8 @@ pub(crate) async fn call_contract(
     choose_sender(&context, &mut arguments).await?;
     let returned = context
         .call(Call { request: arguments.into_unchecked_request(), block, state_overrides, block_overrides })
-        .await?;
+        .await
+        .or_failure()?;
     let mut json = JsonWriter::with_capacity(returned.len() * 2 + 4);
     json.data(&returned);
     Ok(json)
@@ -52,7 +54,8 @@ pub(crate) async fn estimate_gas(
             block_overrides,
             has_no_data,
         })
-        .await?;
+        .await
+        .or_failure()?;
     Ok(Quantity(gas))
 }
 
@@ -75,14 +78,14 @@ pub(crate) async fn create_access_list(
         arguments.into_unchecked_request()
     };
     let state_overrides = state_overrides.at(2)?.map(StateOverridesArgument::as_written).unwrap_or_default();
-    let reply = context.call(CreateAccessList { request, block, state_overrides }).await?;
+    let reply = context.call(CreateAccessList { request, block, state_overrides }).await.or_failure()?;
     let slots: usize = reply.access_list.iter().map(|item| item.storage_keys.len()).sum();
     let mut json = JsonWriter::with_capacity(slots * 70 + reply.access_list.len() * 90 + 120);
     json.begin_object();
     json.key("accessList");
     write_access_list(&mut json, &reply.access_list);
-    if let Some(error) = &reply.error {
-        json.key("error").string(error);
+    if let Some(failure) = &reply.failure {
+        json.key("error").string(&call_failure_text(failure));
     }
     json.key("gasUsed").quantity(reply.gas_used);
     json.end_object();

@@ -64,7 +64,7 @@ async fn simulate(
 ) -> Result<Option<Vec<Log>>, Failure> {
     let block = BlockToSimulate { calls, ..BlockToSimulate::default() };
     let simulation = Simulate { base, blocks: vec![block], traces_transfers: false, validates: false };
-    let simulated = match context.call(simulation).await {
+    let simulated = match context.call(simulation).await.or_failure() {
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return Err(failure),
         Err(_) => return Ok(None),
         Ok(simulated) => simulated,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tenon_sdk::{
-    error_texts::pool_failure,
     param::ParamDescription,
     prelude::*,
     shapes::{CallArguments, JsonWriter, pooled_bytes, pooled_json_bytes, receipt_json, write_transaction},
@@ -101,7 +100,7 @@ pub(crate) async fn send_transaction(context: EthContext, arguments: CallArgumen
     require_account(&context, arguments.from).await?;
     // The node chooses the nonce, for all plugins that send.
     let request = fill(&context, arguments).await?;
-    let hash = context.call(SendTransaction { request, password: None }).await?.map_err(pool_failure)?;
+    let hash = context.call(SendTransaction { request, password: None }).await.or_failure()?;
     Ok(wait_until_sealed(&context, hash).await)
 }
 
@@ -150,7 +149,7 @@ pub(crate) async fn resend(
     if let Some(gas_limit) = gas_limit.filter(|gas_limit| gas_limit.0 > 0) {
         request.gas = Some(gas_limit.0);
     }
-    let hash = context.call(SendTransaction { request, password: None }).await?.map_err(pool_failure)?;
+    let hash = context.call(SendTransaction { request, password: None }).await.or_failure()?;
     Ok(wait_until_sealed(&context, hash).await)
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn simulate(context: EthContext, wanted: SimulationArgument, bl
     }
     let base = block_or_latest(&context, block, 1).await?;
     let profile = crate::profile(&context).await?;
-    let simulated = context.call(Simulate { base, blocks, traces_transfers, validates }).await?;
+    let simulated = context.call(Simulate { base, blocks, traces_transfers, validates }).await.or_failure()?;
     // The simulated blocks, and their JSON with two digits for each byte.
     let bytes: usize = simulated.iter().map(bytes_of).sum();
     let _held = match bytes {

@@ -1,7 +1,6 @@
 //! Signing and sending with a password (`docs/spec/rpc-node.md` 6.2).
 
 use tenon_sdk::{
-    error_texts::pool_failure,
     prelude::*,
     shapes::{CallArguments, JsonWriter},
     transactions::{fill, signed_json},
@@ -17,8 +16,7 @@ pub(crate) async fn send_transaction(
     require_account(&context, arguments.from).await?;
     let chain_id = context.call(GetChainInfo).await?.chain_id;
     let request = fill(&context, arguments, chain_id).await?;
-    let sent = context.call(SendTransaction { request, password: Some(password) }).await?;
-    let hash = sent.map_err(pool_failure)?;
+    let hash = context.call(SendTransaction { request, password: Some(password) }).await.or_failure()?;
     // Clients look for the receipt right after the answer. Even if the wait fails, the transaction is in the pool.
     let _ = context.call(AwaitSealing { hash }).await;
     Ok(hash)

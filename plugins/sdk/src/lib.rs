@@ -76,7 +76,7 @@ pub mod prelude {
     pub use crate::{
         ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Follower, HeldMemory,
         Host, Index, Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink,
-        Storage, Table,
+        Storage, Table, error_texts::RefusableAnswer,
     };
 }
 

@@ -13,7 +13,7 @@ use tenon_api::{
     },
 };
 
-use crate::{Context, Host, Storage, error_texts::pool_failure};
+use crate::{Context, Host, Storage, error_texts::RefusableAnswer as _};
 
 /// Requests to the node, from a [`Context`] (on the caller's behalf: its deadline applies) or a [`Host`] (on the
 /// plugin's own). Each is a message of `tenon_sdk::api::messages`; send messages without a function here with `call`.
@@ -201,7 +201,7 @@ pub trait Node: Sync {
     /// ```
     /// # use tenon_sdk::{prelude::*, testing::Chain};
     /// # use tenon_sdk::api::messages::Call;
-    /// # let chain = Chain::new().answer(|_: Call| Ok(Bytes::from(U256::from(5).to_be_bytes_vec())));
+    /// # let chain = Chain::new().answer(|_: Call| Ok(Ok(Bytes::from(U256::from(5).to_be_bytes_vec()))));
     /// # let (node, token) = (chain.host(), Address::ZERO);
     /// # let run = async move {
     /// let total_supply = Bytes::copy_from_slice(&keccak256("totalSupply()")[..4]);
@@ -223,7 +223,8 @@ pub trait Node: Sync {
     ) -> impl Future<Output = Result<Bytes, Failure>> + Send {
         let request = CallRequest { to: Some(to), input, ..CallRequest::default() };
         let (state_overrides, block_overrides) = (Vec::new(), BlockOverrides::default());
-        self.ask(Call { request, block: block.into(), state_overrides, block_overrides })
+        let answer = self.ask(Call { request, block: block.into(), state_overrides, block_overrides });
+        async { answer.await.or_failure() }
     }
 
     /// Submits a signed transaction to the pool and returns its hash. Needs `SubmitTransactions`.
@@ -232,7 +233,7 @@ pub trait Node: Sync {
     /// The pool's reason for refusing it.
     fn submit(&self, raw: Bytes) -> impl Future<Output = Result<B256, Failure>> + Send {
         let answer = self.ask(SubmitTransaction { raw });
-        async { answer.await?.map_err(pool_failure) }
+        async { answer.await.or_failure() }
     }
 }
 

@@ -8,6 +8,8 @@ use tenon_api::{
     messages::{BlockOverrides, Call, CallRequest},
 };
 
+use tenon_sdk::error_texts::RefusableAnswer as _;
+
 use crate::Node;
 
 /// The slots that are queried: those that the random code writes, and a few others.
@@ -53,6 +55,7 @@ fn ask(node: &Node, request: &CallRequest, block: BlockId) -> Result<Bytes, Fail
         state_overrides: Vec::new(),
         block_overrides: BlockOverrides::default(),
     })
+    .or_failure()
 }
 
 impl Memory {

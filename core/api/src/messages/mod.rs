@@ -4,6 +4,7 @@
 //! `schema.rs` and its golden frame to `tests/golden_frames.rs`.
 
 mod accounts;
+mod call_failure;
 mod chain;
 mod consensus;
 mod debug;
@@ -23,6 +24,7 @@ mod traces;
 mod tracing;
 
 pub use accounts::*;
+pub use call_failure::*;
 pub use chain::*;
 pub use consensus::*;
 pub use debug::*;

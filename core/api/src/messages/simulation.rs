@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{AccountOverride, BlockOverrides, CallRequest, StoredBlock, request};
+use super::{AccountOverride, BlockOverrides, CallRequest, SimulationFailure, StoredBlock, request};
 use crate::{BlockId, Log, Withdrawal};
 
 /// Simulates blocks on top of a block, without keeping them (`eth_simulateV1`).
@@ -18,7 +18,7 @@ pub struct Simulate {
     /// Validates calls like transactions: nonce and base fee.
     pub validates: bool,
 }
-request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, schema 2, CallEvm);
+request!(Simulate => Result<Vec<SimulatedBlock>, SimulationFailure>, topic 0x0304, schema 3, CallEvm);
 
 /// A block to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,13 +64,16 @@ pub struct SimulatedCall {
 pub enum SimulatedFailure {
     /// It reverted.
     Reverted {
-        /// Says that it reverted, and why, if the output has a reason.
-        message: String,
         /// Its output.
         output: Bytes,
     },
-    /// The EVM halted with this error.
-    Halted(String),
+    /// The EVM halted.
+    Halted {
+        /// Why, in the words that traces show too.
+        cause: String,
+        /// Whether the transaction had less gas than requested, so that more might have helped.
+        is_gas_capped: bool,
+    },
 }
 
 /// A log of a simulated block.

@@ -10,6 +10,8 @@ use tenon_memory_chain::{FixedState, MemoryChain};
 use tenon_txpool::{Pool, PoolOptions};
 use tenon_txpool_interface::Source;
 
+use tenon_sdk::error_texts::Refusal as _;
+
 use super::*;
 
 const CHAIN: u64 = 5151;
@@ -83,7 +85,7 @@ fn signing(nonce: u64, price: u64) -> Transaction {
 /// The text that a client receives.
 fn text_of(error: PoolError) -> String {
     match error {
-        PoolError::Refused(refusal) => tenon_sdk::error_texts::pool_failure(refusal).message,
+        PoolError::Refused(refusal) => refusal.into_failure().message,
         PoolError::Store(error) => error.to_string(),
     }
 }

@@ -3,7 +3,10 @@
 //! overrides apply to every trial, as the interface document says; in the reference they apply to none.
 
 use revm::{Database, context::result::ExecutionResult};
-use tenon_api::{StoreError, messages::EstimateGas};
+use tenon_api::{
+    StoreError,
+    messages::{CallFailure, EstimateGas},
+};
 use tenon_execution_interface::{BlockState, StateError};
 use tenon_simulation_interface::{CallEnd, CallError, MAX_ATTEMPTED_GAS, Trials};
 
@@ -44,17 +47,17 @@ pub(super) fn search(estimate: &EstimateGas, mut trials: Box<dyn Trials + '_>) -
     if enough < ceiling {
         return Ok(enough);
     }
-    let exceeded = CallError::AllowanceExceeded { allowance: ceiling };
+    let exceeded = CallFailure::AllowanceExceeded { allowance: ceiling };
     match try_gas(&mut *trials, ceiling)? {
         Trial::Enough => Ok(ceiling),
         // The failure's text needs a second run, for which an attempt may not have enough time.
         Trial::Failed(_) if trials.is_attempt() => Err(CallEnd::GaveUp),
         Trial::Failed(result) => match trials.output(result, ceiling) {
-            // To the reference, only failures other than lack of gas have a text of their own.
-            Ok(_) | Err(CallError::OutOfGas) => Err(exceeded.into()),
+            // The reference reports only failures other than lack of gas as such.
+            Ok(_) | Err(CallError::Failed(CallFailure::OutOfGas)) => Err(CallError::from(exceeded).into()),
             Err(error) => Err(error.into()),
         },
-        Trial::Unpaid => Err(exceeded.into()),
+        Trial::Unpaid => Err(CallError::from(exceeded).into()),
     }
 }
 

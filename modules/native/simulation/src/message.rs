@@ -16,14 +16,15 @@ use revm::{
     primitives::{TxKind, eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
 };
 use tenon_api::{
-    Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance, messages::CallRequest,
+    Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance,
+    messages::{CallFailure, CallRequest},
 };
 use tenon_chain::floor_gas;
 use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, could_overflow_u256, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation_interface::{
-    CallError, CallPlace, CallRules, ListFailure, MemberError, Payer, RunFailure, UNBOUNDED_GAS, access_list_items,
-    bounded_gas, check_prices, invalid_transaction_text,
+    CallPlace, CallRules, ListFailure, MemberError, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas,
+    check_prices, invalid_transaction_text,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -197,8 +198,8 @@ impl CallRules for NativeCallRules {
     }
 
     /// Without output the error has the general code and no data.
-    fn revert_error(&self, output: Bytes) -> CallError {
-        if output.is_empty() { CallError::RevertedWithoutOutput } else { CallError::Reverted { output } }
+    fn revert_failure(&self, output: Bytes) -> CallFailure {
+        if output.is_empty() { CallFailure::RevertedWithoutOutput } else { CallFailure::Reverted { output } }
     }
 
     /// The list with which a native call begins. Sender and receiver are always warm, so they are kept only for their
@@ -230,13 +231,13 @@ impl CallRules for NativeCallRules {
     }
 
     /// The reference's text contains the hash of the corresponding unsigned transaction.
-    fn access_list_error(&self, failure: RunFailure, place: &ListFailure<'_>) -> Result<CallError, RunFailure> {
+    fn access_list_failure(&self, failure: RunFailure, place: &ListFailure<'_>) -> Result<CallFailure, RunFailure> {
         let reason = match failure {
             RunFailure::Refused(text) => text,
             RunFailure::Message(invalid) => invalid_transaction_text(&invalid, place.message, place.block),
             failure => return Err(failure),
         };
-        Ok(CallError::InvalidListMessage { hash: unsigned_hash(place), reason })
+        Ok(CallFailure::InvalidListMessage { hash: unsigned_hash(place), reason })
     }
 }
 

@@ -7,14 +7,17 @@ use std::{collections::BTreeMap, time::Duration};
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, BusError, ChainReader, Failure, FailureCode, ReceiptOutcome,
+    BlockId, ChainReader, Failure, FailureCode, ReceiptOutcome,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, EstimateGas, GetStorageRange, Profile, StorageRange, Trace,
         TraceTarget,
     },
 };
 use tenon_bus::CallContext;
-use tenon_sdk::shapes::trace_options;
+use tenon_sdk::{
+    error_texts::{Refusal as _, call_failure_text},
+    shapes::trace_options,
+};
 use tenon_simulation::CallLimits;
 use tenon_test_node::{json_of_trace, native::NativeNode, test_data};
 
@@ -344,9 +347,9 @@ async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0
                 block_overrides: BlockOverrides::default(),
             };
 
-            let refused = node.bus.call(call, &CallContext::new()).await.unwrap_err();
+            let failure = node.bus.call(call, &CallContext::new()).await.unwrap().unwrap_err();
 
-            assert_eq!(refused.to_string(), *expected, "{block:?}");
+            assert_eq!(call_failure_text(&failure), *expected, "{block:?}");
         }
     }
 }
@@ -381,9 +384,9 @@ async fn an_estimate_names_the_allowance_if_the_call_lacks_gas_and_otherwise_the
             has_no_data: false,
         };
 
-        let refused = node.bus.call(estimate, &CallContext::new()).await.unwrap_err();
+        let failure = node.bus.call(estimate, &CallContext::new()).await.unwrap().unwrap_err();
 
-        assert_eq!(refused, BusError::failed(expected), "{to:?} {code}");
+        assert_eq!(failure.into_failure(), Failure::server(expected), "{to:?} {code}");
     }
 }
 

@@ -10,7 +10,7 @@ use revm::{
 };
 use tenon_api::{
     ChainReader, ConsensusEngine, SealedHeader, StoreError, WholeBalance,
-    messages::{AccountOverride, BlockOverrides, CallRequest, EstimateGas},
+    messages::{AccountOverride, BlockOverrides, CallFailure, CallRequest, EstimateGas},
 };
 use tenon_execution_interface::{
     AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
@@ -132,9 +132,9 @@ pub trait CallRules: Send + Sync {
         Ok(outcome.result)
     }
 
-    /// The error of a reverted call.
-    fn revert_error(&self, output: Bytes) -> CallError {
-        CallError::Reverted { output }
+    /// The failure of a reverted call.
+    fn revert_failure(&self, output: Bytes) -> CallFailure {
+        CallFailure::Reverted { output }
     }
 
     /// The access list with which the search for a complete list begins.
@@ -150,11 +150,11 @@ pub trait CallRules: Send + Sync {
         message.access_list = list;
     }
 
-    /// The error of a message that could not run during the creation of an access list.
+    /// The failure of a message that could not run during the creation of an access list.
     ///
     /// # Errors
-    /// The given failure, if its text is the same as for a call.
-    fn access_list_error(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<CallError, RunFailure> {
+    /// The given failure, if it is reported as for a call.
+    fn access_list_failure(&self, failure: RunFailure, _place: &ListFailure<'_>) -> Result<CallFailure, RunFailure> {
         Err(failure)
     }
 }

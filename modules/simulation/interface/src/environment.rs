@@ -7,6 +7,7 @@ use revm::{
     context::{BlockEnv, TxEnv, result::ExecutionResult},
     interpreter::interpreter::EthInterpreter,
 };
+use tenon_api::messages::CallFailure;
 use tenon_execution_interface::{
     AnyEvm, BlockContext, BlockEvm, BlockRules, BlockState, ContractRecords, Interrupt, MovedPrecompiles, Stopped,
     build_evm,
@@ -42,13 +43,13 @@ impl CallEnvironment {
     /// Converts the failure of a run for the caller of `eth_call`.
     pub fn error_of(&self, failure: RunFailure, gas_limit: u64, timeout: Duration) -> CallError {
         match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => CallError::TimeLimitReached { timeout },
+            RunFailure::Stopped(Stopped::TimedOut) => CallFailure::TimeLimitReached { timeout }.into(),
             RunFailure::Stopped(Stopped::CallerGone) => CallError::CallerGone,
             RunFailure::Message(invalid) => {
                 let reason = invalid_transaction_text(&invalid, &self.transaction, &self.block);
-                CallError::InvalidMessage { reason, gas_limit }
+                CallFailure::InvalidMessage { reason, gas_limit }.into()
             }
-            RunFailure::Refused(reason) => CallError::InvalidMessage { reason, gas_limit },
+            RunFailure::Refused(reason) => CallFailure::InvalidMessage { reason, gas_limit }.into(),
             RunFailure::OutOfMemory(refused) => refused.into(),
             RunFailure::Store(error) => error.into(),
             RunFailure::Other(text) => CallError::Evm(text),

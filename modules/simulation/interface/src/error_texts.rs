@@ -1,8 +1,8 @@
-//! Error texts of go-ethereum and the reference (`docs/spec/rpc-eth.md` 10.1, 10.2).
+//! Why frames halt and messages are not valid, in the words of go-ethereum and the reference (`docs/spec/rpc-eth.md`
+//! 10.1, 10.2). Traces record these texts, and calls fail with the same ones.
 
 use std::borrow::Cow;
 
-use alloy_primitives::{U256, hex};
 use revm::{
     context::{
         BlockEnv, TxEnv,
@@ -10,56 +10,6 @@ use revm::{
     },
     primitives::eip3860::MAX_INITCODE_SIZE,
 };
-
-/// Selector of `Error(string)`.
-const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
-/// Selector of `Panic(uint256)`.
-const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
-
-/// Says that a call reverted, and the reason if the output follows Solidity's convention.
-pub fn revert_text(output: &[u8]) -> String {
-    match revert_reason(output) {
-        Some(reason) => format!("execution reverted: {reason}"),
-        None => "execution reverted".to_owned(),
-    }
-}
-
-/// The reason in Solidity's `Error(string)` or `Panic(uint256)`.
-fn revert_reason(output: &[u8]) -> Option<Cow<'static, str>> {
-    let (selector, arguments) = output.split_at_checked(4)?;
-    if selector == PANIC_SELECTOR {
-        return Some(panic_reason(U256::from_be_slice(arguments.get(..32)?)));
-    }
-    if selector != ERROR_SELECTOR {
-        return None;
-    }
-    let offset = small_word(arguments, 0)?;
-    let length = small_word(arguments, offset)?;
-    let start = offset.checked_add(32)?;
-    let text = arguments.get(start..start.checked_add(length)?)?;
-    Some(Cow::Owned(String::from_utf8_lossy(text).into_owned()))
-}
-
-fn small_word(bytes: &[u8], offset: usize) -> Option<usize> {
-    usize::try_from(U256::from_be_slice(bytes.get(offset..offset.checked_add(32)?)?)).ok()
-}
-
-fn panic_reason(code: U256) -> Cow<'static, str> {
-    let known = match code.saturating_to::<u64>() {
-        0x00 => "generic panic",
-        0x01 => "assert(false)",
-        0x11 => "arithmetic underflow or overflow",
-        0x12 => "division or modulo by zero",
-        0x21 => "enum overflow",
-        0x22 => "invalid encoded storage byte array accessed",
-        0x31 => "out-of-bounds array access; popping on an empty array",
-        0x32 => "out-of-bounds access of an array or bytesN",
-        0x41 => "out of memory",
-        0x51 => "uninitialized function",
-        _ => return Cow::Owned(format!("unknown panic code: {code:#x}")),
-    };
-    Cow::Borrowed(known)
-}
 
 /// Why a frame halted, as far as callers tell it apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,14 +119,6 @@ pub fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, b
 mod tests {
     use super::*;
 
-    fn solidity_error(text: &str) -> Vec<u8> {
-        let mut data = ERROR_SELECTOR.to_vec();
-        data.extend(U256::from(32).to_be_bytes::<32>());
-        data.extend(U256::from(text.len()).to_be_bytes::<32>());
-        data.extend(text.as_bytes());
-        data
-    }
-
     #[test]
     fn a_lack_of_gas_is_told_apart_from_operands_that_are_too_large() {
         let cases = [
@@ -189,23 +131,5 @@ mod tests {
             assert_eq!(halt_cause(&HaltReason::OutOfGas(reason)), expected);
         }
         assert_eq!(HaltCause::OutOfGas.into_text(), "out of gas");
-    }
-
-    #[test]
-    fn a_revert_with_a_reason_shows_it() {
-        assert_eq!(revert_text(&solidity_error("not the owner")), "execution reverted: not the owner");
-    }
-
-    #[test]
-    fn a_revert_without_output_has_no_reason() {
-        assert_eq!(revert_text(&[]), "execution reverted");
-    }
-
-    #[test]
-    fn a_reason_with_a_false_length_is_ignored() {
-        let mut data = solidity_error("short");
-        data[4 + 32..4 + 64].fill(0xff);
-
-        assert_eq!(revert_reason(&data), None);
     }
 }

@@ -29,7 +29,7 @@ pub use call_error::{CallEnd, CallError};
 pub use calls::{CallFamily, CallPlace, CallRules, ListFailure, Payer};
 pub use client_behaviour::{ClientBehaviour, SimulatedBlockFamily};
 pub use environment::CallEnvironment;
-pub use error_texts::{HaltCause, halt_cause, invalid_transaction_text, revert_text};
+pub use error_texts::{HaltCause, halt_cause, invalid_transaction_text};
 pub use instructions::{StackBounds, instruction_name, instruction_of, is_known_to_the_reference};
 pub use limits::CallLimits;
 pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};

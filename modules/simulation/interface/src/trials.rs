@@ -45,6 +45,6 @@ pub trait Trials {
     /// Returns the output of a run with this gas limit.
     ///
     /// # Errors
-    /// Why it failed, with the text of `eth_call`.
+    /// Why it failed, as for `eth_call`.
     fn output(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, CallError>;
 }

@@ -6,7 +6,7 @@ use revm::context::{TxEnv, result::ExecutionResult, transaction::AccessList};
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
     SealedHeader,
-    messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
+    messages::{AccessListReply, BlockOverrides, CallFailure, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt};
@@ -83,8 +83,11 @@ impl Calls {
     ) -> CallError {
         let (block, chain_id) = (&environment.block, self.executor.spec().chain_id);
         let place = ListFailure { request, message, block, chain_id };
-        let worded = environment.call_rules.access_list_error(failure, &place);
-        worded.unwrap_or_else(|failure| environment.error_of(failure, message.gas_limit, self.limits.call_timeout))
+        let listed = environment.call_rules.access_list_failure(failure, &place);
+        listed.map_or_else(
+            |failure| environment.error_of(failure, message.gas_limit, self.limits.call_timeout),
+            CallError::from,
+        )
     }
 }
 
@@ -105,12 +108,11 @@ fn reply(
     message: TxEnv,
     evm: BlockEvm<AccessListInspector>,
 ) -> AccessListReply {
-    let error = match result {
+    let failure = match result {
         ExecutionResult::Success { .. } => None,
-        ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
-        ExecutionResult::Halt { reason, .. } => {
-            Some(halt_cause_of(environment, reason, message, evm).into_text().into_owned())
-        }
+        // Clients receive no reason and no output here.
+        ExecutionResult::Revert { .. } => Some(CallFailure::RevertedWithoutOutput),
+        ExecutionResult::Halt { reason, .. } => Some(halt_cause_of(environment, reason, message, evm).into()),
     };
-    AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), error }
+    AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), failure }
 }

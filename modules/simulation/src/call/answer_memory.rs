@@ -1,6 +1,10 @@
 //! Memory of large answers, from the run that produced them until their message is answered.
 
-use tenon_api::{BusError, Bytes, RequestError, messages::TraceReply};
+use alloy_primitives::hex;
+use tenon_api::{
+    BusError, Bytes,
+    messages::{CallFailure, TraceReply},
+};
 use tenon_bus::{CallContext, MemoryUse};
 
 use super::Calls;
@@ -22,7 +26,7 @@ impl AnswerLength for Bytes {
     }
 }
 
-/// A gas estimate is short. Only its error can be long: the output of a reverted call.
+/// A gas estimate is short. Only its failure can be long.
 impl AnswerLength for u64 {
     fn copies(&self) -> usize {
         size_of::<Self>()
@@ -35,22 +39,35 @@ impl AnswerLength for TraceReply {
     }
 }
 
+/// Of the failures only a reverted call's is long: its output, and the reason in it.
+impl<T: AnswerLength> AnswerLength for Result<T, CallFailure> {
+    fn copies(&self) -> usize {
+        match self {
+            Ok(answer) => answer.copies(),
+            Err(CallFailure::Reverted { output }) => reason_length(output) + output.copies(),
+            Err(_) => 0,
+        }
+    }
+}
+
+/// Maximum length of the reason that clients find in the output of a reverted call, bytes: that of Solidity's
+/// `Error(string)`.
+pub(crate) fn reason_length(output: &[u8]) -> usize {
+    const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
+    if output.starts_with(&ERROR_SELECTOR) { output.len() } else { 0 }
+}
+
 impl Calls {
-    /// Charges a large answer, or the output of a reverted call, to the caller's client until its message is answered.
+    /// Charges a large answer to the caller's client until its message is answered.
     ///
     /// # Errors
     /// The error of the answer, or the client's share of memory is used up.
-    pub(crate) fn charged<T: AnswerLength, E: Into<BusError>>(
+    pub(crate) fn charged<T: AnswerLength>(
         &self,
-        answer: Result<T, E>,
+        answer: Result<T, BusError>,
         caller: &CallContext,
     ) -> Result<T, BusError> {
-        let answer = answer.map_err(E::into);
-        let bytes = match &answer {
-            Ok(answer) => answer.copies(),
-            Err(BusError::Module(RequestError::Reverted { message, output })) => message.len() + output.copies(),
-            Err(_) => 0,
-        };
+        let bytes = answer.as_ref().map_or(0, T::copies);
         if bytes >= UNCOUNTED {
             caller.keep(self.memory.client(caller.origin().client).reserve(MemoryUse::Calls, bytes)?);
         }

@@ -9,7 +9,10 @@ use revm::{
     },
     primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
-use tenon_api::{Bytes, SealedHeader, StoreError, messages::EstimateGas};
+use tenon_api::{
+    Bytes, SealedHeader, StoreError,
+    messages::{CallFailure, EstimateGas},
+};
 use tenon_execution_interface::{BlockEvm, BlockState, Interrupt, StateError};
 use tenon_simulation_interface::{CallEnd, CallEnvironment, CallError, MAX_ATTEMPTED_GAS, RunFailure, Trials};
 
@@ -106,7 +109,7 @@ pub(crate) fn search_gas(estimate: &EstimateGas, trials: Box<dyn Trials + '_>) -
         Found::Failed(_) if is_attempt => Err(CallEnd::GaveUp),
         Found::Failed(result) => {
             search.trials.output(result, ceiling)?;
-            Err(CallError::AllowanceExceeded { allowance: ceiling }.into())
+            Err(CallError::from(CallFailure::AllowanceExceeded { allowance: ceiling }).into())
         }
     }
 }
@@ -119,9 +122,9 @@ fn affordable_gas(transaction: &TxEnv, state: &mut BlockState) -> Result<u64, Ca
     let blob_cost = U256::from(blob_gas).saturating_mul(U256::from(transaction.max_fee_per_blob_gas));
     let rest = balance
         .checked_sub(transaction.value)
-        .ok_or(CallError::ValueNotCovered { sender })?
+        .ok_or(CallFailure::ValueNotCovered { sender })?
         .checked_sub(blob_cost)
-        .ok_or(CallError::BlobsNotCovered { sender })?;
+        .ok_or(CallFailure::BlobsNotCovered { sender })?;
     Ok((rest / U256::from(transaction.gas_price)).saturating_to())
 }
 
@@ -169,7 +172,7 @@ impl Search<'_> {
         }
         let result = match self.try_gas(ceiling)? {
             Trial::Enough(result) => result,
-            Trial::TooLittle => return Err(CallError::AllowanceExceeded { allowance: ceiling }),
+            Trial::TooLittle => return Err(CallFailure::AllowanceExceeded { allowance: ceiling }.into()),
             Trial::Failed(result) => return Ok(Found::Failed(result)),
         };
         let gas = result.gas();

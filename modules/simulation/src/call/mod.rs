@@ -27,6 +27,7 @@ use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::{CallEnd, CallError, CallLimits, MAX_ATTEMPTED_GAS, RunFailure, SimulationFamily};
 use tenon_traces::{RecordingMemory, TraceFamily};
 
+pub(crate) use answer_memory::reason_length;
 pub(crate) use attempt::{Kind, LongCalls};
 pub(crate) use environment::{check_consistency, message_env, prepare};
 pub(crate) use estimate::search_gas;

@@ -16,7 +16,7 @@ use super::failing_step::{LastStep, needs_step};
 /// The output of a finished run.
 ///
 /// # Errors
-/// Why it failed, with the text of `eth_call` and `eth_estimateGas`.
+/// Why it failed.
 pub(crate) fn output_of(
     environment: &CallEnvironment,
     result: ExecutionResult,
@@ -25,7 +25,7 @@ pub(crate) fn output_of(
 ) -> Result<Bytes, CallError> {
     match result {
         ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-        ExecutionResult::Revert { output, .. } => Err(environment.call_rules.revert_error(output)),
+        ExecutionResult::Revert { output, .. } => Err(environment.call_rules.revert_failure(output).into()),
         ExecutionResult::Halt { reason, .. } => Err(halt_cause_of(environment, &reason, message, evm).into()),
     }
 }

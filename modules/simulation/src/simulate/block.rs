@@ -6,7 +6,9 @@ use alloy_primitives::{Address, U256};
 use revm::context_interface::block::BlobExcessGasAndPrice;
 use tenon_api::{
     Block, BlockRewards, ConsensusError, EMPTY_OMMERS_HASH, Header, RecoveredBlock, Transaction, Withdrawal,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, StoredBlock},
+    messages::{
+        AccountOverride, BlockOverrides, BlockToSimulate, SimulatedBlock, SimulatedCall, SimulationFailure, StoredBlock,
+    },
 };
 use tenon_execution_block::{BlockExecution, BlockOutcome};
 use tenon_execution_interface::{BlockOrigin, ExecutionError};
@@ -81,7 +83,7 @@ impl Simulation<'_> {
         match given {
             None if self.rules.validates => Ok(Some(next)),
             None => Ok(Some(0)),
-            Some(wei) => u64::try_from(wei).map(Some).map_err(|_| SimulateError::BaseFeeTooLarge { wei }),
+            Some(wei) => u64::try_from(wei).map(Some).map_err(|_| SimulationFailure::BaseFeeTooLarge { wei }.into()),
         }
     }
 

@@ -1,92 +1,24 @@
-//! Why a simulation has no result, with go-ethereum's texts and rules.
+//! Why a simulation has no result, with go-ethereum's rules.
 
 use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv, result::InvalidTransaction};
-use tenon_api::{BusError, Header, RequestError, SimulationRule, Transaction};
+use tenon_api::{
+    BusError, Header, Transaction,
+    messages::{CallFailure, SimulationFailure, TransactionRule},
+};
 use tenon_chain::TrieError;
 use tenon_execution_interface::{EvmFailure, Interrupt, Stopped, TransactionRejection};
 use tenon_simulation_interface::{CallError, RunFailure, invalid_transaction_text};
 
-use super::plan::{MAX_CALLS, MAX_CALLS_PER_BLOCK, MAX_CHANGES};
-
 use crate::CallLimits;
 
-/// Why a simulation has no result. Texts of errors that go-ethereum has are go-ethereum's.
-#[derive(Debug, thiserror::Error)]
+/// Why a simulation has no result.
+#[derive(Debug, derive_more::From, thiserror::Error)]
 pub(crate) enum SimulateError {
-    /// There are no blocks.
-    #[error("empty input")]
-    NoBlocks,
-    /// The simulation has too many blocks. Empty blocks that fill gaps between heights count.
-    #[error("too many blocks")]
-    TooManyBlocks,
-    /// A block has too many calls.
-    #[error("too many calls in block: {calls} > {MAX_CALLS_PER_BLOCK}")]
-    TooManyCallsInBlock {
-        /// Its calls.
-        calls: usize,
-    },
-    /// The blocks together have too many calls.
-    #[error("too many calls: {calls} > {MAX_CALLS}")]
-    TooManyCalls {
-        /// The calls of all blocks.
-        calls: usize,
-    },
-    /// The blocks together have too many overrides and withdrawals.
-    #[error("too many accounts and slots overridden, and withdrawals: {changes} > {MAX_CHANGES}")]
-    TooManyChanges {
-        /// Overridden accounts and slots, and withdrawals, of all blocks.
-        changes: usize,
-    },
-    /// The answer is too long.
-    #[error("the answer is longer than {max} bytes; simulate fewer calls")]
-    AnswerTooLong {
-        /// Maximum length, bytes.
-        max: u64,
-    },
-    /// The heights of the blocks do not ascend.
-    #[error("block numbers must be in order: {given} <= {previous}")]
-    NumberNotAscending {
-        /// The height.
-        given: u64,
-        /// The height of the block before it.
-        previous: u64,
-    },
-    /// The times of the blocks do not ascend.
-    #[error("block timestamps must be in order: {given} <= {previous}")]
-    TimestampNotAscending {
-        /// The time.
-        given: u64,
-        /// The time of the block before it.
-        previous: u64,
-    },
-    /// The timestamp of the previous block plus twelve seconds is above 2^64 - 1.
-    #[error("block timestamps must be in order: the time after the last one is above 2^64 - 1")]
-    TimestampTooLarge,
-    /// The overridden base fee has too many bits.
-    #[error("baseFeePerGas {wei} is above 2^64 - 1")]
-    BaseFeeTooLarge {
-        /// The base fee, wei.
-        wei: U256,
-    },
-    /// A call requests more gas than its block has left.
-    #[error("block gas limit reached: remaining: {left}, required: {asked}")]
-    BlockGasUsedUp {
-        /// The block's remaining gas.
-        left: u64,
-        /// The requested gas.
-        asked: u64,
-    },
-    /// A transaction is not valid.
-    #[error("err: {reason} (supplied gas {gas_limit})")]
-    InvalidTransaction {
-        /// The kind of error that the client receives.
-        kind: RefusalKind,
-        /// The broken rule.
-        reason: String,
-        /// The transaction's gas limit.
-        gas_limit: u64,
-    },
+    /// The simulation itself has failed. Plugins write the text for clients.
+    #[error("the simulation failed: {0:?}")]
+    #[from(SimulationFailure)]
+    Failed(SimulationFailure),
     /// The memory of traces, or of the client, is used up.
     #[error("out of memory: the node has no memory left for this simulation; simulate fewer calls, or try again later")]
     OutOfMemory,
@@ -101,49 +33,35 @@ pub(crate) enum SimulateError {
     Call(#[from] CallError),
 }
 
-/// The kind of error that a client receives for a transaction that is not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RefusalKind {
-    /// It breaks this rule.
-    Rule(SimulationRule),
-    /// It breaks a rule without a code. go-ethereum uses -32603, which means an internal error, but here the arguments
-    /// are wrong.
-    InvalidArgument,
-    /// This node does not execute it.
-    Unsupported,
-}
-
 impl From<SimulateError> for BusError {
     fn from(error: SimulateError) -> Self {
-        let rule = match error {
-            SimulateError::Call(error) => return error.into(),
-            SimulateError::Trie(error) => return (*error).into(),
-            SimulateError::OutOfMemory => return Self::limit_reached(error),
-            SimulateError::NoBlocks
-            | SimulateError::BaseFeeTooLarge { .. }
-            | SimulateError::InvalidTransaction { kind: RefusalKind::InvalidArgument, .. } => {
-                return Self::invalid_argument(error);
-            }
-            SimulateError::StateInUse | SimulateError::InvalidTransaction { kind: RefusalKind::Unsupported, .. } => {
-                return Self::failed(error);
-            }
-            SimulateError::InvalidTransaction { kind: RefusalKind::Rule(rule), .. } => rule,
-            SimulateError::TooManyBlocks
-            | SimulateError::TooManyCallsInBlock { .. }
-            | SimulateError::TooManyCalls { .. }
-            | SimulateError::TooManyChanges { .. }
-            | SimulateError::AnswerTooLong { .. } => SimulationRule::ClientLimit,
-            SimulateError::NumberNotAscending { .. } => SimulationRule::BlockNumber,
-            SimulateError::TimestampNotAscending { .. } | SimulateError::TimestampTooLarge => {
-                SimulationRule::BlockTimestamp
-            }
-            SimulateError::BlockGasUsedUp { .. } => SimulationRule::BlockGasLimit,
-        };
-        RequestError::Simulation { rule, message: error.to_string() }.into()
+        match error {
+            SimulateError::Call(error) => error.into(),
+            SimulateError::Trie(error) => (*error).into(),
+            SimulateError::OutOfMemory => Self::limit_reached(error),
+            SimulateError::StateInUse | SimulateError::Failed(_) => Self::failed(error),
+        }
     }
 }
 
 impl SimulateError {
+    /// The answer of a simulation on the bus: the failure of the simulation itself is a reply.
+    ///
+    /// # Errors
+    /// If the node could not run the simulation.
+    pub(crate) fn reply<T>(outcome: Result<T, Self>) -> Result<Result<T, SimulationFailure>, BusError> {
+        match outcome {
+            Ok(result) => Ok(Ok(result)),
+            Err(Self::Failed(failure)) => Ok(Err(failure)),
+            Err(Self::Call(CallError::Failed(failure))) => Ok(Err(SimulationFailure::Call(failure))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    const fn invalid(kind: TransactionRule, reason: String, gas_limit: u64) -> Self {
+        Self::Failed(SimulationFailure::InvalidTransaction { kind, reason, gas_limit })
+    }
+
     /// A transaction that is refused before the EVM checks it.
     pub(super) fn rejected(rejection: TransactionRejection, gas_limit: u64) -> Self {
         let reason = rejection.to_string();
@@ -151,13 +69,13 @@ impl SimulateError {
             TransactionRejection::Store(error) => return CallError::from(error).into(),
             TransactionRejection::Trie(error) => return Self::Trie(error),
             TransactionRejection::BlockGas { .. } | TransactionRejection::BlockBlobGas { .. } => {
-                RefusalKind::Rule(SimulationRule::BlockGasLimit)
+                TransactionRule::BlockGasLimit
             }
-            TransactionRejection::InsufficientFunds(_) => RefusalKind::Rule(SimulationRule::InsufficientFunds),
-            TransactionRejection::Rule(_) | TransactionRejection::Token(_) => RefusalKind::InvalidArgument,
-            TransactionRejection::Unsupported(_) | TransactionRejection::NoResult(_) => RefusalKind::Unsupported,
+            TransactionRejection::InsufficientFunds(_) => TransactionRule::InsufficientFunds,
+            TransactionRejection::Rule(_) | TransactionRejection::Token(_) => TransactionRule::Other,
+            TransactionRejection::Unsupported(_) | TransactionRejection::NoResult(_) => TransactionRule::Unsupported,
         };
-        Self::InvalidTransaction { kind, reason, gas_limit }
+        Self::invalid(kind, reason, gas_limit)
     }
 
     /// A run of the EVM without a result.
@@ -173,11 +91,9 @@ impl SimulateError {
             RunFailure::Stopped(reason) => stopped(reason, limits).into(),
             RunFailure::Message(invalid) => {
                 let reason = invalid_transaction_text(&invalid, message, block);
-                Self::InvalidTransaction { kind: kind_of(&invalid), reason, gas_limit }
+                Self::invalid(kind_of(&invalid), reason, gas_limit)
             }
-            RunFailure::Refused(reason) => {
-                Self::InvalidTransaction { kind: RefusalKind::InvalidArgument, reason, gas_limit }
-            }
+            RunFailure::Refused(reason) => Self::invalid(TransactionRule::Other, reason, gas_limit),
             RunFailure::OutOfMemory(refused) => CallError::from(refused).into(),
             RunFailure::Store(error) => CallError::from(error).into(),
             RunFailure::Other(text) => CallError::Evm(text).into(),
@@ -186,32 +102,32 @@ impl SimulateError {
 }
 
 /// The error of a simulation whose time limit has passed or whose caller has disconnected.
-pub(super) const fn stopped(reason: Stopped, limits: &CallLimits) -> CallError {
+pub(super) fn stopped(reason: Stopped, limits: &CallLimits) -> CallError {
     match reason {
-        Stopped::TimedOut => CallError::TimeLimitReached { timeout: limits.call_timeout },
+        Stopped::TimedOut => CallFailure::TimeLimitReached { timeout: limits.call_timeout }.into(),
         Stopped::CallerGone => CallError::CallerGone,
     }
 }
 
-const fn kind_of(invalid: &InvalidTransaction) -> RefusalKind {
-    RefusalKind::Rule(match invalid {
-        InvalidTransaction::NonceTooLow { .. } => SimulationRule::NonceTooLow,
-        InvalidTransaction::NonceTooHigh { .. } => SimulationRule::NonceTooHigh,
-        InvalidTransaction::GasPriceLessThanBasefee => SimulationRule::BaseFeeTooLow,
+const fn kind_of(invalid: &InvalidTransaction) -> TransactionRule {
+    match invalid {
+        InvalidTransaction::NonceTooLow { .. } => TransactionRule::NonceTooLow,
+        InvalidTransaction::NonceTooHigh { .. } => TransactionRule::NonceTooHigh,
+        InvalidTransaction::GasPriceLessThanBasefee => TransactionRule::BaseFeeTooLow,
         InvalidTransaction::CallGasCostMoreThanGasLimit { .. }
-        | InvalidTransaction::GasFloorMoreThanGasLimit { .. } => SimulationRule::IntrinsicGas,
+        | InvalidTransaction::GasFloorMoreThanGasLimit { .. } => TransactionRule::IntrinsicGas,
         InvalidTransaction::LackOfFundForMaxFee { .. } | InvalidTransaction::OverflowPaymentInTransaction => {
-            SimulationRule::InsufficientFunds
+            TransactionRule::InsufficientFunds
         }
-        InvalidTransaction::CreateInitCodeSizeLimit => SimulationRule::InitCodeSize,
-        _ => return RefusalKind::InvalidArgument,
-    })
+        InvalidTransaction::CreateInitCodeSizeLimit => TransactionRule::InitCodeSize,
+        _ => TransactionRule::Other,
+    }
 }
 
 /// Checks nonce and fee caps in go-ethereum's order, which differs from the EVM's.
 ///
 /// # Errors
-/// [`SimulateError::InvalidTransaction`] with the first rule that the transaction breaks.
+/// [`SimulationFailure::InvalidTransaction`] with the first rule that the transaction breaks.
 pub(super) fn check_transaction(
     transaction: &Transaction,
     sender: Address,
@@ -219,16 +135,16 @@ pub(super) fn check_transaction(
     fees: Option<&Header>,
 ) -> Result<(), SimulateError> {
     let gas_limit = transaction.gas_limit;
-    let refused = |kind, reason| Err(SimulateError::InvalidTransaction { kind, reason, gas_limit });
+    let refused = |kind, reason| Err(SimulateError::invalid(kind, reason, gas_limit));
     let nonce = transaction.nonce;
     match account_nonce {
         Some(state) if nonce < state => {
             let text = format!("nonce too low: address {sender}, tx: {nonce} state: {state}");
-            return refused(RefusalKind::Rule(SimulationRule::NonceTooLow), text);
+            return refused(TransactionRule::NonceTooLow, text);
         }
         Some(state) if nonce > state => {
             let text = format!("nonce too high: address {sender}, tx: {nonce} state: {state}");
-            return refused(RefusalKind::Rule(SimulationRule::NonceTooHigh), text);
+            return refused(TransactionRule::NonceTooHigh, text);
         }
         _ => {}
     }
@@ -239,13 +155,13 @@ pub(super) fn check_transaction(
             "max priority fee per gas higher than max fee per gas: address {sender}, \
              maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}"
         );
-        return refused(RefusalKind::InvalidArgument, text);
+        return refused(TransactionRule::Other, text);
     }
     if cap < U256::from(base_fee) {
         let text = format!(
             "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {cap}, baseFee: {base_fee}"
         );
-        return refused(RefusalKind::Rule(SimulationRule::BaseFeeTooLow), text);
+        return refused(TransactionRule::BaseFeeTooLow, text);
     }
     Ok(())
 }
@@ -259,28 +175,32 @@ mod tests {
 
     #[test]
     fn a_rejected_transaction_shows_the_rule_that_it_breaks() {
-        let rejected = |rejection| BusError::from(SimulateError::rejected(rejection, 9));
-        let broken = |rule, message: &str| RequestError::Simulation { rule, message: message.to_owned() }.into();
+        let cases = [
+            (
+                TransactionRejection::InsufficientFunds("insufficient funds for gas"),
+                TransactionRule::InsufficientFunds,
+                "insufficient funds for gas",
+            ),
+            (
+                TransactionRejection::BlockGas { gas_limit: 9, available: 8 },
+                TransactionRule::BlockGasLimit,
+                "gas limit 9 exceeds the 8 that the block has left",
+            ),
+            (TransactionRejection::Rule("other".to_owned()), TransactionRule::Other, "other"),
+            (TransactionRejection::Rule("insufficient funds".to_owned()), TransactionRule::Other, "insufficient funds"),
+            (
+                TransactionRejection::Unsupported("blobs"),
+                TransactionRule::Unsupported,
+                "this node does not execute blobs",
+            ),
+        ];
+        for (rejection, kind, reason) in cases {
+            let reply = SimulateError::reply::<()>(Err(SimulateError::rejected(rejection, 9)));
 
-        assert_eq!(
-            rejected(TransactionRejection::InsufficientFunds("insufficient funds for gas")),
-            broken(SimulationRule::InsufficientFunds, "err: insufficient funds for gas (supplied gas 9)")
-        );
-        assert_eq!(
-            rejected(TransactionRejection::BlockGas { gas_limit: 9, available: 8 }),
-            broken(
-                SimulationRule::BlockGasLimit,
-                "err: gas limit 9 exceeds the 8 that the block has left (supplied gas 9)"
-            )
-        );
-        for text in ["other", "insufficient funds"] {
-            let expected = BusError::invalid_argument(format!("err: {text} (supplied gas 9)"));
-            assert_eq!(rejected(TransactionRejection::Rule(text.to_owned())), expected);
+            let reason = reason.to_owned();
+            let failure = SimulationFailure::InvalidTransaction { kind, reason, gas_limit: 9 };
+            assert_eq!(reply, Ok(Err(failure)));
         }
-        assert_eq!(
-            rejected(TransactionRejection::Unsupported("blobs")),
-            BusError::failed("err: this node does not execute blobs (supplied gas 9)")
-        );
     }
 
     #[test]

@@ -20,16 +20,17 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use tenon_api::{
     SealedHeader,
-    messages::{Simulate, SimulatedBlock, SimulatedCall, SimulatedFailure},
+    messages::{Simulate, SimulatedBlock, SimulatedCall, SimulatedFailure, SimulationFailure},
 };
 use tenon_bus::{CallContext, Origin};
 use tenon_execution_interface::Interrupt;
 use tenon_simulation_interface::CallError;
 use tenon_traces::TraceShare;
 
-use crate::call::Calls;
-use error::SimulateError;
+use crate::call::{Calls, reason_length};
 use state::SimulatedState;
+
+pub(crate) use error::SimulateError;
 
 /// Size of a block in the answer without its calls, bytes.
 const BLOCK_BYTES: u64 = 2_500;
@@ -42,7 +43,7 @@ impl Calls {
     /// `eth_simulateV1`: executes blocks on top of a block and returns their results.
     ///
     /// # Errors
-    /// A block or transaction that breaks a rule, with go-ethereum's texts and codes; limits that were exceeded.
+    /// A block or transaction that breaks a rule, [`SimulationFailure`]; limits that were exceeded.
     pub(crate) fn simulate(
         &self,
         request: Simulate,
@@ -118,8 +119,8 @@ impl<'a> Simulation<'a> {
     fn count_call(&mut self, input: usize, call: &SimulatedCall) -> Result<(), SimulateError> {
         let data: usize = call.logs.iter().map(|log| log.log.data.len()).sum();
         let failure = match &call.failure {
-            Some(SimulatedFailure::Reverted { message, output }) => message.len() * 2 + output.len(),
-            Some(SimulatedFailure::Halted(message)) => message.len() * 2,
+            Some(SimulatedFailure::Reverted { output }) => reason_length(output) * 2 + output.len(),
+            Some(SimulatedFailure::Halted { cause, .. }) => cause.len() * 2,
             None => 0,
         };
         let bytes = (input + call.returned.len() + data + failure) as u64;
@@ -131,7 +132,7 @@ impl<'a> Simulation<'a> {
         self.answer_bytes = self.answer_bytes.saturating_add(bytes);
         let max = self.calls.limits.trace_answer_bytes;
         if self.answer_bytes > max {
-            return Err(SimulateError::AnswerTooLong { max });
+            return Err(SimulationFailure::AnswerTooLong { max }.into());
         }
         if self.memory.hold(self.answer_bytes.saturating_add(self.state.weight())) {
             return Ok(());

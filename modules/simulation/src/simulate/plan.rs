@@ -2,7 +2,7 @@
 
 use tenon_api::{
     Header,
-    messages::{AccountOverride, BlockToSimulate},
+    messages::{AccountOverride, BlockToSimulate, SimulationFailure},
 };
 
 use super::SimulateError;
@@ -10,12 +10,12 @@ use super::SimulateError;
 /// Maximum number of blocks of a simulation, including those that fill gaps; go-ethereum's limit.
 const MAX_BLOCKS: u64 = 256;
 /// Maximum number of calls of a block; go-ethereum's limit.
-pub(super) const MAX_CALLS_PER_BLOCK: usize = 5_000;
+const MAX_CALLS_PER_BLOCK: usize = 5_000;
 /// Maximum number of calls of all blocks; go-ethereum's limit.
-pub(super) const MAX_CALLS: usize = 10_000;
+const MAX_CALLS: usize = 10_000;
 /// Maximum number of overridden accounts and slots and of withdrawals of all blocks: each costs reads and updates of
 /// the state trie, which nothing interrupts.
-pub(super) const MAX_CHANGES: usize = 50_000;
+const MAX_CHANGES: usize = 50_000;
 /// Time between two blocks if the caller gives none, seconds.
 const SECONDS_BETWEEN_BLOCKS: u64 = 12;
 
@@ -44,7 +44,7 @@ pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<Pl
         timestamp = match wanted.overrides.time {
             None => following(timestamp)?,
             Some(time) if time > timestamp => time,
-            Some(given) => return Err(SimulateError::TimestampNotAscending { given, previous: timestamp }),
+            Some(given) => return Err(SimulationFailure::TimestampNotAscending { given, previous: timestamp }.into()),
         };
         planned.push(PlannedBlock { number, timestamp, wanted });
     }
@@ -53,21 +53,23 @@ pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<Pl
 
 fn check_size(blocks: &[BlockToSimulate]) -> Result<(), SimulateError> {
     if blocks.is_empty() {
-        return Err(SimulateError::NoBlocks);
+        return Err(SimulationFailure::NoBlocks.into());
     }
     if blocks.len() as u64 > MAX_BLOCKS {
-        return Err(SimulateError::TooManyBlocks);
+        return Err(SimulationFailure::TooManyBlocks.into());
     }
     if let Some(calls) = blocks.iter().map(|block| block.calls.len()).find(|calls| *calls > MAX_CALLS_PER_BLOCK) {
-        return Err(SimulateError::TooManyCallsInBlock { calls });
+        return Err(
+            SimulationFailure::TooManyCallsInBlock { calls: calls as u64, max: MAX_CALLS_PER_BLOCK as u64 }.into()
+        );
     }
     let calls: usize = blocks.iter().map(|block| block.calls.len()).sum();
     if calls > MAX_CALLS {
-        return Err(SimulateError::TooManyCalls { calls });
+        return Err(SimulationFailure::TooManyCalls { calls: calls as u64, max: MAX_CALLS as u64 }.into());
     }
     let changes: usize = blocks.iter().map(changes_of).sum();
     if changes > MAX_CHANGES {
-        return Err(SimulateError::TooManyChanges { changes });
+        return Err(SimulationFailure::TooManyChanges { changes: changes as u64, max: MAX_CHANGES as u64 }.into());
     }
     Ok(())
 }
@@ -86,29 +88,26 @@ fn number_of(wanted: &BlockToSimulate, base: &Header, previous: u64) -> Result<u
     let Some(given) = wanted.overrides.number else { return number_within(base, previous.saturating_add(1)) };
     let given: u64 = given.saturating_to();
     if given <= previous {
-        return Err(SimulateError::NumberNotAscending { given, previous });
+        return Err(SimulationFailure::NumberNotAscending { given, previous }.into());
     }
     number_within(base, given)
 }
 
 fn number_within(base: &Header, number: u64) -> Result<u64, SimulateError> {
     if number == u64::MAX || number - base.number > MAX_BLOCKS {
-        return Err(SimulateError::TooManyBlocks);
+        return Err(SimulationFailure::TooManyBlocks.into());
     }
     Ok(number)
 }
 
 fn following(timestamp: u64) -> Result<u64, SimulateError> {
-    timestamp.checked_add(SECONDS_BETWEEN_BLOCKS).ok_or(SimulateError::TimestampTooLarge)
+    timestamp.checked_add(SECONDS_BETWEEN_BLOCKS).ok_or_else(|| SimulationFailure::TimestampTooLarge.into())
 }
 
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, B256, U256};
-    use tenon_api::{
-        BusError, RequestError, SimulationRule,
-        messages::{BlockOverrides, CallRequest},
-    };
+    use tenon_api::messages::{BlockOverrides, CallRequest};
 
     use super::*;
 
@@ -121,16 +120,11 @@ mod tests {
         BlockToSimulate { overrides, ..BlockToSimulate::default() }
     }
 
-    fn places(blocks: Vec<BlockToSimulate>) -> Result<Vec<(u64, u64)>, BusError> {
-        let planned = plan(&base(), blocks)?;
-        Ok(planned.iter().map(|block| (block.number, block.timestamp)).collect())
-    }
-
-    /// The rule that the blocks break, and the text of the error.
-    fn broken_rule(blocks: Vec<BlockToSimulate>) -> (SimulationRule, String) {
-        match places(blocks) {
-            Err(BusError::Module(RequestError::Simulation { rule, message })) => (rule, message),
-            other => panic!("{other:?}"),
+    fn places(blocks: Vec<BlockToSimulate>) -> Result<Vec<(u64, u64)>, SimulationFailure> {
+        match plan(&base(), blocks) {
+            Ok(planned) => Ok(planned.iter().map(|block| (block.number, block.timestamp)).collect()),
+            Err(SimulateError::Failed(failure)) => Err(failure),
+            Err(error) => panic!("{error}"),
         }
     }
 
@@ -143,34 +137,36 @@ mod tests {
 
     #[test]
     fn heights_and_times_must_ascend() {
-        use SimulationRule::{BlockNumber, BlockTimestamp};
-        let number = "block numbers must be in order: 54 <= 54".to_owned();
-        let time = "block timestamps must be in order: 540 <= 540".to_owned();
+        let number = |given, previous| Err(SimulationFailure::NumberNotAscending { given, previous });
+        let time = |given, previous| Err(SimulationFailure::TimestampNotAscending { given, previous });
 
-        assert_eq!(broken_rule(vec![at(Some(54), None)]), (BlockNumber, number));
-        assert_eq!(broken_rule(vec![at(None, None), at(Some(55), None)]).0, BlockNumber);
-        assert_eq!(broken_rule(vec![at(None, Some(540))]), (BlockTimestamp, time));
-        assert_eq!(broken_rule(vec![at(Some(57), Some(560))]).0, BlockTimestamp, "the gap before it takes its time");
-        assert_eq!(broken_rule(vec![at(None, Some(u64::MAX)), at(None, None)]).0, BlockTimestamp);
+        assert_eq!(places(vec![at(Some(54), None)]), number(54, 54));
+        assert_eq!(places(vec![at(None, None), at(Some(55), None)]), number(55, 55));
+        assert_eq!(places(vec![at(None, Some(540))]), time(540, 540));
+        assert_eq!(places(vec![at(Some(57), Some(560))]), time(560, 564), "the gap before it takes its time");
+        let beyond = places(vec![at(None, Some(u64::MAX)), at(None, None)]);
+        assert_eq!(beyond, Err(SimulationFailure::TimestampTooLarge));
     }
 
     #[test]
     fn numbers_of_everything_are_bounded() {
-        let beyond_limit = |blocks, text: &str| {
-            assert_eq!(broken_rule(blocks), (SimulationRule::ClientLimit, text.to_owned()));
-        };
         let with_calls = |calls| BlockToSimulate { calls: vec![CallRequest::default(); calls], ..at(None, None) };
         let slots = vec![(B256::ZERO, B256::ZERO); MAX_CHANGES];
         let account = AccountOverride { state_diff: Some(slots), ..AccountOverride::default() };
         let overridden = BlockToSimulate { state_overrides: vec![(Address::ZERO, account)], ..at(None, None) };
+        let cases = [
+            (vec![], SimulationFailure::NoBlocks),
+            (vec![at(None, None); 257], SimulationFailure::TooManyBlocks),
+            (vec![at(Some(54 + 257), None)], SimulationFailure::TooManyBlocks),
+            (vec![at(Some(u64::MAX), None)], SimulationFailure::TooManyBlocks),
+            (vec![with_calls(5_001)], SimulationFailure::TooManyCallsInBlock { calls: 5001, max: 5000 }),
+            (vec![with_calls(4_000); 3], SimulationFailure::TooManyCalls { calls: 12_000, max: 10_000 }),
+            (vec![overridden], SimulationFailure::TooManyChanges { changes: 50_001, max: 50_000 }),
+        ];
 
-        assert_eq!(places(vec![]), Err(BusError::invalid_argument("empty input")));
-        beyond_limit(vec![at(None, None); 257], "too many blocks");
-        beyond_limit(vec![at(Some(54 + 257), None)], "too many blocks");
-        beyond_limit(vec![at(Some(u64::MAX), None)], "too many blocks");
-        beyond_limit(vec![with_calls(5_001)], "too many calls in block: 5001 > 5000");
-        beyond_limit(vec![with_calls(4_000); 3], "too many calls: 12000 > 10000");
-        beyond_limit(vec![overridden], "too many accounts and slots overridden, and withdrawals: 50001 > 50000");
+        for (blocks, failure) in cases {
+            assert_eq!(places(blocks), Err(failure));
+        }
         assert_eq!(places(vec![at(Some(54 + 256), None)]).unwrap().len(), 256);
     }
 }

@@ -11,18 +11,15 @@ use revm::{
 };
 use tenon_api::{
     Bytes, Header, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
-    messages::{CallRequest, SimulatedCall, SimulatedFailure, SimulatedLog},
+    messages::{CallRequest, SimulatedCall, SimulatedFailure, SimulatedLog, SimulationFailure},
 };
 use tenon_execution_block::Prepared;
 use tenon_execution_interface::{ExtraPrecompiles, Fees, access_list, inspect};
-use tenon_simulation_interface::{CallError, HaltCause, halt_cause, precompile_failure, revert_text};
+use tenon_simulation_interface::{CallError, HaltCause, halt_cause, precompile_failure};
 
 use super::{SimulateError, Simulation, block::OpenBlock, error::check_transaction};
 
 use crate::call::check_consistency;
-
-/// Appended to the text of a failure that more gas might have prevented.
-const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";
 
 /// The gas that a transaction gets.
 #[derive(Clone, Copy)]
@@ -74,7 +71,7 @@ impl Simulation<'_> {
     fn gas_limit(&self, request: &CallRequest, left: u64) -> Result<GasLimit, SimulateError> {
         let asked = request.gas.unwrap_or(left);
         if asked > left {
-            return Err(SimulateError::BlockGasUsedUp { left, asked });
+            return Err(SimulationFailure::BlockGasUsedUp { left, asked }.into());
         }
         Ok(GasLimit { gas: asked.min(self.gas_left), is_capped: self.gas_left < asked })
     }
@@ -182,15 +179,11 @@ fn simulated_call(
     let (gas, returned, failure) = match result {
         ExecutionResult::Success { gas, output, .. } => (gas, output.data().clone(), None),
         ExecutionResult::Revert { gas, output, .. } => {
-            let reverted = SimulatedFailure::Reverted { message: revert_text(output), output: output.clone() };
-            (gas, Bytes::new(), Some(reverted))
+            (gas, Bytes::new(), Some(SimulatedFailure::Reverted { output: output.clone() }))
         }
         ExecutionResult::Halt { gas, reason, .. } => {
-            let mut text = cause_of(reason, message, extras).into_text().into_owned();
-            if is_capped {
-                text.push_str(CAPPED);
-            }
-            (gas, Bytes::new(), Some(SimulatedFailure::Halted(text)))
+            let cause = cause_of(reason, message, extras).into_text().into_owned();
+            (gas, Bytes::new(), Some(SimulatedFailure::Halted { cause, is_gas_capped: is_capped }))
         }
     };
     let max_gas_used = gas.total_gas_spent().max(gas.floor_gas());

@@ -13,7 +13,7 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::Genesis;
-use tenon_sdk::shapes::trace_options;
+use tenon_sdk::{error_texts::RefusableAnswer as _, shapes::trace_options};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{RecordedCase, TestNode, call_request, recorded_cases, test_data};
 
@@ -49,7 +49,7 @@ async fn calls_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
     for case in recorded_cases("eth_call/") {
-        let outcome = node.ask(call(call_request(&case.params[0]))).await;
+        let outcome = node.ask(call(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|output| Value::from(output.to_string())));
     }
 }
@@ -168,7 +168,7 @@ async fn estimates_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(CallLimits::default());
     for case in recorded_cases("eth_estimateGas/") {
-        let outcome = node.ask(estimate(call_request(&case.params[0]))).await;
+        let outcome = node.ask(estimate(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|gas| Value::from(format!("{gas:#x}"))));
     }
 }
@@ -179,8 +179,11 @@ async fn access_lists_equal_the_recorded_answers() {
     let _served = node.serve(CallLimits::default());
     for case in recorded_cases("eth_createAccessList/") {
         let request = call_request(&case.params[0]);
-        let reply =
-            node.ask(CreateAccessList { request, block: BlockId::LATEST, state_overrides: vec![] }).await.unwrap();
+        let reply = node
+            .ask(CreateAccessList { request, block: BlockId::LATEST, state_overrides: vec![] })
+            .await
+            .or_failure()
+            .unwrap();
         let recorded = &case.answer["result"];
         assert_eq!(Value::from(format!("{:#x}", reply.gas_used)), recorded["gasUsed"], "{}", case.name);
         let list: Vec<Value> = reply
@@ -249,11 +252,11 @@ async fn an_overridden_time_selects_its_forks_rules() {
     // PUSH0 (Shanghai, time 390) ... return one zero word.
     let mut push0 = with_code(&hex!("5f5f5260205ff3"));
 
-    let before = node.ask(push0.clone()).await.unwrap_err();
+    let before = node.ask(push0.clone()).await.or_failure().unwrap_err();
     push0.block_overrides.time = Some(390);
-    let in_shanghai = node.ask(push0.clone()).await.unwrap();
+    let in_shanghai = node.ask(push0.clone()).await.or_failure().unwrap();
     push0.block_overrides.time = Some(600);
-    let in_osaka = node.ask(push0).await.unwrap();
+    let in_osaka = node.ask(push0).await.or_failure().unwrap();
 
     assert!(before.message.starts_with("invalid opcode"), "{}", before.message);
     assert_eq!((in_shanghai, in_osaka), (Bytes::from([0; 32]), Bytes::from([0; 32])));
@@ -279,10 +282,10 @@ async fn an_endless_call_ends_with_its_gas_or_its_time() {
     let unhurried = TestNode::with_conformance_chain(1);
     let _patient = unhurried.serve(CallLimits { call_timeout: Duration::from_secs(3600), ..limits });
 
-    let timed_out = hurried.ask(with_code(ENDLESS)).await.unwrap_err();
+    let timed_out = hurried.ask(with_code(ENDLESS)).await.or_failure().unwrap_err();
     let mut small = with_code(ENDLESS);
     small.request.gas = Some(100_000);
-    let out_of_gas = unhurried.ask(small).await.unwrap_err();
+    let out_of_gas = unhurried.ask(small).await.or_failure().unwrap_err();
 
     assert_eq!(timed_out.message, "execution aborted (timeout = 50ms)");
     assert_eq!((out_of_gas.code, out_of_gas.message.as_str()), (FailureCode::SERVER, "out of gas"));
@@ -310,7 +313,7 @@ async fn overrides_of_block_storage_and_precompiles_are_seen() {
     let mut probe = with_code(&hex!("435f52426020526001545f5460405260606000f3"));
     probe.block_overrides = BlockOverrides { number: Some(U256::from(777)), ..BlockOverrides::default() };
     probe.state_overrides[0].1.state = Some(vec![(B256::ZERO, B256::with_last_byte(9))]);
-    let output = node.ask(probe).await.unwrap();
+    let output = node.ask(probe).await.or_failure().unwrap();
 
     assert_eq!(U256::from_be_slice(&output[..32]), U256::from(777));
     assert_eq!(output[95], 9);
@@ -322,9 +325,9 @@ async fn overrides_of_block_storage_and_precompiles_are_seen() {
     let input = Bytes::from_static(b"hello");
     let mut request = call(CallRequest { to: Some(elsewhere), input: input.clone(), ..CallRequest::default() });
     request.state_overrides = vec![(identity, moved)];
-    let at_new_place = node.ask(request.clone()).await.unwrap();
+    let at_new_place = node.ask(request.clone()).await.or_failure().unwrap();
     request.request.to = Some(identity);
-    let at_old_place = node.ask(request).await.unwrap();
+    let at_old_place = node.ask(request).await.or_failure().unwrap();
 
     assert_eq!((at_new_place, at_old_place), (input, Bytes::new()));
 }
@@ -354,7 +357,7 @@ async fn contradictory_members_are_refused_with_the_usual_texts() {
         ),
     ];
     for (request, expected) in cases {
-        let failure = node.ask(call(request)).await.unwrap_err();
+        let failure = node.ask(call(request)).await.or_failure().unwrap_err();
 
         assert!(failure.message.starts_with(expected), "{}", failure.message);
     }
@@ -394,7 +397,7 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
     for overrides in growing {
         let asked = Call { state_overrides: overrides.clone(), ..call(request()) };
 
-        let refused = node.ask(asked).await.unwrap_err();
+        let refused = node.ask(asked).await.or_failure().unwrap_err();
 
         assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{}: {refused}", overrides.len());
         assert!(refused.message.contains("memory"), "{refused}");
@@ -402,9 +405,9 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
     }
     // MSTORE(2^40, 0), for which the call has too little gas: the instruction fails, and no memory is requested.
     let unpaid = Call { state_overrides: with_code(&hex!("5f6501000000000052")), ..call(request()) };
-    assert_eq!(node.ask(unpaid).await.unwrap_err().message, "out of gas");
+    assert_eq!(node.ask(unpaid).await.or_failure().unwrap_err().message, "out of gas");
     let small = Call { state_overrides: with_code(&hex!("5f5ff3")), ..call(request()) };
-    assert_eq!(node.ask(small).await, Ok(Bytes::new()), "what is small goes on");
+    assert_eq!(node.ask(small).await.or_failure(), Ok(Bytes::new()), "what is small goes on");
 }
 
 #[tokio::test]
@@ -429,12 +432,12 @@ async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
 
     for cap in [None, Some(0)] {
         let asked = Call { state_overrides: overrides.clone(), ..call(request(cap)) };
-        assert_eq!(node.ask(asked).await.unwrap()[..], B256::ZERO[..], "{cap:?}");
+        assert_eq!(node.ask(asked).await.or_failure().unwrap()[..], B256::ZERO[..], "{cap:?}");
         let asked = EstimateGas { state_overrides: overrides.clone(), ..estimate(request(cap)) };
-        assert!(node.ask(asked).await.is_ok(), "{cap:?}");
+        assert!(node.ask(asked).await.or_failure().is_ok(), "{cap:?}");
     }
     let asked = Call { state_overrides: overrides, ..call(request(Some(1))) };
-    let refused = node.ask(asked).await.unwrap_err();
+    let refused = node.ask(asked).await.or_failure().unwrap_err();
     assert!(refused.message.contains("insufficient funds"), "{}", refused.message);
 }
 

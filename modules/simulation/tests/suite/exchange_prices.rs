@@ -6,13 +6,14 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, BusError, ChainReader, EMPTY_ROOT_HASH, Request,
+    BlockId, BusError, ChainReader, EMPTY_ROOT_HASH, Failure, Request,
     messages::{
         BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetStorageRange, Trace, TraceOptions,
         TraceTarget,
     },
 };
 use tenon_bus::{Bus, CallContext};
+use tenon_sdk::error_texts::{RefusableAnswer as _, Refusal};
 use tenon_simulation::CallLimits;
 use tenon_test_node::{
     MemoryChain, answer_calls, json_of_trace,
@@ -52,8 +53,16 @@ impl Node {
         self.bus.call(request, &CallContext::new()).await
     }
 
-    async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, BusError> {
-        self.ask(call(request, number)).await
+    /// The reply to a request that may be refused.
+    async fn answer<R, T, E: Refusal>(&self, request: R) -> Result<T, Failure>
+    where
+        R: Request<Reply = Result<T, E>>,
+    {
+        self.ask(request).await.map_err(Failure::from).or_failure()
+    }
+
+    async fn call(&self, request: CallRequest, number: u64) -> Result<Bytes, Failure> {
+        self.answer(call(request, number)).await
     }
 
     async fn trace(&self, target: TraceTarget) -> Value {
@@ -167,12 +176,12 @@ async fn estimates_and_access_lists_get_the_same_prices() {
     };
     let unknown = [Address::repeat_byte(1), Address::repeat_byte(2)];
     // Storing a price uses a slot, storing zero does not.
-    let with = node.ask(estimate(LAST_PRICE, told.pair)).await.unwrap();
-    let without = node.ask(estimate(LAST_PRICE, unknown)).await.unwrap();
+    let with = node.answer(estimate(LAST_PRICE, told.pair)).await.unwrap();
+    let without = node.answer(estimate(LAST_PRICE, unknown)).await.unwrap();
     assert!(with > without + 10_000, "{with} {without}");
-    let with = node.ask(list(LAST_PRICE, told.pair)).await.unwrap();
-    let without = node.ask(list(LAST_PRICE, unknown)).await.unwrap();
-    assert_eq!((&with.error, &without.error), (&None, &None));
+    let with = node.answer(list(LAST_PRICE, told.pair)).await.unwrap();
+    let without = node.answer(list(LAST_PRICE, unknown)).await.unwrap();
+    assert_eq!((&with.failure, &without.failure), (&None, &None));
     assert!(with.gas_used > without.gas_used + 10_000, "{with:?} {without:?}");
 }
 
@@ -184,7 +193,7 @@ async fn outside_the_exchanges_time_there_are_no_prices() {
     for (number, is_told) in [(FIRST - 1, false), (FIRST, true), (END - 1, true), (END, false)] {
         let mut call = call(price_request(LAST_PRICE, told.pair[0], told.pair[1]), told.number);
         call.block_overrides.number = Some(U256::from(number));
-        let answer = node.ask(call).await.unwrap();
+        let answer = node.answer(call).await.unwrap();
         assert_eq!((answer.len(), is_price(&answer)), (32, is_told), "in a block {number}");
     }
 }

@@ -12,6 +12,7 @@ use tenon_api::{
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
+use tenon_sdk::error_texts::RefusableAnswer as _;
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{TestNode, native::NativeNode};
 
@@ -70,7 +71,7 @@ async fn simulate(node: &TestNode, blocks: Vec<BlockToSimulate>) -> Result<Vec<S
 }
 
 async fn ask(node: &TestNode, simulation: Simulate) -> Result<Vec<SimulatedBlock>, (i32, String)> {
-    node.ask(simulation).await.map_err(|failure: Failure| (failure.code.0, failure.message))
+    node.ask(simulation).await.or_failure().map_err(|failure: Failure| (failure.code.0, failure.message))
 }
 
 fn code_of(outcome: Result<Vec<SimulatedBlock>, (i32, String)>) -> i32 {
@@ -155,7 +156,7 @@ async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
     let log = &traced[0].logs[0].log;
     assert_eq!((log.address, U256::from_be_slice(&log.data)), (COINS, U256::from(3)));
     assert_eq!(log.topics[1..], [RICH.into_word(), POOR.into_word()]);
-    let reverted = SimulatedFailure::Reverted { message: "execution reverted".to_owned(), output: Bytes::new() };
+    let reverted = SimulatedFailure::Reverted { output: Bytes::new() };
     assert_eq!(traced[1].failure, Some(reverted));
     assert!(traced[1].returned.is_empty());
 }
@@ -256,7 +257,7 @@ async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
     let random = with_code(&hex!("4460005260206000f3"));
     let wanted = vec![with_overrides(block(vec![transfer(9), to_contract()]), vec![rich(), random]), block(vec![])];
 
-    let simulated = bus.call(simulation(wanted), &CallContext::new()).await.unwrap();
+    let simulated = bus.call(simulation(wanted), &CallContext::new()).await.unwrap().unwrap();
 
     let header = &simulated[0].stored.block.header;
     let head = chain.head().header.clone();
@@ -286,7 +287,7 @@ async fn the_log_of_a_transaction_that_a_native_block_does_not_execute_is_return
     let wanted = vec![with_overrides(block(wanted), vec![rich, with_code(&LOG)])];
 
     let asked = Simulate { validates: true, ..simulation(wanted) };
-    let simulated = bus.call(asked, &CallContext::new()).await.unwrap();
+    let simulated = bus.call(asked, &CallContext::new()).await.unwrap().unwrap();
 
     let logs: Vec<_> = calls(&simulated).iter().map(|call| &call.logs[..]).collect();
     let places: Vec<_> =

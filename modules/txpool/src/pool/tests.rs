@@ -8,6 +8,8 @@ use tenon_chain::{
 };
 use tenon_memory_chain::MemoryChain;
 
+use tenon_sdk::error_texts::Refusal as _;
+
 use super::*;
 use crate::EthereumPolicy;
 use crate::fake_chain::{self, CHAIN_ID, KeysOf, address, advance, advance_on, sign, signed, transfer};
@@ -25,7 +27,7 @@ fn open(chain: &Arc<MemoryChain>) -> Pool {
 /// The text that a client receives.
 fn text_of(error: PoolError) -> String {
     match error {
-        PoolError::Refused(refusal) => tenon_sdk::error_texts::pool_failure(refusal).message,
+        PoolError::Refused(refusal) => refusal.into_failure().message,
         PoolError::Store(error) => error.to_string(),
     }
 }

@@ -73,9 +73,8 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
         let node = host(profile).answer(move |request: Simulate| {
             assert_eq!((request.base, request.blocks.len(), request.validates), (BlockId::number(4), 2, true));
             assert_eq!(request.blocks[0].calls[0].to, Some(Address::with_last_byte(5)));
-            let reverted =
-                SimulatedFailure::Reverted { message: "execution reverted".to_owned(), output: Bytes::new() };
-            let halted = SimulatedFailure::Halted("out of gas".to_owned());
+            let reverted = SimulatedFailure::Reverted { output: Bytes::new() };
+            let halted = SimulatedFailure::Halted { cause: "out of gas".to_owned(), is_gas_capped: false };
             let calls = vec![
                 done(vec![log(0), log(2)], None),
                 done(Vec::new(), Some(reverted)),
@@ -90,10 +89,10 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
             };
             let block = Arc::new(RecoveredBlock { block, senders: Vec::new() });
             let block = StoredBlock { block, total_difficulty: U256::ZERO, is_canonical: false };
-            Ok(vec![
+            Ok(Ok(vec![
                 SimulatedBlock { stored: block.clone(), calls },
                 SimulatedBlock { stored: block, calls: Vec::new() },
-            ])
+            ]))
         });
         let asked = r#"[{"blockStateCalls":[{"calls":[{"to":"0x0000000000000000000000000000000000000005"}]},{}],"validation":true},"0x4"]"#;
 

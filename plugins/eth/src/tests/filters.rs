@@ -342,7 +342,7 @@ fn with_pool(waits: Vec<RecoveredTransaction>, refused: Option<u8>) -> FakeHost 
             Block { header: (*sealed(11)).clone(), transactions: vec![], ommers: vec![], withdrawals: None, size: 0 };
         let block = Arc::new(RecoveredBlock { block, senders: vec![] });
         let stored = StoredBlock { block, total_difficulty: U256::ZERO, is_canonical: false };
-        Ok(vec![SimulatedBlock { stored, calls: calls.collect() }])
+        Ok(Ok(vec![SimulatedBlock { stored, calls: calls.collect() }]))
     })
 }
 

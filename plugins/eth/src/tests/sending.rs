@@ -21,7 +21,7 @@ fn node(base_fee: Option<u64>) -> FakeHost {
         .answer(move |_: GetHead| Ok(Arc::new(head.clone())))
         .answer(|_: ListAccounts| Ok(vec![ACCOUNT.parse().expect("address")]))
         .answer(|_: SuggestTip| Ok(U256::from(7)))
-        .answer(|_: EstimateGas| Ok(21_000))
+        .answer(|_: EstimateGas| Ok(Ok(21_000)))
         .answer(|request: SendTransaction| {
             let CallRequest { gas, gas_price, max_fee_per_gas, max_priority_fee_per_gas, nonce, chain_id, .. } =
                 request.request;

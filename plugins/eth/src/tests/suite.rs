@@ -132,19 +132,19 @@ fn answers_of_evm(host: FakeHost, result: &Value, failure: Option<Failure>) -> F
     let [call_failure, gas_failure] = failures;
     host.answer(move |_: Call| match &call_failure {
         Some(failure) => Err(failure.clone()),
-        None => Ok(serde_json::from_value(called.clone()).expect("data")),
+        None => Ok(Ok(serde_json::from_value(called.clone()).expect("data"))),
     })
     .answer(move |_: EstimateGas| match &gas_failure {
         Some(failure) => Err(failure.clone()),
-        None => Ok(recorded::quantity(&gas)),
+        None => Ok(Ok(recorded::quantity(&gas))),
     })
     .answer(move |_: CreateAccessList| {
         let items = access["accessList"].as_array().expect("a list");
-        Ok(AccessListReply {
+        Ok(Ok(AccessListReply {
             access_list: items.iter().map(recorded::access_list_item).collect(),
             gas_used: recorded::number(&access, "gasUsed"),
-            error: None,
-        })
+            failure: None,
+        }))
     })
     .answer(move |_: SubmitTransaction| Ok(Ok(serde_json::from_value(hash.clone()).expect("a hash"))))
 }

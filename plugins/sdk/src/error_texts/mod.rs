@@ -1,6 +1,30 @@
-//! The texts and codes of the node's typed errors: those that clients know from the reference and go-ethereum
+//! The texts and codes of the node's typed refusals: those that clients know from the reference and go-ethereum
 //! (`docs/spec/rpc-eth.md` 10, 12).
 
+mod calls;
 mod pool;
 
-pub use pool::pool_failure;
+use tenon_api::Failure;
+
+pub use calls::{call_failure_text, revert_text};
+
+/// A refusal that a request can have as its reply.
+pub trait Refusal {
+    /// The failure that a client receives.
+    fn into_failure(self) -> Failure;
+}
+
+/// The answer to a request whose reply may be a refusal.
+pub trait RefusableAnswer<T> {
+    /// The reply, or the failure that a client receives.
+    ///
+    /// # Errors
+    /// The refusal, or why there is no answer.
+    fn or_failure(self) -> Result<T, Failure>;
+}
+
+impl<T, R: Refusal> RefusableAnswer<T> for Result<Result<T, R>, Failure> {
+    fn or_failure(self) -> Result<T, Failure> {
+        self?.map_err(Refusal::into_failure)
+    }
+}

@@ -9,9 +9,12 @@ use tenon_api::{
     messages::{BlobProblem, NativePoolRefusal, PoolRefusal, SenderProblem},
 };
 
-/// The failure of a transaction that the pool refuses.
-pub fn pool_failure(refusal: PoolRefusal) -> Failure {
-    Failure::server(PoolText(&refusal).to_string())
+use super::Refusal;
+
+impl Refusal for PoolRefusal {
+    fn into_failure(self) -> Failure {
+        Failure::server(PoolText(&self).to_string())
+    }
 }
 
 struct PoolText<'a>(&'a PoolRefusal);
@@ -188,7 +191,7 @@ mod tests {
         let fee = U256::from(1_239_000_000_000_000_000_u64);
         let cap = U256::from(1_000_000_000_000_000_000_u64);
 
-        let failure = pool_failure(PoolRefusal::FeeCap { fee, cap });
+        let failure = PoolRefusal::FeeCap { fee, cap }.into_failure();
 
         assert_eq!(failure, Failure::server("tx fee (1.23 ether) exceeds the configured cap (1.00 ether)"));
     }
@@ -202,7 +205,7 @@ mod tests {
         ];
         for (problem, text) in cases {
             let refusal = PoolRefusal::Undecodable { what: "nonce".into(), offset: 7, problem };
-            assert_eq!(pool_failure(refusal).message, text);
+            assert_eq!(refusal.into_failure().message, text);
         }
     }
 
@@ -210,7 +213,7 @@ mod tests {
     fn an_overdrawn_account_shows_what_is_missing() {
         let [balance, queued, cost] = [10, 7, 5].map(U256::from);
 
-        let failure = pool_failure(PoolRefusal::InsufficientFunds { balance, queued, cost });
+        let failure = PoolRefusal::InsufficientFunds { balance, queued, cost }.into_failure();
 
         let expected = "insufficient funds for gas * price + value: balance 10, queued cost 7, tx cost 5, overshot 2";
         assert_eq!(failure.message, expected);
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_denied_address_has_the_prefix_of_native_chains() {
-        let failure = pool_failure(PoolRefusal::Native(NativePoolRefusal::DeniedSender(Address::ZERO)));
+        let failure = PoolRefusal::Native(NativePoolRefusal::DeniedSender(Address::ZERO)).into_failure();
 
         let zero = "xdc0000000000000000000000000000000000000000";
         assert_eq!(failure.message, format!("reject transaction with sender in black-list: {zero}"));

@@ -9,6 +9,7 @@ use super::{
     BlockJson, BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument,
     log::{LogPlace, write_log},
 };
+use crate::error_texts::revert_text;
 use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, RawArgument};
 
 /// Maximum number of blocks in a request. They are counted before they are decoded: an empty block is three characters
@@ -18,6 +19,9 @@ const MAX_BLOCKS: usize = 256;
 const MAX_CALLS_PER_BLOCK: usize = 5_000;
 /// Maximum number of calls in a request.
 const MAX_CALLS: usize = 10_000;
+
+/// Appended to the text of a failure that more gas might have prevented.
+const CAPPED: &str = " (gas limit was capped by the RPC server's global gas cap)";
 
 /// Capacity for a block, a call and a log without their data.
 const BLOCK_BYTES: usize = 2_500;
@@ -193,11 +197,14 @@ fn write_call(json: &mut JsonWriter, profile: Profile, simulated: &SimulatedBloc
 
 fn write_failure(json: &mut JsonWriter, failure: &SimulatedFailure) {
     let (code, message, output) = match failure {
-        SimulatedFailure::Reverted { message, output } => (FailureCode::REVERTED, message, Some(output)),
-        SimulatedFailure::Halted(message) => (FailureCode::VM_ERROR, message, None),
+        SimulatedFailure::Reverted { output } => (FailureCode::REVERTED, revert_text(output), Some(output)),
+        SimulatedFailure::Halted { cause, is_gas_capped } => {
+            let suffix = if *is_gas_capped { CAPPED } else { "" };
+            (FailureCode::VM_ERROR, format!("{cause}{suffix}"), None)
+        }
     };
     json.key("error").begin_object();
-    json.key("message").string(message);
+    json.key("message").string(&message);
     json.key("code").raw(&code.0.to_string());
     if let Some(output) = output {
         json.key("data").data(output);

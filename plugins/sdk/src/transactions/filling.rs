@@ -6,7 +6,7 @@ use tenon_api::{
     messages::{BlockOverrides, CallRequest, DescribeSigner, EstimateGas, GetHead, GetPoolNonce, SuggestTip},
 };
 
-use crate::{Context, shapes::CallArguments};
+use crate::{Context, error_texts::RefusableAnswer as _, shapes::CallArguments};
 
 /// Completes a transaction except for its nonce, which the node may choose when the transaction is sent.
 ///
@@ -83,7 +83,10 @@ async fn estimate<S: Send + Sync + 'static>(context: &Context<S>, request: &Call
     // Computed from the merged payload: here it does not matter whether the caller gave it as `data` or as `input`.
     let has_no_data = request.input.is_empty();
     let block = BlockId::LATEST;
-    context.call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data }).await
+    context
+        .call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data })
+        .await
+        .or_failure()
 }
 
 async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &mut CallRequest) -> Result<(), Failure> {
