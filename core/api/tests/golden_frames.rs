@@ -877,7 +877,7 @@ fn space_frames(frames: &mut Frames) {
 }
 
 fn consensus_frames(frames: &mut Frames) {
-    frames.request(GetEpochReward { block: HASH }, Some(EpochReward { json: "{}".to_owned() }));
+    frames.request(GetEpochReward { block: HASH }, Some(epoch_reward()));
     let signers = BlockSigners { signers: Some(vec![ADDRESS]), finality: 75 };
     frames.request(GetBlockSigners { block: BlockId::hash(HASH) }, signers);
     let candidate = CandidateStanding { address: ADDRESS, stake: Some(wei(7)), is_masternode: true, is_slashed: false };
@@ -900,6 +900,15 @@ fn consensus_frames(frames: &mut Frames) {
     frames.request(export, ());
     frames.request(GetChainConfig, r#"{"chainId":51}"#.to_owned());
     frames.request(MakeCheckpoint, "/data/checkpoint".to_owned());
+}
+
+/// The rewards of an epoch with all roles.
+fn epoch_reward() -> EpochReward {
+    let role = |signed| RoleRewards {
+        signers: BTreeMap::from([(ADDRESS, SignerReward { signed, reward: wei(3) })]),
+        shares: BTreeMap::from([(ADDRESS, BTreeMap::from([(Address::ZERO, wei(1)), (ADDRESS, wei(2))]))]),
+    };
+    EpochReward { masternodes: role(1), others: Some(OtherRewards { protectors: role(2), observers: role(3) }) }
 }
 
 fn epoch_frames(frames: &mut Frames) {

@@ -1,7 +1,11 @@
 //! Methods of native chains beyond Ethereum's: accounts in one object, owners, rewards, signers, candidates, proofs
 //! (`docs/spec/rpc-eth.md` 8, 9, 17). On the Ethereum profile these methods do not exist.
 
-use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    param::EpochParam,
+    prelude::*,
+    shapes::{JsonWriter, epoch_reward_json},
+};
 
 use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null, write_data_list};
 
@@ -57,7 +61,7 @@ pub(crate) async fn get_owner_by_coinbase(
 pub(crate) async fn get_reward_by_hash(context: EthContext, hash: B256) -> Answer {
     require_native(&context, "eth_getRewardByHash").await?;
     let reward = context.call(GetEpochReward { block: hash }).await?;
-    Ok(JsonWriter::from_json(reward.map_or_else(|| "{}".to_owned(), |reward| reward.json)))
+    Ok(reward.map_or_else(|| JsonWriter::from_json("{}".to_owned()), |reward| epoch_reward_json(&reward)))
 }
 
 /// Proofs of a transaction and of its receipt under a block's roots.

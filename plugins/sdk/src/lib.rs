@@ -11,7 +11,8 @@
 //! | tests without a node | [`testing`] |
 //!
 //! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of parameters
-//! ([`param`]), the texts of errors ([`error_texts`]), the writing of results ([`output`]) and test doubles of a node ([`testing`]).
+//! ([`param`]), the texts of errors ([`error_texts`]), the writing of results ([`output`]) and test doubles of a node
+//! ([`testing`]).
 //!
 //! Invariants: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; all `unsafe` code is in
 //! [`boundary`]. The SDK knows no namespace.

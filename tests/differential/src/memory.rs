@@ -7,7 +7,6 @@ use tenon_api::{
     Account, BlockId, BlockNumber, ChainReader as _, Failure, Receipt,
     messages::{BlockOverrides, Call, CallRequest},
 };
-
 use tenon_sdk::error_texts::RefusableAnswer as _;
 
 use crate::Node;

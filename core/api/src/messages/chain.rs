@@ -374,7 +374,8 @@ pub struct ExportChain {
 }
 request!(ExportChain => (), topic 0x010d, Administer);
 
-/// The `config` object of the node's genesis, JSON text (`admin_nodeInfo`).
+/// The `config` object of the node's genesis (`admin_nodeInfo`). JSON text in one line: the genesis file is JSON, and
+/// the object may have members that the node does not know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetChainConfig;
 request!(GetChainConfig => String, topic 0x010e, ReadChain);

@@ -1,7 +1,7 @@
 //! A native chain's consensus data about blocks and masternodes. Topics `0x0800..`; they have no handler on chains of
 //! the Ethereum profile.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,42 @@ pub struct GetEpochReward {
     /// Hash of the block.
     pub block: B256,
 }
-request!(GetEpochReward => Option<EpochReward>, topic 0x0800, ReadChain);
+request!(GetEpochReward => Option<EpochReward>, topic 0x0800, schema 2, ReadChain);
 
 /// The rewards that a block paid.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochReward {
-    /// JSON text of the object that the reference stores in a file: signers with their share, receivers by signer.
-    pub json: String,
+    /// Those of the masternodes.
+    pub masternodes: RoleRewards,
+    /// Those of the other roles; `None` before `tipUpgradeReward`.
+    pub others: Option<OtherRewards>,
+}
+
+/// The rewards of the roles that are paid from `tipUpgradeReward` on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherRewards {
+    /// Those of the protectors.
+    pub protectors: RoleRewards,
+    /// Those of the observers.
+    pub observers: RoleRewards,
+}
+
+/// The rewards of the members of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleRewards {
+    /// By member.
+    pub signers: BTreeMap<Address, SignerReward>,
+    /// The split of each member's reward: wei by receiver. Voters are listed with zero.
+    pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
+}
+
+/// Signatures and reward of a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignerReward {
+    /// Number of blocks of the epoch that it signed.
+    pub signed: u64,
+    /// Its reward before the split, wei.
+    pub reward: U256,
 }
 
 /// The signers of a block, and their percentage of its masternodes.

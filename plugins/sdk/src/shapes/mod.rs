@@ -14,6 +14,7 @@
 
 mod arguments;
 mod block;
+mod epoch_reward;
 mod family_members;
 mod log;
 mod overrides;
@@ -28,6 +29,7 @@ mod writer;
 
 pub use arguments::CallArguments;
 pub use block::{BlockJson, base64, write_header, write_header_by_seal, write_header_of_block, write_uncle};
+pub use epoch_reward::epoch_reward_json;
 pub use log::{LOG_JSON_BYTES, logs_json, logs_json_bytes, write_located_log, write_pending_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use pooled::{pooled_bytes, pooled_json_bytes};

@@ -31,7 +31,13 @@ use tenon_chain::{ChainSpec, NativeSettings, ResolveError};
 
 pub use self::error::SetupError;
 use self::{epochs::Link, error::QueryError};
-use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, rewards, v1_masternodes, v2::V2Error};
+use super::{
+    NativeEngine, NativeError, addresses_of,
+    messages::BlockInfo,
+    rewards::{self, EpochRewards},
+    v1_masternodes,
+    v2::V2Error,
+};
 
 /// Epochs whose first block is cached: half a year on the public networks, with epochs of half an hour.
 const SWITCH_CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
@@ -161,7 +167,7 @@ impl Queries {
             return Ok(None);
         }
         let rewards = self.engine.epoch_rewards(&header, &*self.chain)?;
-        Ok(rewards.map(|rewards| EpochReward { json: rewards.to_json() }))
+        Ok(rewards.map(EpochRewards::into_reply))
     }
 
     /// Returns whether a block is canonical and pays no rewards (only blocks at the end of an epoch pay them). False if

@@ -9,7 +9,10 @@ mod upgraded;
 
 use std::collections::BTreeMap;
 
-use tenon_api::{AccountRecord, Address, B256, BlockRewards, ChainReader, Header, StateReader, StoreError, U256};
+use tenon_api::{
+    AccountRecord, Address, B256, BlockRewards, ChainReader, Header, StateReader, StoreError, U256,
+    messages::{EpochReward, OtherRewards, RoleRewards, SignerReward},
+};
 use tenon_chain::NativeSettings;
 
 use super::{
@@ -41,15 +44,6 @@ pub enum RewardError {
     Store(#[from] StoreError),
 }
 
-/// Signatures and reward of one masternode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SignerReward {
-    /// Number of blocks of the epoch that it signed.
-    pub signed: u64,
-    /// Its reward before the split, wei.
-    pub reward: U256,
-}
-
 /// The rewards of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EpochRewards {
@@ -72,20 +66,9 @@ pub struct UpgradedRewards {
     pub record: AccountRecord,
 }
 
-/// The rewards of the members of a role.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RoleRewards {
-    /// By member.
-    pub signers: BTreeMap<Address, SignerReward>,
-    /// The split of each member's reward: wei by receiver.
-    pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
-}
-
-impl RoleRewards {
-    /// Every part of every member's reward, wei.
-    fn amounts(&self) -> impl Iterator<Item = U256> {
-        self.shares.values().flat_map(BTreeMap::values).copied()
-    }
+/// Every part of every member's reward, wei.
+fn amounts(role: &RoleRewards) -> impl Iterator<Item = U256> {
+    role.shares.values().flat_map(BTreeMap::values).copied()
 }
 
 impl EpochRewards {
@@ -106,40 +89,13 @@ impl EpochRewards {
         credits.into_iter().collect()
     }
 
-    /// The answer of `eth_getRewardByHash`: numbers as JSON integers of any size, members sorted. Before
-    /// `tipUpgradeReward` it has two members, from then on six (`docs/spec/upgrades.md` 3.3).
-    pub fn to_json(&self) -> String {
-        let mut members = vec![("rewards", shares_json(&self.shares))];
-        if let Some(upgraded) = &self.upgraded {
-            members.push(("rewardsObserver", shares_json(&upgraded.observers.shares)));
-            members.push(("rewardsProtector", shares_json(&upgraded.protectors.shares)));
-        }
-        members.push(("signers", signers_json(&self.signers)));
-        if let Some(upgraded) = &self.upgraded {
-            members.push(("signersObserver", signers_json(&upgraded.observers.signers)));
-            members.push(("signersProtector", signers_json(&upgraded.protectors.signers)));
-        }
-        format!("{{{}}}", joined(members.into_iter().map(|(name, value)| format!("\"{name}\":{value}"))))
+    /// The rewards without the changes to the state.
+    pub fn into_reply(self) -> EpochReward {
+        let Self { signers, shares, upgraded } = self;
+        let others =
+            upgraded.map(|UpgradedRewards { protectors, observers, .. }| OtherRewards { protectors, observers });
+        EpochReward { masternodes: RoleRewards { signers, shares }, others }
     }
-}
-
-fn signers_json(signers: &BTreeMap<Address, SignerReward>) -> String {
-    let members = signers
-        .iter()
-        .map(|(signer, earned)| format!("\"{signer:#x}\":{{\"reward\":{},\"sign\":{}}}", earned.reward, earned.signed));
-    format!("{{{}}}", joined(members))
-}
-
-fn shares_json(shares: &BTreeMap<Address, BTreeMap<Address, U256>>) -> String {
-    let members = shares.iter().map(|(signer, shares)| {
-        let shares = shares.iter().map(|(receiver, amount)| format!("\"{receiver:#x}\":{amount}"));
-        format!("\"{signer:#x}\":{{{}}}", joined(shares))
-    });
-    format!("{{{}}}", joined(members))
-}
-
-fn joined(members: impl Iterator<Item = String>) -> String {
-    members.collect::<Vec<_>>().join(",")
 }
 
 /// Returns whether a block may pay rewards: a v1 block at a multiple of the reward distance that is not the first; a v2

@@ -8,6 +8,7 @@ use tenon_chain::NativeSettings;
 use super::{
     EpochRewards, RewardError, RoleRewards, SignerReward, UpgradedRewards,
     amount::role_reward,
+    amounts,
     counting::{Window, ended_epoch},
     record,
     shares::{Foundation, shares},
@@ -46,7 +47,7 @@ pub(super) fn of_block(
         }
     }
     let [masternodes, protectors, observers] = roles;
-    let minted = [&masternodes, &protectors, &observers].into_iter().flat_map(RoleRewards::amounts);
+    let minted = [&masternodes, &protectors, &observers].into_iter().flat_map(amounts);
     let supply = record::Supply { minted: minted.fold(U256::ZERO, U256::saturating_add), burned: ended.burned };
     let record = record::of_reward(consensus, header.number, round, &supply, parent_state)?;
     let RoleRewards { signers, shares } = masternodes;

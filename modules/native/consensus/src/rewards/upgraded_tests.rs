@@ -7,6 +7,7 @@ use alloy_primitives::{Bytes, b256};
 use tenon_api::{Account, BlockNumber, NativeSeal, RecoveredBlock, SealedHeader, Transaction, TransactionPayload};
 use tenon_api::{AccountRecord, TransactionSignature};
 use tenon_chain::{Genesis, assemble_block};
+use tenon_sdk::shapes::epoch_reward_json;
 
 use super::*;
 use crate::{
@@ -255,7 +256,7 @@ fn before_the_height_rewards_are_shared_and_nothing_is_recorded() {
     assert_eq!(rewards_before.upgraded, None);
     assert_eq!(rewards_before.signers[&node(1)].reward, U256::from(100) * U256::from(10).pow(U256::from(18)));
     assert!(rewards_before.clone().into_block_rewards().record.is_none());
-    assert!(!rewards_before.to_json().contains("Protector"));
+    assert!(rewards_before.into_reply().others.is_none());
     let (at, settings) = chain_of(60);
     assert!(rewards(&at, &settings, 60, &State::of(&CANDIDATES)).upgraded.is_some());
 }
@@ -277,7 +278,8 @@ fn the_report_has_six_members() {
     let (genesis, settings) = network(0, 0, [1.0, 2.0, 3.0]);
     let chain = chain(&genesis, 60, &[4]);
 
-    let report = rewards(&chain, &settings, 60, &State::of(&CANDIDATES)).to_json();
+    let report = rewards(&chain, &settings, 60, &State::of(&CANDIDATES)).into_reply();
+    let report = epoch_reward_json(&report).into_string();
 
     let (node, foundation) = (format!("{:#x}", node(4)), format!("{FOUNDATION:#x}"));
     assert_eq!(
