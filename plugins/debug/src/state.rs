@@ -1,6 +1,6 @@
 //! States and their differences: `docs/spec/rpc-node.md` 4.3.
 
-use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
+use tenon_sdk::{param::ParamDescription, prelude::*, rlp, shapes::JsonWriter};
 
 use crate::{DebugContext, Height};
 
@@ -94,7 +94,8 @@ fn write_account(json: &mut JsonWriter, dumped: &DumpedAccount) {
     json.key("code").string(&digits(&dumped.code));
     json.key("storage").begin_object();
     for (slot, value) in &dumped.slots {
-        json.key(&digits(slot)).string(&digits(rlp_of_number(*value)));
+        // As stored in the storage trie.
+        json.key(&digits(slot)).string(&digits(rlp::encode(value)));
     }
     json.end_object();
     json.end_object();
@@ -109,21 +110,6 @@ pub(crate) fn digits(bytes: impl AsRef<[u8]>) -> String {
 /// A slot's value as bytes without leading zeros.
 pub(crate) fn stored_value(value: U256) -> Vec<u8> {
     value.to_be_bytes_trimmed_vec()
-}
-
-/// A number as stored in the storage trie.
-fn rlp_of_number(value: U256) -> Vec<u8> {
-    let bytes = stored_value(value);
-    match bytes.as_slice() {
-        [byte] if *byte < 0x80 => bytes,
-        _ => {
-            // At most 32 bytes follow.
-            #[allow(clippy::cast_possible_truncation, reason = "a word has 32 bytes at most")]
-            let mut encoded = vec![0x80 + bytes.len() as u8];
-            encoded.extend_from_slice(&bytes);
-            encoded
-        }
-    }
 }
 
 fn named(id: BlockId) -> String {
@@ -213,10 +199,10 @@ mod tests {
 
     #[test]
     fn numbers_are_encoded_as_in_the_trie() {
-        let cases = [(1_u64, "01"), (0x7f, "7f"), (0x80, "8180"), (0x0400, "820400")];
+        let cases = [(0_u64, "80"), (1, "01"), (0x7f, "7f"), (0x80, "8180"), (0x0400, "820400")];
         for (number, expected) in cases {
-            assert_eq!(digits(rlp_of_number(U256::from(number))), expected);
+            assert_eq!(digits(rlp::encode(U256::from(number))), expected);
         }
-        assert_eq!(rlp_of_number(U256::MAX).len(), 33);
+        assert_eq!(rlp::encode(U256::MAX).len(), 33);
     }
 }

@@ -2,8 +2,8 @@
 
 use tenon_sdk::{
     prelude::*,
+    rlp::{Header as RlpHeader, list_items},
     shapes::write_uncle,
-    transactions::rlp::{Item, list_length},
 };
 
 use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
@@ -33,12 +33,12 @@ pub(crate) async fn uncle_seals(
 }
 
 fn seals_of(block: &[u8]) -> Option<Vec<UncleSeal>> {
-    let parts = Item::whole(block)?.items()?;
-    let uncles = parts.get(2)?.items()?;
-    let seal = |uncle: &Item<'_>| UncleSeal {
-        hash: keccak256(uncle.encoded),
+    let parts = list_items(block)?;
+    let uncles = list_items(parts.get(2)?)?;
+    let seal = |uncle: &&[u8]| UncleSeal {
+        hash: keccak256(uncle),
         // Header, no transactions, no uncles.
-        size: list_length(uncle.encoded.len() + 2) as u64,
+        size: RlpHeader { list: true, payload_length: uncle.len() + 2 }.length_with_payload() as u64,
     };
     Some(uncles.iter().map(seal).collect())
 }

@@ -7,6 +7,7 @@
 //! | blocks, state, logs, calls | [`Node`], for a [`Context`] and a [`Host`]; every message of [`api`] through their `call` |
 //! | events, and the chain step by step through reorganisations | [`Context::events`], [`Follower`] |
 //! | transactions of the node's accounts | [`transactions`] |
+//! | RLP of the node's own bytes | [`rlp`] |
 //! | records that survive a restart | [`Storage`], [`Batch`] |
 //! | tests without a node | [`testing`] |
 //!
@@ -47,6 +48,7 @@ mod node;
 pub mod output;
 pub mod param;
 mod plugin;
+pub mod rlp;
 pub mod shapes;
 mod sink;
 mod storage;

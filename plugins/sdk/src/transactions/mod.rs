@@ -2,7 +2,6 @@
 //! that sign with the node's accounts.
 
 mod filling;
-pub mod rlp;
 mod signed;
 
 pub use filling::{fill, fill_for_access_list, with_nonce};

@@ -7,8 +7,10 @@ use tenon_api::{
     messages::{CallRequest, SignedTransactionReply},
 };
 
-use super::rlp::{Item, write_bytes, write_list, write_number};
-use crate::shapes::{JsonWriter, write_access_list};
+use crate::{
+    rlp::{Decodable as _, Encodable as _, list_items, write_list},
+    shapes::{JsonWriter, write_access_list},
+};
 
 /// RLP of an empty string, and of the number 0.
 const EMPTY_STRING: u8 = 0x80;
@@ -29,9 +31,10 @@ impl Signature {
             0xc0.. => (0, raw),
             transaction_type => (*transaction_type, &raw[1..]),
         };
-        let fields = Item::whole(list)?.items()?;
+        let fields = list_items(list)?;
         let [.., v, r, s] = fields.as_slice() else { return None };
-        Some(Self { transaction_type, v: v.number()?, r: r.number()?, s: s.number()? })
+        let number = |mut field: &[u8]| U256::decode(&mut field).ok();
+        Some(Self { transaction_type, v: number(v)?, r: number(r)?, s: number(s)? })
     }
 }
 
@@ -71,7 +74,7 @@ fn unsigned_type(request: &CallRequest) -> u8 {
 fn unsigned_bytes(request: &CallRequest) -> Vec<u8> {
     let transaction_type = unsigned_type(request);
     let mut fields = Vec::with_capacity(request.input.len() + 200);
-    let number = |fields: &mut Vec<u8>, value: Option<U256>| write_number(fields, value.unwrap_or_default());
+    let number = |fields: &mut Vec<u8>, value: Option<U256>| value.unwrap_or_default().encode(fields);
     if transaction_type > 0 {
         number(&mut fields, request.chain_id.map(U256::from));
     }
@@ -83,9 +86,9 @@ fn unsigned_bytes(request: &CallRequest) -> Vec<u8> {
         number(&mut fields, request.gas_price);
     }
     number(&mut fields, request.gas.map(U256::from));
-    write_bytes(&mut fields, request.to.as_ref().map_or(&[], |to| to.as_slice()));
+    request.to.as_ref().map_or(&[][..], |to| to.as_slice()).encode(&mut fields);
     number(&mut fields, request.value);
-    write_bytes(&mut fields, &request.input);
+    request.input.encode(&mut fields);
     if transaction_type > 0 {
         write_access_list_bytes(&mut fields, request.access_list.as_deref().unwrap_or_default());
     }
@@ -100,8 +103,8 @@ fn write_access_list_bytes(out: &mut Vec<u8>, items: &[AccessListItem]) {
     let mut list = Vec::new();
     for item in items {
         let (mut keys, mut pair) = (Vec::new(), Vec::new());
-        item.storage_keys.iter().for_each(|key| write_bytes(&mut keys, key.as_slice()));
-        write_bytes(&mut pair, item.address.as_slice());
+        item.storage_keys.iter().for_each(|key| key.encode(&mut keys));
+        item.address.encode(&mut pair);
         write_list(&mut pair, &keys);
         write_list(&mut list, &pair);
     }
@@ -182,7 +185,7 @@ mod tests {
             assert_eq!(format!("{:#x}", signature.v), v);
             assert!(!signature.r.is_zero() && !signature.s.is_zero());
         }
-        for malformed in ["", "05c0", "02c0", "c20102", "02"] {
+        for malformed in ["", "05c0", "02c0", "c20102", "02", "c3010203ff", "c401018101", "c501018200ff"] {
             let raw: Bytes = malformed.parse().expect("hex");
             assert_eq!(Signature::read(&raw), None, "{malformed}");
         }
