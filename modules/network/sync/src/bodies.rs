@@ -26,7 +26,7 @@ const HEADER_BYTES: u64 = 1024;
 enum Body {
     Missing,
     Asked { by: NodeId, at: Duration },
-    Here(BlockBody),
+    Available(BlockBody),
 }
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl BlockQueue {
         self.slots.extend(headers.into_iter().map(|header| {
             let is_empty = header.transactions_root == EMPTY_ROOT_HASH && header.ommers_hash == EMPTY_OMMERS_HASH;
             let nothing = BlockBody { transactions: Vec::new(), ommers: Vec::new() };
-            let body = if is_empty { Body::Here(nothing) } else { Body::Missing };
+            let body = if is_empty { Body::Available(nothing) } else { Body::Missing };
             Slot { header, body, bytes: 0 }
         }));
     }
@@ -98,7 +98,7 @@ impl BlockQueue {
         let first_wait = self.slots.iter().find_map(|slot| match slot.body {
             Body::Asked { by, at } => Some((by, at)),
             Body::Missing => Some((peer, now)),
-            Body::Here(_) => None,
+            Body::Available(_) => None,
         });
         let late = first_wait.filter(|(by, at)| *by != peer && now >= *at + reassign_after).map(|(by, _)| by);
         if late.is_none() && self.body_bytes >= MAX_BODY_BYTES {
@@ -112,7 +112,7 @@ impl BlockQueue {
             let is_wanted = match slot.body {
                 Body::Missing => true,
                 Body::Asked { by, .. } => late == Some(by),
-                Body::Here(_) => false,
+                Body::Available(_) => false,
             };
             if is_wanted && is_usable(&slot.header) {
                 slot.body = Body::Asked { by: peer, at: now };
@@ -161,10 +161,10 @@ impl BlockQueue {
                 && let Some(body) = bodies.next()
             {
                 matched.fitting += 1;
-                if !matches!(slot.body, Body::Here(_)) {
+                if !matches!(slot.body, Body::Available(_)) {
                     slot.bytes = body.bytes;
                     self.body_bytes += body.bytes;
-                    slot.body = Body::Here(body.body);
+                    slot.body = Body::Available(body.body);
                 }
             } else if matches!(slot.body, Body::Asked { by, .. } if by == peer) {
                 slot.body = Body::Missing;
@@ -192,10 +192,10 @@ impl BlockQueue {
     /// The next block for the import, if its body is here and the import has room. `is_new`: whether it is not stored.
     pub(crate) fn next_block(&mut self, is_new: impl Fn(&SealedHeader) -> bool) -> Option<Block> {
         let is_full = self.importing.len() >= MAX_IMPORTING || self.importing_bytes >= MAX_IMPORTING_BYTES;
-        if is_full || !matches!(self.slots.front()?.body, Body::Here(_)) {
+        if is_full || !matches!(self.slots.front()?.body, Body::Available(_)) {
             return None;
         }
-        let Slot { header, body: Body::Here(body), bytes } = self.slots.pop_front()? else { return None };
+        let Slot { header, body: Body::Available(body), bytes } = self.slots.pop_front()? else { return None };
         self.body_bytes -= bytes;
         let bytes = bytes + HEADER_BYTES + header.extra_data.len() as u64;
         self.importing.push_back(Importing { hash: header.hash(), bytes, is_new: is_new(&header) });
