@@ -220,7 +220,7 @@ impl NetworkActor {
     }
 
     /// Carries out all pending decisions, and sets the timer.
-    fn settle(&mut self, clock: Clock) {
+    fn perform_pending(&mut self, clock: Clock) {
         loop {
             while let Some(action) = self.discovery.as_mut().and_then(Discovery::next_action) {
                 self.perform_discovery(action, clock);
@@ -235,7 +235,7 @@ impl NetworkActor {
                 self.dial(dial, clock);
             }
             while let Some(action) = self.connection_manager.next_action() {
-                self.act(action, clock);
+                self.perform_connection(action, clock);
             }
             if is_done {
                 break;
@@ -280,7 +280,7 @@ impl NetworkActor {
         }
     }
 
-    fn act(&mut self, action: Action, clock: Clock) {
+    fn perform_connection(&mut self, action: Action, clock: Clock) {
         match action {
             Action::Close { connection, reason } => {
                 if let Some(link) = self.links.get(&connection) {
@@ -548,14 +548,14 @@ impl Actor for NetworkActor {
     /// Continues after a panic. At the first start the mailbox does not exist yet; the first tick is sent once it does.
     fn started(&mut self) {
         if self.parts.mailbox.get().is_some() {
-            self.settle(self.parts.timer.clock());
+            self.perform_pending(self.parts.timer.clock());
         }
     }
 
     fn handle(&mut self, input: Input) {
         let clock = self.parts.timer.clock();
         self.take(input, clock);
-        self.settle(clock);
+        self.perform_pending(clock);
     }
 
     fn stopping(&mut self) {
@@ -563,7 +563,7 @@ impl Actor for NetworkActor {
         self.save_files(clock);
         self.connection_manager.close_everything(DisconnectReason::CLIENT_QUITTING);
         while let Some(action) = self.connection_manager.next_action() {
-            self.act(action, clock);
+            self.perform_connection(action, clock);
         }
         if let Some(importing) = &self.importing {
             importing.cancel();
