@@ -17,6 +17,7 @@ use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
 
 use crate::early::{EarlyMessages, MAX_ROUNDS_AHEAD};
+use crate::error::ReplicaError;
 use crate::proposer::Proposer;
 use crate::received::{MessageCollector, ReceivedMessages};
 use crate::replica::{Action, Replica};
@@ -215,11 +216,11 @@ impl VotingActor {
     }
 
     /// Passes an event to the replica and executes its actions, even if the event failed.
-    fn run(
+    fn run<E>(
         &mut self,
         signs: bool,
-        happens: impl FnOnce(&mut Replica, &dyn ChainReader, &mut Vec<Action>) -> Result<(), V2Error>,
-    ) -> Result<(), V2Error> {
+        happens: impl FnOnce(&mut Replica, &dyn ChainReader, &mut Vec<Action>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let chain = self.chain();
         let Some(replica) = &mut self.replica else { return Ok(()) };
         let mut actions = Vec::new();
@@ -395,7 +396,7 @@ impl VotingActor {
         }
         match self.run(false, |replica, chain, actions| replica.on_vote(vote.clone(), chain, actions)) {
             Ok(()) => {}
-            Err(V2Error::VoteBlock { .. }) => self.keep_early_vote(vote),
+            Err(ReplicaError::VoteBlock { .. }) => self.keep_early_vote(vote),
             Err(error) => tracing::debug!(%error, round = block.round, "a vote was rejected"),
         }
     }
@@ -473,7 +474,7 @@ impl VotingActor {
         let hash = header.hash();
         match self.run(false, |replica, chain, actions| replica.on_block(header, chain, actions)) {
             Ok(()) => {}
-            Err(V2Error::Signer(error)) => {
+            Err(ReplicaError::Signer(error)) => {
                 log_unsigned(&error, "vote");
                 self.unsigned.vote = Some(header.clone());
             }
@@ -502,10 +503,10 @@ impl VotingActor {
         self.timed_out(outcome);
     }
 
-    fn timed_out(&mut self, outcome: Result<(), V2Error>) {
+    fn timed_out(&mut self, outcome: Result<(), ReplicaError>) {
         match outcome {
             Ok(()) => {}
-            Err(V2Error::Signer(error)) => {
+            Err(ReplicaError::Signer(error)) => {
                 log_unsigned(&error, "timeout");
                 self.unsigned.timeout = Some(self.round());
             }

@@ -1,6 +1,7 @@
 //! Errors of the voting.
 
-use tenon_api::{ActorError, BlockProductionError, BlockVerdict, BusError, SignError, StoreError, SubmitError};
+use tenon_api::{ActorError, B256, BlockProductionError, BlockVerdict, BusError, SignError, StoreError, SubmitError};
+use tenon_native_consensus::v2::V2Error;
 use tenon_supervisor::SpawnError;
 
 /// Why the voting was not started.
@@ -32,6 +33,48 @@ impl From<VotingRequestError> for BusError {
             VotingRequestError::Lost => Self::failed(error),
         }
     }
+}
+
+/// Why a replica refuses a message or a block, or did not send its own message. The texts are the reference's
+/// (`docs/spec/consensus.md` 14.1).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaError {
+    /// The rules of engine v2 refuse it.
+    #[error(transparent)]
+    Engine(#[from] V2Error),
+    /// This node's account cannot sign.
+    #[error(transparent)]
+    Signer(#[from] SignError),
+    /// The vote is for neither the current round nor the next.
+    #[error("vote message round number: {found} is too far away from currentRound: {current}")]
+    VoteRound {
+        /// The vote's round.
+        found: u64,
+        /// This node's round.
+        current: u64,
+    },
+    /// The vote's block is not known yet. It stays in the pool.
+    #[error("vote proposed block is not found hash: {hash:#x}, block number: {number}, error: {error}")]
+    VoteBlock {
+        /// The block.
+        hash: B256,
+        /// Its height.
+        number: u64,
+        /// Why its epoch cannot be determined.
+        #[source]
+        error: Box<V2Error>,
+    },
+    /// The timeout is for another round.
+    #[error("timeout message round number: {found} does not match currentRound: {current}")]
+    TimeoutRound {
+        /// The timeout's round.
+        found: u64,
+        /// This node's round.
+        current: u64,
+    },
+    /// More messages of one kind are in the pool than any network produces.
+    #[error("message pool is full")]
+    PoolFull,
 }
 
 /// Why a block of this node is not on the chain.

@@ -49,7 +49,7 @@ use crate::actor::{Input, VotingActor};
 use crate::received::MessageCollector;
 use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
-pub use error::{StartError, VotingRequestError};
+pub use error::{ReplicaError, StartError, VotingRequestError};
 pub use key_file::{KeyFileError, read_key};
 pub use replica::{Action, Replica};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tenon_api::{Address, B256};
-use tenon_native_consensus::v2::V2Error;
 use tenon_native_consensus::{Timeout, Vote};
+
+use crate::error::ReplicaError;
 
 /// Messages whose round is older than this many rounds are dropped.
 const KEPT_ROUNDS: u64 = 10;
@@ -82,12 +83,12 @@ impl<M: Pooled> Pool<M> {
 
     /// Adds a message of this signer and returns the number of messages with its key. If the pool is full, messages too
     /// old for the current round are dropped first: a large network can fill the pool between two cleanups.
-    pub(crate) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, V2Error> {
+    pub(crate) fn add(&mut self, message: M, signer: Address, current: u64) -> Result<usize, ReplicaError> {
         if self.count >= MAX_MESSAGES {
             self.clean(current);
         }
         if self.count >= MAX_MESSAGES {
-            return Err(V2Error::PoolFull);
+            return Err(ReplicaError::PoolFull);
         }
         let key = message.key();
         let round = M::round_of(&key);
@@ -196,7 +197,7 @@ mod tests {
         assert!(pool.by_signer.len() <= MAX_MESSAGES);
 
         let full = (0..=MAX_MESSAGES).find_map(|member| add(&mut pool, 40, member).err());
-        assert!(matches!(full, Some(V2Error::PoolFull)), "{full:?}");
+        assert!(matches!(full, Some(ReplicaError::PoolFull)), "{full:?}");
         assert!(pool.count <= MAX_MESSAGES);
     }
 }

@@ -17,6 +17,7 @@ use tenon_native_consensus::{
 };
 
 use crate::countdown::countdown;
+use crate::error::ReplicaError;
 use crate::forensics::{CertificateChain, ForensicProof, VoteWatch};
 use crate::pool::{Pool, Pooled as _};
 
@@ -153,13 +154,13 @@ impl Replica {
     /// A block was inserted (5.5): processes its certificate, then votes for it if the rule allows.
     ///
     /// # Errors
-    /// [`V2Error`].
+    /// [`ReplicaError`].
     pub fn on_block(
         &mut self,
         header: &SealedHeader,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
-    ) -> Result<(), V2Error> {
+    ) -> Result<(), ReplicaError> {
         let extra = extra_of(header)?;
         if is_epoch_switch(self.engine.consensus(), header)? {
             self.timing = self.engine.consensus().at_round(extra.round).clone();
@@ -204,8 +205,13 @@ impl Replica {
     /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] if it is malformed or of another round. After [`V2Error::VoteBlock`] the vote stays in the pool.
-    pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+    /// [`ReplicaError`] if it is malformed or of another round. After [`ReplicaError::VoteBlock`] the vote stays in the pool.
+    pub fn on_vote(
+        &mut self,
+        vote: Vote,
+        chain: &dyn ChainReader,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), ReplicaError> {
         if vote.block.round < self.state.round {
             return Ok(());
         }
@@ -223,15 +229,16 @@ impl Replica {
         signer: Address,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
-    ) -> Result<(), V2Error> {
+    ) -> Result<(), ReplicaError> {
         let (found, current) = (vote.block.round, self.state.round);
         if found != current && Some(found) != current.checked_add(1) {
-            return Err(V2Error::VoteRound { found, current });
+            return Err(ReplicaError::VoteRound { found, current });
         }
         self.watch_for_equivocation(&vote, signer, actions);
         let (block, gap_number, key) = (vote.block, vote.gap_number, vote.key());
         let entries = self.votes.add(vote, signer, current)?;
-        let unknown = |error| V2Error::VoteBlock { hash: block.hash, number: block.number, error: Box::new(error) };
+        let unknown =
+            |error| ReplicaError::VoteBlock { hash: block.hash, number: block.number, error: Box::new(error) };
         let header = stored_header(chain, block.hash, block.number).map_err(unknown)?;
         let epoch = self.engine.epoch_info(&header, chain).map_err(unknown)?;
         if !self.engine.is_quorum(entries, &epoch, block.round) {
@@ -244,7 +251,8 @@ impl Replica {
         if !self.engine.is_quorum(signatures.len(), &epoch, block.round) {
             return Ok(());
         }
-        self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)
+        self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)?;
+        Ok(())
     }
 
     /// Reports a signer that voted for another block in this round.
@@ -258,13 +266,13 @@ impl Replica {
     /// A timeout was received from a peer (5.7). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`V2Error`] if it is malformed or of another round.
+    /// [`ReplicaError`] if it is malformed or of another round.
     pub fn on_timeout(
         &mut self,
         timeout: Timeout,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
-    ) -> Result<(), V2Error> {
+    ) -> Result<(), ReplicaError> {
         if timeout.round < self.state.round {
             return Ok(());
         }
@@ -282,10 +290,10 @@ impl Replica {
         signer: Address,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
-    ) -> Result<(), V2Error> {
+    ) -> Result<(), ReplicaError> {
         let (round, gap_number, current) = (timeout.round, timeout.gap_number, self.state.round);
         if round != current {
-            return Err(V2Error::TimeoutRound { found: round, current });
+            return Err(ReplicaError::TimeoutRound { found: round, current });
         }
         let key = timeout.key();
         let entries = self.timeouts.add(timeout, signer, current)?;
@@ -345,7 +353,7 @@ impl Replica {
     ///
     /// # Errors
     /// See [`Replica::send_timeout`].
-    pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+    pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), ReplicaError> {
         actions.push(Action::StartCountdown(self.countdown()));
         self.send_timeout(chain, actions)
     }
@@ -355,8 +363,8 @@ impl Replica {
     /// can differ from the first: with the first one only, nodes with different heads would never be counted together.
     ///
     /// # Errors
-    /// [`V2Error`] if the head's epoch cannot be determined; [`V2Error::Signer`].
-    pub fn send_timeout(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
+    /// [`ReplicaError::Engine`] if the head's epoch cannot be determined; [`ReplicaError::Signer`].
+    pub fn send_timeout(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), ReplicaError> {
         let (head, round) = (chain.head(), self.state.round);
         let epoch = self.engine.epoch_info(&head.header, chain)?;
         let Some(key) = self.key.clone().filter(|key| epoch.is_masternode(&key.address())) else { return Ok(()) };

@@ -208,39 +208,9 @@ pub enum V2Error {
         /// Its hash.
         hash: B256,
     },
-    /// The vote is for neither the current round nor the next.
-    #[error("vote message round number: {found} is too far away from currentRound: {current}")]
-    VoteRound {
-        /// The vote's round.
-        found: u64,
-        /// This node's round.
-        current: u64,
-    },
-    /// The vote's block is not known yet. It stays in the pool.
-    #[error("vote proposed block is not found hash: {hash:#x}, block number: {number}, error: {error}")]
-    VoteBlock {
-        /// The block.
-        hash: B256,
-        /// Its height.
-        number: u64,
-        /// Why its epoch cannot be determined.
-        #[source]
-        error: Box<V2Error>,
-    },
-    /// The timeout is for another round.
-    #[error("timeout message round number: {found} does not match currentRound: {current}")]
-    TimeoutRound {
-        /// The timeout's round.
-        found: u64,
-        /// This node's round.
-        current: u64,
-    },
     /// The snapshot is missing or has no candidates.
     #[error("empty master node lists from snapshot")]
     NoSnapshot,
-    /// More messages of one kind are in the pool than any network produces.
-    #[error("message pool is full")]
-    PoolFull,
     /// The lock's block is not among the stored ancestors.
     #[error(
         "could not find its parent block when checking whether currentBlock {number} with hash {hash:#x} is extending \

@@ -81,7 +81,7 @@ impl Simulation {
             let _late = match message {
                 Message::Vote(vote) => node.on_vote(vote, &*self.network, &mut actions),
                 Message::Timeout(timeout) => node.on_timeout(timeout, &*self.network, &mut actions),
-                Message::SyncInfo(sync) => node.on_sync_info(sync, &*self.network, &mut actions),
+                Message::SyncInfo(sync) => node.on_sync_info(sync, &*self.network, &mut actions).map_err(Into::into),
             };
             self.act(to, actions);
         }
@@ -279,7 +279,7 @@ fn votes_received_before_their_block_count_once_it_arrives() {
     let mut actions = Vec::new();
     for n in 0..2 {
         let error = replica.on_vote(vote_for(after.at(13), n, 0), &*before, &mut actions).unwrap_err();
-        assert!(matches!(error, V2Error::VoteBlock { .. }));
+        assert!(matches!(error, ReplicaError::VoteBlock { .. }));
     }
     assert_eq!(actions.len(), 2, "they are relayed nevertheless");
 
