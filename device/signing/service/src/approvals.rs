@@ -178,8 +178,8 @@ impl Approvals {
         self.changes.subscribe()
     }
 
-    /// Records that a request was shown at a place. Returns `false` if it was already shown there or is not waiting.
-    pub(crate) fn is_first_shown(&self, number: u64, place: &'static str) -> bool {
+    /// Records that a request was shown at a place. Returns `false` if it was already shown there, or is not waiting.
+    pub(crate) fn mark_shown(&self, number: u64, place: &'static str) -> bool {
         self.waiting.lock().get_mut(&number).is_some_and(|waiting| waiting.places.insert(place))
     }
 

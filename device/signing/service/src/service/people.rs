@@ -75,7 +75,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Log`].
     pub(crate) async fn note_shown(&self, number: u64, place: &'static str) -> Result<(), ServiceError> {
-        if !self.inner.approvals.is_first_shown(number, place) {
+        if !self.inner.approvals.mark_shown(number, place) {
             return Ok(());
         }
         let step = Step::Shown { request: number, place: place.to_owned() };
