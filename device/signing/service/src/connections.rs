@@ -4,10 +4,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::AbortHandle,
+};
 
 use crate::{ClientSocket, Settings};
 
@@ -17,6 +21,8 @@ use crate::{ClientSocket, Settings};
 const MAX_UNPROVED: usize = 256;
 /// Maximum number of authenticated connections of a client.
 const MAX_OF_CLIENT: usize = 32;
+/// Pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of connections that a service with these settings has open at the same time.
 pub fn max_connections(settings: &Settings) -> u64 {
@@ -47,8 +53,31 @@ pub(crate) struct ConnectionGuard {
 }
 
 impl Connections {
+    /// Accepts connections, and serves each in its own task. Stops when the future is dropped; `failure` is logged if one
+    /// could not be accepted. A loop of its own, not that of `ipc`, because unauthenticated connections have their own
+    /// limit and connections outlive the loop.
+    pub(crate) async fn accept_all<F>(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        failure: &'static str,
+        serve: impl Fn(TcpStream, Arc<ConnectionGuard>) -> F,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        loop {
+            match listener.accept().await {
+                Ok((stream, from)) => self.spawn(from.ip(), |guard| serve(stream, guard)),
+                Err(error) => {
+                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
+                    tracing::warn!(%error, "{failure}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
     /// Serves a connection in its own task.
-    pub(crate) fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<ConnectionGuard>) -> F)
+    fn spawn<F>(self: &Arc<Self>, ip: IpAddr, serve: impl FnOnce(Arc<ConnectionGuard>) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     convert::Infallible,
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -139,26 +139,17 @@ impl HttpFrontEnd {
 
     /// Serves connections. Stops when the future is dropped.
     pub async fn run(self) {
-        loop {
-            match self.listener.accept().await {
-                Ok((stream, from)) => self.take(stream, from.ip()),
-                Err(error) => {
-                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "accepting an HTTP connection failed");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+        let Self { listener, state } = self;
+        let serve = |stream, guard| {
+            let state = Arc::clone(&state);
+            async move {
+                match &state.tls {
+                    None => serve(&state, stream, None, guard).await,
+                    Some(tls) => serve_encrypted(&state, tls, stream, guard).await,
                 }
             }
-        }
-    }
-
-    fn take(&self, stream: TcpStream, from: IpAddr) {
-        let state = Arc::clone(&self.state);
-        self.state.connections.spawn(from, move |guard| async move {
-            match &state.tls {
-                None => serve(&state, stream, None, guard).await,
-                Some(tls) => serve_encrypted(&state, tls, stream, guard).await,
-            }
-        });
+        };
+        state.connections.accept_all(listener, "accepting an HTTP connection failed", serve).await;
     }
 }
 

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
     Service,
@@ -72,27 +72,19 @@ impl Page {
     /// Serves connections. Stops when the future is dropped.
     pub async fn run(self, listener: TcpListener) {
         let connections = Arc::<Connections>::default();
-        loop {
-            let (stream, from) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection to the page could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            let page = self.clone();
-            connections.spawn(from.ip(), move |guard| async move {
-                let answering = service_fn(|request: Request<Incoming>| {
-                    let (page, guard) = (page.clone(), Arc::clone(&guard));
-                    async move { Ok::<_, Infallible>(page.answer(request, &guard).await) }
-                });
-                let mut server = http1::Builder::new();
-                server.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(16 << 10);
-                // An error means that the browser left or did not send HTTP.
-                let _ = server.serve_connection(TokioIo::new(stream), answering).await;
-            });
-        }
+        let serve = |stream, guard| self.clone().serve(stream, guard);
+        connections.accept_all(listener, "a connection to the page could not be accepted", serve).await;
+    }
+
+    async fn serve(self, stream: TcpStream, guard: Arc<ConnectionGuard>) {
+        let answering = service_fn(|request: Request<Incoming>| {
+            let (page, guard) = (self.clone(), Arc::clone(&guard));
+            async move { Ok::<_, Infallible>(page.answer(request, &guard).await) }
+        });
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_buf_size(16 << 10);
+        // An error means that the browser left or did not send HTTP.
+        let _ = server.serve_connection(TokioIo::new(stream), answering).await;
     }
 
     async fn answer(&self, request: Request<Incoming>, guard: &ConnectionGuard) -> Answer {
