@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_config::{ByteSize, Settings};
-use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
+use tenon_modules::{ActorControl, ActorModule, ActorProbe, ActorReport, ActorStage, ActorSwitch, SwitchError};
 use tenon_network_discovery::Networks;
 use tenon_network_identity::Enode;
 use tenon_network_service::{BandwidthLimits, MIN_BYTES_PER_SECOND, Mechanism, Network, NetworkPorts, NetworkSettings};
@@ -138,8 +138,19 @@ pub(crate) fn module(
         stage: ActorStage::AfterPlugins,
         is_wanted,
         control: ActorControl::Switch(Box::new(switch)),
-        probe: Some(actor_reports::probe(supervisor, &[tenon_network_service::ACTOR])),
+        probe: Some(probe(network, supervisor)),
     }))
+}
+
+/// Reports the actor, with the address at which the network listens and the number of peers.
+fn probe(network: &Arc<Network>, supervisor: &Arc<Supervisor>) -> ActorProbe {
+    let network = Arc::clone(network);
+    let actor = actor_reports::probe(supervisor, &[tenon_network_service::ACTOR]);
+    Box::new(move || ActorReport {
+        address: network.listen_address(),
+        connections: Some(network.connected_peers()),
+        ..actor()
+    })
 }
 
 struct Switch {
@@ -203,6 +214,15 @@ mod tests {
         settings.peers.peer_download_limit = ByteSize(1_000);
         let refused = bandwidth(&settings).unwrap_err().to_string();
         assert!(refused.contains("p2p.peer-download-limit: 1000 bytes per second"), "{refused}");
+    }
+
+    #[test]
+    fn a_stopped_network_reports_no_address_and_no_connections() {
+        let network = Network::new(&tenon_bus::Bus::new()).unwrap();
+
+        let report = probe(&network, &Arc::new(Supervisor::new().unwrap()))();
+
+        assert_eq!((report.address, report.connections), (None, Some(0)));
     }
 
     #[test]

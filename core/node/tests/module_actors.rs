@@ -150,10 +150,11 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
 fn actors_are_shown_with_their_mailbox_and_front_ends_with_their_address_and_connections() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
-    let node = RunningNode::start_dev(&["--datadir", folder]);
+    let node = RunningNode::start_dev(&["--datadir", folder, "--metrics", "--metrics.port", "0"]);
     wait_for_receipt(&node, send(&node));
 
     let list = module_well(folder, &["list"]);
+    let metrics = state(folder, "metrics");
     let (sealing, http) = (module_well(folder, &["info", "sealing"]), state(folder, "http"));
     module_well(folder, &["disable", "sealing"]);
     let stopped = state(folder, "sealing");
@@ -164,6 +165,8 @@ fn actors_are_shown_with_their_mailbox_and_front_ends_with_their_address_and_con
     }
     // This command's own connection is open.
     assert_ne!(state(folder, "socket")["connections"], json!(0));
+    assert_eq!(metrics["connections"], json!(0));
+    assert!(metrics["address"].as_str().is_some_and(|address| address.ends_with("/metrics")), "{metrics}");
     assert!(http["connections"].is_u64() && http["mailbox"].is_null(), "{http}");
     assert!(sealing.contains("health      running\nmailbox     ") && sealing.contains(" of 2 messages\n"), "{sealing}");
     for (name, mailbox) in [("execution", " of 1024"), ("sealing", " of 2")] {

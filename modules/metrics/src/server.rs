@@ -39,6 +39,8 @@ pub trait Source: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct MetricsServer {
     address: SocketAddr,
+    /// One permit for each connection that may still be opened.
+    places: Arc<Semaphore>,
     closing: CancellationToken,
     task: JoinSet<()>,
 }
@@ -66,13 +68,19 @@ impl MetricsServer {
         let closing = CancellationToken::new();
         let mut task = JoinSet::new();
         let scraped = Arc::new(Scraped { source, scrapes: Mutex::new(0) });
-        task.spawn(listen(listener, scraped, closing.clone()));
-        Ok(Self { address, closing, task })
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        task.spawn(listen(listener, scraped, Arc::clone(&places), closing.clone()));
+        Ok(Self { address, places, closing, task })
     }
 
     /// The address on which it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Number of open connections.
+    pub fn open_connections(&self) -> u64 {
+        (CONNECTIONS - self.places.available_permits()) as u64
     }
 
     /// Returns whether it has ended by itself.
@@ -89,8 +97,8 @@ impl MetricsServer {
     }
 }
 
-async fn listen(listener: TcpListener, scraped: Arc<Scraped>, closing: CancellationToken) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+/// A loop of its own, not that of `ipc`: modules do not depend on the front-ends, and no scraper displaces another.
+async fn listen(listener: TcpListener, scraped: Arc<Scraped>, places: Arc<Semaphore>, closing: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -242,6 +250,10 @@ mod tests {
         let end = refused.read(&mut byte).await;
 
         assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+        assert_eq!(server.open_connections(), CONNECTIONS as u64);
         held.clear();
+        while server.open_connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }

@@ -25,7 +25,14 @@ const GRACE: Duration = Duration::from_secs(2);
 pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Announcer>) -> ActorModule {
     let address = SocketAddr::new(settings.metrics.addr, settings.metrics.port);
     let (router, announced) = (source.router.clone(), Arc::clone(&endpoints));
-    let switch = Metrics { address, source: Arc::new(source), router, endpoints, server: Mutex::default() };
+    let server = Arc::<Mutex<Option<MetricsServer>>>::default();
+    let reported = Arc::clone(&server);
+    let probe = move || ActorReport {
+        address: announced.endpoints().metrics,
+        connections: Some(reported.lock().as_ref().map_or(0, MetricsServer::open_connections)),
+        ..ActorReport::default()
+    };
+    let switch = Metrics { address, source: Arc::new(source), router, endpoints, server };
     ActorModule {
         name: "metrics",
         summary: "Serves the metrics of the node to Prometheus.",
@@ -34,7 +41,7 @@ pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Ann
         stage: ActorStage::AfterPlugins,
         is_wanted: settings.metrics.enabled,
         control: ActorControl::Switch(Box::new(switch)),
-        probe: Some(Box::new(move || ActorReport { address: announced.endpoints().metrics, ..ActorReport::default() })),
+        probe: Some(Box::new(probe)),
     }
 }
 
@@ -44,7 +51,7 @@ struct Metrics {
     router: Router,
     endpoints: Arc<Announcer>,
     /// The endpoint while it listens. Nothing awaits under the lock.
-    server: Mutex<Option<MetricsServer>>,
+    server: Arc<Mutex<Option<MetricsServer>>>,
 }
 
 impl ActorSwitch for Metrics {

@@ -176,6 +176,16 @@ impl Network {
         Some((BlockNumber(progress.starting), BlockNumber(progress.highest)))
     }
 
+    /// Address at which it listens for connections, over TCP; `None` while it is off.
+    pub fn listen_address(&self) -> Option<String> {
+        self.published.node().map(|node| node.listen_address)
+    }
+
+    /// Number of connected peers.
+    pub fn connected_peers(&self) -> u64 {
+        self.published.peers().len() as u64
+    }
+
     async fn change(&self, url: &str, change: PeerChange) -> Result<bool, ChangePeerError> {
         let enode: Enode = url.parse()?;
         let mailbox = self.running.lock().as_ref().map(|running| running.mailbox.clone());

@@ -133,6 +133,10 @@ async fn a_peer_that_is_added_shows_its_head_to_both_and_is_gone_when_it_is_remo
     assert_eq!(height(met), Some((100, Some(BlockNumber(7)), U256::from(8))));
     let status = one.bus.try_read(GetNetworkStatus, &CallContext::new()).unwrap().unwrap();
     assert!(status.is_listening && status.peers == 1);
+    let address: SocketAddr = one.network.listen_address().unwrap().parse().unwrap();
+    let endpoint = one.enode().endpoint.unwrap();
+    assert_eq!((address.ip(), address.port()), (LOOPBACK, endpoint.tcp));
+    assert_eq!(one.network.connected_peers(), 1);
 
     assert_eq!(one.change(&url, PeerChange::Remove).await, Ok(true));
 
