@@ -43,11 +43,11 @@ pub(crate) struct FrontEnds {
     names: NamespaceNames,
     endpoints: Arc<Announcer>,
     /// Requests that replace the settings at the next start of a front-end. Nothing awaits under the lock.
-    asked: Mutex<Vec<StartFrontEnd>>,
+    start_requests: Mutex<Vec<StartFrontEnd>>,
     /// Held while `live` is applied to the servers, so that they never end up with an older version.
     applying: tokio::sync::Mutex<()>,
     /// Held while a front-end is started on request, so that two requests don't mix.
-    asking: tokio::sync::Mutex<()>,
+    starting: tokio::sync::Mutex<()>,
 }
 
 impl FrontEnds {
@@ -61,8 +61,8 @@ impl FrontEnds {
         endpoints: Arc<Announcer>,
     ) -> Arc<Self> {
         let live = Mutex::new(LiveSettings::new(settings.clone(), is_confined));
-        let (asked, applying, asking) = Default::default();
-        Arc::new(Self { servers, router, settings, live, names, endpoints, asked, applying, asking })
+        let (start_requests, applying, starting) = Default::default();
+        Arc::new(Self { servers, router, settings, live, names, endpoints, start_requests, applying, starting })
     }
 
     /// The front-ends as modules. The Unix socket, or without it the front-end that replaces it, cannot be stopped:
@@ -128,9 +128,9 @@ impl FrontEnds {
     async fn open(&self, front_end: FrontEnd) -> Result<(), BusError> {
         let _applying = self.applying.lock().await;
         let mut settings = {
-            let asked = self.take_asked(front_end);
+            let request = self.take_start_request(front_end);
             let mut live = self.live.lock();
-            live.open_as(front_end, asked);
+            live.open_as(front_end, request);
             live.effective(front_end)?
         };
         settings.http.enabled = front_end == FrontEnd::Http;
@@ -204,10 +204,10 @@ impl FrontEnds {
         }
     }
 
-    fn take_asked(&self, front_end: FrontEnd) -> Option<StartFrontEnd> {
-        let mut asked = self.asked.lock();
-        let place = asked.iter().position(|asked| asked.front_end == front_end)?;
-        Some(asked.swap_remove(place))
+    fn take_start_request(&self, front_end: FrontEnd) -> Option<StartFrontEnd> {
+        let mut requests = self.start_requests.lock();
+        let place = requests.iter().position(|request| request.front_end == front_end)?;
+        Some(requests.swap_remove(place))
     }
 
     /// Applies the current settings to a front-end's server, if it is open. Returns its exposure.
@@ -280,16 +280,16 @@ impl FrontEnds {
     }
 
     /// Starts a front-end on request, through the host like every module.
-    async fn start_as_asked(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), BusError> {
+    async fn start_as_requested(&self, host: &Weak<ModuleRegister>, request: StartFrontEnd) -> Result<(), BusError> {
         let front_end = request.front_end;
-        let settings = self.live.lock().asked(&request)?;
-        let _asking = self.asking.lock().await;
+        let settings = self.live.lock().requested(&request)?;
+        let _starting = self.starting.lock().await;
         self.refuse_if_open(front_end, &settings)?;
         let host = host.upgrade().ok_or(BusError::ShuttingDown)?;
         tracing::info!(module = module_name(front_end), ?request, "front-end start requested");
-        self.asked.lock().push(request);
+        self.start_requests.lock().push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
-        self.take_asked(front_end);
+        self.take_start_request(front_end);
         outcome.map(drop).map_err(BusError::from)
     }
 
@@ -347,7 +347,7 @@ pub(crate) fn register(
     let (host, front_ends) = (Arc::downgrade(host), Arc::clone(front_ends));
     bus.handle(move |request: StartFrontEnd, _: CallContext| {
         let (host, front_ends) = (Weak::clone(&host), Arc::clone(&front_ends));
-        async move { front_ends.start_as_asked(&host, request).await }
+        async move { front_ends.start_as_requested(&host, request).await }
     })
 }
 

@@ -21,7 +21,7 @@ pub(crate) const LIVE: [&str; 8] = [
 ];
 
 /// The default port of `admin_startRPC` and `admin_startWS` (`docs/spec/rpc-node.md` 8).
-const ASKED_PORT: u16 = 8546;
+const DEFAULT_START_PORT: u16 = 8546;
 /// Maximum number of names in one list of a request.
 const MAX_NAMES: usize = 256;
 /// Maximum duration of a requested change, in seconds: ten years.
@@ -44,7 +44,7 @@ pub(crate) struct LiveSettings {
 #[derive(Debug, Default)]
 struct Overlays {
     /// The request that opened it, if the settings did not.
-    asked: Option<StartFrontEnd>,
+    request: Option<StartFrontEnd>,
     change: Option<Change>,
 }
 
@@ -66,8 +66,8 @@ impl LiveSettings {
     }
 
     /// Records how a front-end is opened: by the request, or by the settings.
-    pub(crate) fn open_as(&mut self, front_end: FrontEnd, asked: Option<StartFrontEnd>) {
-        self.of_mut(front_end).asked = asked;
+    pub(crate) fn open_as(&mut self, front_end: FrontEnd, request: Option<StartFrontEnd>) {
+        self.of_mut(front_end).request = request;
     }
 
     /// The current settings of a front-end.
@@ -76,8 +76,8 @@ impl LiveSettings {
     /// The problem with the request.
     pub(crate) fn effective(&self, front_end: FrontEnd) -> Result<Settings, BusError> {
         let overlays = self.of(front_end);
-        let mut settings = match &overlays.asked {
-            Some(request) => self.asked(request)?,
+        let mut settings = match &overlays.request {
+            Some(request) => self.requested(request)?,
             None => self.settings.clone(),
         };
         if let Some(change) = &overlays.change {
@@ -97,7 +97,7 @@ impl LiveSettings {
     ///
     /// # Errors
     /// The problem with the request.
-    pub(crate) fn asked(&self, request: &StartFrontEnd) -> Result<Settings, BusError> {
+    pub(crate) fn requested(&self, request: &StartFrontEnd) -> Result<Settings, BusError> {
         let mut settings = self.settings.clone();
         let host = request.host.as_deref().map(address).transpose()?.unwrap_or(Ipv4Addr::LOCALHOST.into());
         if self.is_confined && !host.is_loopback() {
@@ -106,7 +106,7 @@ impl LiveSettings {
                  start the node with --dev.expose to allow this"
             )));
         }
-        let port = request.port.unwrap_or(ASKED_PORT);
+        let port = request.port.unwrap_or(DEFAULT_START_PORT);
         let origins = trimmed(request.origins.as_ref()).unwrap_or_default();
         let origins = OriginList::new(origins).map_err(BusError::invalid_argument)?;
         let namespaces = trimmed(request.namespaces.as_ref());
@@ -293,21 +293,21 @@ mod tests {
     fn a_call_without_options_opens_the_documented_defaults_whatever_the_settings() {
         let live = LiveSettings::new(wide(), false);
 
-        let http = live.asked(&request(FrontEnd::Http)).unwrap().http;
-        let ws = live.asked(&request(FrontEnd::WebSocket)).unwrap().ws;
+        let http = live.requested(&request(FrontEnd::Http)).unwrap().http;
+        let ws = live.requested(&request(FrontEnd::WebSocket)).unwrap().ws;
 
         assert_eq!((http.addr, http.port, &*http.corsdomain), (Ipv4Addr::LOCALHOST.into(), 8546, &[][..]));
         assert_eq!((http.api, http.vhosts), (words(&["eth", "net", "web3"]), words(&["localhost"])));
         assert_eq!((ws.addr, ws.port, &*ws.origins), (Ipv4Addr::LOCALHOST.into(), 8546, &[][..]));
         assert_eq!(ws.api, words(&["eth", "net", "web3"]));
         // Token requirements always come from the settings.
-        assert_eq!(live.asked(&request(FrontEnd::Http)).unwrap().auth.namespaces, ["web3"]);
+        assert_eq!(live.requested(&request(FrontEnd::Http)).unwrap().auth.namespaces, ["web3"]);
     }
 
     #[test]
     fn requested_values_are_checked_and_applied() {
         let live = LiveSettings::new(Settings::default(), false);
-        let asked = StartFrontEnd {
+        let start = StartFrontEnd {
             host: Some("0.0.0.0".to_owned()),
             port: Some(0),
             origins: Some(words(&["https://a.example", " https://b.example"])),
@@ -316,7 +316,7 @@ mod tests {
             ..request(FrontEnd::Http)
         };
 
-        let settings = live.asked(&asked).unwrap();
+        let settings = live.requested(&start).unwrap();
 
         assert_eq!((settings.http.addr, settings.http.port), (Ipv4Addr::UNSPECIFIED.into(), 0));
         assert_eq!(&*settings.http.corsdomain, ["https://a.example", "https://b.example"]);
@@ -328,7 +328,7 @@ mod tests {
             StartFrontEnd { host: Some("example.org".to_owned()), ..request(FrontEnd::WebSocket) },
             StartFrontEnd { host: Some(String::new()), ..request(FrontEnd::WebSocket) },
         ] {
-            assert!(live.asked(&wrong).is_err(), "{wrong:?}");
+            assert!(live.requested(&wrong).is_err(), "{wrong:?}");
         }
     }
 
@@ -338,8 +338,8 @@ mod tests {
             [(true, "0.0.0.0", false), (true, "::1", true), (true, "localhost", true), (false, "0.0.0.0", true)]
         {
             let live = LiveSettings::new(Settings::default(), is_confined);
-            let asked = StartFrontEnd { host: Some(host.to_owned()), ..request(FrontEnd::Http) };
-            assert_eq!(live.asked(&asked).is_ok(), wanted, "{is_confined} {host}");
+            let start = StartFrontEnd { host: Some(host.to_owned()), ..request(FrontEnd::Http) };
+            assert_eq!(live.requested(&start).is_ok(), wanted, "{is_confined} {host}");
         }
     }
 
