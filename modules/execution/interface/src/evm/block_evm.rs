@@ -142,8 +142,8 @@ fn interruptible(
 ) -> InstructionExecResult {
     match step.host.chain.count_down(weight) {
         CountdownResult::NotYet => instruction(step),
-        CountdownResult::GoOn if fits(step.host, 0) => instruction(step),
-        CountdownResult::GoOn | CountdownResult::Stop => interrupt(step),
+        CountdownResult::Continue if fits(step.host, 0) => instruction(step),
+        CountdownResult::Continue | CountdownResult::Stop => interrupt(step),
     }
 }
 

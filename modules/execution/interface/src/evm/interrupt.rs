@@ -36,7 +36,7 @@ pub(crate) enum CountdownResult {
     /// No check was due.
     NotYet,
     /// The run may continue.
-    GoOn,
+    Continue,
     /// The run must stop.
     Stop,
 }
@@ -93,7 +93,7 @@ impl Interrupt {
         }
         armed.countdown = armed.stride;
         armed.caller.yield_turn(Instant::now());
-        if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::GoOn }
+        if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::Continue }
     }
 
     /// Makes the run stop because there is no memory left for it.
