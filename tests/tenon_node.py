@@ -15,6 +15,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "data"
 BINARY = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "dist" / "tenon"))
+# The well-known mnemonic of development networks.
+DEVELOPMENT_MNEMONIC = "test test test test test test test test test test test junk"
 
 
 def list_built_in_plugins():

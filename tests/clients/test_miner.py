@@ -5,7 +5,7 @@ import time
 import pytest
 from eth_account import Account as EthAccount
 
-from tenon_node import Node, RpcError, run
+from tenon_node import DEVELOPMENT_MNEMONIC, Node, RpcError, run
 from test_accounts import Socket, refused
 
 ACCOUNTS = ["0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"]
@@ -98,7 +98,7 @@ def test_the_one_masternode_of_a_network_makes_blocks_without_a_mnemonic(tmp_pat
     with Node("dev", "--profile", "native", datadir=tmp_path / "dev") as running:
         genesis.write_text((running.datadir / "genesis.json").read_text())
     EthAccount.enable_unaudited_hdwallet_features()
-    masternode = EthAccount.from_mnemonic("test " * 11 + "junk", account_path="m/44'/60'/1'/0/0")
+    masternode = EthAccount.from_mnemonic(DEVELOPMENT_MNEMONIC, account_path="m/44'/60'/1'/0/0")
     key.write_text(masternode.key.hex())
     (tmp_path / "passwords").write_text("pass\n")
     options = ["--lightkdf", "--password", tmp_path / "passwords"]

@@ -136,7 +136,7 @@ impl Indexed {
     }
 
     /// Compares the index with all logs of the chain and with the contract itself.
-    fn assert_is_a_plain_scan(&self) {
+    fn assert_matches_plain_scan(&self) {
         let status = self.wait_for_the_index();
         let filter = json!([{ "fromBlock": "0x0", "toBlock": "latest", "address": TOKEN }]);
         let logs = self.node.call_method("eth_getLogs", filter);
@@ -178,16 +178,16 @@ fn the_index_equals_a_plain_scan(isolation: &str) {
     for (other, value) in others.iter().zip(1..) {
         indexed.transfer(owner, other, value * 10);
     }
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
 
     let height = indexed.wait_for_the_index()["indexed"]["number"].clone();
     indexed.node.call_method("debug_setHead", json!(["0x4"]));
     assert_ne!(indexed.wait_for_the_index()["indexed"]["number"], height);
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
     indexed.transfer(&others[0], &others[1], 3);
     module_well(&indexed.folder, &["replace", "token"]);
     indexed.transfer(&others[1], owner, 4);
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
 
     let info: Value = serde_json::from_str(&module_well(&indexed.folder, &["info", "token", "--json"])).unwrap();
     assert_eq!((info["isolation"].as_str(), info["process"].is_null()), (Some(isolation), isolation == "in-process"));
@@ -197,18 +197,18 @@ fn the_index_equals_a_plain_scan(isolation: &str) {
     if let Some(process) = info["process"].as_u64() {
         assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
         indexed.transfer(owner, &others[2], 5);
-        indexed.assert_is_a_plain_scan();
+        indexed.assert_matches_plain_scan();
     }
     indexed.transfer(owner, &others[3], 6);
     let indexed = indexed.kill_and_restart();
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
     indexed.transfer(owner, &others[4], 7);
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
 
     let unloaded = module_well(&indexed.folder, &["unload", "token", "--purge"]);
     assert!(unloaded.contains("records of") && unloaded.contains("bytes removed"), "{unloaded}");
     module_well(&indexed.folder, &["load", "token"]);
-    indexed.assert_is_a_plain_scan();
+    indexed.assert_matches_plain_scan();
 }
 
 #[test]

@@ -5,8 +5,8 @@
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The seed of this run: `TENON_SEED`, or the time. Prints it.
-    pub fn thrown() -> Self {
+    /// A generator with the seed of this run: `TENON_SEED`, or the time. Prints the seed.
+    pub fn from_environment() -> Self {
         let given = std::env::var("TENON_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -47,7 +47,7 @@ fn types(node: &Node, blocks: &[Block]) -> BTreeMap<TransactionType, (u64, u64)>
 }
 
 fn both_ways(genesis: &Genesis, length: u64) {
-    let mut random = SplitMix64::thrown();
+    let mut random = SplitMix64::from_environment();
     for _ in 0..number("TENON_CHAINS", 1) {
         let (grown, memory) = grown(genesis, &mut random, length);
         let blocks = grown.blocks();

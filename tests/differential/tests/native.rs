@@ -8,7 +8,7 @@ use tenon_differential_tests::{Memory, SplitMix64, compare, native_traces, recor
 
 /// Grows a node block by block, recording answers at some heights; then compares other paths.
 fn both_ways(genesis: &str, chain: &str, max: usize) {
-    let mut random = SplitMix64::thrown();
+    let mut random = SplitMix64::from_environment();
     let mut recorded = RecordedChain::read(genesis, chain);
     recorded.blocks.truncate(max);
     let (blocks, length) = (&recorded.blocks, recorded.blocks.len() as u64);

@@ -82,7 +82,7 @@ fn node_and_model_agree(name: &str, network: Network, random: &mut SplitMix64, l
 
 #[test]
 fn node_and_model_agree_on_random_chains_of_engine_v2() {
-    let (mut random, length) = (SplitMix64::thrown(), number("TENON_BLOCKS", 240));
+    let (mut random, length) = (SplitMix64::from_environment(), number("TENON_BLOCKS", 240));
     let (mut penalties, mut paid, mut reorganisations, mut refused) = (0, 0, 0, 0);
     for chain in 0..number("TENON_CHAINS", 3) {
         let network = Network::of_v2(&mut random);
@@ -97,7 +97,7 @@ fn node_and_model_agree_on_random_chains_of_engine_v2() {
 
 #[test]
 fn node_and_model_agree_on_random_chains_through_both_engines() {
-    let (mut random, v1_epochs) = (SplitMix64::thrown(), number("TENON_EPOCHS", 2));
+    let (mut random, v1_epochs) = (SplitMix64::from_environment(), number("TENON_EPOCHS", 2));
     let mut stopped = 0;
     for chain in 0..number("TENON_CHAINS", 1) {
         // A random chain can stop before its length: all candidates are penalised at a checkpoint (one chain in some

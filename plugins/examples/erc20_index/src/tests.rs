@@ -62,7 +62,7 @@ fn all(index: &Started<Erc20Index>, method: &str, holder: Option<Address>, limit
 }
 
 /// Compares the whole index with a new count of all logs of the chain.
-fn assert_is_a_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
+fn assert_matches_plain_scan(chain: &Chain, index: &Started<Erc20Index>) {
     let head = chain.head();
     let filter = LogFilter { addresses: vec![TOKEN], topics: vec![vec![transfer::topic()]] };
     let logs_of = |number| chain.run(chain.host().logs(number, number, filter.clone())).unwrap();
@@ -112,13 +112,13 @@ fn it_catches_up_and_then_follows() {
     chain.add(transfer(TestBlock::new(), TOKEN, ZERO, holder(0), 100));
     chain.add(transfer(TestBlock::new(), TOKEN, holder(0), holder(1), 30));
     let index = start(&chain);
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
 
     chain.add(transfer(transfer(TestBlock::new(), TOKEN, holder(1), holder(2), 30), OTHER, ZERO, holder(1), 5));
 
     assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x46", "0x0", "0x1e"]);
     assert_eq!(ask(&index, "token_balanceOf", &json!([OTHER, holder(1)])), "0x5");
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_reorganisation_undoes_removed_transfers_and_notifies_subscribers() {
     chain.reorganise(1, vec![transfer(TestBlock::new(), TOKEN, holder(0), holder(2), 1), TestBlock::new()]);
 
     assert_eq!([0, 1, 2].map(|account| balance(&index, holder(account))), ["0x63", "0x0", "0x1"]);
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
     let told: Vec<(Value, Value)> = subscription
         .items()
         .into_iter()
@@ -159,7 +159,7 @@ fn missed_events_and_failing_services_lose_nothing() {
 
     chain.add(transfer(TestBlock::new(), TOKEN, ZERO, holder(0), 2));
 
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
     assert_eq!(ask_problem(&index), Value::Null);
 }
 
@@ -212,14 +212,14 @@ fn random_chains_with_reorganisations_crashes_and_replacements_give_the_index_of
             }
             _ => {
                 if round % 4 == 0 {
-                    assert_is_a_plain_scan(&chain, &index);
+                    assert_matches_plain_scan(&chain, &index);
                 }
                 continue;
             }
         }
         index = start(&chain);
     }
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_full_space_is_reported_and_the_index_continues_once_there_is_room() {
 
     let chain = chain.storage_limits(SpaceLimits::default());
     index.settle();
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
 }
 
 #[test]
@@ -299,6 +299,6 @@ fn logs_other_than_erc20_transfers_are_ignored() {
 
     let index = start(&chain);
 
-    assert_is_a_plain_scan(&chain, &index);
+    assert_matches_plain_scan(&chain, &index);
     assert_eq!(ask(&index, "token_status", &json!([]))["tokens"][0]["transfers"], 0);
 }
