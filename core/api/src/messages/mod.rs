@@ -1,7 +1,7 @@
 //! Every request and event, grouped by the module that answers or publishes it.
 //!
 //! To add one: write the type, give it the next free topic number of its group, add it to the list in
-//! `schema.rs` and its golden frame to `tests/golden_frames.rs`.
+//! `schema.rs` and its golden frame to `tests/golden_frames/`.
 
 mod accounts;
 mod call_failure;
