@@ -1,6 +1,6 @@
 //! What modules report of their supervised actors.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tenon_api::messages::{ActorHealth, MailboxUse};
 use tenon_modules::{ActorProbe, ActorReport};
@@ -14,6 +14,14 @@ pub(crate) fn probe(supervisor: &Arc<Supervisor>, names: &'static [&'static str]
         let actors = supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
         actors.into_iter().filter(|actor| names.contains(&actor.name)).fold(ActorReport::default(), with)
     })
+}
+
+/// Why an actor has failed for good, if it has.
+pub(crate) fn failure(supervisor: &Weak<Supervisor>, name: &str) -> Option<String> {
+    match supervisor.upgrade()?.health().into_iter().find(|actor| actor.name == name)?.state {
+        ActorState::Failed { reason } => Some(reason),
+        _ => None,
+    }
 }
 
 /// The report with one more actor: the worst health, sums, and the last known fault.

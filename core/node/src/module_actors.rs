@@ -24,8 +24,8 @@ use tenon_api::{
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
-use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
-use tenon_txpool::Pool;
+use tenon_supervisor::Supervisor;
+use tenon_txpool::{Pool, spawn_pool};
 use tenon_txpool_interface::Source;
 use tokio::task::JoinHandle;
 
@@ -37,6 +37,8 @@ pub(crate) const CHAIN: &str = "chain";
 const SEALER: &str = "sealer";
 /// Time limit for the sealer to finish its current block.
 const SEALER_GRACE: Duration = Duration::from_secs(5);
+/// Time limit for the pool to apply the blocks of which it knows.
+const POOL_GRACE: Duration = Duration::from_secs(5);
 
 /// The requests that the database answers.
 const STORAGE_REQUESTS: &[Topic] = &[
@@ -140,7 +142,8 @@ fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], r
 }
 
 /// The transaction pool. While stopped, it accepts, shows and proposes no transactions.
-pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
+pub(crate) fn pool(supervisor: &Arc<Supervisor>, pool: Arc<PoolSwitch>) -> ActorModule {
+    let following = PoolFollowing { supervisor: Arc::downgrade(supervisor), pool, feed: Mutex::default() };
     ActorModule {
         name: "pool",
         summary: "Accepts transactions and keeps them until a block includes them.",
@@ -148,8 +151,8 @@ pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
         answers: POOL_REQUESTS,
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
-        control: ActorControl::Switch(Box::new(PoolActor(following))),
-        probe: None,
+        control: ActorControl::Switch(Box::new(following)),
+        probe: Some(actor_reports::probe(supervisor, &[tenon_txpool::ACTOR])),
     }
 }
 
@@ -180,14 +183,12 @@ pub(crate) fn sealing(
 pub(crate) struct PoolSwitch {
     pool: Pool,
     is_running: AtomicBool,
-    /// The task that follows the chain. Nothing awaits under the lock.
-    following: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl PoolSwitch {
     /// A stopped pool.
     pub(crate) fn new(pool: Pool) -> Arc<Self> {
-        Arc::new(Self { pool, is_running: AtomicBool::new(false), following: Mutex::default() })
+        Arc::new(Self { pool, is_running: AtomicBool::new(false) })
     }
 }
 
@@ -226,15 +227,22 @@ impl PeerTransactions for PoolSwitch {
     }
 }
 
-struct PoolActor(Arc<PoolSwitch>);
+struct PoolFollowing {
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    supervisor: Weak<Supervisor>,
+    pool: Arc<PoolSwitch>,
+    /// The task that sends the chain's events to the actor. Nothing awaits under the lock.
+    feed: Mutex<Option<JoinHandle<()>>>,
+}
 
-impl ActorSwitch for PoolActor {
+impl ActorSwitch for PoolFollowing {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             // It reads the head again, and so catches up with missed blocks.
-            let following = tokio::spawn(self.0.pool.follow());
-            *self.0.following.lock() = Some(following);
-            self.0.is_running.store(true, Ordering::Release);
+            let feed = spawn_pool(&supervisor, &self.pool.pool).map_err(SwitchError::new)?;
+            *self.feed.lock() = Some(tokio::spawn(feed.run()));
+            self.pool.is_running.store(true, Ordering::Release);
             Ok(())
         }
         .boxed()
@@ -242,21 +250,32 @@ impl ActorSwitch for PoolActor {
 
     fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            self.0.is_running.store(false, Ordering::Release);
-            let following = self.0.following.lock().take();
-            if let Some(task) = following {
-                task.abort();
-                // An error means that the task was aborted, as intended.
-                let _ = task.await;
+            self.pool.is_running.store(false, Ordering::Release);
+            let feed = self.feed.lock().take();
+            end(feed).await;
+            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
+            if supervisor.stop_one(tenon_txpool::ACTOR, POOL_GRACE).await {
+                return Ok(());
             }
-            Ok(())
+            Err(SwitchError::new("the pool did not apply its last blocks in time; it will not apply others"))
         }
         .boxed()
     }
 
     fn failure(&self) -> Option<String> {
-        let has_ended = self.0.following.lock().as_ref().is_some_and(JoinHandle::is_finished);
-        has_ended.then(|| "it failed and no longer follows the chain; enable it again".to_owned())
+        actor_reports::failure(&self.supervisor, tenon_txpool::ACTOR).or_else(|| {
+            let has_ended = self.feed.lock().as_ref().is_some_and(JoinHandle::is_finished);
+            has_ended.then(|| "it failed and no longer follows the chain; enable it again".to_owned())
+        })
+    }
+}
+
+/// Ends a task.
+async fn end(task: Option<JoinHandle<()>>) {
+    if let Some(task) = task {
+        task.abort();
+        // An error means that the task was aborted, as intended.
+        let _ = task.await;
     }
 }
 
@@ -270,12 +289,6 @@ struct Sealing {
     on_demand: SealingOnDemand,
     /// The task that wakes the sealer. Nothing awaits under the lock.
     waker: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Sealing {
-    fn health(&self) -> Option<ActorHealth> {
-        self.supervisor.upgrade()?.health().into_iter().find(|health| health.name == SEALER)
-    }
 }
 
 impl ActorSwitch for Sealing {
@@ -294,11 +307,7 @@ impl ActorSwitch for Sealing {
     fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let waker = self.waker.lock().take();
-            if let Some(task) = waker {
-                task.abort();
-                // An error means that the task was aborted, as intended.
-                let _ = task.await;
-            }
+            end(waker).await;
             let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
             if supervisor.stop_one(SEALER, SEALER_GRACE).await {
                 return Ok(());
@@ -309,10 +318,7 @@ impl ActorSwitch for Sealing {
     }
 
     fn failure(&self) -> Option<String> {
-        match self.health()?.state {
-            ActorState::Failed { reason } => Some(reason),
-            _ => None,
-        }
+        actor_reports::failure(&self.supervisor, SEALER)
     }
 }
 

@@ -401,7 +401,7 @@ fn add_actors(
 ) -> Result<(), Stop> {
     let accounts = wallets::module(directory.clone(), service);
     let execution = module_actors::execution(supervisor);
-    for actor in [module_actors::storage(), execution, module_actors::pool(Arc::clone(pool)), accounts] {
+    for actor in [module_actors::storage(), execution, module_actors::pool(supervisor, Arc::clone(pool)), accounts] {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
     let choices = SealChoices::default();

@@ -1,59 +1,16 @@
-//! Keeps the pool in step with the chain.
+//! How the pool's actor applies changes of the chain.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
-use tenon_api::{
-    Address, BlockCommit, Head, RecoveredBlock, StoreError,
-    messages::{BlockCommitted, BlocksUnwound},
-};
-use tenon_bus::Delivery;
+use tenon_api::{Address, BlockCommit, Head, RecoveredBlock, StoreError};
 use tenon_txpool_interface::Source;
-use tokio::time::MissedTickBehavior;
 
 use crate::{Pool, sender::AccountView, state::Changes};
 
 /// Maximum number of re-reads if the head moves while the accounts are read, which takes microseconds.
 const RESYNC_ATTEMPTS: u32 = 16;
 
-/// Interval for expiring old transactions and rotating the journal, unless their lifetime is shorter.
-const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(300);
-/// Minimum of that interval for every lifetime.
-const MIN_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
-
 impl Pool {
-    /// Follows the chain's events until the bus is closed. Subscribes in this call and not at the first poll, so that
-    /// no event is missed. The node runs the future as a task and drops it to stop.
-    pub fn follow(&self) -> impl Future<Output = ()> + Send + 'static {
-        let pool = self.clone();
-        let mut committed = pool.inner.bus.subscribe::<BlockCommitted>();
-        let mut unwound = pool.inner.bus.subscribe::<BlocksUnwound>();
-        // Blocks may have arrived between the opening and the subscription.
-        pool.note(pool.resync());
-        async move {
-            let interval = pool.inner.options.lifetime.clamp(MIN_MAINTENANCE_INTERVAL, MAINTENANCE_INTERVAL);
-            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    delivery = unwound.next() => match delivery {
-                        Some(Delivery::Event(event)) => pool.note(pool.on_unwound(&event.blocks)),
-                        Some(Delivery::Missed(_)) => pool.note(pool.resync()),
-                        None => return,
-                    },
-                    delivery = committed.next() => match delivery {
-                        Some(Delivery::Event(event)) => pool.note(pool.on_committed(&event.commit)),
-                        Some(Delivery::Missed(_)) => pool.note(pool.resync()),
-                        None => return,
-                    },
-                    _ = ticks.tick() => pool.evict_and_rotate(Instant::now()),
-                }
-            }
-        }
-    }
-
     /// After an error the pool is a block behind; the next event catches up.
     pub(crate) fn note(&self, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
@@ -131,6 +88,13 @@ impl Pool {
         }
         self.inner.announce(changes);
         self.inner.update_sponsored_costs()
+    }
+
+    /// Builds the pool's indices again, which a panic may have left half changed.
+    pub(crate) fn rebuild_indices(&self) {
+        let mut changes = Changes::default();
+        self.inner.state.write().rebuild_indices(Instant::now(), &mut changes);
+        self.inner.announce(changes);
     }
 
     /// The accounts of all senders after a block.

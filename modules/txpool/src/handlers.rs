@@ -62,7 +62,8 @@ fn source_of(context: &CallContext) -> Source {
     }
 }
 
-/// Most transactions are checked on the caller's task; those with blobs would block it for milliseconds.
+/// Most transactions are checked on the caller's task; those with blobs would block it for milliseconds. The actor's
+/// thread would add a wake-up to each submission, and recover signatures one after the other.
 async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<Result<B256, PoolRefusal>, BusError> {
     if request.raw.first() != Some(&BLOB_TYPE) {
         return PoolError::reply(pool.submit(&request.raw, source));

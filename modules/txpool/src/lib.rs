@@ -3,7 +3,8 @@
 //! It owns the waiting transactions, the rules for accepting, replacing and evicting them, and the journal that
 //! restores the local ones after a restart. A `PoolPolicy` of `tenon-txpool-interface` contains the rules of a chain
 //! family; Ethereum's is here ([`EthereumPolicy`]). The pool answers its requests ([`register`]) and publishes an event
-//! when a transaction becomes executable.
+//! when a transaction becomes executable. A supervised actor ([`spawn_pool`]) applies the changes of the chain; after a
+//! panic in one of them, its successor reads the head again.
 //!
 //! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
 //! of nonces from the account's own that its balance pays for together, all others are *queued*; memory is bounded by
@@ -14,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod actor;
 mod blobs;
 mod entry;
 mod ethereum;
@@ -33,6 +35,7 @@ mod sender;
 mod state;
 mod validation;
 
+pub use actor::{ACTOR, PoolFeed, spawn_pool};
 pub use ethereum::EthereumPolicy;
 pub use handlers::register;
 pub use journal::JournalError;

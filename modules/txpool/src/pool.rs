@@ -69,7 +69,8 @@ fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
 }
 
 impl Pool {
-    /// Opens an empty pool, or the one in the journal. [`Pool::follow`] then keeps it in step with the chain.
+    /// Opens an empty pool, or the one in the journal. [`spawn_pool`](crate::spawn_pool) then keeps it in step with the
+    /// chain.
     ///
     /// # Errors
     /// [`JournalError`] if the journal's file cannot be read or written.

@@ -447,6 +447,33 @@ impl PoolState {
         }
     }
 
+    /// Builds everything that follows from the senders' entries again, after a panic in the middle of a change.
+    pub(crate) fn rebuild_indices(&mut self, now: Instant, changes: &mut Changes) {
+        self.by_hash.clear();
+        self.by_price.clear();
+        (self.slots, self.local_slots, self.pending, self.queued) = (0, 0, 0, 0);
+        let announced = changes.became_pending.len();
+        self.senders.retain(|address, sender| {
+            let account = *sender.account();
+            changes.dropped += sender.set_account(account, now, &mut changes.became_pending).len();
+            for entry in sender.entries() {
+                self.by_hash.insert(entry.hash(), (*address, entry.nonce()));
+                self.slots += entry.slots;
+                if entry.is_local {
+                    self.local_slots += entry.slots;
+                } else {
+                    self.by_price.insert(price_key(entry, entry.nonce() < sender.next_nonce()));
+                }
+            }
+            self.pending += sender.ready();
+            self.queued += sender.len() - sender.ready();
+            sender.len() > 0
+        });
+        for recovered in changes.became_pending.get(announced..).unwrap_or_default() {
+            self.recent.push(recovered.transaction.hash);
+        }
+    }
+
     /// Removes an entry that has left its sender's list from the indices.
     fn forget(&mut self, entry: &Entry, changes: &mut Changes) {
         self.by_hash.remove(&entry.hash());

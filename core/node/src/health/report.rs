@@ -1,5 +1,7 @@
 //! The answer to `GET /health`: each member with a state of its own.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 /// State of a member.
@@ -126,7 +128,10 @@ pub(crate) struct ActorsReport {
 }
 
 impl ActorsReport {
-    pub(crate) fn new(failed: Vec<String>) -> Self {
+    /// An actor may have the name of its module.
+    pub(crate) fn new(mut failed: Vec<String>) -> Self {
+        let mut known = HashSet::new();
+        failed.retain(|name| known.insert(name.clone()));
         Self { state: if failed.is_empty() { State::Ok } else { State::Failed }, failed }
     }
 }

@@ -7,6 +7,7 @@ use tenon_chain::{
     codec::{BLOB_BYTES, KzgPoint, versioned_hash},
 };
 use tenon_memory_chain::MemoryChain;
+use tenon_supervisor::Supervisor;
 
 use tenon_sdk::error_texts::Refusal as _;
 
@@ -388,7 +389,8 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
     let bus = pool.inner.bus.clone();
     crate::register(&bus, &pool).unwrap();
     let mut announced = bus.subscribe::<TransactionPending>();
-    let following = tokio::spawn(pool.follow());
+    let supervisor = Supervisor::new().unwrap();
+    let following = tokio::spawn(crate::spawn_pool(&supervisor, &pool).unwrap().run());
     let transaction = sign(0, transfer(0, 9, 9));
     let raw: Bytes = tenon_chain::encode_transaction(&transaction).into();
 

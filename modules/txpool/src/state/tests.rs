@@ -172,6 +172,16 @@ proptest! {
                 *wanted += 1;
             }
         }
+
+        let (by_hash, by_price, status) = (state.by_hash.clone(), state.by_price.clone(), state.status());
+        let mut changes = Changes::default();
+        state.by_hash.clear();
+        state.by_price.pop_first();
+        (state.slots, state.pending) = (0, 99);
+        state.rebuild_indices(Instant::now(), &mut changes);
+        state.check();
+        prop_assert_eq!((&state.by_hash, &state.by_price, state.status()), (&by_hash, &by_price, status));
+        prop_assert!(changes.became_pending.is_empty() && changes.dropped == 0);
     }
 }
 
