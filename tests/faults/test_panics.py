@@ -199,6 +199,22 @@ def test_a_panic_in_the_pools_actor_costs_one_event_and_no_transaction(node):
                  "no transaction lost")
 
 
+def test_a_panic_in_the_actor_of_the_accounts_leaves_them_usable(node):
+    begun = panics_in_log(node, 'actor="accounts"')
+    with node.orders.of("actor accounts"):
+        # The actor checks the folder of key files every half second.
+        deadline = time.monotonic() + 5
+        while panics_in_log(node, 'actor="accounts"') == begun and time.monotonic() < deadline:
+            time.sleep(0.05)
+    panics = panics_in_log(node, 'actor="accounts"') - begun
+    if panics == 0:
+        pytest.skip("this program takes no orders: it is built for a release")
+    with wire.UnixSocket(node) as connection:
+        created = wire.ask(connection, wire.request("personal_newAccount", "pass"))["result"]
+    assert created in node.call("eth_accounts")
+    tell("panic", "the actor of the accounts", panics, f"in the log, restarted each time, {created} is created and listed", "accounts stay usable")
+
+
 def test_a_panic_in_a_method_of_a_plugin_is_one_error_and_counted(node):
     counted, logged = panics_of(node, "bad"), panics_in_log(node, PLUGIN)
     methods = ("bad_panic", "bad_panicLater")

@@ -399,7 +399,7 @@ fn add_actors(
     (pool, directory, service): (&Arc<PoolSwitch>, &WalletDirectory, Option<ServiceWallet>),
     writer: ChainHandle,
 ) -> Result<(), Stop> {
-    let accounts = wallets::module(directory.clone(), service);
+    let accounts = wallets::module(supervisor, directory.clone(), service);
     let execution = module_actors::execution(supervisor);
     for actor in [module_actors::storage(), execution, module_actors::pool(supervisor, Arc::clone(pool)), accounts] {
         host.add_actor(actor).map_err(Stop::failure)?;

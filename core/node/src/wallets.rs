@@ -1,12 +1,13 @@
 //! The wallets of the node: from settings, unlocked at the start, and as a module.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
-use tenon_accounts::{Accounts, KeystoreOptions, WalletBackend, WalletDirectory};
+use tenon_accounts::{Accounts, KeystoreOptions, WalletBackend, WalletDirectory, spawn_accounts};
 use tenon_api::messages::{
     CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
     SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
@@ -17,13 +18,18 @@ use tenon_config::Settings;
 use tenon_device_wallets::DeviceWallets;
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
 use tenon_signing_wallet::{Endpoint, ServiceWallet};
+use tenon_supervisor::Supervisor;
 use tokio::task::JoinHandle;
 
+use crate::actor_reports;
 use crate::bounded_file;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 use crate::passwords::Passwords;
 use crate::pool_settings;
+
+/// Time limit for a listing of the key files.
+const ACTOR_GRACE: Duration = Duration::from_secs(5);
 
 /// The requests that the wallets answer.
 const REQUESTS: &[Topic] = &[
@@ -133,7 +139,13 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
 }
 
 /// The wallets as a module. While it is stopped, all accounts are locked and nothing is signed.
-pub(crate) fn module(directory: WalletDirectory, service: Option<ServiceWallet>) -> ActorModule {
+pub(crate) fn module(
+    supervisor: &Arc<Supervisor>,
+    directory: WalletDirectory,
+    service: Option<ServiceWallet>,
+) -> ActorModule {
+    let (weak, following) = (Arc::downgrade(supervisor), Mutex::default());
+    let switch = AccountsSwitch { supervisor: weak, directory, service, following };
     ActorModule {
         name: "accounts",
         summary: "Signs with the keys of this node.",
@@ -141,36 +153,40 @@ pub(crate) fn module(directory: WalletDirectory, service: Option<ServiceWallet>)
         answers: REQUESTS,
         stage: ActorStage::BeforePlugins,
         is_wanted: true,
-        control: ActorControl::Switch(Box::new(AccountsActor { directory, service, following: Mutex::default() })),
-        probe: None,
+        control: ActorControl::Switch(Box::new(switch)),
+        probe: Some(actor_reports::probe(supervisor, &[tenon_accounts::ACTOR])),
     }
 }
 
-struct AccountsActor {
+struct AccountsSwitch {
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    supervisor: Weak<Supervisor>,
     directory: WalletDirectory,
     service: Option<ServiceWallet>,
-    /// The task that follows the folder of key files and the signing service. Nothing awaits under the lock.
+    /// The task that wakes the actor of the key files, and follows the signing service. Nothing awaits under the lock.
     following: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl AccountsActor {
+impl AccountsSwitch {
     fn exchange(&self, task: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
         std::mem::replace(&mut *self.following.lock(), task)
     }
 }
 
-impl ActorSwitch for AccountsActor {
+impl ActorSwitch for AccountsSwitch {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let (directory, service) = (self.directory.clone(), self.service.clone());
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+            let service = self.service.clone();
             if let Some(service) = &service {
                 // Its accounts are listed from the start, if it is reachable.
                 service.scan().await;
             }
+            let feed = spawn_accounts(&supervisor, &self.directory).map_err(SwitchError::new)?;
             let following = async move {
                 match service {
-                    Some(service) => tokio::join!(directory.follow(), service.follow()).0,
-                    None => directory.follow().await,
+                    Some(service) => tokio::join!(feed.run(), service.follow()).0,
+                    None => feed.run().await,
                 }
             };
             let before = self.exchange(Some(tokio::spawn(following)));
@@ -188,14 +204,19 @@ impl ActorSwitch for AccountsActor {
                 let _ = task.await;
             }
             self.directory.lock_all();
-            Ok(())
+            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
+            if supervisor.stop_one(tenon_accounts::ACTOR, ACTOR_GRACE).await {
+                return Ok(());
+            }
+            Err(SwitchError::new("a listing of the key files did not end in time; all accounts are locked"))
         }
         .boxed()
     }
 
     fn failure(&self) -> Option<String> {
-        let following = self.following.lock();
-        let has_ended = following.as_ref().is_some_and(JoinHandle::is_finished);
-        has_ended.then(|| "it failed and no longer follows the key files; enable it again".to_owned())
+        actor_reports::failure(&self.supervisor, tenon_accounts::ACTOR).or_else(|| {
+            let has_ended = self.following.lock().as_ref().is_some_and(JoinHandle::is_finished);
+            has_ended.then(|| "it failed and no longer follows the key files; enable it again".to_owned())
+        })
     }
 }

@@ -169,7 +169,8 @@ fn actors_are_shown_with_their_mailbox_and_front_ends_with_their_address_and_con
     assert!(metrics["address"].as_str().is_some_and(|address| address.ends_with("/metrics")), "{metrics}");
     assert!(http["connections"].is_u64() && http["mailbox"].is_null(), "{http}");
     assert!(sealing.contains("health      running\nmailbox     ") && sealing.contains(" of 2 messages\n"), "{sealing}");
-    for (name, mailbox) in [("execution", " of 1024"), ("sealing", " of 2"), ("pool", " of 64")] {
+    let mailboxes = [("execution", " of 1024"), ("sealing", " of 2"), ("pool", " of 64"), ("accounts", " of 1")];
+    for (name, mailbox) in mailboxes {
         let line = list.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line.contains("  running  0         ") && line.contains(mailbox), "{list}");
     }

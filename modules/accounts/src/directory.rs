@@ -102,13 +102,9 @@ impl WalletDirectory {
         self.backend(address).map_or(SignerAbilities::ALL, |backend| backend.abilities(address))
     }
 
-    /// Follows the folder of key files, and locks accounts when their time is over. Never returns; only one task may
-    /// run it.
-    pub async fn follow(self) {
-        match &self.inner.keystore {
-            Some(keystore) => Arc::clone(keystore).follow().await,
-            None => std::future::pending().await,
-        }
+    /// The wallets of key files.
+    pub(crate) fn key_files(&self) -> Option<&Arc<KeystoreWallets>> {
+        self.inner.keystore.as_ref()
     }
 
     /// Removes the keys of all unlocked accounts from memory.

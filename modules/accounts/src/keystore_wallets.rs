@@ -27,9 +27,8 @@ use crate::{
     unlocked::{UnlockTime, UnlockedKeys},
 };
 
-/// How often the folder's modification time is checked for changed names.
-const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// Number of such checks after which every file is checked: a file can change without its folder.
+/// Number of checks of the folder's modification time after which every file is checked: a file can change without its
+/// folder.
 const CHECKS_PER_SCAN: u32 = 6;
 /// Minimum time between two scans for an address that is not in the list.
 const RESCAN_AFTER: Duration = Duration::from_secs(1);
@@ -43,6 +42,14 @@ pub struct KeystoreOptions {
     pub memory: u64,
     /// Whether accounts may be unlocked, and unlocked accounts used, over HTTP and WebSocket without a bearer token.
     pub allows_insecure_unlock: bool,
+}
+
+/// What a check of the folder compares it with.
+#[derive(Debug, Default)]
+pub(crate) struct FolderCheck {
+    /// The folder's modification time at the last scan.
+    modified: Option<SystemTime>,
+    checks_since_scan: u32,
 }
 
 /// The wallets of a folder of key files.
@@ -117,28 +124,25 @@ impl KeystoreWallets {
         files.for_each(|key| self.publish(change, url(key)));
     }
 
-    /// Follows the folder and locks accounts when their time is over. Never returns.
-    pub(crate) async fn follow(self: Arc<Self>) {
-        let mut glances = 0_u32;
-        let mut before = None;
-        let mut interval = tokio::time::interval(CHECK_EVERY);
-        loop {
-            tokio::select! {
-                expired = self.unlocked.lock_expired() => {
-                    expired.into_iter().for_each(|address| self.publish_of_account(WalletChange::Locked, address));
-                }
-                _ = interval.tick() => {
-                    let changed = folder_stamp(&self.options.folder);
-                    glances += 1;
-                    if changed != before || glances >= CHECKS_PER_SCAN {
-                        (before, glances) = (changed, 0);
-                        let wallets = Arc::clone(&self);
-                        // An error means that the process is ending.
-                        let _ = tokio::task::spawn_blocking(move || wallets.scan()).await;
-                    }
-                }
-            }
+    /// Scans the folder if its modification time has changed, or after some checks.
+    pub(crate) fn check_folder(&self, check: &mut FolderCheck) {
+        let modified = folder_stamp(&self.options.folder);
+        check.checks_since_scan += 1;
+        if modified != check.modified || check.checks_since_scan >= CHECKS_PER_SCAN {
+            *check = FolderCheck { modified, checks_since_scan: 0 };
+            self.scan();
         }
+    }
+
+    /// Waits until the time of an unlocked key is over.
+    pub(crate) async fn key_expiry(&self) {
+        self.unlocked.expiry().await;
+    }
+
+    /// Removes keys whose time is over.
+    pub(crate) fn lock_expired(&self) {
+        let expired = self.unlocked.take_expired();
+        expired.into_iter().for_each(|address| self.publish_of_account(WalletChange::Locked, address));
     }
 
     /// Removes all keys from memory.

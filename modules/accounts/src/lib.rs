@@ -4,7 +4,8 @@
 //!
 //! It owns the secret keys, the list of wallets and the rules on which caller may use which account
 //! ([`WalletDirectory`]), and answers the bus requests about them ([`register`]). It also serialises the choice of
-//! nonces: one transaction per sender at a time.
+//! nonces: one transaction per sender at a time. A supervised actor ([`spawn_accounts`]) removes expired keys and follows the
+//! folder of key files.
 //!
 //! Invariants: a secret is wiped on drop, never printed by `Debug`, never part of an error and never logged. Listing
 //! reads a snapshot and never waits. Key derivation from a password draws on one budget of memory and runs at the
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod actor;
 mod attempts;
 mod derivation;
 mod directory;
@@ -32,6 +34,7 @@ mod transaction;
 mod unlocked;
 
 pub use accounts::{Accounts, MAX_ACCOUNTS, RevealedAccount};
+pub use actor::{ACTOR, AccountsFeed, spawn_accounts};
 pub use directory::WalletDirectory;
 pub use error::{AccountsError, KeyTextError};
 pub use handlers::register;

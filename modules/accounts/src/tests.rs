@@ -7,27 +7,28 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{Address, B256, BusError, Bytes, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
 use tenon_config::DEVELOPMENT_MNEMONIC;
+use tenon_supervisor::Supervisor;
 
 use crate::{
     Accounts, AccountsError, Authority, KeyPlace, KeystoreOptions, Signer, WalletBackend, WalletDirectory,
     keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder},
-    register,
+    register, spawn_accounts,
 };
 
 const CHEAP: KeyDerivation = KeyDerivation::Scrypt { log_n: 1, r: 1, p: 1 };
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 const STRANGER: Address = address!("00000000000000000000000000000000000000aa");
 
-struct Node {
-    folder: tempfile::TempDir,
-    bus: Bus,
-    directory: WalletDirectory,
-    account: Address,
+pub(crate) struct Node {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) bus: Bus,
+    pub(crate) directory: WalletDirectory,
+    pub(crate) account: Address,
 }
 
 impl Node {
     /// A node with one key file, whose password is `pass`.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(None, false)
     }
 
@@ -72,7 +73,7 @@ async fn blocks_are_signed_while_the_account_is_unlocked() {
     assert_eq!(&hash[12..], node.account.as_slice());
 }
 
-fn key_folder(path: &Path) -> KeyFolder {
+pub(crate) fn key_folder(path: &Path) -> KeyFolder {
     KeyFolder::new(path.join("keystore"), FileNames::Plain, CHEAP, CostLimits::default())
 }
 
@@ -120,11 +121,15 @@ async fn an_unlocked_account_signs_until_it_is_locked() {
     node.bus.call(LockAccount { address: STRANGER }, &socket()).await.unwrap();
 }
 
-/// Runs `directory.follow` until the account's key file is listed, or no longer listed.
-async fn follow_until_listed(node: &Node, is_listed: bool) {
-    while node.directory.has_key(node.account) != is_listed {
-        let _ = tokio::time::timeout(Duration::from_millis(700), node.directory.clone().follow()).await;
+/// Runs the actor until a condition is true.
+async fn follow_until(node: &Node, is_true: impl Fn() -> bool) {
+    let supervisor = Supervisor::new().unwrap();
+    let following = tokio::spawn(spawn_accounts(&supervisor, &node.directory).unwrap().run());
+    while !is_true() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    following.abort();
+    assert!(supervisor.stop(Duration::from_secs(20)).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,9 +144,9 @@ async fn an_account_whose_key_file_is_removed_during_an_unlock_stays_locked() {
     assert!(unlocking.as_mut().now_or_never().is_none());
 
     std::fs::rename(&file, &aside).unwrap();
-    follow_until_listed(&node, false).await;
+    follow_until(&node, || !node.directory.has_key(node.account)).await;
     std::fs::rename(&aside, &file).unwrap();
-    follow_until_listed(&node, true).await;
+    follow_until(&node, || node.directory.has_key(node.account)).await;
 
     assert!(matches!(unlocking.await, Err(AccountsError::LockedMeanwhile)));
     assert_eq!(words(node.sign(None, &context).await), "authentication needed: password or unlock");
@@ -199,10 +204,7 @@ async fn addresses_without_a_file_or_with_two_are_refused_with_the_recorded_text
     let too_long = UnlockAccount { seconds: u64::MAX, ..unlock };
     assert_eq!(words(node.bus.call(too_long, &socket()).await), "unlock duration too large");
     std::fs::copy(&first, &twice).unwrap();
-    while node.directory.wallets().len() < 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let _ = tokio::time::timeout(Duration::from_millis(700), node.directory.clone().follow()).await;
-    }
+    follow_until(&node, || node.directory.wallets().len() == 2).await;
     let wanted = format!("multiple keys match address ({first}, {})", twice.display());
     assert_eq!(words(node.sign(Some("pass"), &socket()).await), wanted);
 }
@@ -274,7 +276,8 @@ async fn next(events: &mut Subscription<WalletChanged>) -> WalletChange {
 async fn wallets_publish_their_changes() {
     let node = Node::new();
     let mut events = node.bus.subscribe::<WalletChanged>();
-    let following = tokio::spawn(node.directory.clone().follow());
+    let supervisor = Supervisor::new().unwrap();
+    let following = tokio::spawn(spawn_accounts(&supervisor, &node.directory).unwrap().run());
 
     node.unlock("pass", 1, &socket()).await.unwrap();
     assert_eq!(next(&mut events).await, WalletChange::Opened);
@@ -289,6 +292,7 @@ async fn wallets_publish_their_changes() {
 
     assert_eq!(words(node.sign(None, &socket()).await), "unknown account");
     following.abort();
+    assert!(supervisor.stop(Duration::from_secs(20)).await.is_empty());
 }
 
 /// A pool that only counts transactions and returns the next nonce.

@@ -122,26 +122,24 @@ impl UnlockedKeys {
         table.keys.drain().map(|(address, _)| address).collect()
     }
 
-    /// Waits until a time is over, and removes those keys.
-    pub(crate) async fn lock_expired(&self) -> Vec<Address> {
+    /// Waits until the time of a key is over.
+    pub(crate) async fn expiry(&self) {
         loop {
             let next = self.table.lock().keys.values().filter_map(|unlocked| unlocked.until).min();
             match next {
                 None => self.earlier.notified().await,
+                Some(next) if next <= Instant::now() => return,
                 Some(next) => tokio::select! {
-                    () = sleep_until(next) => {
-                        let expired = self.take_expired(Instant::now());
-                        if !expired.is_empty() {
-                            return expired;
-                        }
-                    }
+                    () = sleep_until(next) => {}
                     () = self.earlier.notified() => {}
                 },
             }
         }
     }
 
-    fn take_expired(&self, now: Instant) -> Vec<Address> {
+    /// Removes the keys whose time is over.
+    pub(crate) fn take_expired(&self) -> Vec<Address> {
+        let now = Instant::now();
         let mut expired = Vec::new();
         self.table.lock().keys.retain(|address, unlocked| {
             let stays = unlocked.until.is_none_or(|until| now < until);
@@ -186,7 +184,8 @@ mod tests {
         assert!(!unlock(&keys, seconds(2)));
         assert!(is_unlocked_after(&keys, 1).await);
         assert!(!is_unlocked_after(&keys, 1).await);
-        assert_eq!(keys.lock_expired().await, [key().address()]);
+        keys.expiry().await;
+        assert_eq!(keys.take_expired(), [key().address()]);
         assert!(unlock(&keys, seconds(1)));
         assert!(!unlock(&keys, UnlockTime::Indefinite));
         assert!(is_unlocked_after(&keys, 1_000_000).await);
@@ -208,7 +207,10 @@ mod tests {
         let keys = Arc::new(UnlockedKeys::default());
         let watch = tokio::spawn({
             let keys = Arc::clone(&keys);
-            async move { keys.lock_expired().await }
+            async move {
+                keys.expiry().await;
+                keys.take_expired()
+            }
         });
         unlock(&keys, seconds(5));
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use alloy_primitives::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
-use tenon_accounts::{KeystoreOptions, WalletDirectory};
+use tenon_accounts::{KeystoreOptions, WalletDirectory, spawn_accounts};
 use tenon_api::U256;
 use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryLimits};
 use tenon_config::LogSettings;
@@ -192,8 +192,9 @@ async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Byte
     #[cfg(debug_assertions)]
     super::intrusion::try_if_ordered(settings);
     let Keys { directory, devices, transports } = keys;
-    let supervisor = start_devices(&devices, transports, settings)?;
-    tokio::spawn(directory.clone().follow());
+    let supervisor = Arc::new(Supervisor::new().map_err(Stop::failure)?);
+    start_devices(&devices, transports, &supervisor, settings);
+    tokio::spawn(spawn_accounts(&supervisor, &directory).map_err(Stop::failure)?.run());
     print_addresses(settings, log_key, &listeners)?;
     let Listeners { clients, approvers, http, page } = listeners;
     if let Some(http) = http {
@@ -289,16 +290,15 @@ fn drop_rights(settings: &Settings) -> Result<(), Stop> {
 fn start_devices(
     devices: &DeviceWallets,
     transports: Vec<Arc<dyn Transport>>,
+    supervisor: &Arc<Supervisor>,
     settings: &Settings,
-) -> Result<Option<Arc<Supervisor>>, Stop> {
+) {
     if transports.is_empty() {
-        return Ok(None);
+        return;
     }
-    let supervisor = Arc::new(Supervisor::new().map_err(Stop::failure)?);
     let timeouts = Timeouts { prompt: settings.approval_time(), ..Timeouts::default() };
     let runtime = tokio::runtime::Handle::current();
-    devices.start(Hub::new(transports, Arc::clone(&supervisor), runtime, timeouts), timeouts.prompt);
-    Ok(Some(supervisor))
+    devices.start(Hub::new(transports, Arc::clone(supervisor), runtime, timeouts), timeouts.prompt);
 }
 
 /// Prints the log's public key and the service's addresses.

@@ -1,0 +1,112 @@
+//! The actor that changes the wallets of key files in the course of time, and the task that wakes it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tenon_supervisor::{Actor, ActorOptions, Mailbox, SpawnError, Supervisor};
+use tokio::{sync::oneshot, time::MissedTickBehavior};
+
+use crate::{
+    WalletDirectory,
+    keystore_wallets::{FolderCheck, KeystoreWallets},
+};
+
+/// The actor's name.
+pub const ACTOR: &str = "accounts";
+
+/// How often the folder's modification time is checked for changed names.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
+
+/// The feed sends a message when the one before has been handled.
+const MAILBOX_CAPACITY: usize = 1;
+
+/// A message for the actor, which answers when it has handled it.
+pub(crate) enum AccountsMessage {
+    /// Removes the keys whose time is over.
+    LockExpired(oneshot::Sender<()>),
+    /// Lists the key files again, if they may have changed.
+    CheckFolder(oneshot::Sender<()>),
+    /// Panics.
+    #[cfg(test)]
+    Panic,
+}
+
+/// Removes expired keys and follows the folder of key files.
+///
+/// What a caller changes does not go through its mailbox. A lock must work while the actor is restarted or has failed.
+/// An unlock or a new account waits for its key's derivation, which may take seconds, and is then one short step.
+struct AccountsActor {
+    wallets: Arc<KeystoreWallets>,
+    /// That of a new actor lists the files at the first check.
+    folder_check: FolderCheck,
+}
+
+impl Actor for AccountsActor {
+    type Message = AccountsMessage;
+
+    fn handle(&mut self, message: AccountsMessage) {
+        let done = match message {
+            AccountsMessage::LockExpired(done) => {
+                self.wallets.lock_expired();
+                done
+            }
+            AccountsMessage::CheckFolder(done) => {
+                self.wallets.check_folder(&mut self.folder_check);
+                done
+            }
+            #[cfg(test)]
+            AccountsMessage::Panic => panic!("on purpose"),
+        };
+        // Fails only if the feed was dropped.
+        let _ = done.send(());
+    }
+}
+
+/// Wakes the actor. The node runs [`AccountsFeed::run`] as a task and drops it to stop.
+pub struct AccountsFeed {
+    /// `None` without key files.
+    keystore: Option<(Arc<KeystoreWallets>, Mailbox<AccountsMessage>)>,
+}
+
+impl AccountsFeed {
+    /// Wakes the actor until it has failed for good or was stopped. Never returns if there are no key files.
+    pub async fn run(self) {
+        let Some((wallets, mailbox)) = self.keystore else { return std::future::pending().await };
+        let mut ticks = tokio::time::interval(CHECK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let (done, is_done) = oneshot::channel();
+            let message = tokio::select! {
+                () = wallets.key_expiry() => AccountsMessage::LockExpired(done),
+                _ = ticks.tick() => AccountsMessage::CheckFolder(done),
+            };
+            if mailbox.send(message).await.is_err() {
+                return;
+            }
+            // An error means that the actor panicked. Keys that are still expired wake its successor.
+            let _ = is_done.await;
+        }
+    }
+}
+
+impl fmt::Debug for AccountsFeed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mailbox = self.keystore.as_ref().map(|(_, mailbox)| mailbox);
+        formatter.debug_struct("AccountsFeed").field("mailbox", &mailbox).finish()
+    }
+}
+
+/// Starts the actor of the key files under supervision, if the directory has key files. The result wakes it.
+///
+/// # Errors
+/// Those of [`Supervisor::spawn`].
+pub fn spawn_accounts(supervisor: &Supervisor, directory: &WalletDirectory) -> Result<AccountsFeed, SpawnError> {
+    let Some(wallets) = directory.key_files().cloned() else { return Ok(AccountsFeed { keystore: None }) };
+    let shared = Arc::clone(&wallets);
+    let make = move || Ok(AccountsActor { wallets: Arc::clone(&shared), folder_check: FolderCheck::default() });
+    let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
+    let mailbox = supervisor.spawn(ACTOR, options, make)?;
+    Ok(AccountsFeed { keystore: Some((wallets, mailbox)) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Tests of the actor of key files: what its successor does after a panic, and its end.
+
+use tenon_api::{
+    SecretText,
+    messages::{UnlockAccount, WalletChange, WalletChanged},
+};
+use tenon_bus::{CallContext, Delivery};
+use tenon_supervisor::{ActorHealth, ActorState};
+
+use super::*;
+use crate::tests::{Node, key_folder};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn health(supervisor: &Supervisor) -> ActorHealth {
+    supervisor.health().into_iter().find(|health| health.name == ACTOR).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_successor_of_a_panicked_actor_locks_accounts_and_follows_the_folder() {
+    let node = Node::new();
+    let supervisor = Supervisor::new().unwrap();
+    let feed = spawn_accounts(&supervisor, &node.directory).unwrap();
+    let mut events = node.bus.subscribe::<WalletChanged>();
+    let unlock = UnlockAccount { address: node.account, password: SecretText::from("pass"), seconds: 1 };
+    node.bus.call(unlock, &CallContext::new()).await.unwrap();
+    key_folder(node.folder.path()).create(b"").unwrap();
+
+    feed.keystore.as_ref().unwrap().1.send(AccountsMessage::Panic).await.unwrap();
+    let restarted = async {
+        while health(&supervisor).restarts == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, restarted).await.unwrap();
+    let running = tokio::spawn(feed.run());
+
+    let mut changes = Vec::new();
+    while changes.len() < 3 {
+        let Some(Delivery::Event(event)) = tokio::time::timeout(LIMIT, events.next()).await.unwrap() else {
+            panic!("an event")
+        };
+        changes.push(event.change);
+    }
+    for expected in [WalletChange::Opened, WalletChange::Arrived, WalletChange::Locked] {
+        assert!(changes.contains(&expected), "{changes:?}");
+    }
+    let health = health(&supervisor);
+    assert_eq!((health.state, health.last_panic.as_deref()), (ActorState::Running, Some("on purpose")));
+    running.abort();
+    assert!(supervisor.stop(LIMIT).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_can_be_locked_while_the_actor_is_stopped() {
+    let node = Node::new();
+    let supervisor = Supervisor::new().unwrap();
+    let feed = spawn_accounts(&supervisor, &node.directory).unwrap();
+    let unlock = UnlockAccount { address: node.account, password: SecretText::from("pass"), seconds: 0 };
+    node.bus.call(unlock, &CallContext::new()).await.unwrap();
+
+    assert!(supervisor.stop_one(ACTOR, LIMIT).await);
+    tokio::time::timeout(LIMIT, feed.run()).await.unwrap();
+    node.directory.lock(node.account);
+
+    let signed = node.directory.sign_block(node.account, tenon_api::B256::ZERO);
+    assert!(matches!(signed, Err(crate::AccountsError::Locked)));
+}
