@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use tenon_api::Failure;
+use tenon_sdk::Failure;
 
 pub use tenon_bus::{ClientId, Origin, Transport};
 pub use tenon_host::{Caller, Exposure, RawCall};

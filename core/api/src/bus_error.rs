@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use crate::{RequestError, SpaceError, StoreError, Topic, codec::CodecError};
 
-/// Why a call over the bus failed. There is one variant for each case that a caller can tell apart; `From<BusError> for
-/// Failure` gives the code and the text that a client receives.
+/// Why a call over the bus failed. There is one variant for each case that a caller can tell apart. The SDK gives each
+/// the code and the text that a client receives (`tenon_sdk::Failure`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// No module of this node answers the request.

@@ -17,7 +17,6 @@ pub mod codec;
 mod database_condition;
 mod duration_text;
 mod durations;
-mod failure;
 mod message;
 pub mod messages;
 mod method_pattern;
@@ -32,7 +31,6 @@ pub use bus_error::{ActorError, BusError, PoolBusy};
 pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use duration_text::duration_text;
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
-pub use failure::{Failure, FailureCode};
 pub use message::{Capability, CapabilitySet, Event, EventPosition, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{

@@ -3,7 +3,7 @@
 /// Why a module cannot answer a request. A caller can tell the variants apart; the text is for its user.
 ///
 /// Each module has an error enum of its own and converts it into a [`BusError`](crate::BusError) where it answers
-/// requests. `From<BusError> for Failure` gives each variant its JSON-RPC code.
+/// requests. The SDK gives each variant its JSON-RPC code (`tenon_sdk::Failure`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Something that the request names is unknown, an action is refused, or something that the module needs has

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use tenon_api::{BusError, Failure};
+use tenon_api::BusError;
 
 use crate::ClientId;
 
@@ -109,13 +109,6 @@ pub enum OutOfMemory {
 impl From<OutOfMemory> for BusError {
     fn from(error: OutOfMemory) -> Self {
         Self::limit_reached(error)
-    }
-}
-
-/// For front-ends and the host, which refuse requests of clients and plugins.
-impl From<OutOfMemory> for Failure {
-    fn from(error: OutOfMemory) -> Self {
-        BusError::from(error).into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tenon_api::{Failure, FailureCode};
+use tenon_sdk::{Failure, FailureCode};
 
 /// Message for a missing result.
 pub(crate) const NO_RESULT: &str = "the plugin gave no result";

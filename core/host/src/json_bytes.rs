@@ -1,6 +1,6 @@
 //! The JSON of a result.
 
-use tenon_api::Failure;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::OwnedBytes;
 
 use crate::faults::NO_RESULT;

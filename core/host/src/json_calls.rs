@@ -12,9 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::{CapabilitySet, Failure, FailureCode};
+use tenon_api::{BusError, CapabilitySet};
 use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryUse, Origin, PluginId, Transport};
 use tenon_sdk::boundary::ExportedFuture;
+use tenon_sdk::{Failure, FailureCode};
 use zeroize::Zeroizing;
 
 use crate::{Caller, Exposure, router::WeakRouter};
@@ -76,7 +77,7 @@ impl JsonCalls {
             let context = self.context_of(context)?;
             let client = self.memory.client(context.origin().client);
             // The text, and the method's parameters decoded from it.
-            let memory = client.reserve(MemoryUse::Calls, params.len().saturating_mul(2))?;
+            let memory = client.reserve(MemoryUse::Calls, params.len().saturating_mul(2)).map_err(BusError::from)?;
             let router = self.router.upgrade().ok_or_else(|| Failure::server("the node is stopping"))?;
             // Wiped, because the parameters may hold a password.
             Ok((router, method.to_owned(), Zeroizing::new(params.to_owned()), context, client, (memory, own_call)))
@@ -96,7 +97,7 @@ impl JsonCalls {
             })?;
             let json = answer.as_ref();
             // Counts the answer and its copy for the plugin.
-            let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2))?;
+            let _copy = client.reserve(MemoryUse::Answers, json.len().saturating_mul(2)).map_err(BusError::from)?;
             Ok(json.to_vec())
         })
     }

@@ -15,8 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::Failure;
 use tenon_bus::CallContext;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},

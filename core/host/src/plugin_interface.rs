@@ -8,8 +8,9 @@ use std::{
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
-use tenon_api::{Capability, EventPosition, Failure, messages::ModuleFaults};
+use tenon_api::{Capability, EventPosition, messages::ModuleFaults};
 use tenon_bus::{Bus, CallContext, MemoryBudget};
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 
 use crate::{

@@ -15,11 +15,11 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use tenon_api::{
-    Failure, FailureCode,
     abi::AHEAD_SUFFIX,
     messages::{ModuleLimits, NamespaceInfo, NamespaceVersion},
 };
 use tenon_bus::{CallContext, EnterError, FairLimits, FairQueue, JobPermit, Share, Transport};
+use tenon_sdk::{Failure, FailureCode};
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,

@@ -7,11 +7,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenon_api::{
-    Failure,
-    messages::{ModuleFaults, ModuleLimits},
-};
+use tenon_api::messages::{ModuleFaults, ModuleLimits};
 use tenon_bus::FairQueue;
+use tenon_sdk::Failure;
 use tokio::{
     runtime::Handle,
     sync::watch,

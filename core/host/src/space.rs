@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 use tenon_api::{
-    Failure, PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
+    PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
     messages::{CommitRecords, GetRecords, GetSpaceUsage, ScanRecords, SpaceUsage},
 };
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::ExportedFuture;
 
 /// The space of one plugin.

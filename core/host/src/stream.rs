@@ -20,7 +20,8 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use tenon_api::{EventPosition, Failure};
+use tenon_api::EventPosition;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 use tokio::time::{Instant, timeout_at};
 

@@ -13,9 +13,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenon_api::{EventPosition, Failure};
+use tenon_api::{BusError, EventPosition};
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_host::{Backend, Caller, LogLimiter, client_of, nanos_left};
+use tenon_sdk::Failure;
 use tokio::{
     net::UnixStream,
     sync::{Notify, mpsc, oneshot},
@@ -170,7 +171,7 @@ impl Link {
         });
         if let Err(NotSent::Memory(refused)) = sent {
             // A refusal is small: it is sent in place of an answer that does not fit.
-            let refused = Failure::from(refused);
+            let refused = Failure::from(BusError::from(refused));
             self.out.push(kind, id, |out| put_reply(out, kind, Err(&refused)));
         }
     }
@@ -198,7 +199,7 @@ impl Link {
                 self.slots.lock().taken.remove(&id);
                 match reason {
                     NotSent::Backlog => Failure::limit("the plugin does not keep up with its calls; try again later"),
-                    NotSent::Memory(refused) => refused.into(),
+                    NotSent::Memory(refused) => BusError::from(refused).into(),
                 }
             },
         )?;

@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::Failure;
 use tenon_host::{CheckedLibrary, Manifest};
+use tenon_sdk::Failure;
 
 use crate::{
     IsolationOptions,

@@ -12,12 +12,13 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use parking_lot::Mutex;
-use tenon_api::{EventPosition, Failure, messages::ModuleFaults};
+use tenon_api::{EventPosition, messages::ModuleFaults};
 use tenon_bus::{ClientId, ClientMemory, PluginId};
 use tenon_host::{
     Backend, BusBackend, Caller, CheckedLibrary, LogLimiter, MAX_LINE, Manifest, NOT_JSON, OpenedPlugin, PROCESS_ENDED,
     PluginCall, PluginInstance, PluginItems, PluginStart,
 };
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},

@@ -4,8 +4,9 @@
 //! Nothing in a frame is trusted: a length is compared with the maximum of its kind before memory is reserved for it,
 //! and memory grows with the received bytes, not with the announced ones.
 
-use tenon_api::{EventPosition, Failure, FailureCode};
+use tenon_api::EventPosition;
 use tenon_host::{MAX_LINE, MAX_METHOD, MAX_PARAMS};
+use tenon_sdk::{Failure, FailureCode};
 
 /// Bytes of the length field.
 const LENGTH: usize = 4;

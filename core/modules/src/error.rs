@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use tenon_api::{BusError, Capability, Failure};
+use tenon_api::{BusError, Capability};
 use tenon_host::HostError;
 use tenon_isolation::IsolationError;
+use tenon_sdk::Failure;
 
 use crate::actor::SwitchError;
 

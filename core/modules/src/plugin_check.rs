@@ -11,12 +11,13 @@ use std::{
 };
 
 use tenon_api::{
-    Capability, Failure, FailureCode,
+    Capability,
     messages::{LibraryDetails, ModuleInfo},
 };
 use tenon_bus::{Bus, CallContext};
 use tenon_host::{Caller, Exposure, LibraryCache, library_name};
 use tenon_isolation::{Isolation, IsolationOptions, LoadCycleUsage, LoadCycles, run_load_cycles};
+use tenon_sdk::{Failure, FailureCode};
 
 use crate::{ModuleError, ModuleOptions, ModuleRegister, PluginPlan, low_priority::run_at_low_priority};
 

@@ -1,10 +1,11 @@
 //! The stored data of modules: its size, and its removal.
 
 use tenon_api::{
-    Capability, Failure, SpaceLimits,
+    Capability, SpaceLimits,
     messages::{ModuleDetails, ModuleInfo, PurgeSpace, SpaceUsage},
 };
 use tenon_host::Space;
+use tenon_sdk::Failure;
 
 use crate::{ModuleError, ModuleRegister};
 

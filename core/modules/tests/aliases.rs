@@ -5,9 +5,10 @@
 mod support;
 
 use support::{TestModules, rust_plugin, text};
-use tenon_api::{Failure, messages::ModuleChange};
+use tenon_api::messages::ModuleChange;
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, NamespaceAlias, Router};
+use tenon_sdk::Failure;
 
 fn host_with_alias(name: &str, namespace: &str) -> TestModules {
     let alias = NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned(), is_served: true };

@@ -10,12 +10,10 @@ use std::{
 
 use futures_util::{FutureExt, future::poll_immediate};
 use support::{TestModules, c_plugin, processes, rust_plugin, text};
-use tenon_api::{
-    Failure, FailureCode,
-    messages::{GetClientVersion, ModuleChange},
-};
+use tenon_api::messages::{GetClientVersion, ModuleChange};
 use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryLimits, MemoryUse, Origin, PluginId, Transport};
 use tenon_host::{Caller, Exposure, Router};
+use tenon_sdk::{Failure, FailureCode};
 
 async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
     router.call_method(method, Some(params), &Caller::local()).await.map(text)

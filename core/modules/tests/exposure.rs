@@ -5,9 +5,10 @@
 mod support;
 
 use support::{TestModules, rust_plugin, text};
-use tenon_api::{FailureCode, MethodPattern};
+use tenon_api::MethodPattern;
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, NamespaceAlias, Router};
+use tenon_sdk::FailureCode;
 
 fn host(is_served: bool) -> TestModules {
     let alias = NamespaceAlias { name: "abacus".to_owned(), namespace: "counter".to_owned(), is_served };

@@ -55,7 +55,7 @@ async fn names(router: &Router, method: &str) -> Vec<String> {
     serde_json::from_str(&names).expect("a list of names")
 }
 
-async fn attempt(router: &Router, name: &str) -> Result<String, tenon_api::Failure> {
+async fn attempt(router: &Router, name: &str) -> Result<String, tenon_sdk::Failure> {
     call(router, "intruder_try", &serde_json::to_string(&[name]).expect("a text")).await
 }
 

@@ -15,12 +15,13 @@ use support::{
 };
 use support::{library_of, plugin_of, process_of};
 use tenon_api::{
-    BlockNumber, Failure, FailureCode,
+    BlockNumber,
     messages::{ModuleChange, ModuleTerms, SyncChanged, SyncStatus},
 };
 use tenon_bus::{CallContext, ClientId, Origin, Transport};
 use tenon_host::{Caller, Exposure};
 use tenon_modules::PluginPlan;
+use tenon_sdk::{Failure, FailureCode};
 
 #[tokio::test]
 async fn a_plugin_gives_the_same_results_in_a_process() {

@@ -6,13 +6,14 @@ mod support;
 
 use support::{TestModules, c_plugin, cpp_plugin, rust_plugin, text};
 use tenon_api::{
-    Account, B256, BlockNumber, Capability, Failure, FailureCode, U256,
+    Account, B256, BlockNumber, Capability, U256,
     messages::{ChainInfo, GetAccount, GetChainInfo, GetHeadNumber, Profile},
 };
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::PluginPlan;
+use tenon_sdk::{Failure, FailureCode};
 
 const BOTH: [Isolation; 2] = [Isolation::InProcess, Isolation::Process];
 

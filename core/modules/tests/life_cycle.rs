@@ -18,7 +18,7 @@ use std::{
 
 use support::{TestModules, c_library, library_of, processes, rust_plugin, text};
 use tenon_api::{
-    BlockNumber, FailureCode,
+    BlockNumber,
     messages::{
         ChangeModule, GetModule, ListModules, ModuleChange, ModuleChanged, ModuleOperation, ModuleState, ModuleTerms,
     },
@@ -28,6 +28,7 @@ use tenon_bus::{CallContext, Delivery};
 use tenon_host::{Caller, HostError, PluginStream};
 use tenon_isolation::Isolation;
 use tenon_modules::{ModuleError, PluginPlan};
+use tenon_sdk::FailureCode;
 
 const REPLACE: ModuleChange = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
 
@@ -55,11 +56,11 @@ fn build(folder: &Path, crate_name: &str, number: usize) -> PathBuf {
     path
 }
 
-async fn call(test: &TestModules, method: &str, params: Option<&str>) -> Result<String, tenon_api::Failure> {
+async fn call(test: &TestModules, method: &str, params: Option<&str>) -> Result<String, tenon_sdk::Failure> {
     test.modules.router().call_method(method, params, &Caller::local()).await.map(text)
 }
 
-async fn item(stream: &mut PluginStream) -> Option<Result<String, tenon_api::Failure>> {
+async fn item(stream: &mut PluginStream) -> Option<Result<String, tenon_sdk::Failure>> {
     stream.next().await.map(|item| item.map(text))
 }
 

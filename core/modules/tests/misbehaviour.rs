@@ -18,13 +18,14 @@ use support::{
 };
 use support::{plugin_of, process_of};
 use tenon_api::{
-    BusError, Failure, FailureCode, Request,
+    BusError, Request,
     messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
 };
 use tenon_bus::CallContext;
 use tenon_host::Caller;
 use tenon_isolation::{Isolation, PluginLimits};
 use tenon_modules::PluginPlan;
+use tenon_sdk::{Failure, FailureCode};
 
 /// What the host has logged since the test program began.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use std::sync::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use support::{TestModules, rust_plugin};
 use tenon_api::{
-    BusError, Failure, Request, Topic,
+    BusError, Request, Topic,
     messages::{
         ActorHealth, GetClientVersion, GetDataFolder, MailboxUse, ModuleChange, ModuleChanged, ModuleDetails,
         ModuleInfo, ModuleKind, ModuleOperation, ModuleState, ModuleTerms,
@@ -20,6 +20,7 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, Delivery};
 use tenon_modules::{ActorControl, ActorModule, ActorReport, ActorStage, ActorSwitch, PluginPlan, SwitchError};
+use tenon_sdk::Failure;
 
 /// Why a module actor cannot be stopped.
 fn fixed_reason(info: &ModuleInfo) -> Option<String> {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::{FutureExt, future::poll_immediate};
 use support::{TestModules, rust_plugin, text};
 use tenon_api::{
-    BlockNumber, Failure, FailureCode,
+    BlockNumber,
     messages::{SyncChanged, SyncStatus},
 };
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, PluginStream};
 use tenon_modules::ShutdownReport;
+use tenon_sdk::{Failure, FailureCode};
 
 async fn open(test: &TestModules, kind: &str, params: &str) -> Result<PluginStream, Failure> {
     test.modules.router().subscribe("bad", kind, Some(params), &Caller::local()).await

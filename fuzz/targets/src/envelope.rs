@@ -3,9 +3,9 @@
 
 use futures_util::FutureExt as _;
 use serde::de::{Deserialize as _, IgnoredAny};
-use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
 use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, NoNotifications, RawCall, RpcService};
+use tenon_sdk::{Failure, FailureCode};
 
 #[derive(Clone)]
 struct Echo;

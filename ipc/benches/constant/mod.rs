@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use tenon_api::Failure;
 use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
+use tenon_sdk::Failure;
 
 /// Answers with the height 5151.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use tenon_api::{Failure, FailureCode, SecretText};
+use tenon_api::SecretText;
 use tenon_ipc::{Caller, Notifications, RawCall, RpcService, Servers, Settings, SocketLimits, SocketSettings};
 use tenon_ipc_client::{
     AdminClient as _, Client, ClientSettings, Error, EthClient as _, EthSubscriptions as _, SecretParams, SocketError,
@@ -14,6 +14,7 @@ use tenon_ipc_client::{
         rpc_params,
     },
 };
+use tenon_sdk::{Failure, FailureCode};
 
 /// Answers the methods of these tests.
 #[derive(Clone)]

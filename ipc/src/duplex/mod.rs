@@ -20,8 +20,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use tenon_api::Failure;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
+use tenon_sdk::Failure;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     sync::Semaphore,
@@ -36,8 +36,8 @@ use writer::Writer;
 
 use crate::{
     envelope::{
-        Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, first_poll_of_message,
-        work_on_message,
+        Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, failures,
+        first_poll_of_message, work_on_message,
     },
     exposure::ConnectionExposure,
     idle_timeout::IdleTimeout,
@@ -308,7 +308,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     }
                     if let Err(refused) = self.hold_buffer(&shared.memory, &mut memory) {
                         // The client gets an error without an id, which may not have been received.
-                        shared.outgoing.push_answer(Reply::failure_without_request(&refused.into()));
+                        shared.outgoing.push_answer(Reply::failure_without_request(&failures::out_of_memory(refused)));
                         if !self.framing.drop_message(&mut self.buffer) {
                             return End::Finish(None);
                         }

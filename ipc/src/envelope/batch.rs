@@ -7,8 +7,8 @@
 use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tenon_api::Failure;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
+use tenon_sdk::Failure;
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
@@ -101,7 +101,9 @@ impl<S: RpcService> Dispatcher<S> {
         }
         let memory = match BatchMemory::begin(self.memory_of(caller.context.origin()), message.item_count) {
             Ok(memory) => memory,
-            Err(refused) => return Answer::only(Some(Reply::failure_without_request(&refused.into()))),
+            Err(refused) => {
+                return Answer::only(Some(Reply::failure_without_request(&failures::out_of_memory(refused))));
+            }
         };
         let turn = self.turns.begin(caller.context.origin().client).await;
         let (entries, memory, turn) = self.run_batch(text, message, (memory, turn), caller, subscriptions).await;
@@ -303,7 +305,7 @@ impl Budget {
         }
         // Twice: all results still exist while the answer is assembled from them.
         if let Err(refused) = self.memory.take(length.saturating_mul(2)) {
-            return self.refuse(refused.into());
+            return self.refuse(failures::out_of_memory(refused));
         }
         self.left -= length;
         outcome

@@ -1,12 +1,19 @@
 //! The envelope's error texts (`docs/spec/rpc-eth.md` 3.3, 15), in one place.
 
-use tenon_api::{Failure, FailureCode};
+use tenon_api::BusError;
+use tenon_bus::OutOfMemory;
+use tenon_sdk::{Failure, FailureCode};
 
 /// A response beyond its limit; go-ethereum's error code.
 pub(crate) const RESPONSE_TOO_LARGE: FailureCode = FailureCode(-32003);
 
 fn failure(code: FailureCode, message: impl Into<String>) -> Failure {
     Failure { code, message: message.into(), data: None }
+}
+
+/// The client's share of memory is used up.
+pub(crate) fn out_of_memory(refused: OutOfMemory) -> Failure {
+    BusError::from(refused).into()
 }
 
 pub(crate) fn invalid_request() -> Failure {

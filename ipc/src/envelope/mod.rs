@@ -23,8 +23,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use futures_util::FutureExt as _;
-use tenon_api::{Failure, FailureCode};
 use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation, SubscriptionPlace};
+use tenon_sdk::{Failure, FailureCode};
 
 pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
@@ -327,7 +327,7 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => reply.memory = Some(memory),
             Err(refused) => {
                 let id = if id.len() > MAX_REFUSED_ID { "null" } else { id };
-                *reply = failed(id, &refused.into());
+                *reply = failed(id, &failures::out_of_memory(refused));
             }
         }
     }
@@ -344,7 +344,9 @@ impl<S: RpcService> Dispatcher<S> {
         let length = text.bytes.len() * 3;
         let memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, length) {
             Ok(memory) => Some(memory),
-            Err(refused) => return Answer::only(Some(Reply::failure_without_request(&refused.into()))),
+            Err(refused) => {
+                return Answer::only(Some(Reply::failure_without_request(&failures::out_of_memory(refused))));
+            }
         };
         // In a buffer that never grows: the buffers that growing would leave behind would not be wiped.
         let mut repaired = BytesMut::with_capacity(length);
@@ -380,7 +382,7 @@ impl<S: RpcService> Dispatcher<S> {
             ..=UNCOUNTED_PARAMETERS => None,
             _ => match reserve() {
                 Ok(memory) => Some(memory),
-                Err(refused) => return Outcome::Failed(refused.into()),
+                Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
             },
         };
         let mut call = pin!(self.call_service(call, caller, subscriptions));
@@ -390,7 +392,7 @@ impl<S: RpcService> Dispatcher<S> {
         }
         let _memory = match large.map_or_else(reserve, Ok) {
             Ok(memory) => memory,
-            Err(refused) => return Outcome::Failed(refused.into()),
+            Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
         };
         let Some(deadline) = caller.context.deadline() else { return call.await };
         let outcome = Box::pin(tokio::time::timeout_at(deadline.into(), call)).await;
@@ -467,7 +469,7 @@ impl<S: RpcService> Dispatcher<S> {
         };
         let memory = match client.reserve(MemoryUse::Subscriptions, bytes) {
             Ok(memory) => (of_client, memory),
-            Err(refused) => return Outcome::Failed(refused.into()),
+            Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
         };
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.max()));

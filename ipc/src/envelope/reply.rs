@@ -1,8 +1,8 @@
 //! Finished outgoing messages. A result's bytes are spliced in, never serialised again.
 
 use bytes::Bytes;
-use tenon_api::Failure;
 use tenon_bus::Reservation;
+use tenon_sdk::Failure;
 
 use super::text::write_string;
 

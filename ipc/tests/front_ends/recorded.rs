@@ -3,11 +3,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, value::RawValue};
-use tenon_api::{Failure, FailureCode};
 use tenon_ipc::{
     Endpoints, HttpLimits, HttpRules, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketRules,
     WebSocketSettings,
 };
+use tenon_sdk::{Failure, FailureCode};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
 use tenon_ipc::{
     Caller, Exposure, HttpRules, Notifications, Origin, PortExposure, RawCall, RpcService, WebSocketRules,
 };
+use tenon_sdk::{Failure, FailureCode};
 use tokio::sync::Notify;
 
 /// Outcomes by method and `params` text.

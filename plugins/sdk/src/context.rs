@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::{Event, EventPosition, Failure, FailureCode, MethodPattern, Request, codec};
+use crate::{Failure, FailureCode};
+use tenon_api::{Event, EventPosition, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream, StreamItem};
 

@@ -1,9 +1,10 @@
 //! Follows the canonical chain block by block, through reorganisations.
 
+use crate::Failure;
 use alloy_primitives::B256;
 use futures_util::future::{Either, select};
 use tenon_api::{
-    BlockNumber, Failure,
+    BlockNumber,
     messages::{BlocksUnwound, NewHead},
 };
 

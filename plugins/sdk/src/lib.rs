@@ -43,6 +43,7 @@
 pub mod boundary;
 mod context;
 pub mod error_texts;
+mod failure;
 mod follower;
 mod node;
 pub mod output;
@@ -57,6 +58,7 @@ pub mod testing;
 pub mod transactions;
 
 pub use context::{Context, Delivery, Events, HeldMemory, Host, LogLevel};
+pub use failure::{Failure, FailureCode};
 pub use follower::{Follower, Step};
 pub use node::Node;
 pub use output::{Data, RawJson};
@@ -77,9 +79,9 @@ pub mod prelude {
     pub use tenon_api::{messages::*, *};
 
     pub use crate::{
-        ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Follower, HeldMemory,
-        Host, Index, Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink,
-        Storage, Table, error_texts::RefusableAnswer,
+        ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Failure, FailureCode,
+        Follower, HeldMemory, Host, Index, Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument,
+        RawJson, Sink, Storage, Table, error_texts::RefusableAnswer,
     };
 }
 

@@ -2,9 +2,10 @@
 
 use std::{future::Future, sync::Arc};
 
+use crate::Failure;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, Failure, Head, LocatedLog, LogFilter, Request,
+    Account, BlockId, BlockNumber, Head, LocatedLog, LogFilter, Request,
     messages::{
         BlockOverrides, BlockReceipts, Call, CallRequest, ChainChanges, ChainInfo, GetAccount, GetBlock,
         GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader, GetLogs,

@@ -5,13 +5,13 @@ use std::{
     io,
 };
 
+use crate::Failure;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Serialize, Serializer};
 use serde_json::{
     ser::{Formatter, Serializer as JsonSerializer},
     value::RawValue,
 };
-use tenon_api::Failure;
 
 use crate::{
     param::{ParamDescription, Quantity},

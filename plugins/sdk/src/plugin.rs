@@ -1,6 +1,6 @@
 //! The trait of a plugin.
 
-use tenon_api::Failure;
+use crate::Failure;
 
 use crate::{Host, Table};
 

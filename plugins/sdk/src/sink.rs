@@ -8,9 +8,10 @@ use std::{
     task::{Context as TaskContext, Poll, Waker},
 };
 
+use crate::Failure;
 use futures_util::Stream;
 use serde::Serialize;
-use tenon_api::{EventPosition, Failure};
+use tenon_api::EventPosition;
 
 use crate::{
     boundary::{OutgoingBytes, OutgoingItem, crashed},

@@ -1,11 +1,9 @@
 //! The storage space that the node keeps for a plugin.
 
+use crate::Failure;
 use alloy_primitives::Bytes;
-use tenon_api::{
-    Failure,
-    messages::{
-        CommitOutcome, CommitRecords, GetRecords, GetSpaceUsage, RecordChange, RecordPage, ScanRecords, SpaceUsage,
-    },
+use tenon_api::messages::{
+    CommitOutcome, CommitRecords, GetRecords, GetSpaceUsage, RecordChange, RecordPage, ScanRecords, SpaceUsage,
 };
 
 use crate::Host;

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 
+use crate::Failure;
 use serde::Serialize;
 use tenon_api::{
-    Capability, Failure,
+    Capability,
     abi::{AHEAD_SUFFIX, COST_FAST, COST_SLOW, METHOD_AHEAD, METHOD_ONLY_READS, METHOD_SECRET},
 };
 

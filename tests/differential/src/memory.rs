@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, ChainReader as _, Failure, Receipt,
+    Account, BlockId, BlockNumber, ChainReader as _, Receipt,
     messages::{BlockOverrides, Call, CallRequest},
 };
+use tenon_sdk::Failure;
 use tenon_sdk::error_texts::RefusableAnswer as _;
 
 use crate::Node;

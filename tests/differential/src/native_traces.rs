@@ -6,12 +6,13 @@
 
 use alloy_primitives::{Address, B256, U256, address};
 use tenon_api::{
-    FailureCode, Receipt, ReceiptOutcome, Transaction,
+    Receipt, ReceiptOutcome, Transaction,
     messages::{
         CallFrame, CallTracerOptions, FrameKind, StructLog, StructLogOptions, Trace, TraceOptions, TraceResult,
         TraceResults, TraceTarget, Tracer,
     },
 };
+use tenon_sdk::FailureCode;
 
 use crate::{Node, SplitMix64, compare::receipts_of};
 

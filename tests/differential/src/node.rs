@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tenon_api::{Block, BlockNumber, ChainReader, ConsensusEngine, Failure, Request};
+use tenon_api::{Block, BlockNumber, ChainReader, ConsensusEngine, Request};
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_execution::{ChainActor, ChainHandle, ImportObserver, ImportSummary, ImportedBlock, Importer};
@@ -12,6 +12,7 @@ use tenon_execution_interface::EthereumFamily;
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_native_tracers::tracers_of;
+use tenon_sdk::Failure;
 use tenon_simulation::{CallLimits, EthereumSimulation, EthereumTracers, Families};
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};

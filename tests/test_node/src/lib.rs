@@ -22,7 +22,7 @@ use tenon_api::{
     LocatedLog, LogFilter, Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
 use tenon_api::{
-    Failure, Request,
+    Request,
     messages::{CallRequest, TraceReply},
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
@@ -34,6 +34,7 @@ use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_native_tracers::tracers_of;
+use tenon_sdk::Failure;
 use tenon_sdk::shapes::TraceText;
 use tenon_simulation::{CallResources, EthereumSimulation, EthereumTracers, Families};
 use tenon_supervisor::{ActorOptions, Supervisor};

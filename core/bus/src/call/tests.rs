@@ -147,9 +147,7 @@ async fn unknown_topics_and_schemas_are_named() {
     assert_eq!(unhandled, BusError::NoHandler { request: "GetSyncStatus" });
     assert_eq!(unknown, BusError::UnknownTopic { topic: Topic(0x7fff) });
     assert_eq!(newer, BusError::WrongSchema { request: "GetClientVersion", known: 1, sent: 2 });
-    let told = tenon_api::Failure::from(malformed).message;
-    assert!(told.starts_with("malformed GetClientVersion request"), "{told}");
-    assert!(!told.contains("tenon_api"), "{told}");
+    assert!(matches!(malformed, BusError::MalformedRequest { request: "GetClientVersion", .. }), "{malformed}");
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use tenon_api::{Failure, Topic};
+use tenon_api::Topic;
 use tenon_bus::CallContext;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
 use super::{Backend, Library};

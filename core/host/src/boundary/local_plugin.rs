@@ -11,11 +11,12 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{
-    EventPosition, Failure,
+    EventPosition,
     abi::{TenonCallContext, TenonSlice},
     messages::ModuleFaults,
 };
 use tenon_bus::CallContext;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, StreamItem, reply_into_result, slice};
 
 use super::{

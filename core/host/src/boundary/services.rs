@@ -16,11 +16,12 @@ use arc_swap::ArcSwapOption;
 use futures_util::{FutureExt, stream};
 use parking_lot::Mutex;
 use tenon_api::{
-    Capability, EventPosition, Failure, SchemaEntry, Topic,
+    BusError, Capability, EventPosition, SchemaEntry, Topic,
     abi::{ABI_MINOR, TenonFuture, TenonHost, TenonSlice, TenonStream},
     schema_entries,
 };
 use tenon_bus::{Bus, CallContext, ClientId, FrameDelivery, MemoryBudget, MemoryUse, Origin, PluginId, Reservation};
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, OutgoingItem, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
@@ -263,7 +264,7 @@ impl Backend for BusBackend {
                 let client = self.memory.client(context.origin().client);
                 match client.reserve(MemoryUse::Calls, length.saturating_mul(DECODED_FACTOR)) {
                     Ok(memory) => Some(memory),
-                    Err(refused) => return ExportedFuture::ready(Err(refused.into())),
+                    Err(refused) => return ExportedFuture::ready(Err(BusError::from(refused).into())),
                 }
             }
             _ => None,
@@ -280,7 +281,8 @@ impl Backend for BusBackend {
             }
             // Reserved until the plugin has read the reply. What the plugin makes from it is bounded by the number of
             // long polls.
-            let _memory = budget.client(context.origin().client).reserve(MemoryUse::Calls, length)?;
+            let _memory =
+                budget.client(context.origin().client).reserve(MemoryUse::Calls, length).map_err(BusError::from)?;
             context.announce_large_reply();
             tokio::task::yield_now().await;
             answer

@@ -21,10 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::Failure;
 use tenon_bus::{ClientId, Origin};
 use tenon_host::{Caller, CheckedLibrary, Exposure, Library, PluginInstance, context_within};
 use tenon_sandbox::{MissingProtection, Stage};
+use tenon_sdk::Failure;
 use tokio::{
     net::UnixStream,
     sync::Semaphore,

@@ -12,9 +12,10 @@ use std::{
 
 use futures_util::stream;
 use parking_lot::Mutex;
-use tenon_api::{Failure, Topic};
+use tenon_api::Topic;
 use tenon_bus::CallContext;
 use tenon_host::{Backend, MAX_LINE, MAX_METHOD, MAX_PARAMS, nanos_left};
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, OutgoingItem};
 use tokio::sync::{mpsc, oneshot};
 

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use tenon_api::{Failure, Request, Topic, messages::CommitRecords};
+use tenon_api::{Request, Topic, messages::CommitRecords};
 use tenon_host::context_within;
+use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 use tokio::{sync::Semaphore, task::AbortHandle};
 

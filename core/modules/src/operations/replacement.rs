@@ -140,7 +140,7 @@ impl ModuleRegister {
                 Ok(()) => kept.push(slot),
                 Err(failure) => {
                     let notice = format!("subscription closed: the new version of {namespace} refused it: {failure}");
-                    slot.close(tenon_api::Failure::server(notice));
+                    slot.close(tenon_sdk::Failure::server(notice));
                     ended.closed_subscriptions += 1;
                 }
             }

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use tenon_api::Failure;
 use tenon_host::{Caller, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::{ModuleOptions, PluginPlan};
+use tenon_sdk::Failure;
 
 use super::{TestModules, c_library, rust_plugin, text};
 

@@ -8,11 +8,12 @@ use alloy_primitives::B256;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tenon_api::{
-    BusError, Failure, SecretText,
+    BusError, SecretText,
     messages::{Wallet, WalletAnswer, WalletOperation, WalletStatus},
 };
 use tenon_bus::CallContext;
 use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
+use tenon_sdk::Failure;
 
 use crate::{ApproveError, Page, Service, methods};
 

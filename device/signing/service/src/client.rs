@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_api::Failure;
 use tenon_ipc::{Caller, EnvelopeLimits, NoNotifications, RawCall, RpcService, SocketLimits};
+use tenon_sdk::Failure;
 
 use crate::{Service, methods};
 

@@ -13,8 +13,9 @@ use alloy_primitives::{Address, B256, Bytes, eip191_hash_message, keccak256};
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletDirectory};
-use tenon_api::{Failure, Transaction, TransactionPayload};
+use tenon_api::{Transaction, TransactionPayload};
 use tenon_bus::CallContext;
+use tenon_sdk::Failure;
 use tenon_signing_audit::{
     AuditError, AuditLog, Memory, Opened, Step,
     owner::{self, ExposedPath},

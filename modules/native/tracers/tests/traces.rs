@@ -7,13 +7,14 @@ use std::{collections::BTreeMap, time::Duration};
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, ChainReader, Failure, FailureCode, ReceiptOutcome,
+    BlockId, ChainReader, ReceiptOutcome,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, EstimateGas, GetStorageRange, Profile, StorageRange, Trace,
         TraceTarget,
     },
 };
 use tenon_bus::CallContext;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_sdk::{
     error_texts::{Refusal as _, call_failure_text},
     shapes::trace_options,

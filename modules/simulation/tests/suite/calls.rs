@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, Failure, FailureCode, Request, codec,
+    BlockId, Request, codec,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
         GetNextBlockFees, Profile, SuggestTip, Trace, TraceTarget,
@@ -13,6 +13,7 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::Genesis;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_sdk::{error_texts::RefusableAnswer as _, shapes::trace_options};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{RecordedCase, TestNode, call_request, recorded_cases, test_data};

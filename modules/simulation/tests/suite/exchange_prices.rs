@@ -6,13 +6,14 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, BusError, ChainReader, EMPTY_ROOT_HASH, Failure, Request,
+    BlockId, BusError, ChainReader, EMPTY_ROOT_HASH, Request,
     messages::{
         BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetStorageRange, Trace, TraceOptions,
         TraceTarget,
     },
 };
 use tenon_bus::{Bus, CallContext};
+use tenon_sdk::Failure;
 use tenon_sdk::error_texts::{RefusableAnswer as _, Refusal};
 use tenon_simulation::CallLimits;
 use tenon_test_node::{

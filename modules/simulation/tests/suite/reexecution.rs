@@ -8,15 +8,15 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, ChainReader, ConsensusEngine, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Failure,
-    FailureCode, Head, LocatedLog, LogFilter, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader, StateReader,
-    StoreError, TrieReader,
+    Account, BlockId, BlockNumber, ChainReader, ConsensusEngine, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Head, LocatedLog,
+    LogFilter, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
     messages::{ExecutionWitness, GetExecutionWitness, GetIntermediateRoots},
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::ChainSpec;
 use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{MemoryChain, TestNode, native::NativeNode, rules_of_blocks};
 

@@ -3,12 +3,13 @@
 use alloy_primitives::{U256, address, hex};
 use serde_json::{Value, json};
 use tenon_api::{
-    BlockId, Failure, FailureCode, TransactionPayload,
+    BlockId, TransactionPayload,
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_chain::recover_authorities;
 use tenon_sdk::shapes::trace_options;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
 use tenon_test_node::{TestNode, conformance_blocks, json_of_trace};
 

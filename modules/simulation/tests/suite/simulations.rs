@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use tenon_api::{
-    BlockId, ChainReader, Failure,
+    BlockId, ChainReader,
     messages::{
         AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, Simulate, SimulatedBlock, SimulatedCall,
         SimulatedFailure,
     },
 };
 use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
+use tenon_sdk::Failure;
 use tenon_sdk::error_texts::RefusableAnswer as _;
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{TestNode, native::NativeNode};

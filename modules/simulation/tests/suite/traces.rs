@@ -3,11 +3,12 @@
 use alloy_primitives::{B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use tenon_api::{
-    BlockId, Failure, FailureCode,
+    BlockId,
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_sdk::shapes::trace_options;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{TestNode, conformance_blocks, json_of_trace, recorded_cases};
 

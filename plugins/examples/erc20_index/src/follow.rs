@@ -1,10 +1,6 @@
 //! The background work: catching up, following the head, and undoing reorganised blocks.
 
-use tenon_sdk::{
-    Step,
-    api::{FailureCode, LocatedLog},
-    prelude::*,
-};
+use tenon_sdk::{FailureCode, Step, api::LocatedLog, prelude::*};
 
 use crate::{
     Erc20Index, Settings,

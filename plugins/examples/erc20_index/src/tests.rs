@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tenon_sdk::{
-    api::{FailureCode, SpaceLimits},
+    FailureCode,
+    api::SpaceLimits,
     testing::{Chain, Started, TestBlock},
 };
 

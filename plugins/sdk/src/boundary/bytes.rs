@@ -2,8 +2,9 @@
 
 use std::{ptr, sync::Arc};
 
+use crate::{Failure, FailureCode};
 use tenon_api::{
-    EventPosition, Failure, FailureCode,
+    EventPosition,
     abi::{TenonBuffer, TenonReply, TenonSlice},
 };
 

@@ -8,11 +8,9 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 
+use crate::Failure;
 use futures_util::{Stream, stream};
-use tenon_api::{
-    Failure,
-    abi::{POLL_END, POLL_PENDING, POLL_READY, TenonFuture, TenonReply, TenonStream, TenonWaker},
-};
+use tenon_api::abi::{POLL_END, POLL_PENDING, POLL_READY, TenonFuture, TenonReply, TenonStream, TenonWaker};
 
 use super::{
     bytes::{OutgoingItem, reply_with},

@@ -8,10 +8,8 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 
-use tenon_api::{
-    Failure,
-    abi::{POLL_END, POLL_PENDING, POLL_READY, TenonBuffer, TenonFuture, TenonReply, TenonStream},
-};
+use crate::Failure;
+use tenon_api::abi::{POLL_END, POLL_PENDING, POLL_READY, TenonBuffer, TenonFuture, TenonReply, TenonStream};
 
 use super::{ExportedFuture, ExportedStream, OwnedBytes, StreamItem, bytes::reply_into_item, waker};
 

@@ -18,7 +18,7 @@ pub use plugin::{CallToken, Descriptor, descriptor};
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tenon_api::{Failure, FailureCode};
+use crate::{Failure, FailureCode};
 
 /// Which side of the boundary this copy of the SDK is on: every plugin has a copy of its own, and the host one.
 static SIDE: AtomicU8 = AtomicU8::new(HOST);

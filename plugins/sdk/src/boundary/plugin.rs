@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
+use crate::Failure;
 use tenon_api::{
-    Failure,
     abi::{
         ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost,
         TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,

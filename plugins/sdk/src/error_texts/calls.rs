@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
+use crate::{Failure, FailureCode};
 use alloy_primitives::{U256, hex};
 use tenon_api::{
-    Failure, FailureCode, duration_text,
+    duration_text,
     messages::{CallFailure, SimulationFailure, TransactionRule},
 };
 

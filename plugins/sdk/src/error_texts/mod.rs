@@ -4,7 +4,7 @@
 mod calls;
 mod pool;
 
-use tenon_api::Failure;
+use crate::Failure;
 
 pub use calls::{call_failure_text, revert_text};
 

@@ -3,9 +3,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::Failure;
 use alloy_primitives::{Address, U256, utils::format_ether};
 use tenon_api::{
-    DecodeProblem, Failure,
+    DecodeProblem,
     messages::{BlobProblem, NativePoolRefusal, PoolRefusal, SenderProblem},
 };
 

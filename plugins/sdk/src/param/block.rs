@@ -1,7 +1,8 @@
 //! Callers' notation of blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
 
+use crate::Failure;
 use alloy_primitives::B256;
-use tenon_api::{BlockId, BlockNumber, BlockTag, Failure};
+use tenon_api::{BlockId, BlockNumber, BlockTag};
 
 use super::{
     ArgumentError, Object, Param, ParamDescription, RawArgument,

@@ -11,7 +11,7 @@ mod raw;
 
 use std::fmt;
 
-use tenon_api::{Failure, FailureCode};
+use crate::{Failure, FailureCode};
 
 pub use block::{BlockNumberParam, BlockParam, EpochParam};
 pub use hex::{Index, Quantity};

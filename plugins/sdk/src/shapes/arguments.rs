@@ -1,7 +1,8 @@
 //! Call and transaction objects (`docs/spec/rpc-eth.md` 4.7).
 
+use crate::Failure;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{AccessListItem, Failure, SignedAuthorization, messages::CallRequest};
+use tenon_api::{AccessListItem, SignedAuthorization, messages::CallRequest};
 
 use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, RawArgument};
 

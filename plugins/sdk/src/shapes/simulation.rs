@@ -1,7 +1,8 @@
 //! Simulations of blocks (`eth_simulateV1`): request and answer.
 
+use crate::{Failure, FailureCode};
 use tenon_api::{
-    Failure, FailureCode, Withdrawal,
+    Withdrawal,
     messages::{BlockToSimulate, CallRequest, Profile, SimulatedBlock, SimulatedCall, SimulatedFailure},
 };
 

@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
+use crate::Failure;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
-    Account, Block, BlockId, BlockTag, Failure, Header, LocatedLog, Log, LogFilter, Receipt, ReceiptOutcome,
-    RecoveredBlock, RecoveredTransaction, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
-    TransactionType, codec,
+    Account, Block, BlockId, BlockTag, Header, LocatedLog, Log, LogFilter, Receipt, ReceiptOutcome, RecoveredBlock,
+    RecoveredTransaction, SealedHeader, Transaction, TransactionPayload, TransactionSignature, TransactionType, codec,
     messages::{ChainChanges, GetChainChanges, LocatedTransaction, LogRange},
 };
 

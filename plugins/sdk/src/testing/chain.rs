@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use crate::Failure;
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{
-    BlockNumber, Failure, Head, LocatedLog, LogFilter, Request, SealedHeader, SpaceLimits,
+    BlockNumber, Head, LocatedLog, LogFilter, Request, SealedHeader, SpaceLimits,
     messages::{
         BlockOutline, BlockReceipts, BlocksUnwound, ChainInfo, CommitRecords, CountTransactions, GetAccount, GetBlock,
         GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader,

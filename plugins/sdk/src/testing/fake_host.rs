@@ -12,8 +12,9 @@ use std::{
     time::Duration,
 };
 
+use crate::{Failure, FailureCode};
 use futures_util::stream;
-use tenon_api::{Event, EventPosition, Failure, FailureCode, Request, codec};
+use tenon_api::{Event, EventPosition, Request, codec};
 
 use crate::{
     Context, Host, LogLevel, Table,

@@ -9,7 +9,8 @@ use std::{
     task::{Context as TaskContext, Poll, Wake, Waker},
 };
 
-use tenon_api::{EventPosition, Failure, FailureCode};
+use crate::{Failure, FailureCode};
+use tenon_api::EventPosition;
 
 use super::{Chain, fake_host::text};
 use crate::{

@@ -1,8 +1,9 @@
 //! Fills in omitted fields of a transaction: `docs/spec/rpc-eth.md` 12.2.
 
+use crate::Failure;
 use alloy_primitives::U256;
 use tenon_api::{
-    BlockId, Failure,
+    BlockId,
     messages::{BlockOverrides, CallRequest, DescribeSigner, EstimateGas, GetHead, GetPoolNonce, SuggestTip},
 };
 

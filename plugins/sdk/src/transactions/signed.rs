@@ -1,9 +1,10 @@
 //! The JSON object that shows a signed transaction to the caller that requested the signature: `docs/spec/rpc-eth.md`
 //! 6.4, 12.4.
 
+use crate::Failure;
 use alloy_primitives::{B256, U256, keccak256};
 use tenon_api::{
-    AccessListItem, Failure,
+    AccessListItem,
     messages::{CallRequest, SignedTransactionReply},
 };
 

@@ -4,11 +4,11 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tenon_api::Failure;
 use tenon_chain::round_messages::{
     BlockInfo, QuorumCertificate, SyncInfo, TimeoutCertificate, timeout_digest, vote_digest,
 };
 use tenon_native_consensus::{ExtraFields, v2_seal_hash};
+use tenon_sdk::Failure;
 use tenon_signing_policy::{Kind, Subject, ValidatorMessage};
 
 use super::decoding::{Arguments, Whole};

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
-use tenon_api::Failure;
+use tenon_sdk::Failure;
 use tenon_sdk::{Param, RawArgument};
 
 /// Maximum number of arguments.

@@ -3,7 +3,8 @@
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
 use tenon_accounts::{HashSignature, attach_signature, unsigned_transaction};
-use tenon_api::{BusError, Failure, Transaction, messages::Profile};
+use tenon_api::{BusError, Transaction, messages::Profile};
+use tenon_sdk::Failure;
 use tenon_sdk::shapes::{CallArguments, JsonWriter, write_transaction};
 use tenon_signing_policy::{Domain, Subject, TypedMessage};
 

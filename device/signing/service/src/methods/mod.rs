@@ -5,8 +5,8 @@ mod decoding;
 mod ethereum;
 
 use alloy_primitives::Bytes;
-use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
+use tenon_sdk::{Failure, FailureCode};
 use tenon_signing_policy::Subject;
 
 use crate::{

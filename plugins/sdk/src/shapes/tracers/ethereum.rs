@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
+use crate::Failure;
 use alloy_primitives::aliases::U8;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
-use tenon_api::{
-    Failure,
-    messages::{
-        CallTracerOptions, Erc7562Options, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions,
-        TraceOptions, Tracer,
-    },
+use tenon_api::messages::{
+    CallTracerOptions, Erc7562Options, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions,
+    TraceOptions, Tracer,
 };
 
 use super::{durations::parse_go_duration, invalid, is_name, read_config, unknown_name};
@@ -203,7 +201,7 @@ fn required<T: DeserializeOwned>(config: Option<Value>, shown: &str) -> Result<T
 mod tests {
     use std::time::Duration;
 
-    use tenon_api::FailureCode;
+    use crate::FailureCode;
 
     use super::*;
 

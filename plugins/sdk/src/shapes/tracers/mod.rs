@@ -8,11 +8,9 @@ mod durations;
 mod ethereum;
 mod reference;
 
+use crate::Failure;
 use serde_json::Value;
-use tenon_api::{
-    Failure,
-    messages::{Profile, TraceOptions},
-};
+use tenon_api::messages::{Profile, TraceOptions};
 
 use crate::param::RawArgument;
 

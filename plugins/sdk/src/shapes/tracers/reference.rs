@@ -2,14 +2,14 @@
 //! checked at once. An unusable tracer is reported only for each transaction, because the reference first reports "not
 //! found" for a missing block or transaction.
 
+use crate::Failure;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::Value;
-use tenon_api::{
-    Failure,
-    messages::{CallTracerOptions, PrestateTracerOptions, SequenceLength, StructLogOptions, TraceOptions, Tracer},
+use tenon_api::messages::{
+    CallTracerOptions, PrestateTracerOptions, SequenceLength, StructLogOptions, TraceOptions, Tracer,
 };
 
 use super::{durations::parse_go_duration, invalid, is_name, read_config, unknown_name};

@@ -15,12 +15,10 @@ mod validation;
 
 use std::vec;
 
-use tenon_api::{
-    Failure,
-    messages::{
-        CallFrame, LegacyCallFrame, SelectorCount, StateGas, TraceReply, TraceResult, TraceResults, TracerDialect,
-        TransactionTrace, ValidationFrame,
-    },
+use crate::Failure;
+use tenon_api::messages::{
+    CallFrame, LegacyCallFrame, SelectorCount, StateGas, TraceReply, TraceResult, TraceResults, TracerDialect,
+    TransactionTrace, ValidationFrame,
 };
 
 use super::JsonWriter;

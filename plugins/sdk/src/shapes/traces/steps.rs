@@ -1,10 +1,8 @@
 //! The struct logger: every instruction with gas, stack, memory and storage. go-ethereum's form has all numbers with
 //! `0x` and leaves empty or zero members out; the reference has kept an older one.
 
-use tenon_api::{
-    Failure,
-    messages::{StepReader, StructLog, TraceStep, TracerDialect, Words},
-};
+use crate::Failure;
+use tenon_api::messages::{StepReader, StructLog, TraceStep, TracerDialect, Words};
 
 use super::JsonWriter;
 

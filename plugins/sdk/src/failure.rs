@@ -1,8 +1,7 @@
 //! The error of a method, as its client receives it: a code and a text.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
+use tenon_api::{
     ActorError, BusError, RequestError, SpaceError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
     codec::{CodecError, MAX_REQUEST_ITEMS},
@@ -162,8 +161,9 @@ impl From<RequestError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::{PoolBusy, Topic};
+
     use super::*;
-    use crate::{PoolBusy, Topic};
 
     #[test]
     fn errors_of_the_bus_have_the_codes_and_texts_that_clients_know() {
