@@ -165,7 +165,7 @@ impl CallContext {
 
     /// The same call with this origin.
     #[must_use]
-    pub fn from_origin(self, origin: Origin) -> Self {
+    pub fn with_origin(self, origin: Origin) -> Self {
         recent_clients::note(origin.client);
         Self { origin, ..self }
     }

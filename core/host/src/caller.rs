@@ -26,7 +26,7 @@ impl Caller {
 
     /// The same caller with this origin.
     #[must_use]
-    pub fn from_origin(self, origin: Origin) -> Self {
-        Self { context: self.context.from_origin(origin), ..self }
+    pub fn with_origin(self, origin: Origin) -> Self {
+        Self { context: self.context.with_origin(origin), ..self }
     }
 }

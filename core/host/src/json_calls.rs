@@ -141,7 +141,7 @@ impl JsonCalls {
         }
         let grants = origin.grants.and(self.granted);
         let origin = Origin { grants, depth: origin.depth + 1, ..origin.by_plugin(self.id) };
-        Ok(context.from_origin(origin))
+        Ok(context.with_origin(origin))
     }
 }
 

@@ -345,7 +345,7 @@ impl Router {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),
             params: params.map(str::to_owned),
-            caller: Caller::new(caller.exposure.clone(), CallContext::new().from_origin(caller.context.origin())),
+            caller: Caller::new(caller.exposure.clone(), CallContext::new().with_origin(caller.context.origin())),
         };
         let stream = PluginStream::begin(ticket, index, request);
         before(caller.context.deadline(), stream.accepted()).await??;

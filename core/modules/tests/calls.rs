@@ -241,7 +241,7 @@ async fn a_plugins_requests_are_made_for_its_caller_in_both_isolations() {
         };
         test.bus.handle(answer).unwrap();
 
-        let caller = Caller::local().from_origin(asked);
+        let caller = Caller::local().with_origin(asked);
         test.modules.router().call_method("bad_version", None, &caller).await.unwrap();
 
         let plugin = PluginId::of_name(name);
@@ -257,7 +257,7 @@ async fn memory_held_by_a_plugin_is_charged_to_its_client_and_released_with_the_
     let router = test.modules.router();
     let [first, second] = [7, 8].map(|number| {
         let client = ClientId::from_number(number);
-        Caller::local().from_origin(Origin::new(Transport::Http, client))
+        Caller::local().with_origin(Origin::new(Transport::Http, client))
     });
     let ask = async |caller: &Caller, method: &str, params: &str| match router
         .call_method(method, Some(params), caller)

@@ -19,7 +19,7 @@ fn counts(router: &Router, method: &str) -> Vec<CallCounts> {
 async fn calls_are_counted_by_method_transport_and_end() {
     let test = TestModules::with_misbehaving();
     let router = test.modules.router();
-    let over = |transport| Caller::local().from_origin(Origin::new(transport, ClientId::INSIDE));
+    let over = |transport| Caller::local().with_origin(Origin::new(transport, ClientId::INSIDE));
 
     router.call_method("bad_echo", Some("[\"x\"]"), &over(Transport::Http)).await.unwrap();
     router.call_method("bad_echo", Some("[]"), &over(Transport::Http)).await.unwrap_err();

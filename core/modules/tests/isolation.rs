@@ -55,7 +55,7 @@ async fn a_plugin_gives_the_same_results_in_a_process() {
     let listed = Caller::new(Exposure::of(["bad"]), CallContext::with_timeout(Duration::from_secs(9)));
     assert_eq!(apart_router.call_method("bad_namespaces", None, &listed).await.map(text).as_deref(), Ok(r#"["bad"]"#));
     assert_eq!(apart_router.call_method("bad_timeLeft", None, &listed).await.map(text).as_deref(), Ok("true"));
-    let client = Caller::local().from_origin(Origin::new(Transport::Http, ClientId::from_number(1 << 60 | 7)));
+    let client = Caller::local().with_origin(Origin::new(Transport::Http, ClientId::from_number(1 << 60 | 7)));
     for router in [&apart_router, &inside_router] {
         let told = router.call_method("bad_client", None, &client).await.map(text);
         assert_eq!(told.as_deref(), Ok((1_u64 << 60 | 7).to_string().as_str()));

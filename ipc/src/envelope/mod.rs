@@ -231,7 +231,7 @@ impl<S: RpcService> Dispatcher<S> {
     /// The caller of a message over a connection with this exposure and origin. Each message has its own time limit.
     pub(crate) fn caller(&self, exposure: Exposure, origin: Origin) -> Caller {
         let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
-        self.caller_within(exposure, context.from_origin(origin))
+        self.caller_within(exposure, context.with_origin(origin))
     }
 
     /// The caller of a message over a connection with this exposure. Adds the computing time of a message to `context`.

@@ -336,7 +336,7 @@ impl<S: RpcService> HttpSide<S> {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
         };
-        let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
+        let caller = self.dispatcher.caller_within(exposure, context.with_origin(origin));
         let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
         let mut body = body;
         let text = match read_body(&mut body, self.limits.body_bytes, buffers, take).await {

@@ -79,7 +79,7 @@ pub(crate) fn key_folder(path: &Path) -> KeyFolder {
 
 fn over(transport: Transport, has_token: bool) -> CallContext {
     let origin = Origin { has_token, ..Origin::new(transport, ClientId::of_process(1)) };
-    CallContext::new().from_origin(origin)
+    CallContext::new().with_origin(origin)
 }
 
 fn socket() -> CallContext {

@@ -14,7 +14,7 @@ fn share(client: u64) -> Share {
 }
 
 fn context(client: u64) -> CallContext {
-    CallContext::new().from_origin(Origin::new(crate::Transport::Http, ClientId::from_number(client)))
+    CallContext::new().with_origin(Origin::new(crate::Transport::Http, ClientId::from_number(client)))
 }
 
 #[tokio::test]

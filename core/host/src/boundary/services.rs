@@ -246,7 +246,7 @@ impl Backend for BusBackend {
         let answer = match context {
             Some(context) => self.bus.try_read_frame(topic, schema, frame, context),
             None => {
-                let own = CallContext::new().from_origin(Origin::default().by_plugin(self.id));
+                let own = CallContext::new().with_origin(Origin::default().by_plugin(self.id));
                 self.bus.try_read_frame(topic, schema, frame, &own)
             }
         };
@@ -257,7 +257,7 @@ impl Backend for BusBackend {
         // its call is dropped, and all of these requests with it.
         let context = context.map_or_else(CallContext::new, CallContext::nested);
         let origin = context.origin().by_plugin(self.id);
-        let context = context.from_origin(origin);
+        let context = context.with_origin(origin);
         // Memory for the frame and its decoded form.
         let memory = match frame.len() {
             length if length > UNCOUNTED_FRAME => {

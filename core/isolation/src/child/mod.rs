@@ -297,7 +297,7 @@ impl Child {
             *last = (namespaces.to_owned(), Exposure::from_text(namespaces));
         }
         let origin = Origin { client: ClientId::from_number(client), ..Origin::default() };
-        Caller::new(last.1.clone(), context_within(left).from_origin(origin))
+        Caller::new(last.1.clone(), context_within(left).with_origin(origin))
     }
 
     fn begin_call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {

@@ -63,7 +63,7 @@ fn another_client() -> ClientId {
 /// The answer if it needs no pool thread.
 pub(crate) fn immediately<R: Request>(bus: &Bus, question: &R) -> Option<R::Reply> {
     let frame = codec::encode(question).unwrap();
-    let context = CallContext::new().from_origin(Origin { client: another_client(), ..Origin::default() });
+    let context = CallContext::new().with_origin(Origin { client: another_client(), ..Origin::default() });
     let answer = bus.try_read_frame(R::TOPIC, R::SCHEMA, &frame, &context)?;
     Some(codec::decode(&answer.unwrap()).unwrap())
 }

@@ -422,7 +422,7 @@ async fn only_transactions_from_the_network_are_not_local() {
 
     for (account, transport) in Transport::ALL.into_iter().enumerate() {
         let raw = signed(u8::try_from(account).unwrap(), transfer(0, 9, 9)).into();
-        let context = CallContext::new().from_origin(Origin::new(transport, ClientId::INSIDE));
+        let context = CallContext::new().with_origin(Origin::new(transport, ClientId::INSIDE));
         bus.call(SubmitTransaction { raw }, &context).await.unwrap().unwrap();
     }
 

@@ -47,7 +47,7 @@ fn answer_with(listener: UnixListener, text: String, is_endless: bool) -> JoinHa
 }
 
 fn client(number: u32) -> CallContext {
-    CallContext::new().from_origin(Origin::new(Transport::Socket, ClientId::of_process(number)))
+    CallContext::new().with_origin(Origin::new(Transport::Socket, ClientId::of_process(number)))
 }
 
 async fn sign(wallet: &ServiceWallet, context: &CallContext, message: &[u8]) -> Result<HashSignature, AccountsError> {
