@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that only a few places in the code compare a chain's family (native or Ethereum), or whose tracers it has.
 
-Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config`, genesis files and the files
-listed in `TABLES`. Tests, benches and fuzz targets are not checked.
+Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config` and the files listed in
+`TABLES`. Tests, benches and fuzz targets are not checked.
 
 Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the interface crate
 of another module instead of the module itself. Exceptions are dependencies of tests, and those listed in `MODULE_EDGES`.
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 
-MAY_ASK = ("modules/native/", "core/node/", "config/", "modules/chain/src/genesis/", "benches/", "fuzz/", "tests/")
+MAY_ASK = ("modules/native/", "core/node/", "config/", "benches/", "fuzz/", "tests/")
 # Tables of what differs by family: the only other files that may compare it.
 TABLES = (
     "plugins/eth/src/dialect.rs",
@@ -34,7 +34,7 @@ VALUE = r"\b(?:Profile|\w*Dialect)::\w+"
 # Matches comparisons of a family only, not uses of it as a value.
 QUESTION = re.compile(
     rf"[=!]=\s*(?:\w+::)*{VALUE}|{VALUE}\s*(?:=>|if\b|\||[=!]=)|\{{\s*{VALUE}|matches!\(.*{VALUE}|\blet\b[^=]*{VALUE}[^=]*="
-    r"|\bis_native\(|\.native\b|\bnative\(\)"
+    r"|\bis_native\(|\.native\b|\bnative\(\)|\bNativeSettings::of(_mut)?\("
 )
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{", re.M)
 TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^|/)build\.rs$")

@@ -16,6 +16,7 @@ use tenon_execution::Importer;
 use tenon_execution_interface::{ChainFamily, EthereumFamily};
 use tenon_native_consensus::NativeEngine;
 use tenon_native_execution::family_of;
+use tenon_native_spec::{NativeSettings, read_genesis};
 use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;
@@ -33,7 +34,7 @@ impl Chain {
         let spec = Arc::clone(&genesis.spec);
         let store = Store::open(folder, StoreOptions::default())?;
         store.initialise(&genesis.commit()?, spec.chain_id)?;
-        let engine: Arc<dyn ConsensusEngine> = match spec.native() {
+        let engine: Arc<dyn ConsensusEngine> = match NativeSettings::of(&spec) {
             Some(_) => Arc::new(NativeEngine::new(&spec)?),
             None => Arc::new(EthereumEngine::new(Arc::clone(&spec))),
         };
@@ -59,7 +60,7 @@ pub(crate) fn rules_of_blocks(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
 pub(crate) fn genesis(path: &Path) -> Outcome<Genesis> {
     let mut text = Vec::new();
     open(path)?.read_to_end(&mut text)?;
-    Ok(Genesis::from_json(&text)?)
+    Ok(read_genesis(&text)?)
 }
 
 /// The blocks of a file.

@@ -8,7 +8,8 @@ use clap::Args;
 use secp256k1::{Message, SECP256K1, SecretKey};
 use serde_json::{Map, Value, json};
 use tenon_api::{RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, TransactionSignature};
-use tenon_chain::{Genesis, encode_block, signing_hash, transaction_hash};
+use tenon_chain::{encode_block, signing_hash, transaction_hash};
+use tenon_native_spec::read_genesis;
 
 use crate::{Outcome, chain::Chain, traffic_error};
 
@@ -67,7 +68,7 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     let text = genesis_text(plan.accounts, &senders)?;
     fs::write(plan.out.join("genesis.json"), &text)?;
     let folder = plan.out.join("making");
-    let chain = Chain::create(&Genesis::from_json(&text)?, &folder)?;
+    let chain = Chain::create(&read_genesis(&text)?, &folder)?;
     let importer = chain.importer();
     let mut file = std::io::BufWriter::new(fs::File::create(plan.out.join("chain.rlp"))?);
     let mut head = chain.reader().head();

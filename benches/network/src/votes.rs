@@ -22,6 +22,7 @@ use tenon_chain::Genesis;
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_consensus::{BlockInfo, ExtraFields, NativeEngine, QuorumCertificate, Vote, vote_digest};
+use tenon_native_spec::read_genesis;
 use tenon_native_voting::{Voting, VotingPorts};
 use tenon_network_wire::{Kind, Message, version};
 use tenon_supervisor::Supervisor;
@@ -140,7 +141,7 @@ fn genesis(masternodes: &[u8]) -> Outcome<Genesis> {
         "config": { "chainId": 5151, "XDPoS": engine }, "extraData": hex::encode_prefixed(extra),
         "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
     });
-    Ok(Genesis::from_json(genesis.to_string().as_bytes())?)
+    Ok(read_genesis(genesis.to_string().as_bytes())?)
 }
 
 /// The rounds of a chain in which every round has a block.

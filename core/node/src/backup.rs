@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use tenon_api::{B256, ChainReader as _};
 use tenon_chain::{Genesis, GenesisError};
+use tenon_native_spec::read_genesis;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::bounded_file;
@@ -225,7 +226,7 @@ impl Manifest {
             return Err(refused("differs from its entry in the list"));
         }
         let invalid = |error: GenesisError| refused(&format!("is not a genesis file ({error})"));
-        let genesis = Genesis::from_json(&text).map_err(invalid)?;
+        let genesis = read_genesis(&text).map_err(invalid)?;
         let hash = genesis.commit().map_err(invalid)?.block.hash();
         let chain = genesis.spec.chain_id;
         if (chain, hash) == (self.chain_id, self.genesis_hash) {

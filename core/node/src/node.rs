@@ -11,7 +11,6 @@ use tenon_api::{
     PluginSpaces, RoundMessages,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
-use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_device_wallets::DeviceWallets;
@@ -22,6 +21,7 @@ use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_isolation::IsolationOptions;
 use tenon_metrics::CountedWriter;
 use tenon_modules::{ActorModule, ActorStage, ModuleError, ModuleOptions, ModuleRegister};
+use tenon_native_spec::PublicNetwork;
 use tenon_native_voting::Voting;
 use tenon_network_service::{Network, NetworkPorts};
 use tenon_signing_wallet::ServiceWallet;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tenon_api::messages::ChainInfo;
 use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError};
-use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
+use tenon_chain::{ChainSpec, Genesis, GenesisError};
 use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_native_consensus::NativeEngine;
+use tenon_native_spec::{PublicNetwork, read_genesis};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
@@ -31,7 +32,7 @@ pub(crate) struct ChosenGenesis {
 impl ChosenGenesis {
     /// Parses it, under the network id of the settings.
     pub(crate) fn read(&self, settings: &Settings) -> Result<Genesis, GenesisError> {
-        let genesis = Genesis::from_json(&self.text)?;
+        let genesis = read_genesis(&self.text)?;
         match settings.node.network_id {
             Some(network_id) => genesis.with_network_id(network_id),
             None => Ok(genesis),

@@ -4,6 +4,7 @@
 use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};
 use tenon_native_consensus::v2;
+use tenon_native_spec::NativeSettings;
 use tenon_storage::Store;
 
 use crate::exit::Stop;
@@ -106,7 +107,7 @@ impl Chain<'_> {
         let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
         let hash = self.store.canonical_hash(BlockNumber(number))?.ok_or_else(missing)?;
         let header = self.store.header(hash)?.ok_or_else(missing)?;
-        let consensus = self.spec.native().map(|native| &native.consensus);
+        let consensus = NativeSettings::of(self.spec).map(|native| &native.consensus);
         let is_v2 = |switch: u64| number > switch;
         // With another switch block than the chain was made with, a block of engine v1 may be mistaken for one of v2:
         // it has no round.

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenon_api::ChainReader as _;
 use tenon_api::messages::ChainInfo;
-use tenon_chain::PublicNetwork;
 use tenon_config::{HistoryMode, Settings};
 use tenon_file_access::{FileExposure, check_secret, check_unchangeable};
+use tenon_native_spec::PublicNetwork;
 
 use crate::data_folder::DataFolder;
 use crate::endpoints::Endpoints;

@@ -1,13 +1,13 @@
 //! Genesis files.
 
-use tenon_chain::Genesis;
+use tenon_native_spec::read_genesis;
 
 /// A genesis file: refused with an error, or the same block 0 each time.
 pub(crate) fn file(input: &[u8]) {
-    match Genesis::from_json(input) {
+    match read_genesis(input) {
         Ok(genesis) => {
             let commit = genesis.commit().expect("a genesis that was read has a block 0");
-            let again = Genesis::from_json(input).expect("what was read is read again");
+            let again = read_genesis(input).expect("what was read is read again");
             let second = again.commit().expect("what was committed is committed again");
             assert_eq!(commit.block.hash(), second.block.hash());
             assert_eq!(commit.block.header.number, genesis.header.number);

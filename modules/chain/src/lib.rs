@@ -3,7 +3,8 @@
 //!
 //! It owns every consensus encoding, sender recovery, the fork schedule and the numbers that depend on it (base fee,
 //! blob gas, difficulty, intrinsic gas), and the incremental Merkle-Patricia trie over storage's
-//! [`TrieReader`](tenon_api::TrieReader).
+//! [`TrieReader`](tenon_api::TrieReader). The rules are Ethereum's. Another family of chains brings its own:
+//! [`SpecFamily`](spec::SpecFamily) for the schedule, [`GenesisFamily`](genesis::GenesisFamily) for genesis files.
 //!
 //! Invariants: every object has exactly one accepted encoding, so a hash of the input bytes equals the hash of the
 //! fields; no input from outside makes it panic or allocate more than a small multiple of its length; it knows no
@@ -42,10 +43,7 @@ pub use codec::{
 pub use contract_slots::{
     VALIDATOR_CONTRACT, address_in, candidate_record, element_slot, mapping_slot, masternode_owner,
 };
-pub use genesis::{
-    DevelopmentEngine, EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, NATIVE_DEVELOPMENT_CHAIN,
-    NativeDevelopment, PublicNetwork,
-};
+pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError};
 pub use resolve::{ResolveError, StateUnavailable, require_block, resolve_block};
 pub use roots::{
     ListTrie, PositionProof, encoded_transactions_root, ommers_hash, receipts_root, receipts_root_and_bloom,
@@ -56,9 +54,7 @@ pub use sender::{
     recover_senders, recover_senders_of, recover_senders_under, signed_hash, signed_hash_of,
 };
 pub use spec::{
-    Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, HeightSource, NATIVE_BASE_FEE, NamedHeight,
-    NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, RuleChange, Rules,
-    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, floor_gas, intrinsic_gas, native_bootnodes,
-    native_intrinsic_gas, stepped_gas_limit,
+    Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, RuleChange, Rules, RulesError, blob_gas_used,
+    floor_data_gas, floor_gas, intrinsic_gas, stepped_gas_limit,
 };
 pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

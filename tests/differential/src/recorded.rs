@@ -6,6 +6,7 @@ use alloy_primitives::Address;
 use tenon_api::{Block, messages::CallRequest};
 use tenon_chain::{BlockStream, Genesis};
 use tenon_native_consensus::NativeEngine;
+use tenon_native_spec::read_genesis;
 use tenon_test_data::unpacked;
 
 use crate::{Node, SplitMix64};
@@ -27,7 +28,7 @@ impl RecordedChain {
         let file = unpacked(chain);
         let blocks = BlockStream::new(&file[..]).map(|block| block.unwrap());
         let blocks = blocks.filter(|block| block.header.number > 0).collect();
-        Self { genesis: Genesis::from_json(&unpacked(genesis)).unwrap(), blocks }
+        Self { genesis: read_genesis(&unpacked(genesis)).unwrap(), blocks }
     }
 
     /// A node of this chain with the native engine and block 0 only.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tenon_chain::Genesis;
 use tenon_differential_tests::SplitMix64;
 use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_spec::{PublicNetwork, read_genesis};
 
 /// Every native rule applies from block 0 on chains with this id (`docs/spec/consensus.md` 12.2).
 pub(crate) const CHAIN_ID: u64 = 5_151;
@@ -107,7 +108,7 @@ impl Network {
         // Sometimes the foundation owns masternodes itself, which costs it nine tenths (`docs/spec/chain.md` 4.3).
         let foundation = if random.chance(20) { owner_names[0] } else { Address::repeat_byte(0xf0) };
         let mut network = Self {
-            genesis: Genesis::of_network("devnet").unwrap().unwrap(),
+            genesis: PublicNetwork::Devnet.genesis().unwrap(),
             genesis_text: Vec::new(),
             candidates,
             owners,
@@ -120,7 +121,7 @@ impl Network {
             first,
         };
         network.genesis_text = network.to_json();
-        network.genesis = Genesis::from_json(&network.genesis_text).unwrap();
+        network.genesis = read_genesis(&network.genesis_text).unwrap();
         network
     }
 
@@ -164,7 +165,7 @@ impl Network {
     }
 
     fn alloc(&self) -> Map<String, Value> {
-        let public = Genesis::of_network("devnet").unwrap().unwrap();
+        let public = PublicNetwork::Devnet.genesis().unwrap();
         let code = |last: u8| public.alloc[&Address::with_last_byte(last)].code.clone();
         let contract = |code: Bytes, balance: U256, storage: BTreeMap<B256, U256>| {
             let slots: Map<String, Value> =

@@ -9,11 +9,12 @@ use tenon_api::{
     Block, BlockCommit, ChainReader, ChainWriter, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome,
     RecoveredBlock, Transaction, TransactionPayload, TransactionSignature, TransactionType,
 };
-use tenon_chain::{ChainSpec, Genesis, receipts_root_and_bloom};
+use tenon_chain::{ChainSpec, receipts_root_and_bloom};
 use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
 use tenon_native_exchange::trading_root;
 use tenon_native_execution::family_of;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use crate::{MemoryChain, sealess::SealessEngine, test_data};
 
@@ -205,10 +206,10 @@ fn genesis_of(scenario: &Value) -> (Arc<ChainSpec>, BlockCommit) {
         },
         "difficulty": "0x1", "gasLimit": "0x47b760", "alloc": alloc,
     });
-    let genesis = Genesis::from_json(text.to_string().as_bytes()).unwrap();
+    let genesis = read_genesis(text.to_string().as_bytes()).unwrap();
     let commit = genesis.commit().unwrap();
     let mut spec = genesis.spec;
-    let native = Arc::make_mut(&mut spec).native_mut().unwrap();
+    let native = NativeSettings::of_mut(Arc::make_mut(&mut spec)).unwrap();
     let first = scenario["Blocks"][0]["Number"].as_u64().unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, 5_000);
     native.heights.tip_xdcx_cancellation_fee = scenario["CancelFeeAt"].as_u64().unwrap() - first + FIRST;

@@ -10,10 +10,11 @@ use tenon_api::{
     RecoveredBlock, RefusalCause, SealAttributes, SealedHeader,
 };
 use tenon_bus::Bus;
-use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
+use tenon_chain::{BlockStream, ChainSpec, Genesis, recover_senders_under};
 use tenon_execution_block::Executor;
 use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
 use tenon_native_execution::family_of;
+use tenon_native_spec::{NativeSettings, read_genesis};
 use tenon_simulation::CallLimits;
 
 use crate::{MemoryChain, answer_calls, test_data};
@@ -27,7 +28,7 @@ pub struct RecordedChain {
 
 impl RecordedChain {
     pub fn read(genesis: &str, chain: &str, lines: Option<&str>) -> Self {
-        let genesis = Genesis::from_json(&test_data(genesis)).unwrap();
+        let genesis = read_genesis(&test_data(genesis)).unwrap();
         let file = test_data(chain);
         let blocks = BlockStream::new(&file[..]).map(|block| {
             let block = block.unwrap();
@@ -82,7 +83,7 @@ pub struct TrustingEngine {
 
 impl TrustingEngine {
     pub fn new(spec: &ChainSpec, chain: MemoryChain) -> Self {
-        Self { settings: spec.native().cloned().unwrap(), chain, signing: SigningIndex::default() }
+        Self { settings: NativeSettings::of(spec).cloned().unwrap(), chain, signing: SigningIndex::default() }
     }
 
     fn refusal(header: &SealedHeader, reason: impl ToString) -> ConsensusError {

@@ -22,9 +22,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
 use tenon_bus::Bus;
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
 use tenon_execution::Importer;
 use tenon_native_consensus::NativeEngine;
+use tenon_native_spec::read_genesis;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::{Outcome, chain::rules_of_blocks};
@@ -96,7 +97,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub(crate) fn open(folder: &Path, database: &Path, options: StoreOptions, is_sampled: bool) -> Outcome<Self> {
-        let spec = Genesis::from_json(&fs::read(folder.join("genesis.json"))?)?.spec;
+        let spec = read_genesis(&fs::read(folder.join("genesis.json"))?)?.spec;
         let store = Store::open(database, options)?;
         let engine = NativeEngine::new(&spec)?.sampling_certificates(is_sampled);
         Ok(Self { spec, store, engine: Arc::new(engine) })
@@ -192,7 +193,7 @@ mod tests {
     fn the_genesis_file_for_others_gives_the_same_block_0() {
         let folder = tempfile::tempdir().unwrap();
         execute(&Command::Make(plan(folder.path(), 1))).unwrap();
-        let written = Genesis::from_json(&fs::read(folder.path().join("genesis-full.json")).unwrap()).unwrap();
+        let written = read_genesis(&fs::read(folder.path().join("genesis-full.json")).unwrap()).unwrap();
         let store = Store::open(&folder.path().join("start"), StoreOptions::default()).unwrap();
         assert_eq!(written.commit().unwrap().block.hash(), store.head().header.hash());
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
 use serde_json::{Value, json};
-use tenon_chain::{DevelopmentEngine, Genesis, GenesisAccount, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
+use tenon_chain::{Genesis, GenesisAccount};
 use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_spec::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment, read_genesis};
 
 use super::Plan;
 use crate::{
@@ -66,7 +67,7 @@ pub(crate) fn rules(plan: &Plan, senders: &[Address]) -> Outcome<Vec<u8>> {
 
 /// Block 0 with every account.
 pub(crate) fn genesis(plan: &Plan, rules: &[u8]) -> Outcome<Genesis> {
-    let mut genesis = Genesis::from_json(rules)?;
+    let mut genesis = read_genesis(rules)?;
     let account = || GenesisAccount { balance: U256::from(COIN), ..GenesisAccount::default() };
     genesis.alloc.extend((0..plan.accounts).map(|position| (resident(position), account())));
     Ok(genesis)

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tenon_accounts::keystore::{FileNames, KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
 use tenon_accounts::parse_key_text;
 use tenon_api::Address;
-use tenon_chain::Genesis;
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
 use tenon_ipc_client::{PersonalClient as _, SecretParams};
+use tenon_native_spec::read_genesis;
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -136,7 +136,7 @@ fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Sto
 /// The names of new key files, which the family of the data folder's chain decides; plain if the folder has none.
 fn key_file_names(settings: &Settings) -> FileNames {
     let genesis = bounded_file::kept_genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
-    match Genesis::from_json(&genesis) {
+    match read_genesis(&genesis) {
         Ok(genesis) => family_of(&genesis.spec).key_file_names(),
         Err(_) => FileNames::Plain,
     }

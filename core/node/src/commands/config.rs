@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use tenon_config::{Layers, Resolved, all_settings};
 use tenon_ipc_client::{AdminClient as _, Module};
+use tenon_native_spec::NativeSettings;
 
 use crate::command_line;
 use crate::commands::genesis_page::source_of;
@@ -84,7 +85,7 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
 fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
     let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
     let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
-    let Some(native) = genesis.spec.native() else { return Vec::new() };
+    let Some(native) = NativeSettings::of(&genesis.spec) else { return Vec::new() };
     native.heights_with_source().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
 }
 

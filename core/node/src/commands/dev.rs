@@ -11,6 +11,7 @@ use tenon_accounts::Accounts;
 use tenon_api::{Bytes, ConsensusEngine, U256};
 use tenon_config::{DevGenesis, DevProfile, Layers, Resolved, Settings, Value};
 use tenon_consensus::{DevEngine, SealMode, SealerOptions};
+use tenon_native_spec::NativeSettings;
 use zeroize::Zeroizing;
 
 use self::native::Masternode;
@@ -251,7 +252,7 @@ fn engine_of(
     folder: &DataFolder,
     chain: &OpenedChain,
 ) -> Result<(Arc<dyn ConsensusEngine>, Option<Masternode>), Stop> {
-    if chain.spec.native().is_some() {
+    if NativeSettings::of(&chain.spec).is_some() {
         let masternode = Masternode::of(settings)?;
         return Ok((masternode.engine(chain)?, Some(masternode)));
     }

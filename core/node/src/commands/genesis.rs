@@ -2,8 +2,9 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tenon_api::{B256, SealedHeader};
-use tenon_chain::{Genesis, GenesisAccount, PublicNetwork};
+use tenon_chain::{Genesis, GenesisAccount};
 use tenon_config::{Network, Origin};
+use tenon_native_spec::{PublicNetwork, read_genesis};
 
 use super::{genesis_checks, genesis_page};
 use crate::bounded_file;
@@ -46,7 +47,7 @@ impl Subject {
                 ));
             }
         };
-        let genesis = Genesis::from_json(&text).map_err(|error| wrong(&error))?;
+        let genesis = read_genesis(&text).map_err(|error| wrong(&error))?;
         let block = genesis.sealed_header().map_err(|error| wrong(&error))?;
         Ok(Self { name: name.to_owned(), network, genesis, block })
     }

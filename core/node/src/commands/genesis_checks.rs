@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use tenon_api::{Account, Address, B256, BlockNumber, Bytes, EMPTY_CODE_HASH, StateReader, StoreError, U256};
-use tenon_chain::{Genesis, NativeSettings, PublicNetwork};
+use tenon_chain::Genesis;
 use tenon_native_consensus::{read_candidates, v1_masternodes};
+use tenon_native_spec::{NativeSettings, PublicNetwork};
 
 use super::genesis::Subject;
 use super::genesis_page::source_of;
@@ -34,7 +35,7 @@ impl Check {
 /// All checks that apply, in a fixed order. `expected` is the hash given by the operator.
 pub(super) fn run(subject: &Subject, expected: Option<B256>) -> Vec<Check> {
     let mut checks = vec![hash(subject, expected), state_root(subject)];
-    if let Some(native) = subject.genesis.spec.native() {
+    if let Some(native) = NativeSettings::of(&subject.genesis.spec) {
         checks.push(constants(subject));
         checks.extend(rules(native));
         checks.push(signers(subject));

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use tenon_api::Address;
-use tenon_chain::{Activation, ChainSpec, Fork, HeightSource, NativeSettings, PublicNetwork, native_bootnodes};
+use tenon_chain::{Activation, ChainSpec, Fork};
 use tenon_native_consensus::v1_masternodes;
+use tenon_native_spec::{HeightSource, NativeSettings, PublicNetwork, native_bootnodes};
 
 use super::genesis::Subject;
 
@@ -36,20 +37,20 @@ fn forks(spec: &ChainSpec) -> Vec<(String, Value, String)> {
         };
         (fork.name().to_owned(), value, moment(*activation))
     });
-    let named = spec.native().into_iter().flat_map(NativeSettings::heights_with_source);
+    let named = NativeSettings::of(spec).into_iter().flat_map(NativeSettings::heights_with_source);
     let native = named.map(|(rule, source)| {
         let source = source_of(source);
         let when = rule.height.map_or_else(|| "never".to_owned(), |block| format!("block {block}"));
         (rule.name.to_owned(), json!({ "block": rule.height, "source": source }), format!("{when:<16} {source}"))
     });
     // From Petersburg on, a native chain has its own list of heights, which includes those from its file.
-    let is_shown = |fork: &Fork| spec.native().is_none() || *fork < Fork::Petersburg;
+    let is_shown = |fork: &Fork| NativeSettings::of(spec).is_none() || *fork < Fork::Petersburg;
     let count = spec.activations().iter().filter(|(fork, _)| is_shown(fork)).count();
     scheduled.take(count).chain(native).collect()
 }
 
 fn signers(subject: &Subject) -> Vec<Address> {
-    match subject.genesis.spec.native() {
+    match NativeSettings::of(&subject.genesis.spec) {
         Some(_) => v1_masternodes(&subject.block.extra_data),
         None => Vec::new(),
     }
@@ -62,7 +63,7 @@ pub(super) fn as_json(subject: &Subject) -> String {
         "name": subject.name,
         "network": PublicNetwork::by_genesis_hash(block.hash()).map(|network| network.to_string()),
         "chainId": spec.chain_id,
-        "constantsOf": spec.native().map(|_| NativeSettings::built_in_network_id(spec.network_id)),
+        "constantsOf": NativeSettings::of(spec).map(|_| NativeSettings::built_in_network_id(spec.network_id)),
         "networkId": spec.network_id,
         "profile": format!("{:?}", spec.profile()).to_lowercase(),
         "hash": block.hash(),
@@ -76,7 +77,7 @@ pub(super) fn as_json(subject: &Subject) -> String {
         "contracts": subject.contracts().count(),
         "signers": signers(subject),
         "forks": forks,
-        "consensus": spec.native().map(consensus_as_json),
+        "consensus": NativeSettings::of(spec).map(consensus_as_json),
         "bootnodes": native_bootnodes(spec.network_id).len(),
         "config": subject.genesis.config,
     });
@@ -144,7 +145,7 @@ pub(super) fn as_table(subject: &Subject) -> String {
     for (name, _, when) in forks(spec) {
         let _ = writeln!(text, "  {name:<24} {when}");
     }
-    if let Some(native) = spec.native() {
+    if let Some(native) = NativeSettings::of(spec) {
         consensus_table(&mut text, native);
         text.push_str("\nSigners of the first epoch\n");
         for signer in signers(subject) {

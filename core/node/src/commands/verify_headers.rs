@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
-use tenon_chain::{Genesis, PublicNetwork};
 use tenon_config::{Network, Origin};
 use tenon_native_consensus::{HeaderVerifier, VerificationLevel};
+use tenon_native_spec::{PublicNetwork, read_genesis};
 
 use self::header_file::HeaderFile;
 use super::import::chain_file::ChainFile;
@@ -155,7 +155,7 @@ fn verifier(name: &str, threads: usize) -> Result<HeaderVerifier, Stop> {
         Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
         Network::Dev => return Err(wrong(&"a development network has no native headers; name its genesis file")),
     };
-    let genesis = Genesis::from_json(&text).map_err(|error| wrong(&error))?;
+    let genesis = read_genesis(&text).map_err(|error| wrong(&error))?;
     let hash = match known {
         Some(hash) => Some(hash),
         None if genesis.alloc.is_empty() => None,

@@ -6,13 +6,14 @@ use tenon_accounts::keystore::FileNames;
 use tenon_api::messages::{GetVotingPool, SealingStart};
 use tenon_api::{ChainReader, EngineRecords};
 use tenon_bus::{Bus, WorkPool};
-use tenon_chain::{ChainSpec, NativeSettings, native_bootnodes};
+use tenon_chain::ChainSpec;
 use tenon_config::{CertificateChecks, NamespaceNames};
 use tenon_execution_interface::ChainFamily;
 use tenon_native_consensus::{NativeEngine, queries};
 use tenon_native_execution::family_of;
 use tenon_native_pool::NativePolicy;
 use tenon_native_simulation::simulation_of;
+use tenon_native_spec::{NativeSettings, native_bootnodes};
 use tenon_native_tracers::tracers_of;
 use tenon_native_voting::Voting;
 use tenon_simulation_interface::SimulationFamily;
@@ -41,7 +42,7 @@ impl NativeNode {
             execution: family_of(spec)?,
             simulation: simulation_of(spec)?,
             tracers: tracers_of(spec)?,
-            settings: spec.native().cloned()?,
+            settings: NativeSettings::of(spec).cloned()?,
         })
     }
 }

@@ -50,7 +50,7 @@ fn fixture(block_interval: BlockInterval, limits: HealthSettings) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let database = Arc::new(Database::default());
     let genesis = DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: U256::ZERO };
-    let commit = tenon_chain::Genesis::from_json(&genesis.to_json()).unwrap().commit().unwrap();
+    let commit = tenon_native_spec::read_genesis(&genesis.to_json()).unwrap().commit().unwrap();
     let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
     store.initialise(&commit, 7).unwrap();
     let health = Health::new(Parts {
@@ -78,8 +78,8 @@ fn bad(health: &Health) -> Vec<(&'static str, String)> {
 
 /// The engine of a public network, whose block interval is two seconds.
 fn public_network() -> BlockInterval {
-    let text = tenon_chain::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
-    let genesis = tenon_chain::Genesis::from_json(&text).unwrap();
+    let text = tenon_native_spec::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
+    let genesis = tenon_native_spec::read_genesis(&text).unwrap();
     BlockInterval::Network(Arc::new(tenon_native_consensus::NativeEngine::new(&genesis.spec).unwrap()))
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::config::GenesisMembers;
 use super::lenient::{HexBytes, LenientAddress, Nonce, Number, Number64, Word};
 
 #[derive(Deserialize)]
@@ -29,6 +30,21 @@ pub(super) struct GenesisFile<'a> {
     pub(super) excess_blob_gas: Option<Number64>,
     pub(super) blob_gas_used: Option<Number64>,
     pub(super) parent_beacon_block_root: Option<Word>,
+}
+
+impl GenesisFile<'_> {
+    /// What a family decides by.
+    pub(super) fn members(&self) -> GenesisMembers {
+        GenesisMembers {
+            has_gas_limit: self.gas_limit.is_some(),
+            has_difficulty: self.difficulty.is_some(),
+            has_balances: self.alloc.iter().flatten().all(|(_, account)| account.balance.is_some()),
+            base_fee_per_gas: self.base_fee_per_gas.map(|number| number.0),
+            blob_gas_used: self.blob_gas_used.map(|number| number.0),
+            excess_blob_gas: self.excess_blob_gas.map(|number| number.0),
+            parent_beacon_block_root: self.parent_beacon_block_root.map(|word| word.0),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -73,102 +89,9 @@ pub(super) struct ConfigFile {
     pub(super) terminal_total_difficulty: Option<Number>,
     pub(super) deposit_contract_address: Option<LenientAddress>,
     pub(super) blob_schedule: Option<BTreeMap<String, Option<BlobFile>>>,
-    pub(super) merge_block: Option<Number64>,
-    pub(super) shanghai_block: Option<Number64>,
-    pub(super) eip1559_block: Option<Number64>,
-    pub(super) cancun_block: Option<Number64>,
+    /// The mark of another family's file ([`super::GenesisFamily`]).
     #[serde(rename = "XDPoS")]
-    pub(super) native_engine: Option<Value>,
-    pub(super) tip2019_block: Option<Number64>,
-    pub(super) tip_signing_block: Option<Number64>,
-    pub(super) tip_randomize_block: Option<Number64>,
-    pub(super) tip_increase_masternodes_block: Option<Number64>,
-    #[serde(rename = "tipNoHalvingMNRewardBlock")]
-    pub(super) tip_no_halving_reward_block: Option<Number64>,
-    #[serde(rename = "tipXDCXBlock")]
-    pub(super) tip_xdcx_block: Option<Number64>,
-    #[serde(rename = "tipXDCXLendingBlock")]
-    pub(super) tip_xdcx_lending_block: Option<Number64>,
-    #[serde(rename = "tipXDCXCancellationFeeBlock")]
-    pub(super) tip_xdcx_cancellation_fee_block: Option<Number64>,
-    #[serde(rename = "tipTRC21FeeBlock")]
-    pub(super) tip_trc21_fee_block: Option<Number64>,
-    pub(super) denylist_block: Option<Number64>,
-    pub(super) gas50x_block: Option<Number64>,
-    #[serde(rename = "tipXDCXMinerDisableBlock")]
-    pub(super) tip_xdcx_miner_disable_block: Option<Number64>,
-    #[serde(rename = "tipXDCXReceiverDisableBlock")]
-    pub(super) tip_xdcx_receiver_disable_block: Option<Number64>,
-    pub(super) prague_block: Option<Number64>,
-    pub(super) osaka_block: Option<Number64>,
-    pub(super) dynamic_gas_limit_block: Option<Number64>,
-    pub(super) tip_upgrade_reward_block: Option<Number64>,
-    pub(super) tip_upgrade_penalty_block: Option<Number64>,
-    pub(super) tip_epoch_halving_block: Option<Number64>,
-    #[serde(rename = "trc21IssuerSMC")]
-    pub(super) trc21_issuer: Option<LenientAddress>,
-    #[serde(rename = "xdcxListingSMC")]
-    pub(super) xdcx_listing: Option<LenientAddress>,
-    #[serde(rename = "relayerRegistrationSMC")]
-    pub(super) relayer_registration: Option<LenientAddress>,
-    #[serde(rename = "lendingRegistrationSMC")]
-    pub(super) lending_registration: Option<LenientAddress>,
-}
-
-/// Known members of a native chain's `config` whose names look like those of rules. They are read, or have no effect by
-/// design.
-const KNOWN_NATIVE_MEMBERS: [&str; 42] = [
-    "homesteadBlock",
-    "daoForkBlock",
-    "eip150Block",
-    "eip155Block",
-    "eip158Block",
-    "byzantiumBlock",
-    "constantinopleBlock",
-    "petersburgBlock",
-    "istanbulBlock",
-    "muirGlacierBlock",
-    "arrowGlacierBlock",
-    "grayGlacierBlock",
-    "mergeNetsplitBlock",
-    "berlinBlock",
-    "londonBlock",
-    "mergeBlock",
-    "shanghaiBlock",
-    "eip1559Block",
-    "cancunBlock",
-    "tip2019Block",
-    "tipSigningBlock",
-    "tipRandomizeBlock",
-    "tipIncreaseMasternodesBlock",
-    "tipNoHalvingMNRewardBlock",
-    "tipXDCXBlock",
-    "tipXDCXLendingBlock",
-    "tipXDCXCancellationFeeBlock",
-    "tipTRC21FeeBlock",
-    "denylistBlock",
-    "gas50xBlock",
-    "tipXDCXMinerDisableBlock",
-    "tipXDCXReceiverDisableBlock",
-    "pragueBlock",
-    "osakaBlock",
-    "dynamicGasLimitBlock",
-    "tipUpgradeRewardBlock",
-    "tipUpgradePenaltyBlock",
-    "tipEpochHalvingBlock",
-    "trc21IssuerSMC",
-    "xdcxListingSMC",
-    "relayerRegistrationSMC",
-    "lendingRegistrationSMC",
-];
-
-/// Returns whether a member of a native chain's `config` is, judging by its name, a rule that this release does not
-/// know: a height, a time, a system contract. If it were ignored, the chain would have other rules than its file says.
-/// The reference ignores the case of names, so another spelling of a known name counts as unknown, too.
-pub(super) fn is_unknown_native_rule(member: &str) -> bool {
-    let lower = member.to_ascii_lowercase();
-    let looks_like_a_rule = ["block", "time", "smc"].iter().any(|end| lower.ends_with(end)) || lower.starts_with("tip");
-    looks_like_a_rule && !KNOWN_NATIVE_MEMBERS.contains(&member)
+    pub(super) other_engine: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

@@ -37,9 +37,12 @@ fn strip_hex_prefix(text: &str) -> Option<&str> {
     text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
 }
 
-/// A 64-bit form of [`Number`].
+/// An unsigned integer of 64 bits: a JSON number, or a string in decimal or `0x` hexadecimal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Number64(pub(super) u64);
+pub struct Number64(
+    /// Its value.
+    pub u64,
+);
 
 impl<'de> Deserialize<'de> for Number64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -91,7 +94,10 @@ impl<'de> Deserialize<'de> for Nonce {
 
 /// An address: forty digits, optionally after `0x` or `xdc`, in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LenientAddress(pub(crate) Address);
+pub struct LenientAddress(
+    /// The address.
+    pub Address,
+);
 
 impl<'de> Deserialize<'de> for LenientAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,28 +1,26 @@
 //! Block 0 of a chain: read from a genesis file, and converted to a commit.
 
-mod development;
+mod config;
 mod file;
 mod lenient;
-mod networks;
 mod schedule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use tenon_api::{
-    Account, AccountChange, BlockCommit, EMPTY_CODE_HASH, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, NativeSeal,
-    RecoveredBlock, SealedHeader, SlotChange, StoreError, TrieReader,
+    Account, AccountChange, BlockCommit, EMPTY_CODE_HASH, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, RecoveredBlock,
+    SealedHeader, SlotChange, StoreError, TrieReader,
 };
 
 use crate::codec::{assemble_block, seal};
-use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE, NativeConfigError, NativeSettings};
+use crate::spec::{ChainSpec, Fork};
 use crate::trie::{TrieError, update_state_trie};
-pub use development::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
+pub use config::{ConfigText, FamilyConfig, GenesisFamily, GenesisMembers};
 use file::{ConfigFile, GenesisFile};
-pub(crate) use lenient::LenientAddress;
-pub use networks::PublicNetwork;
+pub use lenient::{LenientAddress, Number64};
 
 /// SHA-256 of empty input: the requests hash of a block without requests.
 pub const EMPTY_REQUESTS_HASH: B256 = b256!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -49,18 +47,11 @@ pub enum GenesisError {
         /// Column of that line, counted from 1.
         column: usize,
     },
-    /// A rule of a native chain that this release does not know.
-    #[error(
-        "genesis file: config.{member} is not a rule that this release knows on a native chain; update tenon, or \
-         correct or remove the member, at line {line} column {column}"
-    )]
-    UnknownRule {
-        /// The member's name.
-        member: String,
-        /// Line of the file, counted from 1.
-        line: usize,
-        /// Column of that line, counted from 1.
-        column: usize,
+    /// The chain is of another family than those that the reader knows.
+    #[error("genesis file: config.{member} belongs to a family of chains whose rules this program does not have")]
+    OtherFamily {
+        /// The member that shows it.
+        member: &'static str,
     },
     /// A required member is missing.
     #[error("genesis file: missing required field '{member}' for Genesis")]
@@ -95,9 +86,9 @@ pub enum GenesisError {
         /// The fork's name.
         fork: String,
     },
-    /// The consensus part of a native chain's configuration.
+    /// The rules of the chain's family cannot be used.
     #[error(transparent)]
-    Native(#[from] NativeConfigError),
+    Family(Box<dyn std::error::Error + Send + Sync>),
     /// The genesis state could not be converted into a trie.
     #[error("genesis state: {0}")]
     Trie(#[from] TrieError),
@@ -130,26 +121,42 @@ pub struct Genesis {
 }
 
 impl Genesis {
-    /// Reads a genesis file in go-ethereum's form, of either profile.
+    /// Reads the genesis file of a chain with Ethereum's rules, in go-ethereum's form.
     ///
     /// Numbers may be JSON numbers or strings, decimal or hexadecimal, also without `0x`; addresses may begin with
-    /// `xdc`; null members count as absent. Unknown members are ignored, except rules of a native chain: they are
-    /// refused, because the chain would have other rules than its file says.
+    /// `xdc`; null members count as absent. Unknown members are ignored.
     ///
     /// # Errors
-    /// [`GenesisError`].
+    /// [`GenesisError`]; [`GenesisError::OtherFamily`] if the chain has other rules.
     pub fn from_json(text: &[u8]) -> Result<Self, GenesisError> {
+        Self::from_json_of(text, &[])
+    }
+
+    /// Reads the genesis file of a chain of one of these families, or with Ethereum's rules if it is of none.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::from_json`], and those of the family.
+    pub fn from_json_of(text: &[u8], families: &[&dyn GenesisFamily]) -> Result<Self, GenesisError> {
         let file: GenesisFile<'_> = serde_json::from_slice(text)?;
         let raw_config = file.config.ok_or(GenesisError::NoConfig)?;
-        let config = read_config(text, raw_config.get())?;
-        if config.native_engine.is_some() {
-            refuse_unknown_rules(text, raw_config.get())?;
+        let config_text = ConfigText::new(text, raw_config);
+        let (config, family) = match (config_text.read::<ConfigFile>(), family_config(&config_text, families)) {
+            (Ok(config), family) => (config, family?),
+            (Err(error), family) => return Err(first_by_name(error, family.err())),
+        };
+        if family.is_none() && config.other_engine.is_some() {
+            return Err(GenesisError::OtherFamily { member: "XDPoS" });
         }
-        let spec = schedule::chain_spec(&config)?;
-        if spec.native().is_some() {
-            require_native_members(&file)?;
+        let mut spec = schedule::chain_spec(&config)?;
+        if let Some(family) = family {
+            spec.set_family(family.family(spec.chain_id)?);
         }
-        let header = genesis_header(&file, &spec);
+        let members = file.members();
+        if let Some(member) = spec.family().missing_member(&members) {
+            return Err(GenesisError::Missing { member });
+        }
+        let mut header = genesis_header(&file);
+        spec.family().complete_genesis_header(&spec, &mut header, &members);
         let accounts = file.alloc.ok_or(GenesisError::Missing { member: "alloc" })?;
         let alloc = accounts.into_iter().map(|(address, account)| (address.0, account.into())).collect();
         let mut genesis = Self { spec: Arc::new(spec), header, alloc, config: serde_json::from_str(raw_config.get())? };
@@ -157,34 +164,27 @@ impl Genesis {
         Ok(genesis)
     }
 
-    /// The same chain with another network id. On a native chain the network id determines the built-in heights,
-    /// contracts and lists (`docs/spec/chain.md` 5.1); block 0 does not change.
+    /// The same chain with another network id, which determines the constants of some families; block 0 does not
+    /// change.
     ///
     /// # Errors
-    /// Those of [`Genesis::from_json`].
+    /// Those of [`Genesis::from_json_of`].
     pub fn with_network_id(mut self, network_id: u64) -> Result<Self, GenesisError> {
-        if self.spec.native().is_some() {
-            let config: ConfigFile = serde_json::from_value(self.config.clone())?;
-            let hash = self.sealed_header()?.hash();
-            if let Some(mut native) = schedule::native_settings(&config, network_id)? {
-                native.adopt_built_in(hash)?;
-                Arc::make_mut(&mut self.spec).set_native(native);
-            }
+        if let Some(mut family) = self.spec.family().with_network_id(&self.config, network_id)? {
+            family.adopt_built_in(self.sealed_header()?.hash())?;
+            Arc::make_mut(&mut self.spec).set_family(family);
         }
         Arc::make_mut(&mut self.spec).network_id = network_id;
         Ok(self)
     }
 
-    /// Replaces the file's consensus parameters by the built-in ones if this is block 0 of a known network.
+    /// Replaces the file's parameters by the built-in ones if this is block 0 of a known network.
     fn adopt_built_in(&mut self) -> Result<(), GenesisError> {
-        if self.spec.native().is_none() || NativeSettings::known_genesis(self.spec.chain_id).is_none() {
+        if !self.spec.family().has_built_in(self.spec.chain_id) {
             return Ok(());
         }
         let hash = self.sealed_header()?.hash();
-        if let Some(native) = Arc::make_mut(&mut self.spec).native_mut() {
-            native.adopt_built_in(hash)?;
-        }
-        Ok(())
+        Arc::make_mut(&mut self.spec).family_mut().adopt_built_in(hash)
     }
 
     /// The commit of block 0: sealed header with state root, accounts, codes, trie nodes.
@@ -231,62 +231,29 @@ impl Genesis {
     }
 }
 
-/// Checks the members without which the reference rejects a native chain's file (`docs/spec/chain.md` 7.2).
-fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
-    let missing = |member| Err(GenesisError::Missing { member });
-    if file.gas_limit.is_none() {
-        return missing("gasLimit");
-    }
-    if file.difficulty.is_none() {
-        return missing("difficulty");
-    }
-    match file.alloc.iter().flatten().any(|(_, account)| account.balance.is_none()) {
-        true => missing("alloc.balance"),
-        false => Ok(()),
+/// Of two wrong members, Ethereum's and the family's, the one whose name comes first.
+fn first_by_name(ethereum: GenesisError, family: Option<GenesisError>) -> GenesisError {
+    match (&ethereum, family) {
+        (GenesisError::Config { member, .. }, Some(GenesisError::Config { member: other, message, line, column }))
+            if other < *member =>
+        {
+            GenesisError::Config { member: other, message, line, column }
+        }
+        _ => ethereum,
     }
 }
 
-/// Refuses a rule in the `config` of a native chain that this release does not know, with its place.
-fn refuse_unknown_rules(file: &[u8], config: &str) -> Result<(), GenesisError> {
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(config)?;
-    for (member, value) in members {
-        if value.get() != "null" && file::is_unknown_native_rule(&member) {
-            let (line, column) = place(file, value.get());
-            return Err(GenesisError::UnknownRule { member, line, column });
+/// The rules of the first family that the file belongs to.
+fn family_config(
+    config: &ConfigText<'_>,
+    families: &[&dyn GenesisFamily],
+) -> Result<Option<Box<dyn FamilyConfig>>, GenesisError> {
+    for family in families {
+        if let Some(found) = family.read(config)? {
+            return Ok(Some(found));
         }
     }
-    Ok(())
-}
-
-/// Parses `config`; an error names the member and its position in the whole file.
-fn read_config(file: &[u8], config: &str) -> Result<ConfigFile, GenesisError> {
-    let error = match serde_json::from_str(config) {
-        Ok(config) => return Ok(config),
-        Err(error) => error,
-    };
-    // The parser reports the end of the object, not the wrong member, so each member is parsed separately.
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(config)?;
-    for (name, value) in members {
-        let alone = BTreeMap::from([(&name, value)]);
-        let Err(error) = serde_json::to_string(&alone).and_then(|text| serde_json::from_str::<ConfigFile>(&text))
-        else {
-            continue;
-        };
-        let text = error.to_string();
-        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
-        let (line, column) = place(file, value.get());
-        return Err(GenesisError::Config { member: name, message, line, column });
-    }
-    Err(error.into())
-}
-
-/// Line and column, from 1, of a slice of the file.
-fn place(file: &[u8], part: &str) -> (usize, usize) {
-    let start = (part.as_ptr() as usize).saturating_sub(file.as_ptr() as usize);
-    let before = file.get(..start).unwrap_or_default();
-    let line = before.iter().filter(|byte| **byte == b'\n').count();
-    let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
-    (line + 1, column + 1)
+    Ok(None)
 }
 
 impl From<file::AccountFile> for GenesisAccount {
@@ -323,47 +290,28 @@ fn account_change(address: Address, account: &GenesisAccount) -> AccountChange {
     }
 }
 
-fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
-    let number = file.number.unwrap_or_default().0;
-    let timestamp = file.timestamp.unwrap_or_default().0;
+/// The items that every header has.
+fn genesis_header(file: &GenesisFile<'_>) -> Header {
     let gas_limit = match file.gas_limit {
         Some(limit) if limit.0 > 0 => limit.0,
         _ => DEFAULT_GAS_LIMIT,
     };
-    let mut header = Header {
+    Header {
         parent_hash: file.parent_hash.unwrap_or_default().0,
         ommers_hash: EMPTY_OMMERS_HASH,
         beneficiary: file.coinbase.unwrap_or_default().0,
         transactions_root: EMPTY_ROOT_HASH,
         receipts_root: EMPTY_ROOT_HASH,
         difficulty: file.difficulty.map_or(U256::from(DEFAULT_DIFFICULTY), |number| number.0),
-        number,
+        number: file.number.unwrap_or_default().0,
         gas_limit,
         gas_used: file.gas_used.unwrap_or_default().0,
-        timestamp,
+        timestamp: file.timestamp.unwrap_or_default().0,
         extra_data: file.extra_data.clone().unwrap_or_default().0,
         mix_hash: file.mix_hash.unwrap_or_default().0,
         nonce: file.nonce.unwrap_or_default().0,
         ..Header::default()
-    };
-    let given_base_fee = file.base_fee_per_gas.map(|number| number.0);
-    let fork = spec.fork_at(number, timestamp);
-    if spec.native().is_some() {
-        header.native_seal = Some(NativeSeal::default());
-        // The reference writes the base fee of the file even before base fees are active.
-        let base_fee_in_force = spec.has_base_fee(number).then_some(NATIVE_BASE_FEE);
-        header.base_fee_per_gas = given_base_fee.or(base_fee_in_force);
-        return header;
     }
-    header.base_fee_per_gas = spec.has_base_fee(number).then(|| given_base_fee.unwrap_or(INITIAL_BASE_FEE));
-    header.withdrawals_root = (fork >= Fork::Shanghai).then_some(EMPTY_ROOT_HASH);
-    if fork >= Fork::Cancun {
-        header.blob_gas_used = Some(file.blob_gas_used.unwrap_or_default().0);
-        header.excess_blob_gas = Some(file.excess_blob_gas.unwrap_or_default().0);
-        header.parent_beacon_block_root = Some(file.parent_beacon_block_root.unwrap_or_default().0);
-    }
-    header.requests_hash = (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH);
-    header
 }
 
 /// The trie before genesis, which has no nodes.

@@ -4,10 +4,10 @@ use alloy_primitives::U256;
 
 use super::GenesisError;
 use super::file::{BlobFile, ConfigFile};
-use super::lenient::{LenientAddress, Number64};
-use crate::spec::{Activation, BlobParameters, ChainSpec, FileContracts, FileHeights, FileRules, Fork, NativeSettings};
+use super::lenient::Number64;
+use crate::spec::{Activation, BlobParameters, ChainSpec, Fork};
 
-/// The rules that `config` describes.
+/// Ethereum's rules that `config` describes.
 pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError> {
     for (name, time) in [("amsterdamTime", config.amsterdam_time), ("verkleTime", config.verkle_time)] {
         if time.is_some() {
@@ -23,68 +23,7 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.dao_fork_support = config.dao_fork_support.unwrap_or_default();
     spec.merge_netsplit_block = config.merge_netsplit_block.map(|number| number.0);
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
-    if let Some(native) = native_settings(config, chain_id)? {
-        spec.set_native(native);
-    }
     Ok(spec)
-}
-
-/// The native part, with the built-in constants of a network id; `None` without an `XDPoS` member.
-pub(super) fn native_settings(config: &ConfigFile, network_id: u64) -> Result<Option<NativeSettings>, GenesisError> {
-    let Some(engine) = &config.native_engine else { return Ok(None) };
-    if config.osaka_block.is_some() {
-        return Err(GenesisError::UnsupportedFork { name: "osakaBlock" });
-    }
-    let file = FileRules { heights: file_heights(config), contracts: file_contracts(config) };
-    Ok(Some(NativeSettings::new(network_id, engine, &file)?))
-}
-
-/// The heights of native rules in the file (`docs/spec/chain.md` 5.1, `docs/spec/upgrades.md` 2.3).
-fn file_heights(config: &ConfigFile) -> FileHeights {
-    let named = |name: &'static str, number: Option<Number64>| (name, number.map(|number| number.0));
-    FileHeights {
-        earlier: vec![
-            named("petersburg", config.petersburg_block),
-            named("istanbul", config.istanbul_block),
-            named("berlin", config.berlin_block),
-            named("london", config.london_block),
-            named("merge", config.merge_block),
-            named("shanghai", config.shanghai_block),
-            named("eip1559", config.eip1559_block),
-            named("cancun", config.cancun_block),
-        ],
-        replaced: vec![
-            named("tip2019", config.tip2019_block),
-            named("tipSigning", config.tip_signing_block),
-            named("tipRandomize", config.tip_randomize_block),
-            named("tipIncreaseMasternodes", config.tip_increase_masternodes_block),
-            named("tipNoHalvingReward", config.tip_no_halving_reward_block),
-            named("tipXDCX", config.tip_xdcx_block),
-            named("tipXDCXLending", config.tip_xdcx_lending_block),
-            named("tipXDCXCancellationFee", config.tip_xdcx_cancellation_fee_block),
-            named("tipTRC21Fee", config.tip_trc21_fee_block),
-            named("denylist", config.denylist_block),
-            named("gas50x", config.gas50x_block),
-            named("tipXDCXMinerDisable", config.tip_xdcx_miner_disable_block),
-            named("tipXDCXReceiverDisable", config.tip_xdcx_receiver_disable_block),
-            named("prague", config.prague_block),
-            named("osaka", config.osaka_block),
-            named("dynamicGasLimit", config.dynamic_gas_limit_block),
-            named("tipUpgradeReward", config.tip_upgrade_reward_block),
-            named("tipUpgradePenalty", config.tip_upgrade_penalty_block),
-            named("tipEpochHalving", config.tip_epoch_halving_block),
-        ],
-    }
-}
-
-fn file_contracts(config: &ConfigFile) -> FileContracts {
-    let address = |address: Option<LenientAddress>| address.map(|address| address.0);
-    FileContracts {
-        trc21_issuer: address(config.trc21_issuer),
-        xdcx_listing: address(config.xdcx_listing),
-        relayer_registration: address(config.relayer_registration),
-        lending_registration: address(config.lending_registration),
-    }
 }
 
 fn activations(config: &ConfigFile) -> Vec<(Fork, Activation)> {

@@ -1,16 +1,20 @@
 //! What a family of chains decides about its fork schedule. The genesis file says which family a chain has; the schedule asks it.
 
 use std::{
+    any::Any,
     fmt::Debug,
     ops::{Deref, DerefMut},
 };
 
-use tenon_api::{TransactionType, messages::Profile};
+use alloy_primitives::B256;
+use serde_json::Value;
+use tenon_api::{EMPTY_ROOT_HASH, Header, TransactionType, messages::Profile};
 
-use super::{ChainSpec, Fork, NATIVE_BASE_FEE, NativeSettings, rules::List};
+use super::{ChainSpec, Fork, INITIAL_BASE_FEE, RuleList};
+use crate::genesis::{EMPTY_REQUESTS_HASH, GenesisError, GenesisMembers};
 
-/// The decisions of a family.
-pub(super) trait SpecFamily: Debug + Send + Sync {
+/// The decisions of a family. As [`Any`] is a supertrait, a family finds its own type again.
+pub trait SpecFamily: Any + Debug + Send + Sync {
     /// Its name.
     fn profile(&self) -> Profile;
 
@@ -29,18 +33,32 @@ pub(super) trait SpecFamily: Debug + Send + Sync {
     /// Whether blocks may contain blob transactions.
     fn allows_blobs(&self) -> bool;
 
-    /// Adds the family's own rules about blocks.
-    fn add_rules(&self, list: &mut List);
+    /// Adds the family's own rules about blocks to the list that is stored with the chain.
+    fn add_rules(&self, list: &mut RuleList);
 
-    /// The settings of a native chain.
-    fn settings(&self) -> Option<&NativeSettings> {
-        None
-    }
+    /// A member of the genesis file that the family needs and the file does not have.
+    fn missing_member(&self, members: &GenesisMembers) -> Option<&'static str>;
 
-    /// The settings of a native chain, to change them.
-    fn settings_mut(&mut self) -> Option<&mut NativeSettings> {
-        None
-    }
+    /// Sets the items of the genesis header that only some families or forks have.
+    fn complete_genesis_header(&self, spec: &ChainSpec, header: &mut Header, members: &GenesisMembers);
+
+    /// Whether the program has constants for a genesis block with this chain id, so that its hash must be compared.
+    fn has_built_in(&self, chain_id: u64) -> bool;
+
+    /// Replaces parameters of the file by the built-in ones if this is the genesis block of a known network.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if the built-in parameters cannot be read.
+    fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), GenesisError>;
+
+    /// The rules of a genesis file with this `config` under another network id; `None` if the id changes none of them.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if `config` does not fit the constants of this id.
+    fn with_network_id(&self, config: &Value, network_id: u64) -> Result<Option<Box<dyn SpecFamily>>, GenesisError>;
+
+    /// Whether both are the same family with the same rules.
+    fn equals(&self, other: &dyn SpecFamily) -> bool;
 
     /// A copy, because `Clone` itself cannot be a supertrait of a trait object.
     fn boxed_clone(&self) -> Box<dyn SpecFamily>;
@@ -56,9 +74,9 @@ impl Family {
         Self(Box::new(Ethereum))
     }
 
-    /// A native chain with these settings.
-    pub(super) fn native(settings: NativeSettings) -> Self {
-        Self(Box::new(settings))
+    /// The family with these decisions.
+    pub(super) fn of(family: Box<dyn SpecFamily>) -> Self {
+        Self(family)
     }
 }
 
@@ -84,7 +102,7 @@ impl Clone for Family {
 
 impl PartialEq for Family {
     fn eq(&self, other: &Self) -> bool {
-        self.profile() == other.profile() && self.settings() == other.settings()
+        self.0.equals(&*other.0)
     }
 }
 
@@ -123,52 +141,43 @@ impl SpecFamily for Ethereum {
         true
     }
 
-    fn add_rules(&self, _: &mut List) {}
+    fn add_rules(&self, _: &mut RuleList) {}
+
+    fn missing_member(&self, _: &GenesisMembers) -> Option<&'static str> {
+        None
+    }
+
+    fn complete_genesis_header(&self, spec: &ChainSpec, header: &mut Header, members: &GenesisMembers) {
+        let fork = spec.fork_at(header.number, header.timestamp);
+        let base_fee = members.base_fee_per_gas.unwrap_or(INITIAL_BASE_FEE);
+        header.base_fee_per_gas = spec.has_base_fee(header.number).then_some(base_fee);
+        header.withdrawals_root = (fork >= Fork::Shanghai).then_some(EMPTY_ROOT_HASH);
+        if fork >= Fork::Cancun {
+            header.blob_gas_used = Some(members.blob_gas_used.unwrap_or_default());
+            header.excess_blob_gas = Some(members.excess_blob_gas.unwrap_or_default());
+            header.parent_beacon_block_root = Some(members.parent_beacon_block_root.unwrap_or_default());
+        }
+        header.requests_hash = (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH);
+    }
+
+    fn has_built_in(&self, _: u64) -> bool {
+        false
+    }
+
+    fn adopt_built_in(&mut self, _: B256) -> Result<(), GenesisError> {
+        Ok(())
+    }
+
+    fn with_network_id(&self, _: &Value, _: u64) -> Result<Option<Box<dyn SpecFamily>>, GenesisError> {
+        Ok(None)
+    }
+
+    fn equals(&self, other: &dyn SpecFamily) -> bool {
+        let other: &dyn Any = other;
+        other.is::<Self>()
+    }
 
     fn boxed_clone(&self) -> Box<dyn SpecFamily> {
         Box::new(Self)
-    }
-}
-
-/// Native chains (`docs/spec/chain.md` 1.6, 4).
-impl SpecFamily for NativeSettings {
-    fn profile(&self) -> Profile {
-        Profile::Native
-    }
-
-    fn has_base_fee(&self, _: &ChainSpec, number: u64) -> bool {
-        number >= self.heights.eip1559
-    }
-
-    fn fixed_base_fee(&self) -> Option<u64> {
-        Some(NATIVE_BASE_FEE)
-    }
-
-    fn merges_by_difficulty(&self) -> bool {
-        false
-    }
-
-    fn highest_transaction_type(&self, number: u64, _: Fork) -> TransactionType {
-        self.heights.highest_transaction_type(number)
-    }
-
-    fn allows_blobs(&self) -> bool {
-        false
-    }
-
-    fn add_rules(&self, list: &mut List) {
-        list.add_native(self);
-    }
-
-    fn settings(&self) -> Option<&NativeSettings> {
-        Some(self)
-    }
-
-    fn settings_mut(&mut self) -> Option<&mut NativeSettings> {
-        Some(self)
-    }
-
-    fn boxed_clone(&self) -> Box<dyn SpecFamily> {
-        Box::new(self.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! The base fee (EIP-1559; `docs/spec/chain.md` 1.6 for native chains, whose base fee never changes).
+//! The base fee (EIP-1559).
 
 use tenon_api::Header;
 
@@ -6,8 +6,6 @@ use super::ChainSpec;
 
 /// Base fee of the first London block, wei.
 pub const INITIAL_BASE_FEE: u64 = 1_000_000_000;
-/// Base fee of every native block with a base fee, wei.
-pub const NATIVE_BASE_FEE: u64 = 12_500_000_000;
 /// Gas limit divided by gas target.
 pub const ELASTICITY_MULTIPLIER: u64 = 2;
 /// The base fee changes by at most 1 / this number per block.

@@ -32,14 +32,21 @@ pub const MAX_INITCODE_SIZE: usize = 49_152;
 /// Maximum gas of one transaction from Osaka on (EIP-7825).
 pub const TRANSACTION_GAS_CAP: u64 = 1 << 24;
 
-const TRANSACTION_GAS: u64 = 21_000;
-const CREATION_GAS: u64 = 32_000;
-const ZERO_BYTE_GAS: u64 = 4;
-const NONZERO_BYTE_GAS: u64 = 68;
+/// Gas of every transaction.
+pub const TRANSACTION_GAS: u64 = 21_000;
+/// Additional gas of a transaction that creates a contract (EIP-2).
+pub const CREATION_GAS: u64 = 32_000;
+/// Gas of a zero byte of data.
+pub const ZERO_BYTE_GAS: u64 = 4;
+/// Gas of another byte of data before Istanbul.
+pub const NONZERO_BYTE_GAS: u64 = 68;
 const NONZERO_BYTE_GAS_ISTANBUL: u64 = 16;
-const ACCESS_LIST_ADDRESS_GAS: u64 = 2_400;
-const ACCESS_LIST_KEY_GAS: u64 = 1_900;
-const AUTHORIZATION_GAS: u64 = 25_000;
+/// Gas of an address in an access list (EIP-2930).
+pub const ACCESS_LIST_ADDRESS_GAS: u64 = 2_400;
+/// Gas of a slot in an access list.
+pub const ACCESS_LIST_KEY_GAS: u64 = 1_900;
+/// Gas of an authorization (EIP-7702).
+pub const AUTHORIZATION_GAS: u64 = 25_000;
 const INITCODE_WORD_GAS: u64 = 2;
 const FLOOR_TOKEN_GAS: u64 = 10;
 const TOKENS_PER_NONZERO_BYTE: u64 = 4;
@@ -64,28 +71,6 @@ pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
     }
     if let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload {
         gas += AUTHORIZATION_GAS * authorization_list.len() as u64;
-    }
-    gas
-}
-
-/// Intrinsic gas of a transaction on a native chain: a nonzero data byte costs 68 on every fork, and init code
-/// costs gas from `eip1559` on (`docs/spec/chain.md` 2.4 step 8), before which no transaction has an access list. Saturates.
-pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
-    let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
-    let zero = transaction.input.len() as u64 - nonzero;
-    let mut gas = TRANSACTION_GAS + zero * ZERO_BYTE_GAS + nonzero * NONZERO_BYTE_GAS;
-    if transaction.to.is_none() {
-        gas += CREATION_GAS;
-        if has_eip1559 {
-            gas += initcode_gas(transaction.input.len());
-        }
-    }
-    for item in transaction.access_list() {
-        let keys = item.storage_keys.len() as u64;
-        gas = gas.saturating_add(ACCESS_LIST_ADDRESS_GAS + ACCESS_LIST_KEY_GAS.saturating_mul(keys));
-    }
-    if let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload {
-        gas = gas.saturating_add(AUTHORIZATION_GAS.saturating_mul(authorization_list.len() as u64));
     }
     gas
 }

@@ -7,8 +7,6 @@ mod fees;
 mod fork;
 mod fork_id;
 mod gas;
-mod heights;
-mod native;
 mod rules;
 
 use alloy_primitives::{Address, U256};
@@ -16,24 +14,18 @@ use tenon_api::{Header, messages::Profile};
 
 pub use blobs::{BLOB_GAS_PER_BLOB, BlobParameters, MIN_BLOB_BASE_FEE, blob_gas_used, fake_exponential};
 pub use difficulty::MINIMUM_DIFFICULTY;
-pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE, NATIVE_BASE_FEE};
+pub use family::SpecFamily;
+pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE};
 pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
 pub use gas::{
-    GAS_LIMIT_BOUND_DIVISOR, MAX_GAS_LIMIT, MAX_INITCODE_SIZE, MIN_GAS_LIMIT, TRANSACTION_GAS_CAP, calldata_tokens,
-    floor_data_gas, floor_gas, initcode_gas, intrinsic_gas, native_intrinsic_gas, stepped_gas_limit,
+    ACCESS_LIST_ADDRESS_GAS, ACCESS_LIST_KEY_GAS, AUTHORIZATION_GAS, CREATION_GAS, GAS_LIMIT_BOUND_DIVISOR,
+    MAX_GAS_LIMIT, MAX_INITCODE_SIZE, MIN_GAS_LIMIT, NONZERO_BYTE_GAS, TRANSACTION_GAS, TRANSACTION_GAS_CAP,
+    ZERO_BYTE_GAS, calldata_tokens, floor_data_gas, floor_gas, initcode_gas, intrinsic_gas, stepped_gas_limit,
 };
-
-pub(crate) use heights::FileHeights;
-pub use heights::{HeightSource, NamedHeight, NativeHeights};
-pub(crate) use native::{FileContracts, FileRules};
-pub use native::{
-    NativeConfigError, NativeConsensus, NativeContracts, NativeSettings, RoundConfig, TimeoutGrowth, native_bootnodes,
-};
-pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
+pub use rules::{BlockPlace, Rule, RuleChange, RuleList, Rules, RulesError, Since};
 
 use crate::sender::{HighS, SignerRules};
-
 use family::Family;
 
 /// A chain's identity and fork schedule.
@@ -154,19 +146,19 @@ impl ChainSpec {
             .map_or(Fork::Frontier, |(fork, _)| *fork)
     }
 
-    /// The settings of a native chain; `None` on chains of other families.
-    pub fn native(&self) -> Option<&NativeSettings> {
-        self.family.settings()
+    /// The decisions of its family.
+    pub fn family(&self) -> &dyn SpecFamily {
+        &*self.family
     }
 
-    /// The settings of a native chain, to change them.
-    pub fn native_mut(&mut self) -> Option<&mut NativeSettings> {
-        self.family.settings_mut()
+    /// The decisions of its family, to change them.
+    pub fn family_mut(&mut self) -> &mut dyn SpecFamily {
+        &mut *self.family
     }
 
-    /// Makes this a native chain with these settings.
-    pub(crate) fn set_native(&mut self, settings: NativeSettings) {
-        self.family = Family::native(settings);
+    /// Makes this a chain of another family.
+    pub fn set_family(&mut self, family: Box<dyn SpecFamily>) {
+        self.family = Family::of(family);
     }
 
     /// The family of rules and header forms.

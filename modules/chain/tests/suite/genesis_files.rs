@@ -114,3 +114,12 @@ fn unusable_files_are_refused_with_the_members_name() {
     let error = Genesis::from_json(b"{\n \"config\": }").unwrap_err().to_string();
     assert!(error.contains("line 2"), "{error}");
 }
+
+#[test]
+fn a_file_of_another_family_is_refused_unless_the_family_is_given() {
+    let file = json!({ "config": { "chainId": 1, "XDPoS": { "epoch": 900 } }, "alloc": {} });
+    let error = genesis(&file).unwrap_err();
+    assert!(matches!(error, GenesisError::OtherFamily { member: "XDPoS" }), "{error}");
+    let absent = json!({ "config": { "chainId": 1, "XDPoS": null }, "alloc": {} });
+    assert_eq!(genesis(&absent).unwrap().spec.profile(), Profile::Ethereum);
+}

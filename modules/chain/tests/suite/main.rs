@@ -7,8 +7,6 @@ mod genesis_files;
 mod native_chain;
 mod pooled_blobs;
 mod recorded_ethereum_chain;
-mod reference_genesis_files;
 mod schedule_numbers;
 mod senders;
 mod support;
-mod upgrades;

@@ -2,10 +2,9 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256};
 use tenon_api::{AccessListItem, Header, SignedAuthorization, Transaction, TransactionPayload, TransactionSignature};
-use tenon_chain::spec::{INITIAL_BASE_FEE, NATIVE_BASE_FEE, fake_exponential};
+use tenon_chain::spec::{INITIAL_BASE_FEE, fake_exponential};
 use tenon_chain::{
-    Activation, BlobParameters, ChainSpec, EMPTY_REQUESTS_HASH, Fork, Genesis, floor_data_gas, intrinsic_gas,
-    requests_hash,
+    Activation, BlobParameters, ChainSpec, EMPTY_REQUESTS_HASH, Fork, floor_data_gas, intrinsic_gas, requests_hash,
 };
 
 fn parent(gas_used: u64, gas_limit: u64, base_fee: Option<u64>) -> Header {
@@ -40,20 +39,6 @@ fn the_base_fee_begins_with_london_and_the_gas_limit_may_double_there() {
     assert_eq!((spec.next_base_fee(&before), spec.gas_limit_baseline(&before)), (None, 100));
     assert_eq!((spec.next_base_fee(&last), spec.gas_limit_baseline(&last)), (Some(INITIAL_BASE_FEE), 200));
     assert_eq!((spec.next_base_fee(&first), spec.gas_limit_baseline(&first)), (Some(INITIAL_BASE_FEE), 100));
-}
-
-#[test]
-fn the_native_base_fee_is_constant_from_its_fork_on() {
-    let file = br#"{"config":{"chainId":77,"eip1559Block":10,"XDPoS":{"epoch":900}},"gasLimit":"0x1","difficulty":"0x1","alloc":{}}"#;
-    let spec = Genesis::from_json(file).unwrap().spec;
-
-    assert_eq!(spec.next_base_fee(&Header { number: 8, ..parent(9, 10, None) }), None);
-    assert_eq!(spec.next_base_fee(&parent(9, 10, None)), Some(NATIVE_BASE_FEE));
-    assert_eq!(spec.gas_limit_baseline(&parent(9, 10, None)), 10);
-    assert_eq!(
-        spec.next_base_fee(&Header { number: 50, ..parent(9, 10, Some(NATIVE_BASE_FEE)) }),
-        Some(NATIVE_BASE_FEE)
-    );
 }
 
 #[test]

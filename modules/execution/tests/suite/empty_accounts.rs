@@ -7,13 +7,14 @@ use std::sync::Arc;
 use alloy_primitives::{Address, hex};
 use serde_json::Value;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
-use tenon_chain::{Genesis, decode_block, recover_senders_under};
+use tenon_chain::{decode_block, recover_senders_under};
 use tenon_execution_block::{Executor, ReferenceBlock};
+use tenon_native_spec::read_genesis;
 use tenon_test_node::{MemoryChain, rules_of_blocks, sealess::SealessEngine, test_data};
 
 /// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {
-    let genesis = Genesis::from_json(case["genesis"].to_string().as_bytes()).map_err(|error| error.to_string())?;
+    let genesis = read_genesis(case["genesis"].to_string().as_bytes()).map_err(|error| error.to_string())?;
     let chain = MemoryChain::new(&genesis.commit().unwrap());
     if !case["genesisHash"].as_str().unwrap().ends_with(&format!("{:x}", chain.head().header.hash())) {
         return Err("another genesis hash".to_owned());

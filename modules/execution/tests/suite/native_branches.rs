@@ -8,7 +8,7 @@ use tenon_api::{
     SealAttributes, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
 };
 use tenon_bus::Bus;
-use tenon_chain::{NativeConsensus, VALIDATOR_CONTRACT};
+use tenon_chain::VALIDATOR_CONTRACT;
 use tenon_execution::Importer;
 use tenon_native_consensus::{
     BlockInfo, NativeEngine, QuorumCertificate, addresses_of,
@@ -16,6 +16,7 @@ use tenon_native_consensus::{
     vote_digest,
 };
 use tenon_native_execution::family_of;
+use tenon_native_spec::NativeConsensus;
 use tenon_storage::{Mode, Store, StoreOptions};
 use tenon_test_node::native::RecordedChain;
 

@@ -12,11 +12,12 @@ use alloy_primitives::{Address, B256, keccak256};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use secp256k1::{Message, SECP256K1, SecretKey};
 use tenon_api::{ConsensusEngine, Header, NativeSeal, SealedHeader};
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::{
     BlockInfo, ExtraFields, NativeEngine, QuorumCertificate, recover, v2_seal_hash, vote_digest,
 };
+use tenon_native_spec::read_genesis;
 
 const MASTERNODES: usize = 108;
 const SIGNATURES: usize = 73;
@@ -51,7 +52,7 @@ fn chain() -> Headers {
         "extraData":"{}","difficulty":"0x1","gasLimit":"0x2faf080","alloc":{{}}}}"#,
         alloy_primitives::hex::encode_prefixed(extra)
     );
-    let genesis = Genesis::from_json(config.as_bytes()).expect("a genesis");
+    let genesis = read_genesis(config.as_bytes()).expect("a genesis");
     let mut list = vec![genesis.sealed_header().expect("a header")];
     for round in 1..=HEADERS {
         let next = child(list.last().expect("a parent"), round, &keys, &addresses);

@@ -60,7 +60,7 @@ pub(crate) fn read_stake(state: &dyn StateReader, candidate: Address) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use tenon_chain::Genesis;
+    use tenon_native_spec::PublicNetwork;
 
     use super::*;
     use crate::{extra::v1_masternodes, recorded_state::RecordedState};
@@ -70,7 +70,7 @@ mod tests {
         let coin = U256::from(10).pow(U256::from(18));
         for (network, count, stake) in [("mainnet", 3, 10_000_000), ("testnet", 3, 10_000_000), ("devnet", 18, 50_000)]
         {
-            let genesis = Genesis::of_network(network).unwrap().unwrap();
+            let genesis = PublicNetwork::by_name(network).unwrap().genesis().unwrap();
 
             let candidates = read_candidates(&RecordedState::of_genesis(&genesis)).unwrap();
 

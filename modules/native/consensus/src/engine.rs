@@ -14,7 +14,8 @@ use tenon_api::{
     EngineRecords, Head, Header, RecoveredBlock, RefusalCause, SealAttributes, SealedHeader, StateReader, StoreError,
     U256,
 };
-use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
+use tenon_chain::{ChainSpec, ommers_hash, transactions_root};
+use tenon_native_spec::{NativeConsensus, NativeSettings};
 
 use super::{
     ancestry::{required, state_after},
@@ -180,7 +181,7 @@ impl NativeEngine {
         clock: Clock,
         signers: Arc<SignerCache>,
     ) -> Result<Self, NativeError> {
-        let settings = Arc::new(spec.native().cloned().ok_or(NativeError::NotNative(spec.chain_id))?);
+        let settings = Arc::new(NativeSettings::of(spec).cloned().ok_or(NativeError::NotNative(spec.chain_id))?);
         let signing = Arc::new(SigningIndex::default());
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 =
@@ -224,7 +225,7 @@ impl NativeEngine {
         records: Arc<dyn EngineRecords>,
         signers: Arc<SignerCache>,
     ) -> Result<Self, NativeError> {
-        let epoch = spec.native().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let epoch = NativeSettings::of(spec).ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
         let source = Arc::new(RecordedCandidates::new(source, Arc::clone(&records), epoch));
         let engine = Self { records: Some(records), ..Self::with_signers(spec, source, clock, signers)? };
         if let Some(committed) = engine.voting_state()?.committed {
@@ -239,7 +240,7 @@ impl NativeEngine {
     /// # Errors
     /// [`NativeError::NotNative`].
     pub fn reading(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
-        let epoch = spec.native().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let epoch = NativeSettings::of(spec).ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
         let source = RecordedCandidates::reading(Arc::new(ContractCandidates), records, epoch);
         Self::with(spec, Arc::new(source), Arc::new(system_time))
     }

@@ -2,7 +2,7 @@
 //! kilobytes large, and an epoch switch walks over some 2,700 headers for rewards and penalties.
 
 use tenon_api::{Address, B256, ChainReader, SealedHeader, U256};
-use tenon_chain::NativeConsensus;
+use tenon_native_spec::NativeConsensus;
 
 use crate::{
     ExtraFields,

@@ -8,8 +8,9 @@ use alloy_primitives::{Address, B256};
 use secp256k1::{Message, SECP256K1, SecretKey};
 use sha2::{Digest, Sha256};
 use tenon_api::{Header, RecoveredBlock, SealedHeader};
-use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
+use tenon_chain::{BlockStream, ChainSpec, recover_senders_under};
 use tenon_memory_chain::MemoryChain;
+use tenon_native_spec::{NativeSettings, read_genesis};
 pub use tenon_test_data::unpacked;
 
 /// A complete recorded chain with its rules. It has no state.
@@ -27,7 +28,7 @@ pub struct RecordedChain {
 impl RecordedChain {
     /// The chain of this name; `genesis` is the path of its genesis below `tests/data`.
     pub fn read(name: &str, genesis: &str) -> Self {
-        let spec = Genesis::from_json(&unpacked(genesis)).unwrap().spec;
+        let spec = read_genesis(&unpacked(genesis)).unwrap().spec;
         let file = unpacked(format!("native/chains/{name}.rlp.gz"));
         let mut chain = Self { spec: Arc::clone(&spec), blocks: Vec::new(), memory: MemoryChain::default() };
         for block in BlockStream::new(&file[..]) {
@@ -73,7 +74,7 @@ impl RecordedChain {
 
     /// The native rules.
     pub fn settings(&self) -> NativeSettings {
-        self.spec.native().cloned().unwrap()
+        NativeSettings::of(&self.spec).cloned().unwrap()
     }
 
     /// The header of this height.

@@ -13,6 +13,7 @@ use tenon_api::{
     SealedHeader, StateReader, StoreError, Transaction, TrieReader, U256,
 };
 use tenon_chain::{ChainSpec, Genesis};
+use tenon_native_spec::read_genesis;
 
 use super::recorded_chain::{RecordedChain, unpacked};
 
@@ -232,7 +233,7 @@ impl ModelledChain {
     pub(crate) fn read(name: &str) -> Self {
         let genesis = format!("chain/native-genesis-{name}.json.gz");
         let chain = RecordedChain::read(name, &genesis);
-        let mut state = RecordedState::of_genesis(&Genesis::from_json(&unpacked(&genesis)).unwrap());
+        let mut state = RecordedState::of_genesis(&read_genesis(&unpacked(&genesis)).unwrap());
         let mut states = BTreeMap::from([(0, Arc::new(state.clone()))]);
         for block in &chain.blocks {
             if state.apply(block) {

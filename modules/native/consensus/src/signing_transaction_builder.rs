@@ -92,6 +92,8 @@ impl SealerTransactionSource for SigningTransactionBuilder {
 mod tests {
     use tenon_api::{Header, NativeSeal};
 
+    use tenon_native_spec::PublicNetwork;
+
     use super::*;
     use crate::{is_signing_transaction, recorded_state::RecordedState, v2::MasternodeKey};
 
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn signs_every_fifteenth_block_with_a_transaction_of_its_own() {
-        let genesis = tenon_chain::Genesis::of_network("devnet").unwrap().unwrap();
+        let genesis = PublicNetwork::Devnet.genesis().unwrap();
         let state = RecordedState::of_genesis(&genesis);
         for number in [0, 1, 14, 16, 29] {
             assert!(builder().transaction(&head(number), &state).unwrap().is_none(), "{number}");

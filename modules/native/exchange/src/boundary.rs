@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use crate::{EXCHANGE_ROOTS, LAST_INACTIVE_BLOCK, LENDING, MainState, RELAYER_COUNT, TRADING, batch::may_hold_orders};
 

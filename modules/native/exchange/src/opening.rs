@@ -8,7 +8,8 @@ use tenon_api::{
     BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EMPTY_ROOT_HASH, Header, RecoveredBlock, SealedHeader,
     StoreError, TrieReader,
 };
-use tenon_chain::{ChainSpec, NativeSettings, TrieError, TrieUpdate};
+use tenon_chain::{ChainSpec, TrieError, TrieUpdate};
+use tenon_native_spec::NativeSettings;
 
 use crate::{
     EXCHANGE_ROOTS, ExchangeError, LAST_INACTIVE_BLOCK, LENDING, TRADING,
@@ -74,7 +75,7 @@ impl Opening {
         parent: &SealedHeader,
     ) -> Result<Option<Self>, OpeningError> {
         let BlockNumber(number) = block.number();
-        let Some(native) = spec.native() else { return Ok(None) };
+        let Some(native) = NativeSettings::of(spec) else { return Ok(None) };
         if !native.heights.has_exchange(number) || number <= LAST_INACTIVE_BLOCK {
             return Ok(None);
         }
@@ -162,7 +163,7 @@ pub fn trading_root(
 ) -> Result<Option<B256>, OpeningError> {
     let head = Arc::clone(&chain.head().header);
     let is_kept = |native: &NativeSettings| native.heights.has_exchange(head.number);
-    if !spec.native().is_some_and(is_kept) || head.number <= LAST_INACTIVE_BLOCK {
+    if !NativeSettings::of(spec).is_some_and(is_kept) || head.number <= LAST_INACTIVE_BLOCK {
         return Ok(None);
     }
     let missing = || StoreError::UnknownBlock { what: head.hash().to_string() };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::state::EvmState;
 use tenon_api::{BlockNumber, Log, Transaction};
-use tenon_chain::{ChainSpec, NativeSettings, TrieUpdate};
+use tenon_chain::{ChainSpec, TrieUpdate};
+use tenon_native_spec::NativeSettings;
 
 use super::{
     addresses::{BLOCK_SIGNERS, as_text},

@@ -2,8 +2,8 @@
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{BlockNumber, Header, StoreError, Transaction, WholeBalance};
-use tenon_chain::NativeSettings;
 use tenon_native_exchange::{self as exchange, DecimalsError, MainState, OpeningError};
+use tenon_native_spec::NativeSettings;
 
 pub(crate) use tenon_native_exchange::{Opening, Prices};
 

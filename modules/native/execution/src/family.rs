@@ -5,7 +5,8 @@ use std::sync::Arc;
 use alloy_primitives::Address;
 use revm::context::{BlockEnv, TxEnv};
 use tenon_api::{Header, Transaction};
-use tenon_chain::{ChainSpec, NativeSettings};
+use tenon_chain::ChainSpec;
+use tenon_native_spec::NativeSettings;
 
 use super::{block::NativeBlock, handler, schedule};
 use tenon_execution_interface::{
@@ -22,7 +23,7 @@ pub(crate) struct NativeFamily {
 impl NativeFamily {
     /// The rules of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = Arc::new(spec.native().cloned()?);
+        let settings = Arc::new(NativeSettings::of(spec).cloned()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }
 }

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{Transaction, TransactionPayload};
-use tenon_chain::NativeHeights;
+use tenon_native_spec::NativeHeights;
 
 use super::addresses::is_exempt_receiver;
 use tenon_execution_interface::{Fees, OwnPrices, TransactionRejection};

@@ -7,7 +7,7 @@ use revm::interpreter::{
     interpreter::EthInterpreter,
     interpreter_types::InputsTr,
 };
-use tenon_chain::spec::NATIVE_BASE_FEE;
+use tenon_native_spec::NATIVE_BASE_FEE;
 
 use tenon_execution_interface::{BlockContext, Step};
 

@@ -2,8 +2,8 @@
 
 use alloy_primitives::{Address, Bytes};
 use tenon_api::{Log, Transaction};
-use tenon_chain::NativeHeights;
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
+use tenon_native_spec::NativeHeights;
 
 use super::addresses::BLOCK_SIGNERS;
 use tenon_execution_interface::{BlockState, TransactionRejection};

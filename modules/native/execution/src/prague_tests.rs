@@ -8,9 +8,10 @@ use tenon_api::{
     Account, AccountChange, EMPTY_CODE_HASH, Header, NativeSeal, Receipt, ReceiptOutcome, SignedAuthorization,
     Transaction, TransactionPayload, TransactionSignature, TransactionType,
 };
-use tenon_chain::{ChainSpec, Genesis, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
+use tenon_chain::{ChainSpec, VALIDATOR_CONTRACT, authorization_signing_hash, candidate_record};
 use tenon_memory_chain::FixedState;
 use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_spec::{PublicNetwork, read_genesis};
 
 use tenon_execution_block::{BlockExecution, Executor};
 use tenon_execution_interface::{
@@ -50,7 +51,7 @@ fn chain(id: u64, members: &str) -> Arc<ChainSpec> {
         "byzantiumBlock":0,{members}"XDPoS":{{"period":2,"epoch":900,"gap":450}}}},
         "difficulty":"0x1","gasLimit":"0x47b760","alloc":{{}}}}"#
     );
-    Genesis::from_json(text.as_bytes()).unwrap().spec
+    read_genesis(text.as_bytes()).unwrap().spec
 }
 
 /// The parent of the block of a height.
@@ -360,7 +361,7 @@ fn the_history_contract_is_put_in_place_by_the_fork_block_and_keeps_each_parents
 // 13.5: the ring has 8191 places.
 #[test]
 fn the_fork_block_of_testnet_stores_its_parent_in_slot_2653() {
-    let spec = Genesis::of_network("testnet").unwrap().unwrap().spec;
+    let spec = PublicNetwork::Testnet.genesis().unwrap().spec;
     let done = execute(&Executor::new(crate::family_of(&spec).unwrap()), 83_600_000, &FixedState::default(), &[]);
 
     let place = B256::from(U256::from(2_653));

@@ -7,7 +7,8 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 use tenon_api::Header;
-use tenon_chain::{Activation, ChainSpec, Fork, NativeHeights, NativeSettings};
+use tenon_chain::{Activation, ChainSpec, Fork};
+use tenon_native_spec::{NativeHeights, NativeSettings};
 
 use super::{
     instructions::{balance, base_fee, gas_price, push0, random, self_balance, self_destruct},
@@ -193,17 +194,17 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, U256, b256};
-    use tenon_chain::Genesis;
+    use tenon_native_spec::read_genesis;
 
     use super::*;
 
     fn spec(network: &str) -> std::sync::Arc<ChainSpec> {
         let text = tenon_test_data::unpacked(format!("../../config/networks/{network}-genesis.json.gz"));
-        Genesis::from_json(&text).unwrap().spec
+        read_genesis(&text).unwrap().spec
     }
 
     fn rules_at(spec: &ChainSpec, number: u64) -> BlockRules {
-        rules(spec, spec.native().unwrap(), &Header { number, ..Header::default() }).unwrap()
+        rules(spec, NativeSettings::of(spec).unwrap(), &Header { number, ..Header::default() }).unwrap()
     }
 
     // `docs/spec/chain.md` 5.2.

@@ -14,7 +14,7 @@ use revm::{
     state::{Account as EvmAccount, EvmStorageSlot},
 };
 use tenon_api::Transaction;
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::{addresses::as_text, sponsorship::balance_slot};
 use tenon_execution_interface::{AnyEvm, OwnFailure, StateError, TransactionRejection, run_with};

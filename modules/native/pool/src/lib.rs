@@ -20,7 +20,8 @@ use tenon_api::{
     TransactionType, U256,
     messages::{NativePoolRefusal, PoolRefusal},
 };
-use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, floor_gas, native_intrinsic_gas};
+use tenon_chain::{ChainSpec, HighS, SignerRules, floor_gas};
+use tenon_native_spec::{NativeSettings, native_intrinsic_gas};
 use tenon_txpool_interface::{Candidate, CostAndPriority, CostOf, PoolError, PoolPolicy, PoolView, Senders};
 
 use masternodes::Masternodes;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tenon_api::{Address, B256, BlockNumber, ChainReader, Header, StoreError};
-use tenon_chain::NativeConsensus;
+use tenon_native_spec::NativeConsensus;
 
 /// Bytes of vanity and of the seal around the list in a v1 checkpoint's extra data.
 const VANITY_BYTES: usize = 32;

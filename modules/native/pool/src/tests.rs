@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use tenon_api::{Account, Bytes, Header, NativeSeal, TransactionPayload};
 use tenon_bus::Bus;
-use tenon_chain::Genesis;
 use tenon_memory_chain::transactions::{KeysOf, address, sign, signed, transfer};
 use tenon_memory_chain::{FixedState, MemoryChain};
+use tenon_native_spec::{NativeSettings, read_genesis};
 use tenon_txpool::{Pool, PoolOptions};
 use tenon_txpool_interface::Source;
 
@@ -30,7 +30,7 @@ fn spec_with(chain_id: u64, members: &str) -> Arc<ChainSpec> {
         "v2":{{"switchBlock":0,"allConfigs":{{"0":{{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667}}}}}}}}}},
         "difficulty":"0x1","gasLimit":"0x1c9c380","alloc":{{}}}}"#
     );
-    Genesis::from_json(text.as_bytes()).unwrap().spec
+    read_genesis(text.as_bytes()).unwrap().spec
 }
 
 /// Ten rich accounts; account 7 is the masternode of an epoch that block 1 opened.
@@ -54,7 +54,7 @@ fn chain() -> Arc<MemoryChain> {
 }
 
 fn policy_of(spec: &Arc<ChainSpec>) -> NativePolicy {
-    NativePolicy::new(spec, spec.native().cloned().unwrap())
+    NativePolicy::new(spec, NativeSettings::of(spec).cloned().unwrap())
 }
 
 fn rules_of(chain_id: u64) -> NativePolicy {
@@ -251,7 +251,7 @@ fn advance_empty(chain: &MemoryChain, validators: &[u8]) {
 fn refuses_addresses_on_the_denylist() {
     // Every id but 5151 has the list; here its rules begin with block 38,383,838.
     let spec = spec(4243);
-    let denied = spec.native().unwrap().denylist[0];
+    let denied = NativeSettings::of(&spec).unwrap().denylist[0];
     let rules = policy_of(&spec);
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
@@ -260,7 +260,7 @@ fn refuses_addresses_on_the_denylist() {
     let refusal = rules.check_form(&to_denied, 100, &head(38_383_838), &Senders::default()).unwrap_err();
 
     assert_eq!(refusal, NativePoolRefusal::DeniedReceiver(denied));
-    let mut settings = spec.native().cloned().unwrap();
+    let mut settings = NativeSettings::of(&spec).cloned().unwrap();
     settings.denylist = vec![address(0)];
     let rules = NativePolicy { settings, ..rules };
     let from_denied = sign(0, Transaction { chain_id: Some(4243), ..legacy(0, PRICE) });
@@ -334,7 +334,8 @@ fn entry_slot(address: Address, mapping: u64) -> B256 {
 
 /// A token with these fee and balance of account 0, registered with this deposit.
 fn registered(fee: u64, balance: u64, deposit: U256) -> (FixedState, Address) {
-    let (issuer, token) = (spec(CHAIN).native().unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
+    let (issuer, token) =
+        (NativeSettings::of(&spec(CHAIN)).unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
     let first = alloy_primitives::keccak256(slot(1));
     let slots = HashMap::from([
         ((issuer, slot(1)), U256::from(1)),

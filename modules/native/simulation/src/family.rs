@@ -8,9 +8,10 @@ use tenon_api::{
     ChainReader, ConsensusEngine, Header, NativeSeal, SealedHeader, StoreError,
     messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
 };
-use tenon_chain::{ChainSpec, NativeSettings};
+use tenon_chain::ChainSpec;
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, capacity_of};
+use tenon_native_spec::NativeSettings;
 use tenon_simulation_interface::{
     CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, Payer, SimulatedBlockFamily,
     Trials,
@@ -27,7 +28,7 @@ pub(crate) struct NativeSimulation {
 impl NativeSimulation {
     /// The calls and simulations of this chain; `None` if it is not native.
     pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
-        let settings = Arc::new(spec.native().cloned()?);
+        let settings = Arc::new(NativeSettings::of(spec).cloned()?);
         Some(Self { spec: Arc::clone(spec), settings })
     }
 }

@@ -24,13 +24,14 @@ use std::sync::Arc;
 
 use tenon_api::messages::TraceOptions;
 use tenon_chain::ChainSpec;
+use tenon_native_spec::NativeSettings;
 use tenon_traces::{Replay, ReplayTexts, TraceError, TraceFamily, Tracing};
 
 use replay::ReferenceTracing;
 
 /// The tracers of a native chain; `None` for a chain of another family.
 pub fn tracers_of(spec: &ChainSpec) -> Option<Arc<dyn TraceFamily>> {
-    spec.native().map(|_| Arc::new(NativeTracers) as _)
+    NativeSettings::of(spec).map(|_| Arc::new(NativeTracers) as _)
 }
 
 /// The tracers of native chains.

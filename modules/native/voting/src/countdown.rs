@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenon_chain::RoundConfig;
+use tenon_native_spec::RoundConfig;
 
 /// The countdown of a round with `certified` as the highest certified round: the period, increased with every failed
 /// round. The number of failed rounds is an 8-bit value, as in the reference: 257 count as one (pitfall 29).
@@ -22,7 +22,7 @@ pub(crate) fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Dur
 
 #[cfg(test)]
 mod tests {
-    use tenon_chain::TimeoutGrowth;
+    use tenon_native_spec::TimeoutGrowth;
 
     use super::*;
 

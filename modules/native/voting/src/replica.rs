@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tenon_api::messages::{VotingPool, WaitingMembers, WaitingTimeouts, WaitingVotes};
 use tenon_api::{Address, B256, BlockSigner, Bytes, ChainReader, SealedHeader, SignerMessage};
-use tenon_chain::RoundConfig;
 use tenon_native_consensus::v2::{
     EpochInfo, V2Engine, V2Error, extra_of, gap_number, is_epoch_switch, round_of, stored_header, would_open_epoch,
 };
 use tenon_native_consensus::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, VotingState, timeout_digest, vote_digest,
 };
+use tenon_native_spec::RoundConfig;
 
 use crate::countdown::countdown;
 use crate::error::ReplicaError;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tenon_accounts::Accounts;
 use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
-use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
+use tenon_chain::ChainSpec;
 use tenon_config::{DevProfile, Resolved, Settings};
 use tenon_consensus_interface::SealerTransactionSource;
 use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningTransactionBuilder, v1_masternodes};
+use tenon_native_spec::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment, NativeSettings};
 
 use super::ETHER;
 use crate::exit::Stop;
@@ -112,7 +113,7 @@ impl Masternode {
                 let _ = writeln!(text, "  {address}");
             });
         }
-        if let Some(native) = spec.native() {
+        if let Some(native) = NativeSettings::of(spec) {
             let consensus = &native.consensus;
             let engine = if consensus.switch_block == 0 { "v2" } else { "v1" };
             let _ = writeln!(text, "\nEngine       {engine}, epochs of {}", consensus.epoch);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_api::{B256, Block, BlockNumber, ChainReader as _};
-use tenon_chain::PublicNetwork;
 use tenon_config::Resolved;
+use tenon_native_spec::PublicNetwork;
 use tenon_reference_data::{ReferenceChain, ReferenceDataError};
 
 use crate::data_folder::DataFolder;

@@ -27,7 +27,8 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, WorkPool};
-use tenon_chain::{ChainSpec, NativeSettings, ResolveError};
+use tenon_chain::{ChainSpec, ResolveError};
+use tenon_native_spec::NativeSettings;
 
 pub use self::error::SetupError;
 use self::{epochs::Link, error::QueryError};
@@ -138,7 +139,7 @@ pub(super) struct Queries {
 
 impl Queries {
     fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
-        let settings = spec.native().cloned().ok_or(NativeError::NotNative(spec.chain_id))?;
+        let settings = NativeSettings::of(spec).cloned().ok_or(NativeError::NotNative(spec.chain_id))?;
         Ok(Self {
             spec: Arc::clone(spec),
             settings,

@@ -1,7 +1,8 @@
 //! The parameters of the chain's consensus (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_api::messages::{ConsensusParameters, RoundParameters};
-use tenon_chain::{RoundConfig, VALIDATOR_CONTRACT};
+use tenon_chain::VALIDATOR_CONTRACT;
+use tenon_native_spec::RoundConfig;
 
 use super::{Queries, QueryError};
 use crate::v2::V2Error;

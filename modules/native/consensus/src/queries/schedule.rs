@@ -5,7 +5,8 @@ use tenon_api::{
     Address, B256, BlockNumber, StoreError,
     messages::{NativeRules, NativeSchedule},
 };
-use tenon_chain::{Activation, ChainSpec, Fork, ForkId, NativeSettings};
+use tenon_chain::{Activation, ChainSpec, Fork, ForkId};
+use tenon_native_spec::NativeSettings;
 
 use super::Queries;
 
@@ -196,7 +197,7 @@ impl Schedule<'_> {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::b256;
-    use tenon_chain::Genesis;
+    use tenon_native_spec::PublicNetwork;
 
     use super::*;
 
@@ -207,8 +208,8 @@ mod tests {
     }
 
     fn of_network(name: &str, head: u64) -> NativeSchedule {
-        let genesis = Genesis::of_network(name).unwrap().unwrap();
-        let settings = genesis.spec.native().unwrap();
+        let genesis = PublicNetwork::by_name(name).unwrap().genesis().unwrap();
+        let settings = NativeSettings::of(&genesis.spec).unwrap();
         let hash = genesis.sealed_header().unwrap().hash();
         assert!(name != "mainnet" || hash == MAINNET);
         Schedule { spec: &genesis.spec, settings, genesis: hash }.at(head)

@@ -7,6 +7,7 @@ use tenon_api::{
     BlockNumber, Bytes, ConsensusEngine, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, StateReader, TrieReader,
     U256,
 };
+use tenon_native_spec::NativeSettings;
 
 use super::*;
 use crate::{ContractCandidates, NativeEngine, recorded_state::ModelledChain};
@@ -95,7 +96,7 @@ fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine 
 /// Returns whether an engine might record something at a height: gap blocks of both engines, epoch switches of both,
 /// and the switch between the engines.
 fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
-    let consensus = &chain.chain.spec.native().unwrap().consensus;
+    let consensus = &NativeSettings::of(&chain.chain.spec).unwrap().consensus;
     let header = chain.chain.at(number);
     let is_switch = if number > consensus.switch_block {
         crate::v2::is_epoch_switch(consensus, header).unwrap()

@@ -1,7 +1,7 @@
 //! The total reward of an epoch.
 
 use tenon_api::U256;
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 /// Wei per coin.
 const WEI_PER_COIN: u64 = 1_000_000_000_000_000_000;
@@ -76,7 +76,8 @@ mod tests {
 
         for (network, heights) in cases {
             let genesis = unpacked(format!("chain/native-genesis-{network}.json.gz"));
-            let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native().cloned().unwrap();
+            let settings =
+                NativeSettings::of(&tenon_native_spec::read_genesis(&genesis).unwrap().spec).cloned().unwrap();
             for (number, coins) in heights {
                 let wanted = U256::from(*coins) * U256::from(WEI_PER_COIN);
                 assert_eq!(epoch_reward(&settings, *number), wanted, "{network} {number}");
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn a_role_s_reward_is_halved_where_the_epoch_s_is() {
         let genesis = unpacked("chain/native-genesis-mainnet.json.gz");
-        let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native().cloned().unwrap();
+        let settings = NativeSettings::of(&tenon_native_spec::read_genesis(&genesis).unwrap().spec).cloned().unwrap();
         let coin = U256::from(WEI_PER_COIN);
         for (number, halves) in [(1_800, 1), (31_536_000, 2), (38_383_838, 1)] {
             assert_eq!(role_reward(&settings, number, 2.0), coin * U256::from(2) / U256::from(halves), "{number}");

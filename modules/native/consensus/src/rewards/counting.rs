@@ -6,7 +6,7 @@ use std::{
 };
 
 use tenon_api::{Address, B256, ChainReader, Header, SealedHeader, U256};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::RewardError;
 use crate::{

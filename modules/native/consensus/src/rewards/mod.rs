@@ -13,7 +13,7 @@ use tenon_api::{
     AccountRecord, Address, B256, BlockRewards, ChainReader, Header, StateReader, StoreError, U256,
     messages::{EpochReward, OtherRewards, RoleRewards, SignerReward},
 };
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::{
     signing::SigningIndex,

@@ -3,7 +3,7 @@
 
 use alloy_primitives::address;
 use tenon_api::{AccountRecord, Address, B256, StateReader, StoreError, U256};
-use tenon_chain::NativeConsensus;
+use tenon_native_spec::NativeConsensus;
 
 use crate::v2::epoch_number;
 

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::HashSet};
 
 use tenon_api::{Address, ChainReader, Header, StateReader, StoreError, U256};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::{
     EpochRewards, RewardError, RoleRewards, SignerReward, UpgradedRewards,

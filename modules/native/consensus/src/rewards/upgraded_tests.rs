@@ -7,6 +7,7 @@ use alloy_primitives::{Bytes, b256};
 use tenon_api::{Account, BlockNumber, NativeSeal, RecoveredBlock, SealedHeader, Transaction, TransactionPayload};
 use tenon_api::{AccountRecord, TransactionSignature};
 use tenon_chain::{Genesis, assemble_block};
+use tenon_native_spec::{NativeSettings, PublicNetwork, read_genesis};
 use tenon_sdk::shapes::epoch_reward_json;
 
 use super::*;
@@ -42,8 +43,8 @@ fn network(height: u64, switch_block: u64, rewards: [f64; 3]) -> (Genesis, Nativ
             } } } },
         "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
     });
-    let genesis = Genesis::from_json(text.to_string().as_bytes()).unwrap();
-    let settings = genesis.spec.native().cloned().unwrap();
+    let genesis = read_genesis(text.to_string().as_bytes()).unwrap();
+    let settings = NativeSettings::of(&genesis.spec).cloned().unwrap();
     (genesis, settings)
 }
 
@@ -383,7 +384,7 @@ fn the_totals_stop_at_the_largest_number() {
 // 13.4: the first reward of testnet.
 #[test]
 fn the_first_record_of_testnet_has_the_published_epoch() {
-    let settings = Genesis::of_network("testnet").unwrap().unwrap().spec.native().cloned().unwrap();
+    let settings = NativeSettings::of(&PublicNetwork::Testnet.genesis().unwrap().spec).cloned().unwrap();
     let supply = record::Supply { minted: U256::from(1), burned: U256::from(2) };
 
     let record = record::of_reward(&settings.consensus, 83_601_000, 30_427 * 900, &supply, &State::default()).unwrap();

@@ -1,7 +1,7 @@
 //! The context of v1's rules.
 
 use tenon_api::{Address, ChainReader, Header};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::{V1Error, snapshot::seal_of};
 use crate::{SignerCache, signing::SigningIndex, v1_seal_hash};

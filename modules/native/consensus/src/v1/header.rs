@@ -2,7 +2,7 @@
 //! reported.
 
 use tenon_api::{Address, B256, EMPTY_OMMERS_HASH, SealedHeader};
-use tenon_chain::spec::NATIVE_BASE_FEE;
+use tenon_native_spec::NATIVE_BASE_FEE;
 
 use super::{
     Context, V1Error,

@@ -16,7 +16,7 @@ mod turn;
 use std::sync::Arc;
 
 use tenon_api::{Address, B256, Bytes, ChainReader, Header, SealedHeader};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 pub use checkpoint::CheckpointLists;
 pub use error::V1Error;

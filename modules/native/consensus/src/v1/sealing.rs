@@ -4,7 +4,8 @@
 use tenon_api::{
     Address, BlockSigner, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader,
 };
-use tenon_chain::{spec::NATIVE_BASE_FEE, stepped_gas_limit};
+use tenon_chain::stepped_gas_limit;
+use tenon_native_spec::NATIVE_BASE_FEE;
 
 use super::{V1Engine, V1Error, checkpoint::concatenated, header::assigned_second_signer};
 use crate::{

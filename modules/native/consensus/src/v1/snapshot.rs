@@ -13,7 +13,7 @@ use tenon_api::{
     Address, B64, B256, ChainReader, Header, SealedHeader,
     messages::{HeaderTally, HeaderVote},
 };
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::V1Error;
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{Address, ChainReader, Header, SealedHeader};
-use tenon_chain::NativeConsensus;
+use tenon_native_spec::NativeConsensus;
 
 use super::{V2Engine, V2Error, snapshot::canonical_header, stored_header};
 use crate::{

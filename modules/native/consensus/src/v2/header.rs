@@ -146,7 +146,7 @@ impl V2Engine {
 
     /// The base fee is absent before its fork, and a constant from then on (14.3).
     fn check_base_fee(&self, header: &SealedHeader) -> Result<(), V2Error> {
-        let wanted = self.spec.has_base_fee(header.number).then_some(tenon_chain::NATIVE_BASE_FEE);
+        let wanted = self.spec.has_base_fee(header.number).then_some(tenon_native_spec::NATIVE_BASE_FEE);
         match (header.base_fee_per_gas, wanted) {
             (found, wanted) if found == wanted => Ok(()),
             (None, _) => Err(V2Error::MissingBaseFee),

@@ -20,7 +20,8 @@ use std::{num::NonZeroUsize, sync::Arc};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{Address, B256, BlockNumber, ChainReader, SealedHeader};
-use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings};
+use tenon_chain::ChainSpec;
+use tenon_native_spec::{NativeConsensus, NativeSettings};
 
 pub use certificate::reaches_threshold;
 pub(crate) use epoch::opens_epoch;

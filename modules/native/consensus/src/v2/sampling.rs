@@ -18,7 +18,7 @@ use std::{
 use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{B256, ChainReader, SealedHeader};
-use tenon_chain::NativeConsensus;
+use tenon_native_spec::NativeConsensus;
 
 use super::{EpochInfo, V2Engine, V2Error, epoch::opens_epoch, extra_of};
 use crate::messages::QuorumCertificate;

@@ -6,7 +6,7 @@ use tenon_api::{
     Address, B256, BlockSigner, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader, SignError,
     SignerMessage, U256,
 };
-use tenon_chain::NATIVE_BASE_FEE;
+use tenon_native_spec::NATIVE_BASE_FEE;
 
 use super::{V2Engine, V2Error, leader, round_of};
 use crate::{

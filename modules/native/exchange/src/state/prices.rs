@@ -7,7 +7,8 @@ use std::{
 
 use alloy_primitives::{Address, B256};
 use tenon_api::{ChainReader, ConsensusEngine, ConsensusError, SealedHeader, StoreError, TrieReader};
-use tenon_chain::{NativeSettings, TrieError};
+use tenon_chain::TrieError;
+use tenon_native_spec::NativeSettings;
 
 use super::{TradingState, stored_record};
 use crate::{ExchangeError, LAST_INACTIVE_BLOCK, Wide, opening::roots_of, order::book_of};

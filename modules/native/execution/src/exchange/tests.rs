@@ -8,8 +8,9 @@ use tenon_api::{
     Account, BlockNumber, EMPTY_ROOT_HASH, NativeSeal, StateReader, StoreError, TransactionPayload,
     TransactionSignature,
 };
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use super::*;
 use tenon_execution_block::{BlockExecution, Executor};
@@ -31,7 +32,7 @@ impl StateReader for Relayers {
     }
 
     fn storage(&self, contract: Address, slot: B256) -> Result<U256, StoreError> {
-        let registration = spec().native().unwrap().contracts.relayer_registration;
+        let registration = NativeSettings::of(&spec()).unwrap().contracts.relayer_registration;
         let is_count = contract == registration && slot == B256::from(RELAYER_COUNT);
         Ok(if is_count { U256::from(self.0) } else { U256::ZERO })
     }
@@ -48,8 +49,8 @@ impl StateReader for Relayers {
 fn spec() -> Arc<ChainSpec> {
     let text = r#"{"config":{"chainId":4711,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1",
         "gasLimit":"0x47b760","alloc":{}}"#;
-    let mut spec = Genesis::from_json(text.as_bytes()).unwrap().spec;
-    let native = Arc::make_mut(&mut spec).native_mut().unwrap();
+    let mut spec = read_genesis(text.as_bytes()).unwrap().spec;
+    let native = NativeSettings::of_mut(Arc::make_mut(&mut spec)).unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, END);
     spec
 }
@@ -154,7 +155,7 @@ fn an_epoch_that_would_record_prices_is_refused_by_name() {
 fn the_exchange_has_no_effect_at_heights_at_which_it_is_not_active() {
     // The transactions are ordinary ones there, and use gas.
     let spec = spec();
-    let native = spec.native().unwrap();
+    let native = NativeSettings::of(&spec).unwrap();
     let transaction = |to| Transaction {
         hash: B256::ZERO,
         chain_id: None,

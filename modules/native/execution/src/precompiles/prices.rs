@@ -8,7 +8,7 @@ use revm::{
     interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult},
 };
 use tenon_api::{ChainReader, ConsensusEngine, SealedHeader, StoreError};
-use tenon_chain::NativeSettings;
+use tenon_native_spec::NativeSettings;
 
 use super::{LAST_PRICE, finished};
 use crate::Prices;

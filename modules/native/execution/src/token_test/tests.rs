@@ -4,9 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{B256, hex};
 use tenon_api::{EMPTY_ROOT_HASH, Header, NativeSeal, TransactionPayload, TransactionSignature};
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
 use tenon_memory_chain::FixedState;
 use tenon_native_exchange::{BookPrices, Wide};
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use super::*;
 use crate::{Prices, precompiles::PriceRecords};
@@ -47,8 +48,8 @@ const REVERTS: &str = "60206000fd";
 fn spec() -> Arc<ChainSpec> {
     let text = r#"{"config":{"chainId":4711,"homesteadBlock":0,"eip150Block":0,"eip155Block":0,"eip158Block":0,
         "byzantiumBlock":0,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1","gasLimit":"0x47b760","alloc":{}}"#;
-    let mut spec = Genesis::from_json(text.as_bytes()).unwrap().spec;
-    let native = Arc::make_mut(&mut spec).native_mut().unwrap();
+    let mut spec = read_genesis(text.as_bytes()).unwrap().spec;
+    let native = NativeSettings::of_mut(Arc::make_mut(&mut spec)).unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (100, 200);
     spec
 }
@@ -80,7 +81,7 @@ fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
 /// The result of the test at block 150, requested through contract `to`.
 fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), String> {
     let spec = spec();
-    let native = spec.native().unwrap();
+    let native = NativeSettings::of(&spec).unwrap();
     let mut execution = block_150(&spec, code);
     let candidate = candidate(native, 150, &apply(to(native))).unwrap();
 
@@ -141,7 +142,7 @@ fn a_token_is_listed_for_trading_only_with_decimals() {
 #[test]
 fn only_plain_applications_in_the_exchanges_time_are_tested() {
     let spec = spec();
-    let native = spec.native().unwrap();
+    let native = NativeSettings::of(&spec).unwrap();
     let application = apply(native.contracts.trc21_issuer);
     let wanted = Candidate { token: TOKEN, is_for_sponsoring: true };
 
@@ -164,7 +165,7 @@ const LAST_PRICE_OF_NOTHING: &str = "602060006040600060295afa5060206000f3";
 #[test]
 fn a_tested_token_gets_no_prices() {
     let spec = spec();
-    let native = spec.native().unwrap();
+    let native = NativeSettings::of(&spec).unwrap();
     let mut execution = block_150(&spec, token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
     // 300 does not fit into the 8 bits of decimals: the test would fail if the token got this price.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };

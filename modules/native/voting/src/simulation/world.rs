@@ -7,8 +7,8 @@ use alloy_primitives::{Address, Bytes, hex, keccak256};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tenon_api::{Block, BlockPort, BlockVerdict, FailedBlock, RoundMessage, RoundMessageKind};
-use tenon_chain::Genesis;
 use tenon_native_consensus::v2::MasternodeKey;
+use tenon_native_spec::read_genesis;
 use tenon_network_peers::Fault;
 use tenon_network_sync::{Action, LocalChain, SyncRequest};
 
@@ -125,7 +125,7 @@ pub(super) fn network_of(count: u64, seed: u64, random: &mut StdRng) -> (Network
         "extraData": hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
         "timestamp": "0x1",
     });
-    let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
+    let genesis = read_genesis(config.to_string().as_bytes()).unwrap();
     let sealed = genesis.sealed_header().unwrap();
     let (spec, masternodes) = (Arc::clone(&genesis.spec), all.into());
     let (signers, recovered) = (Arc::default(), Arc::default());

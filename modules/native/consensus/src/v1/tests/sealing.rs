@@ -1,7 +1,7 @@
 //! A single masternode makes a chain, through checkpoints and double validation.
 
 use tenon_api::{B256, Block, EMPTY_OMMERS_HASH, NativeSeal, RecoveredBlock, SealAttributes, U256};
-use tenon_chain::Genesis;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use super::*;
 use crate::{recorded_chain::unpacked, recorded_state::RecordedState, v2::MasternodeKey};
@@ -19,9 +19,9 @@ fn block(header: SealedHeader) -> RecoveredBlock {
 
 /// A chain with these masternodes from its genesis block on.
 fn chain_of(masternodes: &[Address]) -> ModelledChain {
-    let genesis = Genesis::from_json(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap();
+    let genesis = read_genesis(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap();
     let mut spec = genesis.spec.as_ref().clone();
-    spec.native_mut().unwrap().consensus.switch_block = 9_000;
+    NativeSettings::of_mut(&mut spec).unwrap().consensus.switch_block = 9_000;
     let mut state = RecordedState::default();
     let list: Vec<u8> = masternodes.iter().flat_map(|address| address.to_vec()).collect();
     masternodes.iter().for_each(|masternode| state.add_candidate(*masternode, 10_000_000));
@@ -52,7 +52,7 @@ fn the_gas_limit_moves_in_steps_from_its_height_on() {
     let key = key(1);
     let mut chain = chain_of(&[key.address()]);
     let mut spec = chain.chain.spec.as_ref().clone();
-    spec.native_mut().unwrap().heights.dynamic_gas_limit = Some(2);
+    NativeSettings::of_mut(&mut spec).unwrap().heights.dynamic_gas_limit = Some(2);
     chain.chain.spec = Arc::new(spec);
     let engine = engine(&chain);
     let wanting = |number, gas_limit| SealAttributes { gas_limit, ..attributes(number) };

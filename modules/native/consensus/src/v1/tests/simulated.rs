@@ -10,7 +10,8 @@ use tenon_api::{
     B256, Block, EMPTY_OMMERS_HASH, NativeSeal, RecoveredBlock, Transaction, TransactionPayload, TransactionSignature,
     U256,
 };
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use super::*;
 use crate::{
@@ -197,9 +198,8 @@ impl Simulation {
 }
 
 fn spec(rule: Rule) -> Arc<ChainSpec> {
-    let mut spec =
-        Genesis::from_json(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap().spec.as_ref().clone();
-    let native = spec.native_mut().unwrap();
+    let mut spec = read_genesis(&unpacked("chain/native-genesis-v1switch.json.gz")).unwrap().spec.as_ref().clone();
+    let native = NativeSettings::of_mut(&mut spec).unwrap();
     (native.consensus.epoch, native.consensus.gap) = (EPOCH, GAP);
     native.consensus.switch_block = 1_000 * EPOCH;
     if rule == Rule::Contract {

@@ -14,8 +14,9 @@ use serde_json::Value;
 use tenon_api::{
     ChainReader, RecoveredBlock, SealAttributes, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
 };
-use tenon_chain::{ChainSpec, Genesis, assemble_block};
+use tenon_chain::{ChainSpec, assemble_block};
 use tenon_memory_chain::MemoryChain;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use super::Listed;
 use crate::{
@@ -123,7 +124,7 @@ impl Network {
         let add = |to: &mut Value, from: &Value| to.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
         add(&mut config["config"]["XDPoS"]["v2"]["allConfigs"]["60"], rules);
         add(&mut config["config"], members);
-        let genesis = Genesis::from_json(config.to_string().as_bytes()).unwrap();
+        let genesis = read_genesis(config.to_string().as_bytes()).unwrap();
         let mut network = Self {
             random,
             spec: Arc::clone(&genesis.spec),
@@ -165,7 +166,7 @@ impl Network {
         let lists = self.candidates.iter().map(|(gap, list)| (*gap, list.clone().into())).collect();
         V2Engine::new(
             Arc::clone(&self.spec),
-            Arc::new(self.spec.native().cloned().unwrap()),
+            Arc::new(NativeSettings::of(&self.spec).cloned().unwrap()),
             Arc::new(SignerCache::default()),
             Arc::new(Listed(lists)),
             Arc::new(SigningIndex::default()),
@@ -178,7 +179,7 @@ impl Network {
         let multiple = number / EPOCH * EPOCH;
         let candidates = &self.candidates[&multiple.saturating_sub(GAP)];
         let mut penalties = Vec::new();
-        let native = self.spec.native().unwrap();
+        let native = NativeSettings::of(&self.spec).unwrap();
         if number > 1 && native.heights.tip_upgrade_penalty.is_some_and(|height| number >= height) {
             penalties = self.next_penalties_after_the_upgrade();
         } else if number > 1 {
@@ -205,7 +206,7 @@ impl Network {
                 }
             }
         }
-        let limit = self.spec.native().unwrap().consensus.at_round(round).max_masternodes;
+        let limit = NativeSettings::of(&self.spec).unwrap().consensus.at_round(round).max_masternodes;
         let masternodes = candidates.iter().filter(|who| !penalties.contains(who)).take(limit).copied().collect();
         (masternodes, penalties)
     }
@@ -214,7 +215,7 @@ impl Network {
     fn next_penalties_after_the_upgrade(&self) -> Vec<Address> {
         let number = self.tip().number + 1;
         let (start, masternodes, penalised) = &self.epoch;
-        let rules = self.spec.native().unwrap().consensus.at_round(self.round(number - 1)).clone();
+        let rules = NativeSettings::of(&self.spec).unwrap().consensus.at_round(self.round(number - 1)).clone();
         let made = |who: &Address| {
             let blocks = (start + 1..number).filter(|each| self.chain[each].header.beneficiary == *who);
             blocks.count() as u64
@@ -256,7 +257,7 @@ impl Network {
     pub fn extend(&mut self) -> bool {
         let parent = self.tip().clone();
         let parent_round = self.round(parent.number);
-        let consensus = self.spec.native().unwrap().consensus.clone();
+        let consensus = NativeSettings::of(&self.spec).unwrap().consensus.clone();
         for round in parent_round + 1..parent_round + 60 {
             let opens = parent.number == 0 || parent_round < round / EPOCH * EPOCH;
             let lists = opens.then(|| self.next_lists(round));

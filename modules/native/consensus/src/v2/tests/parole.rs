@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes};
 use tenon_api::{Header, NativeSeal, SealedHeader};
-use tenon_chain::Genesis;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use crate::{
     extra::ExtraFields,
@@ -67,7 +67,7 @@ fn lists(height: u64, epochs: u64) -> EpochLists {
             } } } } },
         "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080", "alloc": {},
     });
-    let genesis = Genesis::from_json(text.to_string().as_bytes()).unwrap();
+    let genesis = read_genesis(text.to_string().as_bytes()).unwrap();
     let first = recovered(genesis.sealed_header().unwrap(), Vec::new());
     let mut chain = RecordedChain::starting_at(Arc::clone(&genesis.spec), first.as_ref().clone());
     for number in 1..60 {
@@ -77,7 +77,7 @@ fn lists(height: u64, epochs: u64) -> EpochLists {
     }
     let engine = V2Engine::new(
         Arc::clone(&genesis.spec),
-        Arc::new(genesis.spec.native().cloned().unwrap()),
+        Arc::new(NativeSettings::of(&genesis.spec).cloned().unwrap()),
         Arc::new(SignerCache::default()),
         Arc::new(Listed([(50, [1, 2, 3, 4, 6, 8, 9].map(node).to_vec().into())].into())),
         Arc::new(SigningIndex::default()),

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use alloy_primitives::keccak256;
 use tenon_api::{ConsensusEngine, Header, NativeSeal, SealedHeader};
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
 use tenon_memory_chain::MemoryChain;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use crate::{
     NativeEngine,
@@ -59,7 +60,7 @@ impl Network {
             "extraData":"{extra}","difficulty":"0x1","gasLimit":"0x2faf080","alloc":{{}}}}"#,
             end - 2 * BLOCKS
         );
-        let genesis = Genesis::from_json(config.as_bytes()).unwrap();
+        let genesis = read_genesis(config.as_bytes()).unwrap();
         let mut network = Self { headers: vec![genesis.sealed_header().unwrap()], spec: genesis.spec };
         for round in 1..=BLOCKS {
             let wrong = wrong.iter().find(|(number, _)| *number == round).map(|(_, wrong)| *wrong);
@@ -71,7 +72,7 @@ impl Network {
 
     fn child(&self, round: u64, keys: &[MasternodeKey], list: &[u8], wrong: Option<Wrong>) -> SealedHeader {
         let parent = self.headers.last().unwrap();
-        let consensus = &self.spec.native().unwrap().consensus;
+        let consensus = &NativeSettings::of(&self.spec).unwrap().consensus;
         // Block 1 and every multiple of the epoch open one; a certificate is of its parent's epoch.
         let mut gap = gap_number(consensus, if parent.number < EPOCH { 1 } else { EPOCH });
         let mut block = BlockInfo { hash: parent.hash(), round: round - 1, number: parent.number };

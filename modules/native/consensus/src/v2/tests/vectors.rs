@@ -6,7 +6,8 @@ use alloy_primitives::{Address, B256, hex};
 use alloy_rlp::{Decodable, Encodable};
 use secp256k1::SecretKey;
 use serde_json::Value;
-use tenon_chain::{ChainSpec, Genesis};
+use tenon_chain::ChainSpec;
+use tenon_native_spec::{NativeSettings, read_genesis};
 
 use crate::{
     BlockInfo, ExtraFields, QuorumCertificate, SignatureProblem, SignerCache, SigningIndex, SyncInfo, Timeout,
@@ -40,7 +41,7 @@ fn number(value: &Value) -> u64 {
 }
 
 fn spec_of(network: &str) -> Arc<ChainSpec> {
-    Genesis::from_json(&unpacked(format!("chain/native-genesis-{network}.json.gz"))).unwrap().spec
+    read_genesis(&unpacked(format!("chain/native-genesis-{network}.json.gz"))).unwrap().spec
 }
 
 fn test_key(vectors: &Value, name: &str) -> SecretKey {
@@ -171,7 +172,7 @@ fn genesis_headers_have_their_hashes_seal_hashes_and_masternodes() {
 fn real_mainnet_headers_have_their_proposers_certificates_and_gap_numbers() {
     let vectors = consensus_vectors();
     let spec = spec_of("mainnet");
-    let consensus = &spec.native().unwrap().consensus;
+    let consensus = &NativeSettings::of(&spec).unwrap().consensus;
     let rows = vectors["mainnetV2Headers"].as_array().unwrap();
     for row in rows {
         let header = header(row["headerRlp"].as_str().unwrap());
@@ -218,7 +219,7 @@ fn real_mainnet_headers_have_their_proposers_certificates_and_gap_numbers() {
 fn the_first_mainnet_header_of_v2_is_the_second_leaders() {
     let vectors = consensus_vectors();
     let spec = spec_of("mainnet");
-    let consensus = &spec.native().unwrap().consensus;
+    let consensus = &NativeSettings::of(&spec).unwrap().consensus;
     let first = header(vectors["mainnetV2Headers"][0]["headerRlp"].as_str().unwrap());
     let masternodes = addresses_of(&first.native_seal.as_ref().unwrap().validators);
 
@@ -235,7 +236,7 @@ fn the_leaders_of_published_missed_rounds_follow_from_the_candidates() {
     let vectors = consensus_vectors();
     let selection = &vectors["leaderSelection"];
     let spec = spec_of("mainnet");
-    let consensus = &spec.native().unwrap().consensus;
+    let consensus = &NativeSettings::of(&spec).unwrap().consensus;
     let candidates = addresses(&selection["candidatesInOrder"]);
     assert_eq!(candidates.len(), 260);
     assert_eq!(gap_number(consensus, number(&selection["epochSwitchBlock"])), number(&selection["gapBlock"]));
@@ -309,8 +310,8 @@ fn consecutive_real_headers_verify_in_full() {
                 "allConfigs": {"0": {"maxMasternodes": 108, "minePeriod": 2, "certificateThreshold": threshold}}}}},
             "difficulty": "0x1", "gasLimit": "0x1", "alloc": {},
         });
-        let spec = Genesis::from_json(config.to_string().as_bytes()).unwrap().spec;
-        let settings = Arc::new(spec.native().cloned().unwrap());
+        let spec = read_genesis(config.to_string().as_bytes()).unwrap().spec;
+        let settings = Arc::new(NativeSettings::of(&spec).cloned().unwrap());
         let engine = V2Engine::new(
             Arc::clone(&spec),
             settings,

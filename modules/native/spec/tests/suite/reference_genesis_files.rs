@@ -1,7 +1,7 @@
 //! Genesis files of private networks that the reference client's `init` accepted or refused.
 
 use serde_json::Value;
-use tenon_chain::Genesis;
+use tenon_native_spec::read_genesis;
 
 /// Files that the reference's `init` accepts and this node refuses on purpose, with this node's error. With the first
 /// one, the reference exits at its start; the second has rules that no known chain has; the others are most likely
@@ -32,7 +32,7 @@ fn cases() -> Vec<Value> {
 
 /// The hash of a file's block, or the error.
 fn hash_of(file: &str) -> Result<String, String> {
-    let genesis = Genesis::from_json(file.as_bytes()).map_err(|error| error.to_string())?;
+    let genesis = read_genesis(file.as_bytes()).map_err(|error| error.to_string())?;
     let commit = genesis.commit().map_err(|error| error.to_string())?;
     Ok(commit.block.hash().to_string())
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use serde_json::{Map, Value, json};
+use tenon_chain::{GenesisAccount, GenesisError};
 
-use super::{Genesis, GenesisAccount, GenesisError, PublicNetwork};
-use crate::spec::NativeSettings;
+use crate::{NativeSettings, PublicNetwork};
 
 /// The only chain id whose native rules up to v2.7.0 of the reference all apply from block 0 (`docs/spec/chain.md` 5.1). It
 /// has no rule of `docs/spec/upgrades.md`; a genesis file may set them. Every other id has the heights of a public network,
@@ -75,7 +75,7 @@ impl NativeDevelopment {
     /// # Errors
     /// Never: the contracts are part of the program.
     pub fn to_json(&self) -> Result<Vec<u8>, GenesisError> {
-        let public = Genesis::from_json(&PublicNetwork::Devnet.genesis_text()?)?;
+        let public = PublicNetwork::Devnet.genesis()?;
         let code = |last: u8| public.alloc.get(&Address::with_last_byte(last)).map(|account| account.code.clone());
         let mut accounts = BTreeMap::new();
         for account in &self.accounts {
@@ -219,6 +219,7 @@ fn alloc(accounts: &BTreeMap<Address, GenesisAccount>) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read_genesis;
 
     fn network(engine: DevelopmentEngine) -> NativeDevelopment {
         NativeDevelopment {
@@ -241,8 +242,8 @@ mod tests {
             let network = network(engine);
             let text = network.to_json().unwrap();
             assert_eq!(text, network.to_json().unwrap());
-            let genesis = Genesis::from_json(&text).unwrap();
-            let native = genesis.spec.native().unwrap();
+            let genesis = read_genesis(&text).unwrap();
+            let native = NativeSettings::of(&genesis.spec).unwrap();
             assert!(native.heights.named().iter().all(|rule| rule.height.is_none_or(|height| height == 0)));
             assert_eq!((native.consensus.epoch, native.consensus.switch_block), (epoch, switch_block));
             assert_eq!(native.consensus.at_round(0).max_masternodes, 1);
@@ -260,7 +261,7 @@ mod tests {
     #[test]
     fn the_voting_contracts_layout_equals_the_references() {
         let recorded = tenon_test_data::unpacked("chain/native-genesis-local.json.gz");
-        let recorded = Genesis::from_json(&recorded).unwrap();
+        let recorded = read_genesis(&recorded).unwrap();
         let storage = &recorded.alloc[&Address::with_last_byte(0x88)].storage;
         let candidate = Address::from_word(B256::from(storage[&keccak256(slot(8))]));
         let owner = Address::from_word(B256::from(storage[&keccak256(slot(7))]));

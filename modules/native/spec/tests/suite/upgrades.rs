@@ -1,7 +1,7 @@
 //! The rules after v2.7.0 as configuration (`docs/spec/upgrades.md` 1, 2).
 
 use alloy_primitives::address;
-use tenon_chain::{Genesis, HeightSource, NativeHeights, NativeSettings};
+use tenon_native_spec::{HeightSource, NativeHeights, NativeSettings, PublicNetwork, read_genesis};
 
 /// A genesis file of a private network with these members of `config` and of the entry of round 0.
 fn file(chain_id: u64, members: &str, round: &str) -> String {
@@ -14,11 +14,11 @@ fn file(chain_id: u64, members: &str, round: &str) -> String {
 }
 
 fn settings(chain_id: u64, members: &str, round: &str) -> NativeSettings {
-    Genesis::from_json(file(chain_id, members, round).as_bytes()).unwrap().spec.native().cloned().unwrap()
+    NativeSettings::of(&read_genesis(file(chain_id, members, round).as_bytes()).unwrap().spec).cloned().unwrap()
 }
 
 fn refusal(members: &str, round: &str) -> String {
-    Genesis::from_json(file(4243, members, round).as_bytes()).unwrap_err().to_string()
+    read_genesis(file(4243, members, round).as_bytes()).unwrap_err().to_string()
 }
 
 const fn upgrades(heights: &NativeHeights) -> [Option<u64>; 6] {
@@ -33,7 +33,7 @@ const fn upgrades(heights: &NativeHeights) -> [Option<u64>; 6] {
 }
 
 fn of_network(name: &str) -> NativeSettings {
-    Genesis::of_network(name).unwrap().unwrap().spec.native().cloned().unwrap()
+    NativeSettings::of(&PublicNetwork::by_name(name).unwrap().genesis().unwrap().spec).cloned().unwrap()
 }
 
 // The table of section 1.
@@ -145,7 +145,7 @@ fn both_spellings_of_the_foundations_wallet_and_of_observers_are_read() {
     let wallet = |members: &str| {
         let text =
             file(4243, "", r#","maxObverserNodes":7"#).replace(r#""period":2"#, &format!(r#"{members}"period":2"#));
-        let native = Genesis::from_json(text.as_bytes()).unwrap().spec.native().cloned().unwrap();
+        let native = NativeSettings::of(&read_genesis(text.as_bytes()).unwrap().spec).cloned().unwrap();
         assert_eq!(native.consensus.at_round(0).max_observer_nodes, 7);
         (native.consensus.foundation_wallet.0[19], native.late_v1_masternodes)
     };
@@ -211,7 +211,7 @@ fn rules_in_another_order_are_refused() {
 
 #[test]
 fn a_chain_that_has_not_reached_a_new_rule_adopts_it() {
-    let spec = |members: &str| Genesis::from_json(file(5151, members, "").as_bytes()).unwrap().spec;
+    let spec = |members: &str| read_genesis(file(5151, members, "").as_bytes()).unwrap().spec;
 
     let changes = spec(r#""pragueBlock":50,"#).rules().changed_since(&spec("").rules());
 

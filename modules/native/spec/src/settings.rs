@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
+use tenon_chain::GenesisError;
+use tenon_chain::genesis::LenientAddress;
 
-use super::heights::{FileHeights, HeightSource, NamedHeight, NativeHeights};
-use crate::genesis::LenientAddress;
+use crate::heights::{FileHeights, HeightSource, NamedHeight, NativeHeights};
 
 /// Blocks of an epoch if the file says 0.
 const DEFAULT_EPOCH: u64 = 900;
@@ -18,12 +19,25 @@ const MAX_EXPONENT_BOUND: u8 = 32;
 /// Exclusive upper bound of a role's reward, coins: far above all coins of any chain, and its wei fit 256 bits.
 const MAX_REWARD: f64 = 1e30;
 
-/// Why the consensus part of a genesis file cannot be used.
+/// Why the native part of a genesis file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeConfigError {
     /// A member is missing or has the wrong form.
     #[error("genesis file: config.XDPoS: {0}")]
     Form(#[from] serde_json::Error),
+    /// A rule that this release does not know.
+    #[error(
+        "genesis file: config.{member} is not a rule that this release knows on a native chain; update tenon, or \
+         correct or remove the member, at line {line} column {column}"
+    )]
+    UnknownRule {
+        /// The member's name.
+        member: String,
+        /// Line of the file, counted from 1.
+        line: usize,
+        /// Column of that line, counted from 1.
+        column: usize,
+    },
     /// The switch block is not a checkpoint.
     #[error("v2 switch number is not epoch switch block {switch_block}, epoch {epoch}")]
     SwitchBlock {
@@ -83,6 +97,12 @@ pub enum NativeConfigError {
         /// The reward, coins.
         reward: f64,
     },
+}
+
+impl From<NativeConfigError> for GenesisError {
+    fn from(error: NativeConfigError) -> Self {
+        Self::Family(Box::new(error))
+    }
 }
 
 /// Contracts read by native rules, in addition to those at fixed addresses (`docs/spec/chain.md` 3.1).
@@ -374,7 +394,7 @@ impl NativeSettings {
 
     /// Uses the built-in consensus parameters if the genesis block is a known network's: the file's are then ignored
     /// (`docs/spec/consensus.md` 12.4).
-    pub(crate) fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
+    pub(crate) fn adopt_consensus_of(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
         let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet, &NETWORKS.devnet_5551]
             .into_iter()
             .find(|network| network.genesis_hash == Some(genesis_hash));

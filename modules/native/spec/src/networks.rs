@@ -4,9 +4,9 @@ use std::io::Read;
 
 use alloy_primitives::B256;
 use flate2::read::GzDecoder;
+use tenon_chain::{Genesis, GenesisError};
 
-use super::{Genesis, GenesisError};
-use crate::spec::NativeSettings;
+use crate::{NativeSettings, read_genesis};
 
 const MAINNET: &[u8] = include_bytes!("../../../../config/networks/mainnet-genesis.json.gz");
 const TESTNET: &[u8] = include_bytes!("../../../../config/networks/testnet-genesis.json.gz");
@@ -91,18 +91,11 @@ impl PublicNetwork {
         GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
         Ok(text)
     }
-}
-
-impl Genesis {
-    /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51), `devnet`
-    /// (551), `devnet-5551`. `None` for other names.
+    /// Its block 0 and rules.
     ///
     /// # Errors
     /// Never: a test reads all of them.
-    pub fn of_network(name: &str) -> Result<Option<Self>, GenesisError> {
-        match PublicNetwork::by_name(name) {
-            Some(network) => Self::from_json(&network.genesis_text()?).map(Some),
-            None => Ok(None),
-        }
+    pub fn genesis(self) -> Result<Genesis, GenesisError> {
+        read_genesis(&self.genesis_text()?)
     }
 }

@@ -1,0 +1,101 @@
+//! How a family of chains reads a genesis file.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::B256;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::GenesisError;
+use crate::spec::SpecFamily;
+
+/// A family of chains whose genesis files can be read.
+pub trait GenesisFamily {
+    /// Reads the family's members of `config`; `None` if the file is not of this family.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if a member has the wrong form, or is a rule that the family does not know.
+    fn read(&self, config: &ConfigText<'_>) -> Result<Option<Box<dyn FamilyConfig>>, GenesisError>;
+}
+
+/// The family's members of a genesis file's `config`.
+pub trait FamilyConfig {
+    /// The family's rules with the constants of a network id.
+    ///
+    /// # Errors
+    /// [`GenesisError`] if the members contradict one another or these constants.
+    fn family(&self, network_id: u64) -> Result<Box<dyn SpecFamily>, GenesisError>;
+}
+
+/// The members outside `config` that a family decides about.
+#[derive(Clone, Copy, Debug)]
+pub struct GenesisMembers {
+    /// Whether the file has `gasLimit`.
+    pub has_gas_limit: bool,
+    /// Whether the file has `difficulty`.
+    pub has_difficulty: bool,
+    /// Whether every account has `balance`.
+    pub has_balances: bool,
+    /// `baseFeePerGas`, wei.
+    pub base_fee_per_gas: Option<u64>,
+    /// `blobGasUsed`.
+    pub blob_gas_used: Option<u64>,
+    /// `excessBlobGas`.
+    pub excess_blob_gas: Option<u64>,
+    /// `parentBeaconBlockRoot`.
+    pub parent_beacon_block_root: Option<B256>,
+}
+
+/// The text of `config` within its file, so that errors name line and column.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigText<'a> {
+    file: &'a [u8],
+    config: &'a str,
+}
+
+impl<'a> ConfigText<'a> {
+    /// `config` must be a part of `file`.
+    pub(super) fn new(file: &'a [u8], config: &'a RawValue) -> Self {
+        Self { file, config: config.get() }
+    }
+
+    /// Every member with its text; the last one of equal names.
+    ///
+    /// # Errors
+    /// [`GenesisError::Json`] if `config` is not an object.
+    pub fn members(&self) -> Result<BTreeMap<String, &'a RawValue>, GenesisError> {
+        Ok(serde_json::from_str(self.config)?)
+    }
+
+    /// Parses `config`; an error names the member and its position in the whole file.
+    ///
+    /// # Errors
+    /// [`GenesisError::Config`]; [`GenesisError::Json`] if no single member is wrong.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, GenesisError> {
+        let error = match serde_json::from_str(self.config) {
+            Ok(config) => return Ok(config),
+            Err(error) => error,
+        };
+        // The parser reports the end of the object, not the wrong member, so each member is parsed separately.
+        for (name, value) in self.members()? {
+            let alone = BTreeMap::from([(&name, value)]);
+            let Err(error) = serde_json::to_string(&alone).and_then(|text| serde_json::from_str::<T>(&text)) else {
+                continue;
+            };
+            let text = error.to_string();
+            let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
+            let (line, column) = self.place(value);
+            return Err(GenesisError::Config { member: name, message, line, column });
+        }
+        Err(error.into())
+    }
+
+    /// Line and column, from 1, of a member's value in the file.
+    pub fn place(&self, value: &RawValue) -> (usize, usize) {
+        let start = (value.get().as_ptr() as usize).saturating_sub(self.file.as_ptr() as usize);
+        let before = self.file.get(..start).unwrap_or_default();
+        let line = before.iter().filter(|byte| **byte == b'\n').count();
+        let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+        (line + 1, column + 1)
+    }
+}
