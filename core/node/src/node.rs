@@ -280,12 +280,12 @@ impl Node {
         tasks.shutdown().await;
         self.network.stop(&self.supervisor).await;
         drop(self.network);
-        if let Ok(supervisor) = Arc::try_unwrap(self.supervisor) {
-            let unfinished = supervisor.stop(DRAIN).await;
-            if !unfinished.is_empty() {
-                tracing::warn!(actors = ?unfinished, "actors did not finish in time");
-            }
+        // An operation on a module that still runs may hold the supervisor too; it can start no actor afterwards.
+        let unfinished = self.supervisor.stop(DRAIN).await;
+        if !unfinished.is_empty() {
+            tracing::warn!(actors = ?unfinished, "actors did not finish in time");
         }
+        drop(self.supervisor);
         self.bus.close();
         drop((self.bus, self.reloader, self.plugins, self.servers, self.health));
         let store = self.chain.into_store();

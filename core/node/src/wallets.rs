@@ -176,12 +176,12 @@ impl AccountsSwitch {
 impl ActorSwitch for AccountsSwitch {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             let service = self.service.clone();
             if let Some(service) = &service {
                 // Its accounts are listed from the start, if it is reachable.
                 service.scan().await;
             }
+            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
             let feed = spawn_accounts(&supervisor, &self.directory).map_err(SwitchError::new)?;
             let following = async move {
                 match service {

@@ -33,7 +33,8 @@ struct Supervised {
 /// The actix system, which creates the threads of actors.
 struct RunningSystem {
     system: System,
-    thread: thread::JoinHandle<()>,
+    /// `None` after the stop.
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 /// Starts actors, each on a thread of its own, and stops them in reverse order.
@@ -41,8 +42,8 @@ pub struct Supervisor {
     /// `None`: actors run as tasks of the caller.
     system: Option<RunningSystem>,
     stop: StopFlag,
-    // In order of start. Locked only to push, list and take; nothing awaits under it.
-    actors: Mutex<Vec<Supervised>>,
+    /// In order of start; `None` after the stop. Locked only to push, list and take; nothing awaits under it.
+    actors: Mutex<Option<Vec<Supervised>>>,
 }
 
 impl Supervisor {
@@ -63,23 +64,23 @@ impl Supervisor {
         let thread = thread::Builder::new().name("actors".to_owned()).spawn(run).map_err(SpawnError::System)?;
         let system = receive.recv().map_err(|_| SpawnError::SystemEnded)?;
         Ok(Self {
-            system: Some(RunningSystem { system, thread }),
+            system: Some(RunningSystem { system, thread: Mutex::new(Some(thread)) }),
             stop: StopFlag::default(),
-            actors: Mutex::new(Vec::new()),
+            actors: Mutex::new(Some(Vec::new())),
         })
     }
 
     /// For simulations: actors run as tasks of the `LocalSet` in which [`Supervisor::spawn`] is called, so that a
     /// virtual clock determines their order. An actor that blocks stops everything else there.
     pub fn without_threads() -> Self {
-        Self { system: None, stop: StopFlag::default(), actors: Mutex::new(Vec::new()) }
+        Self { system: None, stop: StopFlag::default(), actors: Mutex::new(Some(Vec::new())) }
     }
 
     /// Starts an actor. `make` builds it now, on the caller's thread, and again after each failure, on the actor's
     /// thread.
     ///
     /// # Errors
-    /// The error of `make`, or the operating system refuses a thread.
+    /// The error of `make`; the operating system refuses a thread; or the supervisor was stopped.
     pub fn spawn<A: Actor>(
         &self,
         name: &'static str,
@@ -118,23 +119,30 @@ impl Supervisor {
                 }
             })
         });
-        self.actors.lock().push(Supervised { health, arbiter, stop });
+        let Some(actors) = &mut *self.actors.lock() else {
+            if let Some(arbiter) = arbiter {
+                arbiter.stop();
+            }
+            return Err(SpawnError::NoSystem { actor: name });
+        };
+        actors.push(Supervised { health, arbiter, stop });
         Ok(mailbox)
     }
 
     /// The health of every actor, in order of start.
     pub fn health(&self) -> Vec<ActorHealth> {
         let actors = self.actors.lock();
-        actors.iter().map(|actor| actor.health.get()).collect()
+        actors.iter().flatten().map(|actor| actor.health.get()).collect()
     }
 
-    /// Stops one actor while the others continue. It first handles the messages it has accepted, within `grace`.
-    /// Returns false if there is no actor of this name, or if it did not finish in time: it then continues until it
-    /// has, and accepts nothing more.
+    /// Stops one actor, if there is one of this name, while the others continue. It first handles the messages it has
+    /// accepted, within `grace`. Returns false if it did not finish in time: it then continues until it has, and accepts
+    /// nothing more.
     pub async fn stop_one(&self, name: &str, grace: Duration) -> bool {
         let actor = {
             let mut actors = self.actors.lock();
-            let Some(index) = actors.iter().position(|actor| actor.health.get().name == name) else { return false };
+            let Some(actors) = &mut *actors else { return true };
+            let Some(index) = actors.iter().position(|actor| actor.health.get().name == name) else { return true };
             actors.remove(index)
         };
         let is_finished = tokio::time::timeout(grace, (actor.stop)()).await.is_ok();
@@ -148,11 +156,11 @@ impl Supervisor {
     }
 
     /// Stops all actors in reverse order of start. Each first handles the messages it has accepted; all together have
-    /// `grace`. Returns the names of those that did not finish in time.
-    pub async fn stop(mut self, grace: Duration) -> Vec<&'static str> {
+    /// `grace`. Returns the names of those that did not finish in time. No actor can be started afterwards.
+    pub async fn stop(&self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         let deadline = tokio::time::Instant::now() + grace;
-        let actors = std::mem::take(&mut *self.actors.lock());
+        let actors = self.actors.lock().take().unwrap_or_default();
         let mut unfinished = Vec::new();
         for actor in actors.into_iter().rev() {
             if tokio::time::timeout_at(deadline, (actor.stop)()).await.is_err() {
@@ -162,9 +170,10 @@ impl Supervisor {
                 arbiter.stop();
             }
         }
-        if let Some(RunningSystem { system, thread }) = self.system.take() {
+        if let Some(RunningSystem { system, thread }) = &self.system {
             system.stop();
-            if unfinished.is_empty() {
+            let thread = thread.lock().take();
+            if let Some(thread) = thread.filter(|_| unfinished.is_empty()) {
                 // Joining takes as long as the last poll of an empty event loop.
                 let _ = tokio::task::spawn_blocking(move || thread.join()).await;
             }
@@ -329,7 +338,7 @@ mod tests {
         }
 
         assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await);
-        assert!(!supervisor.stop_one("counter", Duration::from_secs(10)).await, "it is not there any more");
+        assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await, "it has been stopped already");
         assert_eq!(stopped.load(Ordering::SeqCst), 5050);
         assert_eq!(first.try_send(Order::Add(1)), Err(ActorError::Stopped { actor: "counter" }));
         assert_eq!(ask(&other).await, 0);
@@ -338,6 +347,20 @@ mod tests {
         let names: Vec<_> = supervisor.health().iter().map(|health| health.name).collect();
         assert_eq!(names, ["other", "counter"]);
         supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn no_actor_is_started_after_the_stop() {
+        let supervisor = Supervisor::new().unwrap();
+        let (_, stopped) = counter(&supervisor, ActorOptions::default());
+
+        assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+
+        assert_eq!(stopped.load(Ordering::SeqCst), 0);
+        let refused =
+            supervisor.spawn("late", ActorOptions::default(), || Ok(Counter { sum: 0, stopped: Arc::default() }));
+        assert!(matches!(refused, Err(SpawnError::NoSystem { actor: "late" })));
+        assert!(supervisor.health().is_empty());
     }
 
     #[tokio::test]
