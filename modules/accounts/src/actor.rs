@@ -1,4 +1,4 @@
-//! The actor that changes the wallets of key files in the course of time, and the task that wakes it.
+//! The actor that removes expired keys and follows the folder of key files, and the task that sends it messages.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 pub const ACTOR: &str = "accounts";
 
 /// How often the folder's modification time is checked for changed names.
-const CHECK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The feed sends a message when the one before has been handled.
 const MAILBOX_CAPACITY: usize = 1;
@@ -32,11 +32,11 @@ pub(crate) enum AccountsMessage {
 
 /// Removes expired keys and follows the folder of key files.
 ///
-/// What a caller changes does not go through its mailbox. A lock must work while the actor is restarted or has failed.
-/// An unlock or a new account waits for its key's derivation, which may take seconds, and is then one short step.
+/// Requests of callers bypass its mailbox. A lock must work while the actor is restarted or has failed. An unlock or a
+/// new account waits for its key's derivation, which may take seconds, and would block the actor.
 struct AccountsActor {
     wallets: Arc<KeystoreWallets>,
-    /// That of a new actor lists the files at the first check.
+    /// Starts empty, so that the first check of a new actor lists the files.
     folder_check: FolderCheck,
 }
 
@@ -68,10 +68,10 @@ pub struct AccountsFeed {
 }
 
 impl AccountsFeed {
-    /// Wakes the actor until it has failed for good or was stopped. Never returns if there are no key files.
+    /// Wakes the actor. Once it has failed for good or was stopped, only locks accounts whose time is over. Never returns.
     pub async fn run(self) {
         let Some((wallets, mailbox)) = self.keystore else { return std::future::pending().await };
-        let mut ticks = tokio::time::interval(CHECK_EVERY);
+        let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let (done, is_done) = oneshot::channel();
@@ -80,10 +80,15 @@ impl AccountsFeed {
                 _ = ticks.tick() => AccountsMessage::CheckFolder(done),
             };
             if mailbox.send(message).await.is_err() {
-                return;
+                break;
             }
             // An error means that the actor panicked. Keys that are still expired wake its successor.
             let _ = is_done.await;
+        }
+        // Expired keys are wiped whatever becomes of the actor, which may panic at each listing of the folder.
+        loop {
+            wallets.lock_expired();
+            wallets.key_expiry().await;
         }
     }
 }
@@ -95,7 +100,8 @@ impl fmt::Debug for AccountsFeed {
     }
 }
 
-/// Starts the actor of the key files under supervision, if the directory has key files. The result wakes it.
+/// Starts the actor of the key files under supervision, if the directory has key files. Run the returned feed to send
+/// it messages.
 ///
 /// # Errors
 /// Those of [`Supervisor::spawn`].

@@ -44,7 +44,7 @@ pub struct KeystoreOptions {
     pub allows_insecure_unlock: bool,
 }
 
-/// What a check of the folder compares it with.
+/// State of the regular check of the folder.
 #[derive(Debug, Default)]
 pub(crate) struct FolderCheck {
     /// The folder's modification time at the last scan.

@@ -4,8 +4,8 @@
 //!
 //! It owns the secret keys, the list of wallets and the rules on which caller may use which account
 //! ([`WalletDirectory`]), and answers the bus requests about them ([`register`]). It also serialises the choice of
-//! nonces: one transaction per sender at a time. A supervised actor ([`spawn_accounts`]) removes expired keys and follows the
-//! folder of key files.
+//! nonces: one transaction per sender at a time. A supervised actor ([`spawn_accounts`]) removes expired keys and
+//! follows the folder of key files.
 //!
 //! Invariants: a secret is wiped on drop, never printed by `Debug`, never part of an error and never logged. Listing
 //! reads a snapshot and never waits. Key derivation from a password draws on one budget of memory and runs at the

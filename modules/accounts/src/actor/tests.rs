@@ -60,9 +60,32 @@ async fn an_account_can_be_locked_while_the_actor_is_stopped() {
     node.bus.call(unlock, &CallContext::new()).await.unwrap();
 
     assert!(supervisor.stop_one(ACTOR, LIMIT).await);
-    tokio::time::timeout(LIMIT, feed.run()).await.unwrap();
+    drop(feed);
     node.directory.lock(node.account);
 
     let signed = node.directory.sign_block(node.account, tenon_api::B256::ZERO);
     assert!(matches!(signed, Err(crate::AccountsError::Locked)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_keys_are_removed_after_the_actor_has_failed_for_good() {
+    let node = Node::new();
+    let supervisor = Supervisor::new().unwrap();
+    let feed = spawn_accounts(&supervisor, &node.directory).unwrap();
+    let mailbox = feed.keystore.as_ref().unwrap().1.clone();
+    let mut events = node.bus.subscribe::<WalletChanged>();
+    // Each panic but the last is followed by a restart.
+    while mailbox.send(AccountsMessage::Panic).await.is_ok() {}
+    assert!(matches!(health(&supervisor).state, ActorState::Failed { .. }));
+    let running = tokio::spawn(feed.run());
+
+    let unlock = UnlockAccount { address: node.account, password: SecretText::from("pass"), seconds: 1 };
+    node.bus.call(unlock, &CallContext::new()).await.unwrap();
+
+    for expected in [WalletChange::Opened, WalletChange::Locked] {
+        let delivery = tokio::time::timeout(LIMIT, events.next()).await.unwrap();
+        assert!(matches!(delivery, Some(Delivery::Event(event)) if event.change == expected));
+    }
+    running.abort();
+    assert!(supervisor.stop(LIMIT).await.is_empty());
 }
