@@ -98,7 +98,8 @@ pub struct TenonWaker {
     pub vtable: *const TenonWakerVtable,
 }
 
-/// Functions of a waker; all may be called from any thread.
+/// Functions of a waker; all may be called from any thread. `wake` and `wake_by_ref` only schedule the task: they neither
+/// poll, nor call the host, nor block.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonWakerVtable {

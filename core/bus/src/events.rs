@@ -93,8 +93,11 @@ impl EventTable {
     /// The position of the latest event. All events up to it are in the channels.
     fn position(&self) -> EventPosition {
         let latest = self.latest.load(Ordering::Relaxed);
-        // An event gets its position and is sent under its channel's lock.
-        self.channels.read().unwrap_or_else(PoisonError::into_inner).values().for_each(Channel::settle);
+        // An event gets its position and is sent under its channel's lock. The lock of the map is released first, because
+        // a waker may subscribe.
+        let channels: Vec<Channel> =
+            self.channels.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        channels.iter().for_each(Channel::settle);
         EventPosition(latest)
     }
 }

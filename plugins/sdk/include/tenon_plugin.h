@@ -54,10 +54,10 @@ typedef struct TenonBuffer {
  * Otherwise a JSON-RPC error code, or one of the codes below: body is the message in UTF-8, data the JSON text of `data`
  * or empty.
  *
- * Since minor number 5, with code 0: an event of TenonHost.subscribe has its position in data, 8 bytes, little-endian.
- * An item of TenonPlugin.subscribe has there the position of the event that it was made of, or nothing if it was
- * not made of an event. All items that are made of one event are sent one after the other. When the plugin is replaced, an
- * item with a position is neither lost nor repeated; one without is never lost, but may be repeated. */
+ * Since minor number 5, with code 0: data of an event of TenonHost.subscribe is its position, 8 bytes, little-endian;
+ * data of an item of TenonPlugin.subscribe is the position of the event that it was made of, or empty if it was not
+ * made of an event. Items of one event are sent one after the other. When the plugin is replaced, items with a position
+ * are neither lost nor repeated; items without one are never lost, but may be repeated. */
 typedef struct TenonReply {
     int32_t code;
     TenonBuffer body;
@@ -82,7 +82,8 @@ typedef struct TenonWaker {
     const struct TenonWakerVtable *vtable;
 } TenonWaker;
 
-/* All may be called from any thread. */
+/* All may be called from any thread. `wake` and `wake_by_ref` only schedule the task: they neither poll, nor call the host,
+ * nor block. */
 typedef struct TenonWakerVtable {
     TenonWaker (*clone)(const void *data);    /* a second handle to the same task */
     void (*wake)(const void *data);           /* wakes and releases the handle */
