@@ -50,11 +50,13 @@ impl<T: AnswerLength> AnswerLength for Result<T, CallFailure> {
     }
 }
 
-/// Maximum length of the reason that clients find in the output of a reverted call, bytes: that of Solidity's
-/// `Error(string)`.
+/// Upper bound for the length of the reason in a reverted call's error text, bytes: the length of the output if it is
+/// Solidity's `Error(string)`, otherwise 0.
 pub(crate) fn reason_length(output: &[u8]) -> usize {
     const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
-    if output.starts_with(&ERROR_SELECTOR) { output.len() } else { 0 }
+    /// A byte that is not UTF-8 becomes U+FFFD, which has three.
+    const REPLACEMENT: usize = char::REPLACEMENT_CHARACTER.len_utf8();
+    if output.starts_with(&ERROR_SELECTOR) { output.len().saturating_mul(REPLACEMENT) } else { 0 }
 }
 
 impl Calls {
@@ -72,5 +74,21 @@ impl Calls {
             caller.keep(self.memory.client(caller.origin().client).reserve(MemoryUse::Calls, bytes)?);
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_reverted_call_is_at_most_as_long_as_counted() {
+        let selector = hex!("08c379a0");
+        let not_utf8 = [&selector[..], &[0xff; 5]].concat();
+        let shown = String::from_utf8_lossy(&not_utf8[selector.len()..]).len();
+
+        assert_eq!(shown, 15);
+        assert!(reason_length(&not_utf8) >= shown);
+        assert_eq!(reason_length(&[0xff; 9]), 0);
     }
 }
