@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FAILURE = re.compile(r"(?<![\w:])(?:tenon_api::)?Failure(?:Code)?\b")
+FAILURE = re.compile(r"(?<![\w:])(?:tenon_sdk::)?Failure(?:Code)?\b")
 
 TEST_FILE = re.compile(r"[/_]tests(/|\.rs$)")
 

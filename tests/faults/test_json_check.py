@@ -9,8 +9,8 @@ check = functools.partial(lint_scripts.check, "check-json.py")
 
 
 def test_a_dependency_with_a_reason_and_errors_in_tests_pass(tmp_path):
-    tests = ("modules/one/tests/calls.rs", "modules/one/src/tests.rs", "modules/one/src/tests/calls.rs", "core/api/src/failure.rs")
-    files = dict.fromkeys(tests, "use tenon_api::{Failure, FailureCode};")
+    tests = ("modules/one/tests/calls.rs", "modules/one/src/tests.rs", "modules/one/src/tests/calls.rs", "core/host/src/stream.rs")
+    files = dict.fromkeys(tests, "use tenon_sdk::{Failure, FailureCode};")
     files["modules/one/Cargo.toml"] = "[dependencies]\n# The file is JSON.\nserde_json.workspace = true\n"
 
     code, words = check(tmp_path, {MODULE: "", **files})
