@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks that only a few places in the code compare a chain's family (native or Ethereum), or whose tracers it has.
 
-Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config` and the files listed in
-`TABLES`. Tests, benches and fuzz targets are not checked.
+Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config` and the files listed
+in `TABLES`. Tests, benches and fuzz targets are not checked.
 
-Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the interface crate
-of another module instead of the module itself. Exceptions are dependencies of tests, and those listed in `MODULE_EDGES`.
+Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the
+interface crate of another module instead of the module itself. Exceptions are dependencies of tests, and those listed
+in `MODULE_EDGES`.
 
 Also checks that the public Ethereum suites (`tests/ethereum`) are built and run without any native crate.
 """
@@ -88,7 +89,8 @@ def main():
     names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
     found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
     problems = list(wrong_dependencies())
-    problems += [f"tests/ethereum is built with {crate}: it must run without" for crate in native_crates_of("tests/ethereum")]
+    for crate in native_crates_of("tests/ethereum"):
+        problems.append(f"tests/ethereum is built with {crate}, but must not depend on a native crate")
     for name, count in sorted(found.items()):
         if count:
             problems.append(f"{name}: {count} lines compare the chain's family; call a method of a family trait instead")

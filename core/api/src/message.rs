@@ -19,8 +19,8 @@ impl Topic {
     }
 }
 
-/// The position of an event among all events of a bus. A later event has a higher one; 0 is before all events. Positions
-/// are compared only within one run of a node.
+/// The position of an event among all events of a bus. A later event has a higher one; 0 is before all events.
+/// Positions are compared only within one run of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventPosition(pub u64);
 

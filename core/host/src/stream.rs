@@ -1,11 +1,11 @@
 //! Open subscriptions. The plugin's side of one can be closed, or replaced by that of a new instance, even while its
 //! client reads slowly.
 //!
-//! A replaced instance and the next one listen to events at the same time for a while. Each item carries the position of
-//! the event that it was made of, and the items of the next instance continue after the last one of the replaced
-//! instance ([`Place`]). The replaced instance receives no event after a position that the host chose ([`HandOver`]), so
-//! that the next one skips all events up to it once the replaced one has ended, whether or not an item was made of them.
-//! If it fails or takes too long, the next one skips what was sent. An item without position is never skipped.
+//! During a replacement both instances receive events for a while. Each item carries the position of the event that it
+//! was made of ([`Place`]). The replaced instance receives no event after a position that the host chooses
+//! ([`HandOver`]). When its subscription has ended, items of the next instance up to that position are skipped. If it
+//! fails or takes too long, only items up to the last one that it sent are skipped. An item without a position is never
+//! skipped.
 
 use std::{
     collections::VecDeque,
@@ -76,7 +76,7 @@ impl Item {
 pub(crate) struct Part {
     items: PluginItems,
     ticket: Ticket,
-    /// Of the last item with a position.
+    /// Place of the last item that had a position.
     last: Place,
 }
 
@@ -399,7 +399,7 @@ impl Parts {
             return;
         }
         self.current = self.next.take();
-        // The end that the host chose counts for more than the positions that a plugin stated.
+        // The end that the host chose takes precedence over positions that a plugin stated.
         self.taken_over = last.unwrap_or(self.sent);
         self.sent = self.taken_over;
         for item in std::mem::take(&mut self.ahead) {

@@ -153,7 +153,7 @@ impl Link {
         self.out.waiting().saturating_add(asked).saturating_add(items)
     }
 
-    /// Sends an answer, unless so much waits for the process that it is being ended.
+    /// Sends an answer. If too many bytes already wait for the process, marks it to be ended instead.
     fn send_answer(&self, kind: Kind, id: u64, answer: Result<&[u8], &Failure>) {
         self.send_item(kind, id, answer.map(|body| (body, None)));
     }

@@ -212,7 +212,7 @@ async fn follow_over_replacements(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn subscriptions_go_on_over_replacements_without_a_gap_or_an_echo() {
+async fn subscriptions_neither_lose_nor_repeat_items_over_replacements() {
     let (items, published) = follow_over_replacements(TestModules::new(), None, |number| number).await;
 
     assert_eq!(items, (0..published).collect::<Vec<_>>());

@@ -5,8 +5,8 @@
 //! `tenon-simulation-interface` and `tenon-traces`.
 //!
 //! Invariants: nothing here writes; every run ends when its time limit has passed or its caller has disconnected, and
-//! its memory is reserved from its client's share. This crate runs blocks by the steps of `tenon-execution`, and knows
-//! no database, no JSON and no family of chains but Ethereum's.
+//! its memory is reserved from its client's share. This crate runs blocks by the steps of `tenon-execution-block`, and
+//! knows no database, no JSON and no family of chains but Ethereum's.
 
 #![forbid(unsafe_code)]
 

@@ -77,8 +77,8 @@ pub struct PoolFeed {
 }
 
 impl PoolFeed {
-    /// Sends events until the bus is closed, or the actor has failed for good or was stopped. Waits while the mailbox is
-    /// full; a subscription that misses events meanwhile reports it, and the actor reads the head again.
+    /// Sends events until the bus is closed, or the actor has failed for good or was stopped. Waits while the mailbox
+    /// is full; if a subscription misses events meanwhile, the actor reads the head again.
     pub async fn run(mut self) {
         let interval = self.maintenance_interval;
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
@@ -110,8 +110,8 @@ impl fmt::Debug for PoolFeed {
     }
 }
 
-/// Brings the pool to the current head, and starts its actor under supervision. The result sends it the events that
-/// follow.
+/// Brings the pool to the current head, and starts its actor under supervision. Run the returned feed to send it later
+/// events.
 ///
 /// # Errors
 /// Those of [`Supervisor::spawn`].

@@ -90,7 +90,7 @@ impl Pool {
         self.inner.update_sponsored_costs()
     }
 
-    /// Builds the pool's indices again, which a panic may have left half changed.
+    /// Rebuilds the pool's indices, which a panic may have left half changed.
     pub(crate) fn rebuild_indices(&self) {
         let mut changes = Changes::default();
         self.inner.state.write().rebuild_indices(Instant::now(), &mut changes);

@@ -447,7 +447,7 @@ impl PoolState {
         }
     }
 
-    /// Builds everything that follows from the senders' entries again, after a panic in the middle of a change.
+    /// Rebuilds everything that is derived from the senders' entries, after a panic in the middle of a change.
     pub(crate) fn rebuild_indices(&mut self, now: Instant, changes: &mut Changes) {
         self.by_hash.clear();
         self.by_price.clear();

@@ -55,7 +55,7 @@ struct State {
 
 struct UnreadDelivery {
     delivery: LogDelivery,
-    /// Of the event; `None` for missed ones.
+    /// Position of the event; `None` for missed events.
     position: Option<EventPosition>,
     /// Number of listeners that have not read it.
     pending_listeners: usize,
@@ -189,7 +189,7 @@ impl State {
     }
 
     fn store(&mut self, delivery: LogDelivery, position: Option<EventPosition>) {
-        // Missed events are made up for from the chain's state, which is at no event's position.
+        // Listeners replace missed events by a query of the chain, whose result belongs to no event.
         let position = position.filter(|_| matches!(delivery, Delivery::Event(_)));
         self.unread.push_back(UnreadDelivery { delivery, position, pending_listeners: self.listeners });
         let mut bytes: usize = self.unread.iter().map(UnreadDelivery::bytes).sum();
@@ -199,8 +199,8 @@ impl State {
         }
     }
 
-    /// The event with this number and its position, or how many events were dropped since; and the number of the next one
-    /// to read. `None` if the event has not arrived yet.
+    /// The event with this number and its position, or the count of events dropped since, and the number of the event
+    /// to read next. `None` if the event has not arrived yet.
     fn take(&mut self, number: u64) -> Option<(LogDelivery, Option<EventPosition>, u64)> {
         if number < self.first {
             return Some((Delivery::Missed(self.first - number), None, self.first));
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_has_the_position_of_its_event_whoever_received_it() {
+    fn each_item_has_the_position_of_its_event_in_every_subscription() {
         let chain = Chain::new();
         let eth = start(&chain);
         let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));

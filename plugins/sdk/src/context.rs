@@ -402,8 +402,8 @@ impl<E: Event> Events<E> {
         Poll::Ready(Self::read(item))
     }
 
-    /// The position of the event that was delivered last. `None` after missed events, because what is sent then is made
-    /// of the node's state, and from hosts that are older than positions.
+    /// The position of the event that was delivered last. `None` after missed events, because later items are made of
+    /// the node's state, and on hosts with an ABI below 1.5.
     pub fn position(&self) -> Option<EventPosition> {
         self.position.get()
     }

@@ -84,9 +84,9 @@ impl<S: Send + Sync + 'static> Table<S> {
 
     /// Declares that subscriptions depend only on their arguments, the chain and the events: a restarted function sends
     /// what the previous one would have sent. When the plugin is replaced, the host then reopens them in the new
-    /// instance without the client noticing; otherwise they are closed with a notice. The new instance continues after the
-    /// event of the old one's last item: see [`Sink::made_of`](crate::Sink::made_of) for items that are not made of
-    /// the event that was received last.
+    /// instance without the client noticing; otherwise they are closed with a notice. The new instance continues after
+    /// the old one's last event: see [`Sink::made_of`](crate::Sink::made_of) for items that are not made of the event
+    /// that was received last.
     #[must_use]
     pub const fn lasting_subscriptions(mut self) -> Self {
         self.has_lasting_subscriptions = true;

@@ -5,8 +5,8 @@ use std::{borrow::Cow, time::Duration};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
-/// Why a call, an estimate or an access list has no result, although the node could run it. Plugins write the text and
-/// the code for clients (`tenon_sdk::error_texts`).
+/// Why a call, an estimate or an access list has no result, if the cause is the call itself and not the node. Plugins
+/// write the text and the code for clients (`tenon_sdk::error_texts`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallFailure {
     /// The time limit of calls has passed.
@@ -21,8 +21,8 @@ pub enum CallFailure {
         /// The message's gas limit.
         gas_limit: u64,
     },
-    /// The message is not valid, on a chain whose clients then learn the hash of the unsigned transaction. Only for
-    /// access lists.
+    /// The message is not valid, and the error text contains the hash of the unsigned transaction. Only for access
+    /// lists on native chains.
     InvalidListMessage {
         /// The hash.
         hash: B256,
@@ -34,8 +34,9 @@ pub enum CallFailure {
         /// Its output.
         output: Bytes,
     },
-    /// The call reverted without output, on a chain whose clients then receive no data.
-    RevertedWithoutOutput,
+    /// The call reverted, and clients receive neither a reason nor data: in the reply for an access list, and on native
+    /// chains if there is no output.
+    RevertedWithoutData,
     /// The call ran out of gas.
     OutOfGas,
     /// The EVM halted for another reason, in the words that traces show too.
@@ -57,8 +58,8 @@ pub enum CallFailure {
     },
 }
 
-/// Why a simulation has no result, although the node could run it. Plugins write the text and the code for clients
-/// (`tenon_sdk::error_texts`).
+/// Why a simulation has no result, if the cause is the simulation itself and not the node. Plugins write the text and
+/// the code for clients (`tenon_sdk::error_texts`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SimulationFailure {
     /// There are no blocks.

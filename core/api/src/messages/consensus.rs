@@ -20,25 +20,25 @@ request!(GetEpochReward => Option<EpochReward>, topic 0x0800, schema 2, ReadChai
 /// The rewards that a block paid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochReward {
-    /// Those of the masternodes.
+    /// Rewards of the masternodes.
     pub masternodes: RoleRewards,
-    /// Those of the other roles; `None` before `tipUpgradeReward`.
+    /// Rewards of the other roles; `None` before `tipUpgradeReward`.
     pub others: Option<OtherRewards>,
 }
 
 /// The rewards of the roles that are paid from `tipUpgradeReward` on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRewards {
-    /// Those of the protectors.
+    /// Rewards of the protectors.
     pub protectors: RoleRewards,
-    /// Those of the observers.
+    /// Rewards of the observers.
     pub observers: RoleRewards,
 }
 
 /// The rewards of the members of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleRewards {
-    /// By member.
+    /// Signed blocks and reward of each member.
     pub signers: BTreeMap<Address, SignerReward>,
     /// The split of each member's reward: wei by receiver. Voters are listed with zero.
     pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,

@@ -16,12 +16,12 @@ pub enum PoolRefusal {
         what: Cow<'static, str>,
         /// Offset in bytes.
         offset: usize,
-        /// Its problem.
+        /// What is wrong with its encoding.
         problem: DecodeProblem,
     },
     /// It is already in the pool.
     AlreadyKnown,
-    /// Its fork is not active yet.
+    /// The fork that introduces its type is not active yet.
     TypeNotActive(TransactionType),
     /// It has no chain id, so it could be replayed on any chain.
     Unprotected,

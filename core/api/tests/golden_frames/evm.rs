@@ -26,7 +26,7 @@ pub(crate) fn evm_frames(frames: &mut Frames) {
     );
     frames.request(
         CreateAccessList { request: call_request(), block, state_overrides: vec![] },
-        Ok(AccessListReply { access_list: vec![], gas_used: 1, failure: Some(CallFailure::RevertedWithoutOutput) }),
+        Ok(AccessListReply { access_list: vec![], gas_used: 1, failure: Some(CallFailure::RevertedWithoutData) }),
     );
     simulation_frames(frames, block, block_overrides.clone());
     let target = TraceTarget::Call {
@@ -214,7 +214,7 @@ fn call_failures() -> Vec<CallFailure> {
         CallFailure::InvalidMessage { reason: reason(), gas_limit: 9 },
         CallFailure::InvalidListMessage { hash: HASH, reason: reason() },
         CallFailure::Reverted { output: Bytes::from_static(&[1, 2]) },
-        CallFailure::RevertedWithoutOutput,
+        CallFailure::RevertedWithoutData,
         CallFailure::OutOfGas,
         CallFailure::Halted("invalid opcode".into()),
         CallFailure::AllowanceExceeded { allowance: 7 },

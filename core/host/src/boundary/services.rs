@@ -163,7 +163,7 @@ pub struct BusBackend {
     memory: MemoryBudget,
     /// Memory that it keeps for clients. Locked when that changes; nothing awaits under the lock.
     kept: Mutex<HashMap<u64, Reservation>>,
-    /// The position of the last event for its event subscriptions, once they are to end.
+    /// Position of the last event that its event subscriptions deliver. Set when they must end.
     events_end: watch::Sender<Option<EventPosition>>,
 }
 
@@ -303,12 +303,12 @@ impl Backend for BusBackend {
                 // Not subject to tokio's task budget: "pending" would be taken for "no items left", and the remaining
                 // ones would be lost.
                 delivery = unconstrained(subscription.next()) => delivery?,
-                // An error means that the services were dropped, which is also the end. Events may have come between the
-                // two polls: the end comes after the last one.
+                // An error means that the services were dropped, which also ends the subscription. The second poll
+                // delivers events that arrived after the first one.
                 _ = end.wait_for(Option::is_some) => unconstrained(subscription.next()).now_or_never()??,
             };
             let item = match delivery {
-                // Checked after it was received: an event that finds no end here is not after a later end.
+                // Checked after the event was received: an end that is set later is not before this event.
                 FrameDelivery::Frame { position, .. } if end.borrow().is_some_and(|last| position > last) => {
                     return None;
                 }
@@ -378,7 +378,8 @@ impl Backend for BusBackend {
 
     fn end_events(&self) -> EventPosition {
         let mut position = EventPosition::default();
-        // Set under the lock under which an event is checked, so that an event is either before the end or not delivered.
+        // Reads the position under the lock of the value that each event is checked against, so that every event up to
+        // the end is delivered, and no later one.
         self.events_end.send_modify(|end| position = *end.get_or_insert_with(|| self.bus.event_position()));
         position
     }

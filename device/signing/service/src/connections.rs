@@ -53,7 +53,7 @@ pub(crate) struct ConnectionGuard {
 }
 
 impl Connections {
-    /// Accepts connections, and serves each in its own task. Stops when the future is dropped; `failure` is logged if one
+    /// Accepts connections, and serves each in its own task. Stops when the future is dropped; logs `failure` if one
     /// could not be accepted. A loop of its own, not that of `ipc`, because unauthenticated connections have their own
     /// limit and connections outlive the loop.
     pub(crate) async fn accept_all<F>(

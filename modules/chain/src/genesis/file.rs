@@ -33,7 +33,7 @@ pub(super) struct GenesisFile<'a> {
 }
 
 impl GenesisFile<'_> {
-    /// What a family decides by.
+    /// The members that a chain family checks, or copies into the genesis header.
     pub(super) fn members(&self) -> GenesisMembers {
         GenesisMembers {
             has_gas_limit: self.gas_limit.is_some(),
@@ -89,7 +89,7 @@ pub(super) struct ConfigFile {
     pub(super) terminal_total_difficulty: Option<Number>,
     pub(super) deposit_contract_address: Option<LenientAddress>,
     pub(super) blob_schedule: Option<BTreeMap<String, Option<BlobFile>>>,
-    /// The mark of another family's file ([`super::GenesisFamily`]).
+    /// Present only in files of another family ([`super::GenesisFamily`]).
     #[serde(rename = "XDPoS")]
     pub(super) other_engine: Option<IgnoredAny>,
 }

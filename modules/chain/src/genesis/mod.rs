@@ -47,10 +47,10 @@ pub enum GenesisError {
         /// Column of that line, counted from 1.
         column: usize,
     },
-    /// The chain is of another family than those that the reader knows.
-    #[error("genesis file: config.{member} belongs to a family of chains whose rules this program does not have")]
+    /// The file is of a family that was not passed to [`Genesis::from_json_of`].
+    #[error("genesis file: config.{member} declares a chain family that this program does not support")]
     OtherFamily {
-        /// The member that shows it.
+        /// The member of `config` that declares the family.
         member: &'static str,
     },
     /// A required member is missing.

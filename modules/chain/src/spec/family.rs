@@ -1,4 +1,4 @@
-//! What a family of chains decides about its fork schedule. The genesis file says which family a chain has; the schedule asks it.
+//! What a family of chains decides about its fork schedule. The genesis file determines the family of a chain.
 
 use std::{
     any::Any,
@@ -13,9 +13,9 @@ use tenon_api::{EMPTY_ROOT_HASH, Header, TransactionType, messages::Profile};
 use super::{ChainSpec, Fork, INITIAL_BASE_FEE, RuleList};
 use crate::genesis::{EMPTY_REQUESTS_HASH, GenesisError, GenesisMembers};
 
-/// The decisions of a family. As [`Any`] is a supertrait, a family finds its own type again.
+/// The decisions of a chain family. The supertrait [`Any`] lets the family's crate downcast to its own type.
 pub trait SpecFamily: Any + Debug + Send + Sync {
-    /// Its name.
+    /// The family in messages of the bus.
     fn profile(&self) -> Profile;
 
     /// Whether the block of this height has a base fee.

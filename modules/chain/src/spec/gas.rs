@@ -38,7 +38,7 @@ pub const TRANSACTION_GAS: u64 = 21_000;
 pub const CREATION_GAS: u64 = 32_000;
 /// Gas of a zero byte of data.
 pub const ZERO_BYTE_GAS: u64 = 4;
-/// Gas of another byte of data before Istanbul.
+/// Gas of a nonzero byte of data before Istanbul.
 pub const NONZERO_BYTE_GAS: u64 = 68;
 const NONZERO_BYTE_GAS_ISTANBUL: u64 = 16;
 /// Gas of an address in an access list (EIP-2930).

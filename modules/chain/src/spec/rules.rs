@@ -214,7 +214,7 @@ fn since(activation: Activation) -> Since {
     }
 }
 
-/// A list of rules in the making.
+/// Collects the list of [`ChainSpec::rules`].
 #[derive(Debug)]
 pub struct RuleList(Vec<Rule>);
 

@@ -1,7 +1,8 @@
-//! Differences of native chains from Ethereum in calls, estimates and simulated blocks (`docs/spec/rpc-eth.md` 4 and 10).
+//! Differences of native chains from Ethereum in calls, estimates and simulated blocks (`docs/spec/rpc-eth.md` 4, 10).
 //!
 //! It owns the message of a call and its checks (`message`), state overrides (`overrides`), the search of an estimate
-//! (`estimate`), and the choices of clients (`family`). `tenon-simulation` asks [`simulation_of`].
+//! (`estimate`), and the choices of clients (`family`). `core/node` passes the result of [`simulation_of`] to
+//! `tenon-simulation`.
 //!
 //! Invariant: a call runs by the rules of `tenon-native-execution`, except where the reference treats calls differently
 //! from transactions.

@@ -199,7 +199,7 @@ impl CallRules for NativeCallRules {
 
     /// Without output the error has the general code and no data.
     fn revert_failure(&self, output: Bytes) -> CallFailure {
-        if output.is_empty() { CallFailure::RevertedWithoutOutput } else { CallFailure::Reverted { output } }
+        if output.is_empty() { CallFailure::RevertedWithoutData } else { CallFailure::Reverted { output } }
     }
 
     /// The list with which a native call begins. Sender and receiver are always warm, so they are kept only for their

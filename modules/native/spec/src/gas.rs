@@ -9,8 +9,8 @@ use tenon_chain::spec::{
 /// Base fee of every native block with a base fee, wei (`docs/spec/chain.md` 1.6).
 pub const NATIVE_BASE_FEE: u64 = 12_500_000_000;
 
-/// Intrinsic gas of a transaction on a native chain: a nonzero data byte costs 68 on every fork, and init code
-/// costs gas from `eip1559` on (`docs/spec/chain.md` 2.4 step 8), before which no transaction has an access list. Saturates.
+/// Intrinsic gas of a transaction on a native chain (`docs/spec/chain.md` 2.4 step 8). A nonzero data byte costs 68 on
+/// every fork. Init code costs gas from `eip1559` on; before that fork no transaction has an access list. Saturates.
 pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
     let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = transaction.input.len() as u64 - nonzero;

@@ -91,7 +91,7 @@ impl PublicNetwork {
         GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
         Ok(text)
     }
-    /// Its block 0 and rules.
+    /// The network's block 0 and rules.
     ///
     /// # Errors
     /// Never: a test reads all of them.

@@ -96,7 +96,7 @@ impl Tracing for ReferenceTracing<'_> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<TraceResult, TraceError> {
-        let (transaction, sender) = self.replay.member(block, index)?;
+        let (transaction, sender) = self.replay.transaction_and_sender(block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
         let watch = self.tracer_of_transaction(execution, block, index, &env)?;
@@ -178,7 +178,7 @@ impl<'a> ReferenceTracing<'a> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<Result<TraceResult, TraceError>, TraceError> {
-        let (transaction, sender) = self.replay.member(block, index)?;
+        let (transaction, sender) = self.replay.transaction_and_sender(block, index)?;
         let is_skipped = is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
             Ok(prepared) => prepared,

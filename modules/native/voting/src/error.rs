@@ -39,7 +39,7 @@ impl From<VotingRequestError> for BusError {
 /// (`docs/spec/consensus.md` 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
-    /// The rules of engine v2 refuse it.
+    /// Engine v2 rejects the message or the block.
     #[error(transparent)]
     Engine(#[from] V2Error),
     /// This node's account cannot sign.

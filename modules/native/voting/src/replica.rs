@@ -205,7 +205,8 @@ impl Replica {
     /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
     /// # Errors
-    /// [`ReplicaError`] if it is malformed or of another round. After [`ReplicaError::VoteBlock`] the vote stays in the pool.
+    /// [`ReplicaError`] if it is malformed or of another round. After [`ReplicaError::VoteBlock`] the vote stays in the
+    /// pool.
     pub fn on_vote(
         &mut self,
         vote: Vote,

@@ -83,8 +83,8 @@ impl SharedLimiter {
     }
 }
 
-/// Accepts connections until it is aborted. A loop of its own, not that of `ipc`, because it limits handshakes instead of
-/// connections, passes streams to the actor, and runs on the sockets of a simulation.
+/// Accepts connections until it is aborted. A loop of its own, not that of `ipc`, because it limits handshakes instead
+/// of connections, passes streams to the actor, and runs on the sockets of a simulation.
 pub(crate) async fn accept(listener: TcpListener, limiter: SharedLimiter, timer: Timer, mailbox: Mailbox<Input>) {
     loop {
         match listener.accept().await {

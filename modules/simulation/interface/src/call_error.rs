@@ -76,7 +76,7 @@ impl From<HaltCause> for CallFailure {
     }
 }
 
-/// For traces, whose call or transaction may fail without an error, and for requests that run no call.
+/// For traces and for requests that run no call; requests for calls use [`CallError::reply`].
 impl From<CallError> for BusError {
     fn from(error: CallError) -> Self {
         match error {

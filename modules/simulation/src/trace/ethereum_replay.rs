@@ -96,7 +96,7 @@ impl Tracing for EthereumTracing<'_> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<TraceResult, TraceError> {
-        let (transaction, sender) = self.replay.member(block, index)?;
+        let (transaction, sender) = self.replay.transaction_and_sender(block, index)?;
         let rejected = |reason: TransactionRejection| TraceError::tracing_failed(reason);
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {

@@ -1,8 +1,8 @@
-//! Answers requests about executed blocks: traces (`debug_trace*`; `docs/spec/rpc-node.md` 4.2), witnesses, intermediate roots
-//! and ranges of storage.
+//! Answers requests about executed blocks: traces (`debug_trace*`; `docs/spec/rpc-node.md` 4.2), witnesses,
+//! intermediate roots and ranges of storage.
 //!
-//! What the traces of all families share is in `tenon-traces`; here are the steps of a request (`requests`) and the tracers of
-//! Ethereum's chains (`ethereum_replay`).
+//! What the traces of all families share is in `tenon-traces`; here are the steps of a request (`requests`) and the
+//! tracers of Ethereum's chains (`ethereum_replay`).
 
 mod ethereum_replay;
 mod ethereum_results;

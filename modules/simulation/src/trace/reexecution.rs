@@ -9,7 +9,7 @@ use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt};
 use tenon_simulation_interface::CallError;
-use tenon_traces::{TraceError, execute_transaction_of_block, member};
+use tenon_traces::{TraceError, execute_transaction_of_block, transaction_and_sender};
 
 use crate::call::Calls;
 
@@ -84,7 +84,7 @@ impl Calls {
             if caller.should_stop() {
                 return Err(CallError::CallerGone.into());
             }
-            let Some((transaction, sender)) = member(block, index) else { break };
+            let Some((transaction, sender)) = transaction_and_sender(block, index) else { break };
             let hash = transaction.hash;
             execute_transaction_of_block(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
         }

@@ -21,7 +21,7 @@ pub trait TraceFamily: Send + Sync {
     fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError>;
 }
 
-/// How a family's tracers trace, for one request.
+/// One trace request, answered by a family's tracers.
 pub trait Tracing {
     /// Which form the results have.
     fn dialect(&self) -> TracerDialect;
@@ -29,8 +29,8 @@ pub trait Tracing {
     /// The replay of this request.
     fn replay(&self) -> &Replay<'_>;
 
-    /// Returns whether the tracer records calls only. An attempt is made only then: the depth of such a trace is bounded by
-    /// its time, so that it needs no deep stack.
+    /// Returns whether the tracer records calls only. Only such a trace is attempted on the caller's task: the time
+    /// limit of an attempt bounds its depth, so that it needs no deep stack.
     fn records_calls_only(&self) -> bool;
 
     /// A block that may be traced.

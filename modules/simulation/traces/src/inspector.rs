@@ -103,7 +103,7 @@ impl TraceInspector {
         self.recording.restart(None, 0);
     }
 
-    /// For a transaction whose events go to a tracer.
+    /// An inspector that sends a transaction's events to a tracer.
     pub fn of_events(watch: Watch, memory: &TraceMemory) -> Self {
         let recording = Recording::new(None, u64::MAX, memory);
         Self { tracer: ActiveTracer::Events(watch), recording, is_stopped: false }

@@ -1,13 +1,13 @@
 //! What the traces of all chain families share, and the interface that a family implements for its tracers.
 //!
-//! It owns the trait [`TraceFamily`] with a family's [`Tracing`] of one request, the [`Replay`] of blocks up to the traced
-//! transaction, the inspector that limits what a run records ([`TraceInspector`]) and the memory for it
-//! ([`RecordingMemory`]), the events of a run ([`Tracer`]), tracers written in JavaScript ([`Scripts`]), and
-//! why a trace has no result ([`TraceError`]). `tenon-simulation` answers the requests and has Ethereum's tracers;
+//! It owns the trait [`TraceFamily`] with a family's [`Tracing`] of one request, the [`Replay`] of blocks up to the
+//! traced transaction, the inspector that limits what a run records ([`TraceInspector`]) and the memory for it
+//! ([`RecordingMemory`]), the events of a run ([`Tracer`]), tracers written in JavaScript ([`Scripts`]), and the errors
+//! of traces ([`TraceError`]). `tenon-simulation` answers the requests and has Ethereum's tracers;
 //! `modules/native/tracers` has those of native chains.
 //!
-//! Invariants: tracing writes nothing and changes no result of a block; every run ends when its time limit has passed or its
-//! caller has disconnected; what a run records is reserved from its client's share. The crate knows no family of
+//! Invariants: tracing writes nothing and changes no result of a block; every run ends when its time limit has passed
+//! or its caller has disconnected; what a run records is reserved from its client's share. The crate knows no family of
 //! chains, no database and no JSON.
 
 #![forbid(unsafe_code)]
@@ -32,7 +32,8 @@ pub use family::{TraceFamily, Tracing};
 pub use inspector::{ActiveTracer, LibraryTracer, TraceInspector};
 pub use recording::{RecordingMemory, TraceMemory, TraceShare, growing_bytes};
 pub use replay::{
-    Replay, ReplaySource, ReplayedBlock, RunError, check_size, execute_transaction_of_block, member, timeout_of,
+    Replay, ReplaySource, ReplayedBlock, RunError, check_size, execute_transaction_of_block, timeout_of,
+    transaction_and_sender,
 };
 pub use replay_texts::ReplayTexts;
 pub use script_conventions::ScriptConventions;

@@ -177,12 +177,12 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// The block has fewer transactions.
-    pub fn member<'b>(
+    pub fn transaction_and_sender<'b>(
         &self,
         block: &'b RecoveredBlock,
         index: usize,
     ) -> Result<(&'b Transaction, Address), TraceError> {
-        member(block, index).ok_or_else(|| self.index_out_of_range(index as u64, block))
+        transaction_and_sender(block, index).ok_or_else(|| self.index_out_of_range(index as u64, block))
     }
 
     fn index_out_of_range(&self, index: u64, block: &RecoveredBlock) -> TraceError {
@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<(), TraceError> {
-        let (transaction, sender) = self.member(block, index)?;
+        let (transaction, sender) = self.transaction_and_sender(block, index)?;
         let name = || (self.texts.transaction_name)(transaction.hash);
         execute_transaction_of_block(execution, transaction, sender, name, self.caller)
     }
@@ -287,7 +287,7 @@ impl<'a> Replay<'a> {
 }
 
 /// A transaction of a block, and its sender.
-pub fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transaction, Address)> {
+pub fn transaction_and_sender(block: &RecoveredBlock, index: usize) -> Option<(&Transaction, Address)> {
     let found = block.transactions.get(index).zip(block.senders.get(index));
     found.map(|(transaction, sender)| (&**transaction, *sender))
 }

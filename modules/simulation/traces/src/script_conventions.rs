@@ -1,4 +1,4 @@
-//! Differences between the families in how scripts run, in one table for each family. Each field names one difference and
+//! Differences between the families in how scripts run, in one table for each family. Each field is one difference and
 //! can be set independently of the others:
 //!
 //! - `interface`: what the process of the script decides, a table of its own.

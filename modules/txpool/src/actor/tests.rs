@@ -15,7 +15,7 @@ use crate::{
     fake_chain::{self, CHAIN_ID, address, advance, sign, signed, transfer},
 };
 
-/// A block without events arrives while the actor handles a message, which then panics. Only once.
+/// While it is armed, the actor's first query commits a block without an event, and panics.
 struct PanickingAccounts {
     is_armed: AtomicBool,
     chain: Arc<MemoryChain>,
@@ -36,7 +36,7 @@ impl OwnAccounts for PanickingAccounts {
     }
 }
 
-/// A rich account after this many transactions.
+/// An account with 100 ether and this nonce.
 fn after(nonce: u64) -> Account {
     Account { nonce, balance: U256::from(10).pow(U256::from(20)), ..Account::default() }
 }

@@ -148,7 +148,8 @@ pub(super) unsafe fn reply_into_item(reply: TenonReply) -> Result<StreamItem, Fa
 pub struct StreamItem {
     /// Its bytes.
     pub body: OwnedBytes,
-    /// The position of the event that it is, or was made of; `None` if it has none, or comes from an older side.
+    /// The position of the event that it is, or was made of; `None` if it has none, or if the other side has an ABI
+    /// below 1.5.
     pub position: Option<EventPosition>,
 }
 

@@ -41,7 +41,7 @@ pub fn call_failure_text(failure: &CallFailure) -> String {
             format!("failed to apply transaction: {hash} err: {reason}")
         }
         CallFailure::Reverted { output } => revert_text(output),
-        CallFailure::RevertedWithoutOutput => revert_text(&[]),
+        CallFailure::RevertedWithoutData => revert_text(&[]),
         CallFailure::OutOfGas => "out of gas".to_owned(),
         CallFailure::Halted(cause) => cause.to_string(),
         CallFailure::AllowanceExceeded { allowance } => format!("gas required exceeds allowance ({allowance})"),
@@ -141,7 +141,7 @@ impl Refusal for SimulationFailure {
     }
 }
 
-/// The failure of a simulation that is larger than a node computes for a client.
+/// The failure of a simulation that exceeds a limit for one client.
 fn beyond_limit(message: String) -> Failure {
     Failure { code: FailureCode::CLIENT_LIMIT, message, data: None }
 }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_reverted_call_has_its_output_as_data() {
         let reverted = CallFailure::Reverted { output: Bytes::from_static(&[1, 2]) }.into_failure();
-        let silent = CallFailure::RevertedWithoutOutput.into_failure();
+        let silent = CallFailure::RevertedWithoutData.into_failure();
 
         assert_eq!((reverted.code.0, reverted.message.as_str()), (3, "execution reverted"));
         assert_eq!(reverted.data.as_deref(), Some("\"0x0102\""));
