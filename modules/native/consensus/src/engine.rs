@@ -191,8 +191,8 @@ impl NativeEngine {
         Ok(Self { settings, v1, v2, signers, signing, clock, protected, bound: None, signer: None, records: None })
     }
 
-    /// Creates an engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the
-    /// candidates of gap blocks, whose state may be pruned before they are needed, and this node's voting state.
+    /// Creates an engine that keeps records across restarts (`docs/spec/consensus.md` 17): the candidates of gap blocks,
+    /// whose state may be pruned before they are needed, and this node's voting state.
     ///
     /// # Errors
     /// [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
