@@ -1,7 +1,5 @@
 """The check of families (`make lint`) must find comparisons of a family, and accept its values, tables and tests."""
 
-import functools
-
 import lint_scripts
 
 MODULE = "modules/one/src/lib.rs"
@@ -27,7 +25,12 @@ VALUES = [
     "// if dialect == TracerDialect::Reference",
     "answer(&Dialect::ETHEREUM, &history)",
 ]
-check = functools.partial(lint_scripts.check, "check-family.py")
+# The crate that must be built without native crates.
+ETHEREUM_SUITES = {"tests/ethereum/Cargo.toml": '[package]\nname = "tenon-ethereum-tests"\n[dependencies]\none = "1"\n'}
+
+
+def check(folder, files):
+    return lint_scripts.check("check-family.py", folder, ETHEREUM_SUITES | files)
 
 
 def test_each_comparison_is_counted(tmp_path):
@@ -52,3 +55,13 @@ def test_tables_and_tests_may_compare(tmp_path):
     code, words = check(tmp_path, {TABLE: comparison, "modules/one/tests/calls.rs": comparison, MODULE: in_tests})
 
     assert code == 0, words
+
+
+def test_a_native_crate_below_the_ethereum_suites_is_found(tmp_path):
+    native = '[package]\nname = "tenon-native-one"\n'
+    between = '[package]\nname = "one"\n[dependencies]\ntenon-native-one = "1"\n'
+    manifests = {"modules/native/one/Cargo.toml": native, "core/one/Cargo.toml": between}
+
+    code, words = check(tmp_path, manifests)
+
+    assert code == 1 and "tests/ethereum is built with tenon-native-one" in words, words
