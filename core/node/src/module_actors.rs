@@ -271,7 +271,7 @@ impl ActorSwitch for PoolFollowing {
 }
 
 /// Ends a task.
-async fn end(task: Option<JoinHandle<()>>) {
+pub(crate) async fn end(task: Option<JoinHandle<()>>) {
     if let Some(task) = task {
         task.abort();
         // An error means that the task was aborted, as intended.

@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 use crate::actor_reports;
 use crate::bounded_file;
 use crate::exit::Stop;
+use crate::module_actors;
 use crate::opened_chain::OpenedChain;
 use crate::passwords::Passwords;
 use crate::pool_settings;
@@ -198,11 +199,7 @@ impl ActorSwitch for AccountsSwitch {
 
     fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
-            if let Some(task) = self.exchange(None) {
-                task.abort();
-                // An error means that the task was aborted, as intended.
-                let _ = task.await;
-            }
+            module_actors::end(self.exchange(None)).await;
             self.directory.lock_all();
             let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
             if supervisor.stop_one(tenon_accounts::ACTOR, ACTOR_GRACE).await {
