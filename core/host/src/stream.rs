@@ -154,7 +154,8 @@ struct Parts {
     /// Items of `next` that `current` has not sent. They are taken from the plugin so that events do not pile up on the
     /// bus.
     ahead: VecDeque<Item>,
-    /// Remaining items of replaced instances, and those that `current` made before it took over. Sent first.
+    /// Items that are sent before those of `current`: unsent items of replaced instances, then items that `current` made
+    /// during the replacement.
     backlog: VecDeque<Item>,
     /// Set while [`Slot::finish_current`] polls `current`. The reader must not poll it then: the plugin wakes only the
     /// task that polled last.
@@ -362,7 +363,8 @@ impl Parts {
         }
     }
 
-    /// The next item of the current instance, without those that the one before has sent. `None` at its end.
+    /// The next item of the current instance; skips items that the replaced instance has sent. `None` when the instance's
+    /// stream has ended.
     fn poll_current(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Item>> {
         while let Some(current) = &mut self.current {
             match ready!(current.poll_item(task)) {

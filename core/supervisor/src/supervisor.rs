@@ -155,8 +155,8 @@ impl Supervisor {
         is_finished
     }
 
-    /// Stops all actors in reverse order of start. Each first handles the messages it has accepted; all together have
-    /// `grace`. Returns the names of those that did not finish in time. No actor can be started afterwards.
+    /// Stops all actors in reverse order of start. Each first handles the messages it has accepted; `grace` is the time
+    /// limit for all of them. Returns the names of actors that exceeded it. Later calls of [`Supervisor::spawn`] fail.
     pub async fn stop(&self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         let deadline = tokio::time::Instant::now() + grace;

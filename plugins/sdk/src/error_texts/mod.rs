@@ -1,4 +1,4 @@
-//! The texts and codes of the node's typed refusals: those that clients know from the reference and go-ethereum
+//! JSON-RPC texts and codes for refusals of the node, equal to those of the reference and go-ethereum
 //! (`docs/spec/rpc-eth.md` 10, 12).
 
 mod calls;
