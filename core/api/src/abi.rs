@@ -21,13 +21,12 @@ pub const PLUGIN_MAGIC: u64 = 0x5445_4e4f_4e50_4c47;
 pub const ABI_MAJOR: u16 = 1;
 /// Feature bit of [`TenonPlugin`]: its subscriptions depend only on their arguments, the chain and the events, so that
 /// the host may reopen them in the instance that replaces this one without the client noticing. The host does so if the
-/// instance that takes over has minor number 5 or later, which marks its items with positions.
+/// instance that takes over has minor number [`MINOR_OF_ITEM_POSITIONS`] or later.
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// Minor number. A plugin that needs functions of a newer minor number says so in `needs_minor`.
 ///
 /// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`]. 3: [`TenonHost::call_json`].
-/// 4: [`CODE_CRASHED`] and [`CODE_CALLEE_CRASHED`]. 5: positions of events and of the items made of them
-/// ([`TenonReply::data`]).
+/// 4: [`CODE_CRASHED`] and [`CODE_CALLEE_CRASHED`]. 5: positions of events and items ([`TenonReply::data`]).
 pub const ABI_MINOR: u16 = 5;
 /// Since this minor number a plugin marks the items of its subscriptions with positions.
 pub const MINOR_OF_ITEM_POSITIONS: u16 = 5;
@@ -70,6 +69,9 @@ pub struct TenonReply {
     /// Error data. Since minor number 5, with code 0: for an event of [`TenonHost::subscribe`] its position, 8 bytes in
     /// little-endian order; for an item of [`TenonPlugin::subscribe`] the position of the event that it was made of, or
     /// empty if it was not made of an event. Otherwise empty; older readers ignore it.
+    ///
+    /// Items of one event are sent one after the other. When the plugin is replaced, items with a position are neither
+    /// lost nor repeated; items without one are never lost, but may be repeated.
     pub data: TenonBuffer,
 }
 
@@ -215,7 +217,7 @@ pub struct TenonHost {
         frame: TenonSlice,
     ) -> TenonFuture,
     /// Subscribes to an event topic; items are event frames. An item with code `-32005` says in its body how many
-    /// events were missed, as decimal text. Since minor number 5 an event carries its position.
+    /// events were missed, as decimal text. [`TenonReply::data`] is an event's position.
     pub subscribe: unsafe extern "C" fn(state: *const c_void, topic: u32, schema: u32) -> TenonStream,
     /// Ready after this many nanoseconds, with an empty body.
     pub sleep: unsafe extern "C" fn(state: *const c_void, nanos: u64) -> TenonFuture,
@@ -299,7 +301,7 @@ pub struct TenonPlugin {
     ) -> TenonFuture,
     /// Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the kind. The
     /// first item says whether it was opened: code 0 and an empty body, or the error. Each later item is complete JSON,
-    /// the `result` of a notification. Since minor number 5, an item carries the position of its event.
+    /// the `result` of a notification, with the position of its event in [`TenonReply::data`].
     pub subscribe: unsafe extern "C" fn(
         instance: *mut c_void,
         context: *const TenonCallContext,

@@ -26,7 +26,7 @@ extern "C" {
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json; 4: TENON_CODE_CRASHED,
- * TENON_CODE_CALLEE_CRASHED; 5: positions of events and items, in the data of a reply. */
+ * TENON_CODE_CALLEE_CRASHED; 5: positions of events and items (TenonReply). */
 #define TENON_ABI_MINOR 5
 /* Since this minor number a plugin marks the items of its subscriptions with positions. */
 #define TENON_MINOR_OF_ITEM_POSITIONS 5
@@ -149,7 +149,7 @@ typedef struct TenonHost {
      * plugin's own account. Needs a schema hash. */
     TenonFuture (*call)(const void *state, const void *call, uint32_t topic, uint32_t schema, TenonSlice frame);
     /* Subscribes to an event topic; items are event frames. An item with code -32005 says in its body how many
-     * events were missed, as decimal text. Since minor number 5 an event has its position in data. */
+     * events were missed, as decimal text. data is an event's position (TenonReply). */
     TenonStream (*subscribe)(const void *state, uint32_t topic, uint32_t schema);
     /* Ready after this many nanoseconds, with an empty body. */
     TenonFuture (*sleep)(const void *state, uint64_t nanos);
@@ -198,7 +198,7 @@ typedef struct TenonPlugin {
     /* Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
      * kind, or empty. The first item answers whether it was opened: code 0 and an empty body, or the error. The
      * items after it are finished JSON, the `result` of a notification each, with the position of their event in data
-     * (since minor number 5); an error ends the stream. */
+     * (TenonReply); an error ends the stream. */
     TenonStream (*subscribe)(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params);
     /* State for the version that replaces this one: code 0 and a blob in the body (may be empty). */
     TenonReply (*export_state)(void *instance);

@@ -51,8 +51,7 @@ impl Sink {
     /// [`Context::events`](crate::Context::events) do this as they are received;
     /// [`Events::position`](crate::Events::position) is for other ways to receive them.
     ///
-    /// When the plugin is replaced, the new instance continues after the last event whose items the old one sent. An
-    /// item without an event is never dropped, so that it may come twice, once from each instance.
+    /// What the mark decides when the plugin is replaced: [`TenonReply::data`](tenon_api::abi::TenonReply::data).
     pub fn made_of(&self, event: Option<EventPosition>) {
         self.last_event.set(event);
     }
