@@ -9,6 +9,11 @@ pub const VALIDATOR_CONTRACT: Address = address!("000000000000000000000000000000
 /// `validatorsState` of the voting contract: the records of candidates (`docs/spec/chain.md` 10.1).
 const VALIDATORS_STATE: U256 = U256::ONE;
 
+/// The slot of a variable at this position.
+pub fn variable_slot(position: u64) -> B256 {
+    B256::from(U256::from(position))
+}
+
 /// The slot of `map[key]` for a mapping at this position.
 pub fn mapping_slot(key: B256, position: U256) -> B256 {
     keccak256([key, B256::from(position)].concat())

@@ -41,7 +41,7 @@ pub use codec::{
     signing_hash, transaction_hash,
 };
 pub use contract_slots::{
-    VALIDATOR_CONTRACT, address_in, candidate_record, element_slot, mapping_slot, masternode_owner,
+    VALIDATOR_CONTRACT, address_in, candidate_record, element_slot, mapping_slot, masternode_owner, variable_slot,
 };
 pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError};
 pub use resolve::{ResolveError, StateUnavailable, require_block, resolve_block};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, U256, hex, keccak256};
 use serde_json::{Value, json};
-use tenon_chain::{Genesis, GenesisAccount};
+use tenon_chain::{Genesis, GenesisAccount, candidate_record, element_slot, mapping_slot, variable_slot as slot};
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_spec::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment, read_genesis};
 
@@ -96,40 +96,22 @@ fn voting_contract(keys: &[MasternodeKey]) -> BTreeMap<B256, U256> {
         (slot(15), U256::from(10)),
     ]);
     for (place, key) in (0_u64..).zip(keys) {
-        let address = key.address();
-        let (listed, stake) = (word(address), stake(place));
-        let record = U256::from_be_bytes(entry(address, 1).0);
+        let (address, stake) = (key.address().into_word(), stake(place));
+        let listed: U256 = address.into();
+        let record: U256 = candidate_record(key.address()).into();
         let field = |offset: u64| B256::from(record.wrapping_add(U256::from(offset)));
-        let (voters, owned) = (entry(address, 2), entry(address, 6));
+        let (voters, owned) = (mapping_slot(address, U256::from(2)), mapping_slot(address, U256::from(6)));
         slots.extend([
-            (element(slot(7), place), listed),
-            (element(slot(8), place), listed),
+            (element_slot(slot(7), place), listed),
+            (element_slot(slot(8), place), listed),
             (field(0), U256::ONE << 160 | listed),
             (field(1), stake),
-            (keccak256([address.into_word().0, field(2).0].concat()), stake),
+            (mapping_slot(address, field(2).into()), stake),
             (voters, U256::ONE),
-            (element(voters, 0), listed),
+            (element_slot(voters, 0), listed),
             (owned, U256::ONE),
-            (element(owned, 0), listed),
+            (element_slot(owned, 0), listed),
         ]);
     }
     slots
-}
-
-fn slot(number: u64) -> B256 {
-    B256::from(U256::from(number))
-}
-
-fn word(address: Address) -> U256 {
-    U256::from_be_bytes(address.into_word().0)
-}
-
-/// Slot of an address's entry in a mapping.
-fn entry(address: Address, mapping: u64) -> B256 {
-    keccak256([address.into_word().0, slot(mapping).0].concat())
-}
-
-/// Slot of an element of a list.
-fn element(list: B256, place: u64) -> B256 {
-    B256::from(U256::from_be_bytes(keccak256(list).0).wrapping_add(U256::from(place)))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::keccak256;
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
+use tenon_chain::{element_slot, mapping_slot, variable_slot as slot};
 
 /// `tokens` and `tokensState` of the issuer contract.
 const TOKENS: u64 = 1;
@@ -14,25 +14,16 @@ const MIN_FEE: u64 = 1;
 /// Maximum number of tokens that are read; each costs its issuer a deposit.
 const MAX_TOKENS: u64 = 1 << 20;
 
-fn slot(number: u64) -> B256 {
-    B256::from(U256::from(number))
-}
-
-fn entry(address: Address, mapping: u64) -> B256 {
-    keccak256([address.into_word().0, slot(mapping).0].concat())
-}
-
 /// The amount that every registered token can pay, wei.
 pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTreeMap<Address, U256>, StoreError> {
     let count = state.storage(issuer, slot(TOKENS))?;
     let count = u64::try_from(count).unwrap_or(MAX_TOKENS).min(MAX_TOKENS);
-    let first = U256::from_be_bytes(keccak256(slot(TOKENS)).0);
     let mut capacities = BTreeMap::new();
     for index in 0..count {
-        let element = state.storage(issuer, B256::from(first.wrapping_add(U256::from(index))))?;
+        let element = state.storage(issuer, element_slot(slot(TOKENS), index))?;
         if !element.is_zero() {
             let token = Address::from_word(B256::from(element));
-            capacities.insert(token, state.storage(issuer, entry(token, TOKENS_STATE))?);
+            capacities.insert(token, state.storage(issuer, mapping_slot(token.into_word(), U256::from(TOKENS_STATE)))?);
         }
     }
     Ok(capacities)
@@ -44,6 +35,6 @@ pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTr
 /// The amount that the call transfers is ignored, contrary to the specification: the reference compares selectors with
 /// empty constants (recorded pool of the chain `local`, submission 38).
 pub(super) fn can_pay_fee(sender: Address, token: Address, state: &dyn StateReader) -> Result<bool, StoreError> {
-    let balance = state.storage(token, entry(sender, BALANCES))?;
+    let balance = state.storage(token, mapping_slot(sender.into_word(), U256::from(BALANCES)))?;
     Ok(balance.is_zero() || balance >= state.storage(token, slot(MIN_FEE))?)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::{Map, Value, json};
-use tenon_chain::{GenesisAccount, GenesisError};
+use tenon_chain::{GenesisAccount, GenesisError, candidate_record, element_slot, mapping_slot, variable_slot as slot};
 
 use crate::{NativeSettings, PublicNetwork};
 
@@ -154,18 +154,19 @@ impl NativeDevelopment {
 
     /// Storage of the voting contract with one candidate (`docs/spec/chain.md` 10.1).
     fn validator_storage(&self) -> BTreeMap<B256, U256> {
-        let (candidate, owner) = (word(self.masternode), word(self.owner));
-        let record = U256::from_be_bytes(entry(self.masternode, 1).0);
+        let (candidate, owner) = (self.masternode.into_word(), self.owner.into_word());
+        let record: U256 = candidate_record(self.masternode).into();
         let field = |offset: u64| B256::from(record.wrapping_add(U256::from(offset)));
-        let voters_of = keccak256([self.owner.into_word().0, field(2).0].concat());
-        let voters = entry(self.masternode, 2);
-        let owned = entry(self.owner, 6);
+        let stake_of_owner = mapping_slot(owner, field(2).into());
+        let voters = mapping_slot(candidate, U256::from(2));
+        let owned = mapping_slot(owner, U256::from(6));
+        let (candidate, owner): (U256, U256) = (candidate.into(), owner.into());
         let is_candidate = U256::ONE << 160;
         BTreeMap::from([
             (slot(7), U256::ONE),
-            (keccak256(slot(7)), owner),
+            (element_slot(slot(7), 0), owner),
             (slot(8), U256::ONE),
-            (keccak256(slot(8)), candidate),
+            (element_slot(slot(8), 0), candidate),
             (slot(9), U256::ONE),
             (slot(10), U256::ONE),
             (slot(11), self.min_candidate_stake()),
@@ -175,30 +176,17 @@ impl NativeDevelopment {
             (slot(15), U256::from(WITHDRAW_DELAYS[1])),
             (field(0), is_candidate | owner),
             (field(1), self.stake()),
-            (voters_of, self.stake()),
+            (stake_of_owner, self.stake()),
             (voters, U256::ONE),
-            (keccak256(voters), owner),
+            (element_slot(voters, 0), owner),
             (owned, U256::ONE),
-            (keccak256(owned), candidate),
+            (element_slot(owned, 0), candidate),
         ])
     }
 }
 
 fn coins(count: u64) -> U256 {
     U256::from(count).saturating_mul(U256::from(COIN))
-}
-
-fn slot(number: u64) -> B256 {
-    B256::from(U256::from(number))
-}
-
-fn word(address: Address) -> U256 {
-    U256::from_be_bytes(address.into_word().0)
-}
-
-/// Slot of an address's entry in a mapping.
-fn entry(address: Address, mapping: u64) -> B256 {
-    keccak256([address.into_word().0, slot(mapping).0].concat())
 }
 
 fn alloc(accounts: &BTreeMap<Address, GenesisAccount>) -> Map<String, Value> {
@@ -263,13 +251,17 @@ mod tests {
         let recorded = tenon_test_data::unpacked("chain/native-genesis-local.json.gz");
         let recorded = read_genesis(&recorded).unwrap();
         let storage = &recorded.alloc[&Address::with_last_byte(0x88)].storage;
-        let candidate = Address::from_word(B256::from(storage[&keccak256(slot(8))]));
-        let owner = Address::from_word(B256::from(storage[&keccak256(slot(7))]));
+        let candidate = Address::from_word(B256::from(storage[&element_slot(slot(8), 0)]));
+        let owner = Address::from_word(B256::from(storage[&element_slot(slot(7), 0)]));
 
         let own = NativeDevelopment { masternode: candidate, owner, ..network(DevelopmentEngine::V1) };
 
         // The counter of candidates, and intended differences: minimum stakes, delays, and the stakes themselves.
-        let differs: Vec<_> = [8, 9, 11, 12, 14, 15].map(slot).into_iter().chain([entry(owner, 6)]).collect();
+        let differs: Vec<_> = [8, 9, 11, 12, 14, 15]
+            .map(slot)
+            .into_iter()
+            .chain([mapping_slot(owner.into_word(), U256::from(6))])
+            .collect();
         for (slot, value) in own.validator_storage() {
             let found = storage.get(&slot).copied().unwrap_or_default();
             assert!(!found.is_zero(), "{slot}");
