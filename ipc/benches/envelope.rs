@@ -5,10 +5,10 @@ mod constant;
 
 use std::hint::black_box;
 
-use constant::Constant;
+use constant::{Constant, LIMITS};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::FutureExt as _;
-use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits};
+use tenon_ipc::{Caller, Dispatcher};
 
 /// The members that a general parser reads from the same request, for comparison.
 #[derive(serde::Deserialize)]
@@ -21,7 +21,7 @@ struct General<'a> {
 }
 
 fn envelope(criterion: &mut Criterion) {
-    let dispatcher = Dispatcher::new(Constant, EnvelopeLimits::default());
+    let dispatcher = Dispatcher::new(Constant, LIMITS);
     let caller = Caller::local();
     let small = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#.to_owned();
     let balance = r#"{"jsonrpc":"2.0","id":42,"method":"eth_getBalance","params":["0x0000000000000000000000000000000000000088","latest"]}"#;

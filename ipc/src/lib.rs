@@ -9,10 +9,13 @@
 //! The crate knows no namespace and no chain: the answering service implements [`RpcService`].
 //!
 //! ```no_run
-//! # async fn example(router: impl tenon_ipc::RpcService) -> Result<(), tenon_ipc::StartError> {
-//! use tenon_ipc::{HttpSettings, Servers, Settings};
+//! # async fn example(
+//! #     http: tenon_ipc::HttpSettings,
+//! #     router: impl tenon_ipc::RpcService,
+//! # ) -> Result<(), tenon_ipc::StartError> {
+//! use tenon_ipc::{Servers, Settings};
 //!
-//! let settings = Settings { http: Some(HttpSettings::default()), ..Settings::default() };
+//! let settings = Settings { http: Some(http), ..Settings::default() };
 //! let servers = Servers::start(settings, router, None).await?;
 //! println!("{:?}", servers.endpoints());
 //! servers.stop(std::time::Duration::from_secs(5)).await;

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
 };
 
@@ -29,13 +29,13 @@ pub struct Settings {
 /// HTTP's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// Address to listen on. Default 127.0.0.1.
+    /// Address to listen on.
     pub address: IpAddr,
-    /// Port; 0 picks a free one. Default 8545.
+    /// Port; 0 picks a free one.
     pub port: u16,
-    /// Access rules. The default exposes nothing.
+    /// Access rules.
     pub rules: HttpRules,
-    /// Trusted proxies, which may name the client of a request. Default none.
+    /// Trusted proxies, which may name the client of a request.
     pub proxies: Vec<Network>,
     /// Limits.
     pub limits: HttpLimits,
@@ -44,46 +44,24 @@ pub struct HttpSettings {
 /// Access rules of HTTP; can change while it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRules {
-    /// Exposure with and without a token. Default nothing.
+    /// Exposure with and without a token.
     pub exposure: PortExposure,
-    /// Origins whose web pages may read answers; `*` for all. Default none.
+    /// Origins whose web pages may read answers; `*` for all.
     pub cors_origins: Vec<String>,
-    /// Host names that requests may use; addresses are always allowed; `*` for all. Default `localhost`.
+    /// Host names that requests may use; addresses are always allowed; `*` for all.
     pub virtual_hosts: Vec<String>,
-}
-
-impl Default for HttpRules {
-    fn default() -> Self {
-        Self {
-            exposure: PortExposure::default(),
-            cors_origins: Vec::new(),
-            virtual_hosts: vec!["localhost".to_owned()],
-        }
-    }
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 8545,
-            rules: HttpRules::default(),
-            proxies: Vec::new(),
-            limits: HttpLimits::default(),
-        }
-    }
 }
 
 /// WebSocket's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketSettings {
-    /// Address to listen on. Default 127.0.0.1.
+    /// Address to listen on.
     pub address: IpAddr,
-    /// Port; 0 picks a free one. Default 8546.
+    /// Port; 0 picks a free one.
     pub port: u16,
-    /// Access rules. The default exposes nothing.
+    /// Access rules.
     pub rules: WebSocketRules,
-    /// Trusted proxies, which may name the client of a connection. Default none.
+    /// Trusted proxies, which may name the client of a connection.
     pub proxies: Vec<Network>,
     /// Limits.
     pub limits: WebSocketLimits,
@@ -92,23 +70,10 @@ pub struct WebSocketSettings {
 /// Access rules of WebSocket; can change while it is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebSocketRules {
-    /// Exposure with and without a token. Default nothing.
+    /// Exposure with and without a token.
     pub exposure: PortExposure,
-    /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
-    /// this machine's name.
+    /// Origins whose web pages may connect; `*` for all. If empty: `http://localhost` and this machine's name.
     pub origins: Vec<String>,
-}
-
-impl Default for WebSocketSettings {
-    fn default() -> Self {
-        Self {
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 8546,
-            rules: WebSocketRules::default(),
-            proxies: Vec::new(),
-            limits: WebSocketLimits::default(),
-        }
-    }
 }
 
 /// The local socket's settings.

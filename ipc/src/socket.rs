@@ -36,34 +36,32 @@ pub struct SocketLimits {
     /// Limits of each message.
     pub envelope: EnvelopeLimits,
     /// Concurrent connections. When all are taken, one of the process with the most is closed for another process.
-    /// Default 500.
     pub connections: usize,
     /// Bytes of one incoming message. A larger one is answered with `-32005 message too large` and the
-    /// connection closed. Default 64 MiB.
+    /// connection closed.
     pub message_bytes: usize,
-    /// Concurrent calls of one connection; further messages wait unread. Default 256.
+    /// Concurrent calls of one connection; further messages wait unread.
     pub calls_in_flight: usize,
     /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and a
-    /// notification closes the connection. Default 64 MiB.
+    /// notification closes the connection.
     pub queued_bytes: usize,
-    /// Time limit for the client to read one write. Default 30 s.
+    /// Time limit for the client to read one write.
     pub write_timeout: Duration,
 }
 
-impl Default for SocketLimits {
-    fn default() -> Self {
+impl SocketLimits {
+    /// These limits, with fixed ones for what no setting limits.
+    pub const fn new(envelope: EnvelopeLimits, connections: usize, message_bytes: usize) -> Self {
         Self {
-            envelope: EnvelopeLimits::default(),
-            connections: 500,
-            message_bytes: 64 << 20,
+            envelope,
+            connections,
+            message_bytes,
             calls_in_flight: 256,
             queued_bytes: 64 << 20,
             write_timeout: Duration::from_secs(30),
         }
     }
-}
 
-impl SocketLimits {
     fn duplex(&self) -> DuplexLimits {
         DuplexLimits {
             calls_in_flight: self.calls_in_flight,

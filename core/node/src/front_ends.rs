@@ -61,13 +61,13 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
     let rpc = &settings.rpc;
     EnvelopeLimits {
         batch_items: rpc.batch_items as usize,
+        batch_concurrency: EnvelopeLimits::BATCH_CONCURRENCY,
         response_bytes: rpc.response_bytes.as_usize(),
         batch_response_bytes: rpc.batch_bytes.as_usize(),
         call_timeout: Some(rpc.request_timeout),
         computing_time: (!rpc.computing_time.is_zero()).then_some(rpc.computing_time),
         subscriptions: rpc.subscriptions as usize,
         client_subscriptions: rpc.client_subscriptions as usize,
-        ..EnvelopeLimits::default()
     }
 }
 
@@ -131,24 +131,15 @@ fn websocket(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) 
         port: ws.port,
         rules: websocket_rules(settings, names),
         proxies,
-        limits: WebSocketLimits {
-            envelope: envelope(settings),
-            connections: ws.connections as usize,
-            message_bytes: ws.message_limit.as_usize(),
-            ..WebSocketLimits::default()
-        },
+        limits: WebSocketLimits::new(envelope(settings), ws.connections as usize, ws.message_limit.as_usize()),
     }
 }
 
 fn socket(settings: &Settings) -> SocketSettings {
+    let ipc = &settings.ipc;
     SocketSettings {
-        path: settings.in_data_folder(&settings.ipc.path),
-        limits: SocketLimits {
-            envelope: envelope(settings),
-            connections: settings.ipc.connections as usize,
-            message_bytes: settings.ipc.message_limit.as_usize(),
-            ..SocketLimits::default()
-        },
+        path: settings.in_data_folder(&ipc.path),
+        limits: SocketLimits::new(envelope(settings), ipc.connections as usize, ipc.message_limit.as_usize()),
     }
 }
 

@@ -36,11 +36,21 @@ impl RpcService for Echo {
     }
 }
 
+const LIMITS: EnvelopeLimits = EnvelopeLimits {
+    batch_items: 50,
+    batch_concurrency: 16,
+    response_bytes: 64 << 20,
+    batch_response_bytes: 25_000_000,
+    call_timeout: None,
+    computing_time: None,
+    subscriptions: 256,
+    client_subscriptions: 256,
+};
+
 /// A whole body.
 pub(crate) fn answer(input: &[u8]) {
-    let limits = EnvelopeLimits { call_timeout: None, batch_items: 50, ..EnvelopeLimits::default() };
     let caller = Caller::new(Exposure::all(), CallContext::new());
-    let answer = Dispatcher::new(Echo, limits).answer_text(input, &caller).now_or_never().expect("nothing waits");
+    let answer = Dispatcher::new(Echo, LIMITS).answer_text(input, &caller).now_or_never().expect("nothing waits");
     let is_refused = answer.as_ref().is_some_and(|answer| {
         assert_eq!(answer.last(), Some(&b'\n'));
         serde_json::from_slice::<IgnoredAny>(answer).expect("the answer is JSON");

@@ -1,9 +1,21 @@
 //! A service with a constant answer, so that only the cost of envelope and transport is measured.
 
-use std::hint::black_box;
+use std::{hint::black_box, time::Duration};
 
-use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
+use tenon_ipc::{Caller, EnvelopeLimits, NoNotifications, RawCall, RpcService};
 use tenon_sdk::Failure;
+
+/// Limits as a node has them.
+pub(crate) const LIMITS: EnvelopeLimits = EnvelopeLimits {
+    batch_items: 10_000,
+    batch_concurrency: 16,
+    response_bytes: 64 << 20,
+    batch_response_bytes: 25_000_000,
+    call_timeout: Some(Duration::from_secs(600)),
+    computing_time: Some(Duration::from_secs(30)),
+    subscriptions: 256,
+    client_subscriptions: 256,
+};
 
 /// Answers with the height 5151.
 #[derive(Clone)]

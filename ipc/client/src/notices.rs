@@ -12,7 +12,7 @@ use crate::SocketError;
 
 /// Maximum length of a message that is looked at, bytes. Notices are one sentence.
 const MAX_NOTICE: usize = 16 << 10;
-/// Maximum number of kept reasons; the oldest is dropped. A connection has at most 256 subscriptions by default.
+/// Maximum number of kept reasons; the oldest is dropped. The node's default of `rpc.subscriptions` is not higher.
 const MAX_KEPT: usize = 256;
 
 /// Why subscriptions of a connection ended. Clones share it: the receiver adds, the client takes.

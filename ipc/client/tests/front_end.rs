@@ -5,7 +5,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use tenon_api::SecretText;
-use tenon_ipc::{Caller, Notifications, RawCall, RpcService, Servers, Settings, SocketLimits, SocketSettings};
+use tenon_ipc::{
+    Caller, EnvelopeLimits, Notifications, RawCall, RpcService, Servers, Settings, SocketLimits, SocketSettings,
+};
 use tenon_ipc_client::{
     AdminClient as _, Client, ClientSettings, Error, EthClient as _, EthSubscriptions as _, SecretParams, SocketError,
     jsonrpsee::{
@@ -82,6 +84,19 @@ impl RpcService for Service {
 /// A head as the node announces it. The service replaces `LOGS` by an empty bloom filter.
 const HEADER: &str = r#"{"number":"0x36","hash":"0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7","parentHash":"0x0000000000000000000000000000000000000000000000000000000000000001","nonce":"0x0000000000000000","mixHash":"0x0000000000000000000000000000000000000000000000000000000000000000","sha3Uncles":"0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347","logsBloom":"LOGS","transactionsRoot":"0x0000000000000000000000000000000000000000000000000000000000000002","stateRoot":"0x0000000000000000000000000000000000000000000000000000000000000003","receiptsRoot":"0x0000000000000000000000000000000000000000000000000000000000000004","miner":"0x0000000000000000000000000000000000000005","difficulty":"0x1","extraData":"0x","gasLimit":"0x1c9c380","gasUsed":"0x5208","timestamp":"0x65000000"}"#;
 
+const LIMITS: SocketLimits = SocketLimits::new(ENVELOPE, 500, 64 << 20);
+
+const ENVELOPE: EnvelopeLimits = EnvelopeLimits {
+    batch_items: 10_000,
+    batch_concurrency: 16,
+    response_bytes: 64 << 20,
+    batch_response_bytes: 25_000_000,
+    call_timeout: Some(Duration::from_secs(600)),
+    computing_time: None,
+    subscriptions: 256,
+    client_subscriptions: 256,
+};
+
 struct Node {
     servers: Option<Servers<Service>>,
     path: PathBuf,
@@ -90,7 +105,7 @@ struct Node {
 
 impl Node {
     async fn start() -> Self {
-        Self::start_with(SocketLimits::default()).await
+        Self::start_with(LIMITS).await
     }
 
     async fn start_with(limits: SocketLimits) -> Self {
@@ -268,7 +283,7 @@ async fn the_end_of_the_node_ends_calls_and_subscriptions() {
 
 #[tokio::test]
 async fn a_message_that_the_node_refuses_ends_the_connection_with_the_nodes_reason() {
-    let node = Node::start_with(SocketLimits { message_bytes: 1_000, ..SocketLimits::default() }).await;
+    let node = Node::start_with(SocketLimits { message_bytes: 1_000, ..LIMITS }).await;
     let client = node.client().await;
     let long = "x".repeat(1 << 20);
 

@@ -31,10 +31,21 @@ impl RpcService for Echo {
     }
 }
 
+/// Without a timer, which needs a runtime.
+const LIMITS: EnvelopeLimits = EnvelopeLimits {
+    batch_items: 10_000,
+    batch_concurrency: 16,
+    response_bytes: 64 << 20,
+    batch_response_bytes: 25_000_000,
+    call_timeout: None,
+    computing_time: None,
+    subscriptions: 256,
+    client_subscriptions: 256,
+};
+
 fn answer(body: &[u8]) -> Option<String> {
-    let limits = EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() };
     let caller = Caller::new(Exposure::all(), CallContext::new());
-    let dispatcher = Dispatcher::new(Echo, limits);
+    let dispatcher = Dispatcher::new(Echo, LIMITS);
     let answer = dispatcher.answer_text(body, &caller).now_or_never().expect("the service never waits");
     answer.map(|text| String::from_utf8(text).unwrap())
 }
@@ -125,8 +136,7 @@ impl RpcService for Ahead {
 
 fn seen_of_batch(calls: &[String]) -> Vec<String> {
     let service = Ahead::default();
-    let limits = EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() };
-    let dispatcher = Dispatcher::new(service.clone(), limits);
+    let dispatcher = Dispatcher::new(service.clone(), LIMITS);
     let caller = Caller::new(Exposure::all(), CallContext::new());
     let body = format!("[{}]", calls.join(","));
     dispatcher.answer_text(body.as_bytes(), &caller).now_or_never().expect("the service never waits");
@@ -203,7 +213,7 @@ impl RpcService for RecordingService {
 #[test]
 fn takes_secrets_is_queried_by_the_unescaped_name() {
     let service = RecordingService::default();
-    let dispatcher = Dispatcher::new(service.clone(), EnvelopeLimits::default());
+    let dispatcher = Dispatcher::new(service.clone(), LIMITS);
     for text in [
         r#"{"method":"personal_sign","id":"\n"}"#,
         r#"{"id":"\n","method":"personal\u005fsign","params":["\t"]}"#,
@@ -219,8 +229,7 @@ fn takes_secrets_is_queried_by_the_unescaped_name() {
 #[test]
 fn a_repaired_message_is_queried_for_secrets_too() {
     let service = RecordingService::default();
-    let dispatcher =
-        Dispatcher::new(service.clone(), EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() });
+    let dispatcher = Dispatcher::new(service.clone(), LIMITS);
     let caller = Caller::new(Exposure::all(), CallContext::new());
     let body = b"{\"id\":1,\"method\":\"personal_sign\",\"params\":[\"pass\xffword\"]}";
 

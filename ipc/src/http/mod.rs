@@ -59,32 +59,18 @@ pub struct HttpLimits {
     /// Limits of each message.
     pub envelope: EnvelopeLimits,
     /// Concurrent connections. When all are taken, the longest idle one of the address with the most is closed for a
-    /// newcomer. Default 1,000.
+    /// newcomer.
     pub connections: usize,
     /// Bytes of a request's body. A larger declared length is answered with 413; a longer body of undeclared length is
-    /// cut, as in the reference. Default 5 MiB.
+    /// cut, as in the reference.
     pub body_bytes: usize,
     /// Time from a request's head to its answer; on expiry the client gets 503 and the call is cancelled. The head
-    /// itself, from its first byte, has the same time limit, after which the connection ends. Default 29 s, one second
-    /// less than the reference's write time-out, as in the reference.
+    /// itself, from its first byte, has the same time limit, after which the connection ends.
     pub request_timeout: Duration,
-    /// Maximum idle time of a connection. Default 120 s.
+    /// Maximum idle time of a connection.
     pub idle_timeout: Duration,
-    /// Time limit for the client to read one write. Default 30 s.
+    /// Time limit for the client to read one write.
     pub write_timeout: Duration,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        Self {
-            envelope: EnvelopeLimits::default(),
-            connections: 1_000,
-            body_bytes: 5 << 20,
-            request_timeout: Duration::from_secs(29),
-            idle_timeout: Duration::from_secs(120),
-            write_timeout: Duration::from_secs(30),
-        }
-    }
 }
 
 /// Result of `GET /health`.

@@ -25,38 +25,36 @@ pub(crate) use origin::OriginRules;
 pub struct WebSocketLimits {
     /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Concurrent connections, as for HTTP. Default 500. On a port that HTTP and WebSocket share, HTTP's number counts.
+    /// Concurrent connections, as for HTTP. On a port that HTTP and WebSocket share, HTTP's number counts.
     pub connections: usize,
     /// Bytes of one incoming message, fragments together. A larger one closes the connection with 1009.
-    /// Default 15 MiB, the reference's.
     pub message_bytes: usize,
-    /// Concurrent calls of one connection; further messages wait unread. Default 128.
+    /// Concurrent calls of one connection; further messages wait unread.
     pub calls_in_flight: usize,
     /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and
-    /// a notification closes the connection. Default 16 MiB.
+    /// a notification closes the connection.
     pub queued_bytes: usize,
-    /// Time limit for the client to read one write. Default 10 s.
+    /// Time limit for the client to read one write.
     pub write_timeout: Duration,
     /// A ping is sent if nothing was written for this long; a connection that sends nothing for three times as long is
-    /// closed. Default 60 s, `None` for never.
+    /// closed. `None` for never.
     pub ping_interval: Option<Duration>,
 }
 
-impl Default for WebSocketLimits {
-    fn default() -> Self {
+impl WebSocketLimits {
+    /// These limits, with fixed ones for what no setting limits.
+    pub const fn new(envelope: EnvelopeLimits, connections: usize, message_bytes: usize) -> Self {
         Self {
-            envelope: EnvelopeLimits::default(),
-            connections: 500,
-            message_bytes: 15 << 20,
+            envelope,
+            connections,
+            message_bytes,
             calls_in_flight: 128,
             queued_bytes: 16 << 20,
             write_timeout: Duration::from_secs(10),
             ping_interval: Some(Duration::from_secs(60)),
         }
     }
-}
 
-impl WebSocketLimits {
     pub(crate) fn duplex(&self) -> DuplexLimits {
         DuplexLimits {
             calls_in_flight: self.calls_in_flight,

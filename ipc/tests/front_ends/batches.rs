@@ -2,11 +2,12 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use tenon_ipc::{EnvelopeLimits, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings};
+use tenon_ipc::{EnvelopeLimits, Servers, Settings, SocketLimits, SocketSettings};
 
 use crate::{
+    limits::{ENVELOPE, SOCKET, http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, websocket_rules},
+    service::TestService,
     socket, websocket,
 };
 
@@ -25,11 +26,9 @@ impl FrontEnds {
         let service = TestService::default();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tenon.ipc");
-        let (mut http, mut websocket) = (HttpSettings::default(), WebSocketSettings::default());
-        (http.port, http.rules, http.limits.envelope) = (0, http_rules(&["test"]), envelope.clone());
-        (websocket.port, websocket.rules, websocket.limits.envelope) =
-            (0, websocket_rules(&["test"]), envelope.clone());
-        let limits = SocketLimits { envelope, ..SocketLimits::default() };
+        let (mut http, mut websocket) = (http_settings(&["test"]), websocket_settings(&["test"]));
+        (http.limits.envelope, websocket.limits.envelope) = (envelope.clone(), envelope.clone());
+        let limits = SocketLimits { envelope, ..SOCKET };
         let settings = Settings {
             http: Some(http),
             websocket: Some(websocket),
@@ -69,7 +68,7 @@ impl FrontEnds {
 
 #[tokio::test]
 async fn calls_that_change_something_keep_their_order_among_reads() {
-    let mut front_ends = FrontEnds::start(EnvelopeLimits::default()).await;
+    let mut front_ends = FrontEnds::start(ENVELOPE).await;
     let batch = [
         "test_changesLater",
         "test_changesLater",
@@ -99,7 +98,7 @@ async fn calls_that_change_something_keep_their_order_among_reads() {
 
 #[tokio::test]
 async fn a_call_is_not_begun_after_the_time_limit() {
-    let limits = EnvelopeLimits { call_timeout: Some(Duration::from_millis(50)), ..EnvelopeLimits::default() };
+    let limits = EnvelopeLimits { call_timeout: Some(Duration::from_millis(50)), ..ENVELOPE };
     let mut front_ends = FrontEnds::start(limits).await;
     let body = r#"[{"id":0,"method":"test_forever"},{"id":1,"method":"test_change"},{"id":2,"method":"test_changes"}]"#;
 
@@ -116,7 +115,7 @@ async fn a_call_is_not_begun_after_the_time_limit() {
 
 #[tokio::test]
 async fn a_call_is_not_begun_beyond_the_byte_limit_of_the_batch() {
-    let limits = EnvelopeLimits { batch_response_bytes: 3, ..EnvelopeLimits::default() };
+    let limits = EnvelopeLimits { batch_response_bytes: 3, ..ENVELOPE };
     let mut front_ends = FrontEnds::start(limits).await;
 
     let answers = front_ends.ask(&["test_change", "test_change"]).await;
@@ -131,7 +130,7 @@ async fn a_call_is_not_begun_beyond_the_byte_limit_of_the_batch() {
 
 #[tokio::test]
 async fn a_subscription_of_a_batch_keeps_its_place() {
-    let mut front_ends = FrontEnds::start(EnvelopeLimits { subscriptions: 1, ..EnvelopeLimits::default() }).await;
+    let mut front_ends = FrontEnds::start(EnvelopeLimits { subscriptions: 1, ..ENVELOPE }).await;
     let never = r#""method":"test_subscribe","params":["never"]"#;
     let body = format!(r#"[{{"id":0,"method":"test_yield"}},{{"id":1,{never}}},{{"id":2,{never}}}]"#);
 

@@ -10,8 +10,9 @@ use tokio::{
 };
 
 use crate::{
+    limits::{HTTP, http_settings, websocket_settings},
     raw_http::Client,
-    service::{TestService, http_rules, until, websocket_rules},
+    service::{TestService, until},
     websocket,
 };
 
@@ -21,13 +22,12 @@ const CALL: &str = r#"{"id":1,"method":"test_echo"}"#;
 /// A node with this many places on a port of HTTP and WebSocket.
 async fn start(connections: usize) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
-    let limits = HttpLimits { connections, ..HttpLimits::default() };
-    let http = HttpSettings { port: 0, rules: http_rules(&["test"]), limits, ..HttpSettings::default() };
+    let limits = HttpLimits { connections, ..HTTP };
+    let http = HttpSettings { limits, ..http_settings(&["test"]) };
     let settings = Settings { http: Some(http), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
     let address = servers.endpoints().http.unwrap();
-    let websocket =
-        WebSocketSettings { port: address.port(), rules: websocket_rules(&["test"]), ..WebSocketSettings::default() };
+    let websocket = WebSocketSettings { port: address.port(), ..websocket_settings(&["test"]) };
     servers.open_websocket(websocket, None).await.unwrap();
     (servers, address, service)
 }

@@ -13,28 +13,29 @@ use tokio::{
 };
 
 use crate::{
+    limits::{ENVELOPE, HTTP, http_rules, http_settings},
     raw_http::Client,
-    service::{TestService, http_rules, until},
+    service::{TestService, until},
 };
 
 async fn start(http: HttpSettings) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
-    let settings = Settings { http: Some(HttpSettings { port: 0, ..http }), ..Settings::default() };
+    let settings = Settings { http: Some(http), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
     let address = servers.endpoints().http.unwrap();
     (servers, address, service)
 }
 
 fn with_limits(limits: HttpLimits) -> HttpSettings {
-    HttpSettings { rules: http_rules(&["test"]), limits, ..HttpSettings::default() }
+    HttpSettings { limits, ..http_settings(&["test"]) }
 }
 
 #[tokio::test]
 async fn a_port_serves_only_exposed_namespaces_and_only_local_programs() {
-    let (_silent, address, _) = start(HttpSettings::default()).await;
+    let (_silent, address, _) = start(http_settings(&[])).await;
     let nothing = Client::connect(address).await.post(&[], r#"{"id":1,"method":"eth_open"}"#).await;
-    assert!(nothing.text().contains("does not exist/is not available"), "no namespace is exposed by default");
-    let (_servers, address, _) = start(HttpSettings { rules: http_rules(&["eth"]), ..HttpSettings::default() }).await;
+    assert!(nothing.text().contains("does not exist/is not available"), "no namespace is exposed");
+    let (_servers, address, _) = start(http_settings(&["eth"])).await;
     assert!(address.ip().is_loopback());
     let mut client = Client::connect(address).await;
 
@@ -56,9 +57,9 @@ async fn powerful_namespaces_need_a_token() {
     let secret = folder.path().join("jwt.hex");
     std::fs::write(&secret, "07".repeat(32)).unwrap();
     let exposure = PortExposure { open: Exposure::of(["eth"]), with_token: Exposure::of(["eth", "debug"]) };
-    let rules = HttpRules { exposure, ..HttpRules::default() };
+    let rules = HttpRules { exposure, ..http_rules(&[]) };
     let settings = Settings {
-        http: Some(HttpSettings { port: 0, rules, ..HttpSettings::default() }),
+        http: Some(HttpSettings { rules, ..http_settings(&[]) }),
         token_secret: Some(secret),
         ..Settings::default()
     };
@@ -101,7 +102,7 @@ fn token_with(age: u64, members: &str) -> String {
 
 #[tokio::test]
 async fn a_client_that_leaves_cancels_its_call() {
-    let (_servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let (_servers, address, service) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
     let body = r#"{"id":1,"method":"test_forever"}"#;
     let head = format!(
@@ -119,7 +120,7 @@ async fn a_client_that_leaves_cancels_its_call() {
 
 #[tokio::test]
 async fn a_call_beyond_the_time_limit_gets_503_and_is_cancelled() {
-    let limits = HttpLimits { request_timeout: Duration::from_millis(50), ..HttpLimits::default() };
+    let limits = HttpLimits { request_timeout: Duration::from_millis(50), ..HTTP };
     let (_servers, address, service) = start(with_limits(limits)).await;
 
     let answer = Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_forever"}"#).await;
@@ -130,7 +131,7 @@ async fn a_call_beyond_the_time_limit_gets_503_and_is_cancelled() {
 
 #[tokio::test]
 async fn batches_run_at_the_same_time_and_answer_in_order() {
-    let (_servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let (_servers, address, service) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
     let calls: Vec<String> = (0..40)
         .map(|id| {
@@ -161,9 +162,8 @@ async fn batches_run_at_the_same_time_and_answer_in_order() {
 
 #[tokio::test]
 async fn limits_answer_with_named_errors() {
-    let envelope =
-        EnvelopeLimits { batch_items: 3, response_bytes: 100, batch_response_bytes: 150, ..EnvelopeLimits::default() };
-    let (_servers, address, _) = start(with_limits(HttpLimits { envelope, ..HttpLimits::default() })).await;
+    let envelope = EnvelopeLimits { batch_items: 3, response_bytes: 100, batch_response_bytes: 150, ..ENVELOPE };
+    let (_servers, address, _) = start(with_limits(HttpLimits { envelope, ..HTTP })).await;
     let mut client = Client::connect(address).await;
     for (body, expected) in [
         (
@@ -192,7 +192,7 @@ async fn limits_answer_with_named_errors() {
 
 #[tokio::test]
 async fn large_results_arrive_whole_plain_and_compressed() {
-    let (_servers, address, _) = start(with_limits(HttpLimits::default())).await;
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
     let call = r#"{"id":"big","method":"test_large","params":[3000000]}"#;
 
@@ -206,7 +206,7 @@ async fn large_results_arrive_whole_plain_and_compressed() {
 
 #[tokio::test]
 async fn bodies_that_are_not_utf8_do_no_harm() {
-    let (_servers, address, _) = start(with_limits(HttpLimits::default())).await;
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
     let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json")];
 
@@ -221,7 +221,7 @@ async fn bodies_that_are_not_utf8_do_no_harm() {
 
 #[tokio::test]
 async fn an_undeclared_body_is_cut_at_the_limit() {
-    let (_servers, address, _) = start(with_limits(HttpLimits { body_bytes: 64, ..HttpLimits::default() })).await;
+    let (_servers, address, _) = start(with_limits(HttpLimits { body_bytes: 64, ..HTTP })).await;
     let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")];
     for (text, expected) in [
         (format!("{:100}", r#"{"id":1,"method":"test_echo"}"#), r#""result":[]"#),
@@ -238,8 +238,7 @@ async fn health_determines_the_status() {
     for (is_healthy, status) in [(true, 200), (false, 503)] {
         let details = r#"{"head":7}"#.to_owned();
         let check = Arc::new(move || HealthReport { is_healthy, details: details.clone() });
-        let settings =
-            Settings { http: Some(HttpSettings { port: 0, ..HttpSettings::default() }), ..Settings::default() };
+        let settings = Settings { http: Some(http_settings(&[])), ..Settings::default() };
         let servers = Servers::start(settings, TestService::default(), Some(check)).await.unwrap();
 
         let mut client = Client::connect(servers.endpoints().http.unwrap()).await;
@@ -251,7 +250,7 @@ async fn health_determines_the_status() {
 
 #[tokio::test]
 async fn silent_connections_are_closed() {
-    let limits = HttpLimits { idle_timeout: Duration::from_millis(200), ..HttpLimits::default() };
+    let limits = HttpLimits { idle_timeout: Duration::from_millis(200), ..HTTP };
     let (_servers, address, _) = start(with_limits(limits)).await;
     let mut client = Client::connect(address).await;
     client.post(&[], r#"{"id":1,"method":"test_echo"}"#).await;
@@ -261,7 +260,7 @@ async fn silent_connections_are_closed() {
 
 #[tokio::test]
 async fn a_slow_head_has_no_more_time_than_a_request() {
-    let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
+    let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HTTP };
     let (_servers, address, _) = start(with_limits(limits)).await;
     let mut slow = TcpStream::connect(address).await.unwrap();
     let mut quiet = Client::connect(address).await;
@@ -283,7 +282,7 @@ async fn a_slow_head_has_no_more_time_than_a_request() {
 
 #[tokio::test]
 async fn stopping_waits_for_calls_only_within_its_grace() {
-    let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let (servers, address, service) = start(with_limits(HTTP)).await;
     let call =
         tokio::spawn(async move { Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_wait"}"#).await });
     let mut idle = Client::connect(address).await;
@@ -295,7 +294,7 @@ async fn stopping_waits_for_calls_only_within_its_grace() {
     assert!(stopping.await.unwrap());
     assert!(call.await.unwrap().text().contains("waited"));
 
-    let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let (servers, address, service) = start(with_limits(HTTP)).await;
     let stuck = tokio::spawn(async move {
         let mut client = Client::connect(address).await;
         client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"id\":1,\"method\":\"test_forever\"}").await;
@@ -309,11 +308,9 @@ async fn stopping_waits_for_calls_only_within_its_grace() {
 
 #[tokio::test]
 async fn a_port_in_use_is_named() {
-    let (_servers, address, _) = start(HttpSettings::default()).await;
-    let settings = Settings {
-        http: Some(HttpSettings { port: address.port(), ..HttpSettings::default() }),
-        ..Settings::default()
-    };
+    let (_servers, address, _) = start(http_settings(&[])).await;
+    let settings =
+        Settings { http: Some(HttpSettings { port: address.port(), ..http_settings(&[]) }), ..Settings::default() };
 
     let error = Servers::start(settings, TestService::default(), None).await.unwrap_err();
 

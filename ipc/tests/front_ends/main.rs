@@ -5,6 +5,7 @@
 mod batches;
 mod connections;
 mod http;
+mod limits;
 mod memory;
 mod origins;
 mod proxies;

@@ -4,12 +4,13 @@ use std::{net::SocketAddr, sync::atomic::Ordering};
 
 use serde_json::Value;
 use tenon_bus::{ClientId, MemoryBudget, MemoryLimits, MemoryUse};
-use tenon_ipc::{EnvelopeLimits, HttpSettings, Servers, WebSocketLimits, WebSocketSettings};
+use tenon_ipc::{EnvelopeLimits, Servers, WebSocketLimits, WebSocketSettings};
 use tokio::net::TcpStream;
 
 use crate::{
+    limits::{ENVELOPE, WEBSOCKET, http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, until, websocket_rules},
+    service::{TestService, until},
     websocket,
 };
 
@@ -25,17 +26,16 @@ struct Started {
 
 /// Front-ends whose clients may hold this many bytes each.
 async fn start(share: usize) -> Started {
-    start_with(share, EnvelopeLimits::default()).await
+    start_with(share, ENVELOPE).await
 }
 
 async fn start_with(share: usize, envelope: EnvelopeLimits) -> Started {
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: share });
     let service = TestService::default();
     let servers = Servers::new(service.clone(), None).with_memory(memory.clone());
-    let http = HttpSettings { port: 0, rules: http_rules(&["test"]), ..HttpSettings::default() };
-    let limits = WebSocketLimits { envelope, ..WebSocketLimits::default() };
-    let websocket =
-        WebSocketSettings { port: 0, rules: websocket_rules(&["test"]), limits, ..WebSocketSettings::default() };
+    let http = http_settings(&["test"]);
+    let limits = WebSocketLimits { envelope, ..WEBSOCKET };
+    let websocket = WebSocketSettings { limits, ..websocket_settings(&["test"]) };
     let http = servers.open_http(http, None).await.unwrap();
     let websocket = servers.open_websocket(websocket, None).await.unwrap();
     Started { _servers: servers, http, websocket, service, memory }
@@ -214,7 +214,7 @@ async fn a_subscription_is_counted_while_it_is_open() {
 
 #[tokio::test]
 async fn a_client_has_a_limited_number_of_subscriptions_over_all_its_connections() {
-    let limits = EnvelopeLimits { client_subscriptions: 3, ..EnvelopeLimits::default() };
+    let limits = EnvelopeLimits { client_subscriptions: 3, ..ENVELOPE };
     let started = start_with(64 * MB, limits).await;
     let subscribe = r#"{"id":1,"method":"test_subscribe","params":["never"]}"#;
     let (mut first, mut second) = (started.client().await, started.client().await);

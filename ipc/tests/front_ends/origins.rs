@@ -1,11 +1,12 @@
 //! The client to which the front-ends attribute a call.
 
-use tenon_ipc::{HttpSettings, Servers, Settings, SocketSettings, WebSocketSettings};
+use tenon_ipc::{Servers, Settings, SocketSettings};
 
 use crate::{
     http::token_for,
+    limits::{SOCKET, http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, websocket_rules},
+    service::TestService,
     socket, websocket,
 };
 
@@ -15,13 +16,9 @@ async fn a_caller_is_identified_by_token_or_address_and_on_the_socket_by_process
     let (secret, path) = (folder.path().join("jwt.hex"), folder.path().join("tenon.ipc"));
     std::fs::write(&secret, "07".repeat(32)).unwrap();
     let settings = Settings {
-        http: Some(HttpSettings { port: 0, rules: http_rules(&["test"]), ..HttpSettings::default() }),
-        websocket: Some(WebSocketSettings {
-            port: 0,
-            rules: websocket_rules(&["test"]),
-            ..WebSocketSettings::default()
-        }),
-        socket: Some(SocketSettings { path: path.clone(), limits: Default::default() }),
+        http: Some(http_settings(&["test"])),
+        websocket: Some(websocket_settings(&["test"])),
+        socket: Some(SocketSettings { path: path.clone(), limits: SOCKET }),
         token_secret: Some(secret),
     };
     let servers = Servers::start(settings, TestService::default(), None).await.unwrap();

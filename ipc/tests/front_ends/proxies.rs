@@ -5,8 +5,9 @@ use tenon_ipc::{HttpSettings, Servers, Settings, WebSocketSettings};
 
 use crate::{
     http::token_for,
+    limits::{http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, websocket_rules},
+    service::TestService,
     websocket,
 };
 
@@ -18,18 +19,8 @@ async fn start(proxies: &str) -> (Servers<TestService>, tempfile::TempDir) {
     std::fs::write(&secret, "07".repeat(32)).unwrap();
     let proxies = vec![proxies.parse().unwrap()];
     let settings = Settings {
-        http: Some(HttpSettings {
-            port: 0,
-            rules: http_rules(&["test"]),
-            proxies: proxies.clone(),
-            ..HttpSettings::default()
-        }),
-        websocket: Some(WebSocketSettings {
-            port: 0,
-            rules: websocket_rules(&["test"]),
-            proxies,
-            ..WebSocketSettings::default()
-        }),
+        http: Some(HttpSettings { proxies: proxies.clone(), ..http_settings(&["test"]) }),
+        websocket: Some(WebSocketSettings { proxies, ..websocket_settings(&["test"]) }),
         socket: None,
         token_secret: Some(secret),
     };

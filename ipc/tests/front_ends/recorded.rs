@@ -4,8 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, value::RawValue};
 use tenon_ipc::{
-    Endpoints, HttpLimits, HttpRules, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketRules,
-    WebSocketSettings,
+    Endpoints, HttpRules, HttpSettings, Servers, Settings, SocketSettings, WebSocketRules, WebSocketSettings,
 };
 use tenon_sdk::{Failure, FailureCode};
 use tokio::{
@@ -14,8 +13,9 @@ use tokio::{
 };
 
 use crate::{
+    limits::{SOCKET, http_rules, http_settings, websocket_rules, websocket_settings},
     raw_http::Client,
-    service::{Outcomes, TestService, http_rules, websocket_rules},
+    service::{Outcomes, TestService},
     websocket,
 };
 
@@ -83,21 +83,18 @@ async fn start(folder: &std::path::Path) -> (Servers<TestService>, Endpoints) {
     let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "rpc", "txpool", "web3"];
     let settings = Settings {
         http: Some(HttpSettings {
-            port: 0,
             rules: HttpRules {
                 cors_origins: vec!["*".to_owned()],
                 virtual_hosts: vec!["*".to_owned()],
                 ..http_rules(&all)
             },
-            limits: HttpLimits::default(),
-            ..HttpSettings::default()
+            ..http_settings(&all)
         }),
         websocket: Some(WebSocketSettings {
-            port: 0,
             rules: WebSocketRules { origins: vec!["*".to_owned()], ..websocket_rules(&all) },
-            ..WebSocketSettings::default()
+            ..websocket_settings(&all)
         }),
-        socket: Some(SocketSettings { path: folder.join("tenon.ipc"), limits: SocketLimits::default() }),
+        socket: Some(SocketSettings { path: folder.join("tenon.ipc"), limits: SOCKET }),
         token_secret: None,
     };
     let service = TestService { outcomes: Arc::new(outcomes()), ..TestService::default() };

@@ -10,9 +10,7 @@ use std::{
 };
 
 use tenon_bus::CallContext;
-use tenon_ipc::{
-    Caller, Exposure, HttpRules, Notifications, Origin, PortExposure, RawCall, RpcService, WebSocketRules,
-};
+use tenon_ipc::{Caller, Notifications, Origin, RawCall, RpcService};
 use tenon_sdk::{Failure, FailureCode};
 use tokio::sync::Notify;
 
@@ -51,16 +49,6 @@ pub(crate) async fn take_turns(count: usize) {
 
 pub(crate) fn not_found(message: String) -> Failure {
     Failure { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
-}
-
-/// Rules that expose these namespaces to all clients.
-pub(crate) fn http_rules(namespaces: &[&str]) -> HttpRules {
-    HttpRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..HttpRules::default() }
-}
-
-/// Rules that expose these namespaces to all clients.
-pub(crate) fn websocket_rules(namespaces: &[&str]) -> WebSocketRules {
-    WebSocketRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..WebSocketRules::default() }
 }
 
 impl TestService {

@@ -11,7 +11,10 @@ use tokio::{
     },
 };
 
-use crate::service::{TestService, take_turns, until};
+use crate::{
+    limits::{ENVELOPE, SOCKET},
+    service::{TestService, take_turns, until},
+};
 
 async fn try_start(
     path: &Path,
@@ -46,7 +49,7 @@ impl Client {
 async fn requests_may_be_concatenated_split_and_pretty_printed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/tenon.ipc");
-    let _servers = try_start(&path, SocketLimits::default(), TestService::default()).await.unwrap();
+    let _servers = try_start(&path, SOCKET, TestService::default()).await.unwrap();
     let mut client = Client::connect(&path).await;
 
     client.send(r#"{"id":1,"method":"test_echo"}{"id":2,"method":"test_echo"}[{"id":3,"meth"#).await;
@@ -68,7 +71,7 @@ async fn only_the_owner_may_open_it_and_it_disappears_with_the_node() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new").join("tenon.ipc");
 
-    let servers = try_start(&path, SocketLimits::default(), TestService::default()).await.unwrap();
+    let servers = try_start(&path, SOCKET, TestService::default()).await.unwrap();
 
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&folder.path().join("new"))), (0o600, 0o700));
@@ -82,11 +85,11 @@ async fn a_stale_socket_is_replaced_but_not_one_in_use_or_a_file() {
     let path = folder.path().join("tenon.ipc");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
 
-    let _servers = try_start(&path, SocketLimits::default(), TestService::default()).await.unwrap();
-    let second = try_start(&path, SocketLimits::default(), TestService::default()).await;
+    let _servers = try_start(&path, SOCKET, TestService::default()).await.unwrap();
+    let second = try_start(&path, SOCKET, TestService::default()).await;
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
-    let third = try_start(&file, SocketLimits::default(), TestService::default()).await;
+    let third = try_start(&file, SOCKET, TestService::default()).await;
 
     assert!(matches!(second, Err(StartError::SocketInUse { .. })));
     assert!(matches!(third, Err(StartError::NotASocket { .. })));
@@ -98,7 +101,7 @@ async fn a_program_that_stops_sending_still_gets_its_answers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
-    let _servers = try_start(&path, SocketLimits::default(), service.clone()).await.unwrap();
+    let _servers = try_start(&path, SOCKET, service.clone()).await.unwrap();
     let mut stream = UnixStream::connect(&path).await.unwrap();
 
     stream.write_all(br#"{"id":1,"method":"test_wait"}{"id":2,"method":"test_echo"}"#).await.unwrap();
@@ -115,7 +118,7 @@ async fn a_program_that_dies_cancels_its_calls() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
-    let _servers = try_start(&path, SocketLimits::default(), service.clone()).await.unwrap();
+    let _servers = try_start(&path, SOCKET, service.clone()).await.unwrap();
     let mut client = Client::connect(&path).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
     let context = service.call_after(0).await;
@@ -133,7 +136,7 @@ async fn a_program_that_dies_after_its_calls_waited_cancels_them_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
-    let limits = SocketLimits { calls_in_flight: 1, ..SocketLimits::default() };
+    let limits = SocketLimits { calls_in_flight: 1, ..SOCKET };
     let _servers = try_start(&path, limits, service.clone()).await.unwrap();
     let mut client = Client::connect(&path).await;
     client.send(r#"{"id":1,"method":"test_wait"}{"id":2,"method":"test_forever"}"#).await;
@@ -154,7 +157,7 @@ async fn calls_beyond_the_maximum_wait() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
     let service = TestService::default();
-    let limits = SocketLimits { calls_in_flight: 2, ..SocketLimits::default() };
+    let limits = SocketLimits { calls_in_flight: 2, ..SOCKET };
     let _servers = try_start(&path, limits, service.clone()).await.unwrap();
     let mut client = Client::connect(&path).await;
 
@@ -169,7 +172,7 @@ async fn calls_beyond_the_maximum_wait() {
 async fn a_thousand_requests_at_once_are_all_answered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
-    let _servers = try_start(&path, SocketLimits::default(), TestService::default()).await.unwrap();
+    let _servers = try_start(&path, SOCKET, TestService::default()).await.unwrap();
     let mut stream = UnixStream::connect(&path).await.unwrap();
     let requests: String =
         (0..1_000).map(|id| format!(r#"{{"id":{id},"method":"test_yield","params":[{id}]}}"#)).collect();
@@ -191,7 +194,7 @@ async fn a_thousand_requests_at_once_are_all_answered() {
 async fn a_message_without_end_is_refused_with_a_named_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
-    let limits = SocketLimits { message_bytes: 10_000, ..SocketLimits::default() };
+    let limits = SocketLimits { message_bytes: 10_000, ..SOCKET };
     let _servers = try_start(&path, limits, TestService::default()).await.unwrap();
     let mut client = Client::connect(&path).await;
 
@@ -208,10 +211,9 @@ async fn a_message_without_end_is_refused_with_a_named_error() {
 async fn a_call_beyond_its_time_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
-    let envelope = EnvelopeLimits { call_timeout: Some(Duration::from_millis(20)), ..EnvelopeLimits::default() };
+    let envelope = EnvelopeLimits { call_timeout: Some(Duration::from_millis(20)), ..ENVELOPE };
     let service = TestService::default();
-    let _servers =
-        try_start(&path, SocketLimits { envelope, ..SocketLimits::default() }, service.clone()).await.unwrap();
+    let _servers = try_start(&path, SocketLimits { envelope, ..SOCKET }, service.clone()).await.unwrap();
     let mut client = Client::connect(&path).await;
 
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
@@ -227,8 +229,7 @@ async fn a_call_beyond_its_time_fails_alone() {
 async fn a_program_that_never_reads_its_answers_is_disconnected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenon.ipc");
-    let limits =
-        SocketLimits { queued_bytes: 1 << 20, write_timeout: Duration::from_millis(100), ..SocketLimits::default() };
+    let limits = SocketLimits { queued_bytes: 1 << 20, write_timeout: Duration::from_millis(100), ..SOCKET };
     let _servers = try_start(&path, limits, TestService::default()).await.unwrap();
     let mut client = Client::connect(&path).await;
 

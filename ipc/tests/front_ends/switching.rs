@@ -6,8 +6,9 @@ use tenon_ipc::{HttpSettings, Servers, StartError, WebSocketSettings};
 use tokio::net::TcpStream;
 
 use crate::{
+    limits::{http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, until, websocket_rules},
+    service::{TestService, until},
     websocket,
 };
 
@@ -15,11 +16,11 @@ const GRACE: Duration = Duration::from_secs(30);
 const ECHO: &str = r#"{"id":1,"method":"test_echo","params":[7]}"#;
 
 fn http(port: u16) -> HttpSettings {
-    HttpSettings { port, rules: http_rules(&["test"]), ..HttpSettings::default() }
+    HttpSettings { port, ..http_settings(&["test"]) }
 }
 
 fn ws(port: u16) -> WebSocketSettings {
-    WebSocketSettings { port, rules: websocket_rules(&["test"]), ..WebSocketSettings::default() }
+    WebSocketSettings { port, ..websocket_settings(&["test"]) }
 }
 
 /// Front-ends on one port, HTTP first.

@@ -14,8 +14,9 @@ use tokio::{
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::{
+    limits::{ENVELOPE, WEBSOCKET, http_settings, websocket_settings},
     raw_http,
-    service::{TestService, http_rules, until, websocket_rules},
+    service::{TestService, until},
 };
 
 /// A WebSocket client.
@@ -72,8 +73,7 @@ impl Client {
 
 async fn start(limits: WebSocketLimits) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
-    let websocket =
-        WebSocketSettings { port: 0, rules: websocket_rules(&["test"]), limits, ..WebSocketSettings::default() };
+    let websocket = WebSocketSettings { limits, ..websocket_settings(&["test"]) };
     let settings = Settings { websocket: Some(websocket), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
     let address = servers.endpoints().websocket.unwrap();
@@ -82,7 +82,7 @@ async fn start(limits: WebSocketLimits) -> (Servers<TestService>, SocketAddr, Te
 
 #[tokio::test]
 async fn a_fast_call_overtakes_a_slow_one() {
-    let (_servers, address, service) = start(WebSocketLimits::default()).await;
+    let (_servers, address, service) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
 
     client.send(r#"{"id":1,"method":"test_wait"}"#).await;
@@ -96,7 +96,7 @@ async fn a_fast_call_overtakes_a_slow_one() {
 
 #[tokio::test]
 async fn notifications_follow_the_answer_with_their_id() {
-    let (_servers, address, _) = start(WebSocketLimits::default()).await;
+    let (_servers, address, _) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
 
     let answer = client.ask(r#"{"id":1,"method":"test_subscribe","params":["three"]}"#).await;
@@ -111,7 +111,7 @@ async fn notifications_follow_the_answer_with_their_id() {
 
 #[tokio::test]
 async fn subscriptions_in_a_batch_notify_after_the_batch() {
-    let (_servers, address, _) = start(WebSocketLimits::default()).await;
+    let (_servers, address, _) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
 
     let answer = client
@@ -125,8 +125,8 @@ async fn subscriptions_in_a_batch_notify_after_the_batch() {
 
 #[tokio::test]
 async fn unsubscribing_works_once_and_subscriptions_are_limited() {
-    let envelope = EnvelopeLimits { subscriptions: 1, ..EnvelopeLimits::default() };
-    let (_servers, address, _) = start(WebSocketLimits { envelope, ..WebSocketLimits::default() }).await;
+    let envelope = EnvelopeLimits { subscriptions: 1, ..ENVELOPE };
+    let (_servers, address, _) = start(WebSocketLimits { envelope, ..WEBSOCKET }).await;
     let mut client = Client::connect(address).await;
     let subscribe = r#"{"id":1,"method":"test_subscribe","params":["never"]}"#;
 
@@ -149,7 +149,7 @@ async fn unsubscribing_works_once_and_subscriptions_are_limited() {
 
 #[tokio::test]
 async fn a_message_beyond_the_limit_closes_with_1009() {
-    let (_servers, address, _) = start(WebSocketLimits { message_bytes: 1_000, ..WebSocketLimits::default() }).await;
+    let (_servers, address, _) = start(WebSocketLimits { message_bytes: 1_000, ..WEBSOCKET }).await;
     let mut client = Client::connect(address).await;
 
     // More than the system buffers: the close frame must reach a client that is still sending.
@@ -161,8 +161,7 @@ async fn a_message_beyond_the_limit_closes_with_1009() {
 
 #[tokio::test]
 async fn a_client_that_leaves_while_its_messages_wait_unread_cancels_its_calls() {
-    let (_servers, address, service) =
-        start(WebSocketLimits { calls_in_flight: 1, ..WebSocketLimits::default() }).await;
+    let (_servers, address, service) = start(WebSocketLimits { calls_in_flight: 1, ..WEBSOCKET }).await;
     let mut client = Client::connect(address).await;
     for _ in 0..3 {
         client.send(r#"{"id":1,"method":"test_forever"}"#).await;
@@ -177,7 +176,7 @@ async fn a_client_that_leaves_while_its_messages_wait_unread_cancels_its_calls()
 
 #[tokio::test]
 async fn a_client_that_leaves_cancels_its_calls() {
-    let (_servers, address, service) = start(WebSocketLimits::default()).await;
+    let (_servers, address, service) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
     let context = service.call_after(0).await;
@@ -190,7 +189,7 @@ async fn a_client_that_leaves_cancels_its_calls() {
 
 #[tokio::test]
 async fn a_subscriber_that_never_reads_is_disconnected() {
-    let limits = WebSocketLimits { queued_bytes: 1 << 20, ..WebSocketLimits::default() };
+    let limits = WebSocketLimits { queued_bytes: 1 << 20, ..WEBSOCKET };
     let (servers, address, _) = start(limits).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_subscribe","params":["flood"]}"#).await;
@@ -210,7 +209,7 @@ async fn a_subscriber_that_never_reads_is_disconnected() {
 
 #[tokio::test]
 async fn pings_keep_a_quiet_connection_alive_and_silence_ends_it() {
-    let limits = WebSocketLimits { ping_interval: Some(Duration::from_millis(50)), ..WebSocketLimits::default() };
+    let limits = WebSocketLimits { ping_interval: Some(Duration::from_millis(50)), ..WEBSOCKET };
     let (_servers, address, _) = start(limits).await;
     let mut mute = TcpStream::connect(address).await.unwrap();
     let handshake = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -226,7 +225,7 @@ async fn pings_keep_a_quiet_connection_alive_and_silence_ends_it() {
 
 #[tokio::test]
 async fn web_pages_of_other_origins_are_refused() {
-    let (_servers, address, _) = start(WebSocketLimits::default()).await;
+    let (_servers, address, _) = start(WEBSOCKET).await;
     let upgrade = [
         ("Host", "127.0.0.1"),
         ("Upgrade", "websocket"),
@@ -254,8 +253,8 @@ async fn http_and_websocket_share_a_port() {
     let port = probe.local_addr().unwrap().port();
     drop(probe);
     let settings = Settings {
-        http: Some(HttpSettings { port, rules: http_rules(&["test"]), ..HttpSettings::default() }),
-        websocket: Some(WebSocketSettings { port, rules: websocket_rules(&["test"]), ..WebSocketSettings::default() }),
+        http: Some(HttpSettings { port, ..http_settings(&["test"]) }),
+        websocket: Some(WebSocketSettings { port, ..websocket_settings(&["test"]) }),
         ..Settings::default()
     };
     let servers = Servers::start(settings, TestService::default(), None).await.unwrap();
@@ -271,7 +270,7 @@ async fn http_and_websocket_share_a_port() {
 
 #[tokio::test]
 async fn stopping_finishes_running_calls_and_sends_a_close_frame() {
-    let (servers, address, service) = start(WebSocketLimits::default()).await;
+    let (servers, address, service) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_wait"}"#).await;
     client.ask(r#"{"id":2,"method":"test_echo"}"#).await;

@@ -80,12 +80,9 @@ impl ClientSocket {
     /// Allows 16 connections with 8 concurrent calls each.
     pub fn limits(approval_time: Duration) -> SocketLimits {
         SocketLimits {
-            envelope: envelope_limits(approval_time),
-            connections: 16,
-            message_bytes: MAX_MESSAGE,
             calls_in_flight: 8,
             queued_bytes: MAX_ANSWER,
-            ..SocketLimits::default()
+            ..SocketLimits::new(envelope_limits(approval_time), 16, MAX_MESSAGE)
         }
     }
 }
