@@ -153,10 +153,8 @@ fn misfit(settings: &Settings) -> Option<(&'static str, String)> {
         let (found, memory) = (show(rpc.client_memory), show(rpc.memory));
         return Some(("rpc.clientmemory", format!("expected at most `rpc.memory` ({memory}), found {found}")));
     }
-    let (share, key) = match rpc.client_memory.0 {
-        0 => (ByteSize(rpc.memory.0 / 4), "rpc.memory"),
-        _ => (rpc.client_memory, "rpc.clientmemory"),
-    };
+    let share = rpc.client_share();
+    let key = if rpc.client_memory.0 == 0 { "rpc.memory" } else { "rpc.clientmemory" };
     if settings.http.enabled && share < settings.http.body_limit {
         let (share, body) = (show(share), show(settings.http.body_limit));
         return Some((

@@ -63,6 +63,7 @@ section! {
         cache: u32 = 512, "database.cache", "cache";
         /// Number of table files that are held open; others are opened when they are read. If the system allows the process
         /// too few open files for these and the connections, the numbers of both are reduced.
+        // Below the usual limit of 1,024 descriptors per process.
         open_files: u32 = 512, "database.openfiles", "database.openfiles";
         /// `process`: nothing is lost when the process is killed; a power failure can lose the last few blocks, but never
         /// consistency. `block`: every block is on the disk before it is announced.
@@ -99,6 +100,7 @@ section! {
         /// replaces the longest idle one of the address that has the most.
         connections: u32 = 1000, "http.connections", "http.connections";
         /// Maximum time of a request; after it the client gets status 503.
+        // One second less than `write_timeout`, as in the reference.
         request_timeout: Duration = Duration::from_secs(29), "http.requesttimeout", "http.requesttimeout", old "http-readtimeout";
         /// Maximum time that one write waits for the client to read.
         write_timeout: Duration = Duration::from_secs(30), "http.writetimeout", "http.writetimeout", old "http-writetimeout";
@@ -125,6 +127,7 @@ section! {
         /// Origins whose web pages may connect; `*` allows all. If the list is empty, only pages of this machine may.
         origins: OriginList = OriginList::default(), "ws.origins", "ws.origins", old "ws-origins" "wsorigins";
         /// Maximum size of a message.
+        // The reference's.
         message_limit: ByteSize = ByteSize(15 << 20), "ws.messagelimit", "ws.messagelimit";
         /// Maximum number of connections.
         connections: u32 = 500, "ws.connections", "ws.connections";
@@ -196,6 +199,7 @@ section! {
         /// searches beyond that are refused; 0 means no limit.
         computing_time: Duration = Duration::from_secs(30), "rpc.computingtime", "rpc.computingtime";
         /// Maximum number of requests in a batch.
+        // The reference has no limit, and recordings of it contain batches of a little over 1,000.
         batch_items: u32 = 10_000, "rpc.batch-request-limit", "rpc.batch-request-limit";
         /// Maximum size of all answers of a batch together.
         batch_bytes: ByteSize = ByteSize(25_000_000), "rpc.batch-response-max-size", "rpc.batch-response-max-size";
@@ -226,6 +230,13 @@ section! {
         /// Serve the namespaces of native chains under the reference client's names too: `XDPoS` in addition to
         /// `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";
+    }
+}
+
+impl RpcSettings {
+    /// How much of [`RpcSettings::memory`] one client may hold.
+    pub const fn client_share(&self) -> ByteSize {
+        if self.client_memory.0 == 0 { ByteSize(self.memory.0 / 4) } else { self.client_memory }
     }
 }
 

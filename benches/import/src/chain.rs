@@ -21,6 +21,11 @@ use tenon_storage::{Store, StoreOptions};
 
 use crate::Outcome;
 
+/// Options of a database with a cache of this size.
+pub(crate) fn store_options(cache_mebibytes: usize) -> StoreOptions {
+    StoreOptions::new(cache_mebibytes << 20, 1_024, 512)
+}
+
 /// Rules, database and engine of a new chain.
 pub(crate) struct Chain {
     pub(crate) spec: Arc<ChainSpec>,
@@ -32,7 +37,7 @@ impl Chain {
     /// Stores the genesis block in a new database.
     pub(crate) fn create(genesis: &Genesis, folder: &Path) -> Outcome<Self> {
         let spec = Arc::clone(&genesis.spec);
-        let store = Store::open(folder, StoreOptions::default())?;
+        let store = Store::open(folder, store_options(512))?;
         store.initialise(&genesis.commit()?, spec.chain_id)?;
         let engine: Arc<dyn ConsensusEngine> = match NativeSettings::of(&spec) {
             Some(_) => Arc::new(NativeEngine::new(&spec)?),

@@ -34,7 +34,7 @@ impl SpaceLimits {
 }
 
 impl Default for SpaceLimits {
-    /// Four million records, 1 GiB.
+    /// The limits of a plugin whose settings have none.
     fn default() -> Self {
         Self { records: 4_000_000, bytes: 1 << 30 }
     }

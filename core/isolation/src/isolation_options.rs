@@ -62,9 +62,7 @@ pub struct IsolationOptions {
 }
 
 impl IsolationOptions {
-    /// Defaults: this program with the argument `plugin-child`, 512 MiB, 5 s of processor time and 60 s per call, 30 s
-    /// to start, 5 restarts per minute after 0.1 s to 10 s, 50 lines per second, a mandatory sandbox, 4 MiB that may
-    /// wait before reading pauses and 128 MiB before the process is ended.
+    /// The defaults, with this program and its argument `plugin-child`.
     pub fn of_this_program() -> Self {
         // Not by its path, which may hold a new build by now: host and child must be the same build.
         Self::of_program("/proc/self/exe", ["plugin-child"])

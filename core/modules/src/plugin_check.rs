@@ -87,21 +87,16 @@ impl CheckReport {
     }
 }
 
-/// Checks a plugin. `cache_folder` is for the copy that is loaded; `settings` is the JSON text of its settings. Must
-/// run inside a multi-threaded runtime; takes some seconds.
+/// Checks a plugin, in a process of its own as `options` say. `settings` is the JSON text of its settings. Must run inside
+/// a multi-threaded runtime; takes some seconds.
 ///
 /// # Errors
 /// [`ModuleError`] if the plugin cannot be loaded or started at all.
-pub async fn check_plugin(
-    path: &Path,
-    settings: &str,
-    cache_folder: &Path,
-    processes: IsolationOptions,
-) -> Result<CheckReport, ModuleError> {
-    let mut options = ModuleOptions::new(cache_folder);
+pub async fn check_plugin(path: &Path, settings: &str, mut options: ModuleOptions) -> Result<CheckReport, ModuleError> {
     // A plugin that ends its process is started again for the next call.
-    options.processes =
-        Some(IsolationOptions { restarts: u32::MAX, max_pause: Duration::from_millis(50), ..processes });
+    let restarting =
+        |processes| IsolationOptions { restarts: u32::MAX, max_pause: Duration::from_millis(50), ..processes };
+    options.processes = options.processes.map(restarting);
     // Use the name that loading it would give.
     let mut plan = PluginPlan::new(library_name(path).unwrap_or("checked"), path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);

@@ -67,17 +67,16 @@ impl ModuleOptions {
         })
     }
 
-    /// Defaults: no folders, nothing stored, a grace of two seconds, a minute to start, 16 slow calls of a plugin for
-    /// each processor, 1024 waiting, every plugin foreign.
-    pub fn new(cache_folder: impl Into<PathBuf>) -> Self {
+    /// These options, with no folders, nothing stored, slow calls for a thread on each processor, every plugin foreign.
+    pub fn new(cache_folder: impl Into<PathBuf>, grace: Duration, slow_queue: usize) -> Self {
         Self {
             cache_folder: cache_folder.into(),
             folders: Vec::new(),
             choices_file: None,
             processes: None,
-            grace: Duration::from_secs(2),
+            grace,
             slow_calls: Self::slow_calls_for(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
-            slow_queue: 1024,
+            slow_queue,
             memory: MemoryBudget::unbounded(),
             spaces: None,
             space_limits: SpaceLimits::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{c_library, rust_plugin};
 use tenon_isolation::IsolationOptions;
-use tenon_modules::{CheckReport, ModuleError, check_plugin};
+use tenon_modules::{CheckReport, ModuleError, ModuleOptions, check_plugin};
 
 #[allow(clippy::expect_used, reason = "a failed setup fails the test")]
 async fn check(library: &std::path::Path) -> Result<CheckReport, ModuleError> {
@@ -15,7 +15,9 @@ async fn check(library: &std::path::Path) -> Result<CheckReport, ModuleError> {
     processes.first_pause = Duration::from_millis(5);
     processes.processor_time = Duration::from_millis(300);
     processes.max_call_time = Duration::from_millis(500);
-    check_plugin(library, "{}", cache.path(), processes).await
+    let mut options = ModuleOptions::new(cache.path(), Duration::from_secs(2), 1024);
+    options.processes = Some(processes);
+    check_plugin(library, "{}", options).await
 }
 
 fn problems<'a>(report: &'a CheckReport, statement: &str) -> &'a [String] {

@@ -52,9 +52,11 @@ pub(crate) fn release_memory_in_background() {
 
 #[cfg(test)]
 mod tests {
-    use tenon_storage::{Store, StoreOptions};
+    use tenon_config::DatabaseSettings;
+    use tenon_storage::Store;
 
     use super::*;
+    use crate::opened_chain::store_options;
 
     #[test]
     fn memory_of_the_database_engine_is_counted() {
@@ -62,7 +64,9 @@ mod tests {
         let own = tikv_jemalloc_ctl::thread::allocatedp::read().unwrap();
         let before = own.get();
 
-        let store = Store::open(folder.path(), StoreOptions::with_cache(64 << 20)).unwrap();
+        let store =
+            Store::open(folder.path(), store_options(&DatabaseSettings { cache: 64, ..DatabaseSettings::default() }))
+                .unwrap();
 
         let allocated = own.get() - before;
         drop(store);

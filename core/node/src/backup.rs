@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use tenon_api::{B256, ChainReader as _};
 use tenon_chain::{Genesis, GenesisError};
+use tenon_config::DatabaseSettings;
 use tenon_native_spec::read_genesis;
 use tenon_storage::{Store, StoreOptions};
 
@@ -21,6 +22,7 @@ use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::family::family_of;
+use crate::opened_chain::store_options;
 use crate::restoring::Restoration;
 use crate::rules_in_force;
 use crate::version::client_version;
@@ -35,8 +37,8 @@ pub(crate) const GENESIS: &str = "genesis.json";
 pub(crate) const DATABASE: &str = "db";
 /// The engine's lock file, which has no content.
 const LOCK: &str = "LOCK";
-/// Cache size for reading a copy, in bytes.
-pub(crate) const CACHE: usize = 64 << 20;
+/// Cache size for reading a copy, in MiB.
+const CACHE: u32 = 64;
 /// Maximum number of listed files. Tables have 64 MiB, so that 12 TB fit.
 pub(crate) const MAX_FILES: usize = 200_000;
 
@@ -147,7 +149,7 @@ impl Manifest {
     /// # Errors
     /// [`Stop`] if it is not a database, or has no chain.
     pub(crate) fn of(database: &Path) -> Result<Self, Stop> {
-        let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
+        let store = Store::open(database, store_options_of_copy())?;
         let (chain_id, genesis_hash) =
             store.chain().ok_or_else(|| Stop::failure("the copy of the database has no chain"))?;
         let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
@@ -362,9 +364,14 @@ fn fill(
         let target = database_file(&file.path).map(|name| database.join(name));
         compare_file(source, file, target.as_deref())?;
     }
-    let store = Store::open(database, StoreOptions::with_cache(CACHE))?;
+    let store = Store::open(database, store_options_of_copy())?;
     manifest.compare(source, &store)?;
     compare_rules(source, genesis, network_id, &store)
+}
+
+/// Options for the database of a copy, which is only read.
+pub(crate) fn store_options_of_copy() -> StoreOptions {
+    store_options(&DatabaseSettings { cache: CACHE, ..DatabaseSettings::default() })
 }
 
 /// Compares the rules of the genesis file with those of the chain. If rules depend on the network id, which is not in

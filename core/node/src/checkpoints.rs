@@ -56,10 +56,10 @@ pub(crate) fn remove(place: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tenon_config::DevGenesis;
-    use tenon_storage::StoreOptions;
+    use tenon_config::{DatabaseSettings, DevGenesis};
 
     use super::*;
+    use crate::opened_chain::store_options;
 
     #[test]
     fn copies_that_are_requested_at_the_same_time_are_made_one_after_the_other() {
@@ -67,7 +67,7 @@ mod tests {
         let genesis =
             DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: tenon_api::U256::ZERO };
         let commit = tenon_chain::Genesis::from_json(&genesis.to_json()).unwrap().commit().unwrap();
-        let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
+        let store = Store::open(&folder.path().join("db"), store_options(&DatabaseSettings::default())).unwrap();
         store.initialise(&commit, 7).unwrap();
         let (bus, work) = (Bus::new(), WorkPool::new("test", 4, 16));
         register(&bus, &work, &DataFolder::create(folder.path()).unwrap(), Arc::clone(&store)).unwrap();

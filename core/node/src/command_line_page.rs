@@ -5,8 +5,12 @@ mod tests {
     use std::fmt::Write as _;
 
     use clap::Command;
+    use tenon_api::SpaceLimits;
+    use tenon_isolation::IsolationOptions;
+    use tenon_simulation::CallLimits;
 
     use crate::command_line::definition;
+    use crate::peer_network::MAX_PENDING;
 
     const HEAD: &str = "\
 # Command line
@@ -130,6 +134,32 @@ TimeoutStopSec=30
             describe(&mut page, "tenon", command);
         }
         page
+    }
+
+    /// The texts are in `config`, which knows no module.
+    #[test]
+    fn help_states_the_limits_that_modules_set_themselves() {
+        let rows = tenon_config::all_settings();
+        let row = |key| rows.iter().find(|row| row.key == key).unwrap();
+        let (processes, storage) = (IsolationOptions::of_this_program(), SpaceLimits::default());
+        for stated in [
+            format!("`memory` (default {} MiB)", processes.memory >> 20),
+            format!("`call-time` (processor time of one call, default {} s)", processes.processor_time.as_secs()),
+            format!("`restarts` (of its process, per minute, default {})", processes.restarts),
+            format!("`log-lines` (per second, default {} in a process of its own)", processes.log_lines),
+            format!("`storage` (bytes in the database of the node, default {} GiB)", storage.bytes >> 30),
+            format!("`storage-records` (default {} million)", storage.records / 1_000_000),
+        ] {
+            assert!(row("plugins.dir").section_help.contains(&stated), "{stated}");
+        }
+
+        let longest = CallLimits::MAX_TRACE_TIMEOUT.as_secs() / 60;
+        for (key, stated) in [
+            ("rpc.tracetimeout", format!("callers may give up to {longest} minutes")),
+            ("p2p.maxpendpeers", format!("0 means {MAX_PENDING}")),
+        ] {
+            assert!(row(key).help_text().contains(&stated), "{stated}");
+        }
     }
 
     #[test]

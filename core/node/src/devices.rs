@@ -29,7 +29,7 @@ pub(crate) fn module(
 ) -> Result<ActorModule, Stop> {
     let actor = DeviceActor {
         udp: udp(&settings.device)?,
-        timeouts: Timeouts { prompt: settings.device.prompt, ..Timeouts::default() },
+        timeouts: Timeouts::with_prompt(settings.device.prompt),
         wallets,
         supervisor: Arc::downgrade(supervisor),
     };

@@ -312,12 +312,8 @@ fn work_pool(settings: &Settings) -> WorkPool {
 
 /// The memory budget of requests.
 fn request_memory(settings: &Settings) -> MemoryBudget {
-    let total = settings.rpc.memory.as_usize();
-    let client = match settings.rpc.client_memory.as_usize() {
-        0 => MemoryLimits::with_total(total).client,
-        client => client,
-    };
-    MemoryBudget::new(MemoryLimits { total, client })
+    let rpc = &settings.rpc;
+    MemoryBudget::new(MemoryLimits { total: rpc.memory.as_usize(), client: rpc.client_share().as_usize() })
 }
 
 /// Maximum memory of all traces: one client's maximum, unless the settings say otherwise.
@@ -338,11 +334,9 @@ fn start_chain(
     work: &WorkPool,
     writer: Arc<CountedWriter>,
 ) -> Result<(ChainHandle, Arc<Importer>), Stop> {
-    let limits = StoreLimits {
-        log_results: usize::try_from(settings.rpc.log_results).unwrap_or(usize::MAX),
-        log_blocks: if settings.rpc.log_blocks == 0 { u64::MAX } else { settings.rpc.log_blocks },
-        ..StoreLimits::default()
-    };
+    let log_results = usize::try_from(settings.rpc.log_results).unwrap_or(usize::MAX);
+    let log_blocks = if settings.rpc.log_blocks == 0 { u64::MAX } else { settings.rpc.log_blocks };
+    let limits = StoreLimits::new(log_results, log_blocks);
     let store = Arc::clone(&chain.store);
     let resources = StoreResources { limits, memory: memory.clone() };
     tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, resources)?;
@@ -355,17 +349,15 @@ fn start_chain(
     let limits = CallLimits {
         call_gas_cap: settings.rpc.gas_cap,
         call_timeout: settings.rpc.evm_timeout,
+        attempt_time: CallLimits::ATTEMPT_TIME,
         trace_timeout: settings.rpc.trace_timeout,
         trace_steps: settings.rpc.trace_steps,
         trace_bytes: trace_memory(settings, memory),
+        trace_answer_bytes: CallLimits::TRACE_ANSWER_BYTES,
         min_tip: tenon_api::U256::from(settings.pool.price_limit),
-        ..CallLimits::default()
     };
-    let scripts = ScriptOptions {
-        memory: settings.rpc.script_memory.0,
-        max: usize::try_from(settings.rpc.scripts).unwrap_or(usize::MAX),
-        ..ScriptOptions::default()
-    };
+    let max_scripts = usize::try_from(settings.rpc.scripts).unwrap_or(usize::MAX);
+    let scripts = ScriptOptions::in_processes(settings.rpc.script_memory.0, max_scripts);
     let resources = CallResources { limits, memory: memory.clone(), scripts };
     let executor = Executor::new(chain.family.execution());
     let families = Families { simulation: chain.family.simulation(), tracers: chain.family.tracers() };
@@ -470,13 +462,12 @@ fn plugin_host(
     memory: &MemoryBudget,
     chain: &OpenedChain,
 ) -> Result<Arc<ModuleRegister>, Stop> {
-    let mut options = ModuleOptions::new(settings.node.datadir.join("plugins"));
+    let (grace, slow_queue) = (settings.plugins.grace, settings.rpc.queue as usize);
+    let mut options = ModuleOptions::new(settings.node.datadir.join("plugins"), grace, slow_queue);
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
         options.slow_calls = ModuleOptions::slow_calls_for(threads);
     }
     options.memory = memory.clone();
-    options.slow_queue = settings.rpc.queue as usize;
-    options.grace = settings.plugins.grace;
     options.processes = Some(IsolationOptions::of_this_program());
     let program_folder = plugin_folder::program_folder()?;
     options.folders = plugin_folder::folders(settings, &program_folder);

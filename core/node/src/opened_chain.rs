@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tenon_api::messages::ChainInfo;
 use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError};
-use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
+use tenon_config::{DatabaseSettings, Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_native_consensus::NativeEngine;
 use tenon_native_spec::{PublicNetwork, read_genesis};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
@@ -161,7 +160,7 @@ impl OpenedChain {
         if is_new {
             folder.keep_genesis(genesis_text)?;
         }
-        let opened = Store::open(&folder.database(), store_options(settings))
+        let opened = Store::open(&folder.database(), store_options(&settings.database))
             .and_then(|store| store.initialise(&commit, spec.chain_id).map(|()| store));
         let store = match opened {
             Ok(store) => store,
@@ -358,10 +357,11 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
 }
 
 /// Options for the database, from the settings.
-pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
-    let database = &settings.database;
-    let defaults = StoreOptions::with_cache(usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX));
-    let is_default_window = database.trie_window == defaults.trie_window;
+pub(crate) fn store_options(database: &DatabaseSettings) -> StoreOptions {
+    let cache = usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX);
+    let open_files = i32::try_from(database.open_files).unwrap_or(i32::MAX);
+    let options = StoreOptions::new(cache, database.trie_window, open_files);
+    let is_default_window = database.trie_window == DatabaseSettings::default().trie_window;
     StoreOptions {
         mode: match database.mode {
             HistoryMode::Archive => Mode::Archive,
@@ -369,14 +369,12 @@ pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
         },
         durability: match database.durability {
             Durability::Block => tenon_storage::Durability::EveryBlock,
-            Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
+            Durability::Process => tenon_storage::Durability::FEW_BLOCKS,
         },
-        trie_window: database.trie_window,
         // With the default window, the store uses a shorter window and larger batches for old blocks. A chosen window
         // applies to old blocks too.
-        old_trie_window: if is_default_window { defaults.old_trie_window } else { database.trie_window },
-        old_group_blocks: if is_default_window { defaults.old_group_blocks } else { 1 },
-        max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),
-        ..defaults
+        old_trie_window: if is_default_window { options.old_trie_window } else { database.trie_window },
+        old_group_blocks: if is_default_window { options.old_group_blocks } else { 1 },
+        ..options
     }
 }

@@ -22,7 +22,7 @@ const FOLDER: &str = "network";
 /// The module's name.
 const MODULE: &str = "network";
 /// Default maximum number of concurrent handshakes (`docs/spec/p2p.md` 22).
-const MAX_PENDING: usize = 50;
+pub(crate) const MAX_PENDING: usize = 50;
 
 /// The network's settings; `None` on chains without a network.
 ///

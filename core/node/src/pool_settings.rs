@@ -36,7 +36,6 @@ pub(crate) fn options(settings: &Settings) -> PoolOptions {
         fee_cap: fee_cap(settings),
         allows_unprotected: settings.rpc.allow_unprotected,
         journal: Some(settings.in_data_folder(&pool.journal)),
-        ..PoolOptions::default()
     }
 }
 

@@ -106,7 +106,7 @@ pub(crate) fn key_folder(settings: &Settings, names: FileNames) -> Result<KeyFol
     let path = std::path::absolute(&path)
         .map_err(|error| Stop::Usage(format!("accounts.keystore: {}: {error}", path.display())))?;
     let derivation = if accounts.light_kdf { KeyDerivation::LIGHT } else { KeyDerivation::STANDARD };
-    Ok(KeyFolder::new(path, names, derivation, CostLimits { memory: accounts.memory.0, ..CostLimits::default() }))
+    Ok(KeyFolder::new(path, names, derivation, CostLimits::with_memory(accounts.memory.0)))
 }
 
 /// Unlocks the accounts of `accounts.unlock`, until the node ends.

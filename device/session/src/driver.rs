@@ -33,12 +33,13 @@ pub struct Timeouts {
     pub resynchronise: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
+impl Timeouts {
+    /// This limit for a person, and fixed ones for the device.
+    pub const fn with_prompt(prompt: Duration) -> Self {
         Self {
             answer: Duration::from_secs(30),
             packet: Duration::from_secs(5),
-            prompt: Duration::from_secs(300),
+            prompt,
             quiet: Duration::from_millis(150),
             resynchronise: Duration::from_secs(10),
         }

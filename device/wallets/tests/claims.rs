@@ -112,7 +112,7 @@ async fn the_wallet_that_had_an_account_first_keeps_it_while_it_is_connected() {
     let devices = DeviceWallets::new(bus.clone());
     let directory = WalletDirectory::new(50, bus.clone(), None, None).with_backend(Arc::new(devices.clone()));
     register(&bus, &directory).unwrap();
-    let timeouts = Timeouts { quiet: Duration::from_millis(30), ..Timeouts::default() };
+    let timeouts = Timeouts { quiet: Duration::from_millis(30), ..Timeouts::with_prompt(Duration::from_secs(300)) };
     let runtime = tokio::runtime::Handle::current();
     let hub = Hub::new(vec![Arc::new(transport)], Arc::new(Supervisor::new().unwrap()), runtime, timeouts);
     devices.start(hub, timeouts.prompt);

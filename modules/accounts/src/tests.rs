@@ -74,7 +74,7 @@ async fn blocks_are_signed_while_the_account_is_unlocked() {
 }
 
 pub(crate) fn key_folder(path: &Path) -> KeyFolder {
-    KeyFolder::new(path.join("keystore"), FileNames::Plain, CHEAP, CostLimits::default())
+    KeyFolder::new(path.join("keystore"), FileNames::Plain, CHEAP, CostLimits::with_memory(512 << 20))
 }
 
 fn over(transport: Transport, has_token: bool) -> CallContext {

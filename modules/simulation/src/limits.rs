@@ -5,7 +5,7 @@ use tenon_javascript::ScriptOptions;
 use tenon_simulation_interface::CallLimits;
 
 /// Resources for everything that clients can make this node execute.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CallResources {
     /// Limits of one request.
     pub limits: CallLimits,
@@ -13,11 +13,4 @@ pub struct CallResources {
     pub memory: MemoryBudget,
     /// How tracers written in JavaScript run.
     pub scripts: ScriptOptions,
-}
-
-impl From<CallLimits> for CallResources {
-    /// Without a limit on the memory of all requests together, and with scripts in threads.
-    fn from(limits: CallLimits) -> Self {
-        Self { limits, memory: MemoryBudget::unbounded(), scripts: ScriptOptions::in_threads() }
-    }
 }

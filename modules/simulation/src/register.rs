@@ -44,9 +44,9 @@ pub fn register(
     families: Families,
     engine: Arc<dyn ConsensusEngine>,
     pool: &WorkPool,
-    resources: impl Into<CallResources>,
+    resources: CallResources,
 ) -> Result<(), RegisterError> {
-    let CallResources { limits, memory, scripts } = resources.into();
+    let CallResources { limits, memory, scripts } = resources;
     let Families { simulation: family, tracers } = families;
     let scripts = ScriptHost::new(scripts);
     let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());

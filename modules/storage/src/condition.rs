@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_write_that_changes_nothing_shows_that_writes_succeed() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), crate::StoreOptions::default()).unwrap();
+        let store = Store::open(folder.path(), crate::StoreOptions::for_tests()).unwrap();
 
         store.try_write().unwrap();
 

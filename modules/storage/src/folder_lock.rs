@@ -92,13 +92,16 @@ mod tests {
     fn a_database_in_use_stays_closed_to_others_though_the_engines_lock_was_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
-        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        let store = Store::open(&path, StoreOptions::for_tests()).unwrap();
         std::fs::remove_file(path.join("LOCK")).unwrap();
 
-        assert_eq!(Store::open(&path, StoreOptions::default()).unwrap_err(), OpenError::Locked { path: path.clone() });
+        assert_eq!(
+            Store::open(&path, StoreOptions::for_tests()).unwrap_err(),
+            OpenError::Locked { path: path.clone() }
+        );
 
         drop(store);
-        assert!(Store::open(&path, StoreOptions::default()).is_ok());
+        assert!(Store::open(&path, StoreOptions::for_tests()).is_ok());
     }
 
     #[test]
@@ -106,8 +109,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("db"), folder.path().join("moved"));
         let other = folder.path().join("other");
-        drop(Store::open(&other, StoreOptions::default()).unwrap());
-        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        drop(Store::open(&other, StoreOptions::for_tests()).unwrap());
+        let store = Store::open(&path, StoreOptions::for_tests()).unwrap();
         fs::rename(&path, &moved).unwrap();
         assert!(store.background().unwrap().is_folder_replaced);
         fs::rename(&other, &path).unwrap();
@@ -123,14 +126,14 @@ mod tests {
         assert_eq!(names(), before);
         // Under other names, as the engine keeps the path locked in this process.
         fs::rename(&path, &other).unwrap();
-        drop(Store::open(&other, StoreOptions::default()).unwrap());
-        drop(Store::open(&moved, StoreOptions::default()).unwrap());
+        drop(Store::open(&other, StoreOptions::for_tests()).unwrap());
+        drop(Store::open(&moved, StoreOptions::for_tests()).unwrap());
     }
     #[test]
     fn a_folder_that_was_put_back_is_not_written_before_the_next_start() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("db"), folder.path().join("moved"));
-        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        let store = Store::open(&path, StoreOptions::for_tests()).unwrap();
         fs::rename(&path, &moved).unwrap();
         store.try_write().unwrap_err();
 

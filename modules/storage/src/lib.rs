@@ -19,7 +19,7 @@
 //! use tenon_storage::{Store, StoreOptions};
 //!
 //! fn start(genesis: &BlockCommit, block_1: &BlockCommit) -> Result<(), Box<dyn std::error::Error>> {
-//!     let store = Store::open("data/chain".as_ref(), StoreOptions::default())?;
+//!     let store = Store::open("data/chain".as_ref(), StoreOptions::new(64 << 20, 1_024, 512))?;
 //!     store.initialise(genesis, 31337)?;
 //!     store.commit(block_1)?;
 //!     let state = store.state_at(store.head().number())?;

@@ -44,100 +44,84 @@ pub enum Durability {
     OnFlush,
 }
 
-impl Default for Durability {
-    fn default() -> Self {
-        Self::Interval { blocks: 64, period: Duration::from_secs(1) }
-    }
+impl Durability {
+    /// A power loss costs the last few blocks.
+    pub const FEW_BLOCKS: Self = Self::Interval { blocks: 64, period: Duration::from_secs(1) };
 }
 
 /// Options for opening a database. Sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// How much past state to keep. Default: [`Mode::Archive`].
+    /// How much past state to keep.
     pub mode: Mode,
     /// Number of blocks below the head whose tries are kept whole in archive mode. Of older blocks, only the tries of
     /// checkpoints are kept. Has no effect in pruned mode, which keeps the tries of all its states. At least 1.
-    /// Default: 1 024.
     pub trie_window: u64,
     /// Maximum of the window while the head is older than a day. Deep reorganisations do not occur that far below the
     /// head of the network. With a short window, most nodes are superseded and removed while they are still in the
-    /// memory tables. Default: 128.
+    /// memory tables.
     pub old_trie_window: u64,
     /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and are imported
-    /// together. Only the trie of the last one is then complete. Default: 64; 1 commits each block separately.
+    /// together. Only the trie of the last one is then complete. 1 commits each block separately.
     pub old_group_blocks: usize,
-    /// Distance of checkpoints in a new folder, blocks; an existing folder keeps its own. At least 1. Default: 4 096.
+    /// Distance of checkpoints in a new folder, blocks; an existing folder keeps its own. At least 1.
     pub trie_checkpoint_every: u64,
-    /// When to fsync. Default: every 64 blocks or every second.
+    /// When to fsync.
     pub durability: Durability,
-    /// Cache of database blocks, indices and filters, shared by all column families. Default: 512 MiB.
+    /// Cache of database blocks, indices and filters, shared by all column families.
     pub cache_bytes: usize,
-    /// Maximum memory for writes that are not yet in a table file. Default: 256 MiB.
+    /// Maximum memory for writes that are not yet in a table file.
     pub write_buffer_bytes: usize,
-    /// Cache of trie nodes, which the next root computation reads again. Default: 64 MiB.
+    /// Cache of trie nodes, which the next root computation reads again.
     pub trie_cache_bytes: usize,
-    /// Cache of recently read accounts and slots. Default: 48 MiB.
+    /// Cache of recently read accounts and slots.
     pub state_cache_bytes: usize,
-    /// Cache of decoded headers, blocks and receipts together. Default: 96 MiB.
+    /// Cache of decoded headers, blocks and receipts together.
     pub block_cache_bytes: usize,
-    /// Maximum number of open table files; below the usual limit of 1 024 descriptors per process. Default: 512.
+    /// Maximum number of open table files.
     pub max_open_files: i32,
-    /// Threads that flush and compact. Default: the number of processors, from 2 to 8.
+    /// Threads that flush and compact.
     pub background_threads: i32,
 }
 
 impl StoreOptions {
-    /// Options with a block cache of this many bytes. The other memory is scaled with it, up to the defaults: more
-    /// would not help.
-    pub fn with_cache(bytes: usize) -> Self {
-        let full = Self::default();
-        let part = |default: usize| {
-            let scaled = default as u128 * bytes as u128 / full.cache_bytes as u128;
-            usize::try_from(scaled).unwrap_or(default).min(default)
-        };
+    /// Options of an archive with these limits. The memory beside the cache of database blocks grows with it, up to as
+    /// much as helps.
+    pub fn new(cache_bytes: usize, trie_window: u64, max_open_files: i32) -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
-            cache_bytes: bytes,
-            write_buffer_bytes: part(full.write_buffer_bytes).max(MIN_WRITE_BUFFER),
-            trie_cache_bytes: part(full.trie_cache_bytes),
-            state_cache_bytes: part(full.state_cache_bytes),
-            block_cache_bytes: part(full.block_cache_bytes),
-            ..full
+            mode: Mode::Archive,
+            trie_window,
+            old_trie_window: 128,
+            old_group_blocks: 64,
+            trie_checkpoint_every: 4_096,
+            durability: Durability::FEW_BLOCKS,
+            cache_bytes,
+            write_buffer_bytes: (cache_bytes / 2).clamp(MIN_WRITE_BUFFER, 256 << 20),
+            trie_cache_bytes: (cache_bytes / 8).min(64 << 20),
+            state_cache_bytes: (cache_bytes / 32).min(16 << 20) * 3,
+            block_cache_bytes: (cache_bytes / 16).min(32 << 20) * 3,
+            max_open_files,
+            background_threads: i32::try_from(processors.clamp(2, 8)).unwrap_or(2),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self::new(64 << 20, 1_024, 512)
     }
 }
 
 /// A smaller buffer would write a table file every few blocks.
 const MIN_WRITE_BUFFER: usize = 16 << 20;
 
-impl Default for StoreOptions {
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Self {
-            mode: Mode::Archive,
-            trie_window: 1_024,
-            old_trie_window: 128,
-            old_group_blocks: 64,
-            trie_checkpoint_every: 4_096,
-            durability: Durability::default(),
-            cache_bytes: 512 << 20,
-            write_buffer_bytes: 256 << 20,
-            trie_cache_bytes: 64 << 20,
-            state_cache_bytes: 48 << 20,
-            block_cache_bytes: 96 << 20,
-            max_open_files: 512,
-            background_threads: i32::try_from(processors.clamp(2, 8)).unwrap_or(2),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn memory_scales_with_the_cache_up_to_the_default() {
-        let full = StoreOptions::default();
-        let sizes = |options: StoreOptions| {
+    fn memory_scales_with_the_cache_up_to_a_maximum() {
+        let sizes = |cache: usize| {
             let StoreOptions {
                 cache_bytes,
                 write_buffer_bytes,
@@ -145,14 +129,14 @@ mod tests {
                 state_cache_bytes,
                 block_cache_bytes,
                 ..
-            } = options;
+            } = StoreOptions::new(cache, 1_024, 512);
             [cache_bytes, write_buffer_bytes, trie_cache_bytes, state_cache_bytes, block_cache_bytes]
                 .map(|bytes| bytes >> 20)
         };
 
-        assert_eq!(StoreOptions::with_cache(full.cache_bytes), full);
-        assert_eq!(sizes(StoreOptions::with_cache(64 << 20)), [64, 32, 8, 6, 12]);
-        assert_eq!(sizes(StoreOptions::with_cache(8_192 << 20)), [8_192, 256, 64, 48, 96]);
-        assert_eq!(sizes(StoreOptions::with_cache(0)), [0, 16, 0, 0, 0]);
+        assert_eq!(sizes(64 << 20), [64, 32, 8, 6, 12]);
+        assert_eq!(sizes(512 << 20), [512, 256, 64, 48, 96]);
+        assert_eq!(sizes(8_192 << 20), [8_192, 256, 64, 48, 96]);
+        assert_eq!(sizes(0), [0, 16, 0, 0, 0]);
     }
 }

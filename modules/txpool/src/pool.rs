@@ -83,7 +83,7 @@ impl Pool {
         options: PoolOptions,
     ) -> Result<Self, JournalError> {
         let senders = Senders::default();
-        let state = PoolState::new(pool_head(&spec, &chain.head().header), &options);
+        let state = PoolState::new(pool_head(&spec, &chain.head().header));
         let (state, maintenance, min_tip) = (RwLock::new(state), Mutex::new(()), RwLock::new(options.min_tip));
         let path = options.journal.clone();
         let mut inner =

@@ -9,10 +9,8 @@ use tenon_api::U256;
 pub struct PoolOptions {
     /// Minimum tip, wei per gas, for every source. Native chains have a minimum price instead.
     pub min_tip: U256,
-    /// Percent by which both price caps of a replacement must exceed the old ones.
+    /// Percent by which both price caps of a replacement without blobs must exceed the old ones.
     pub price_bump: u64,
-    /// The same if either transaction carries blobs.
-    pub blob_price_bump: u64,
     /// Slots of 32 KiB in the whole pool; this bounds its memory.
     pub global_slots: u64,
     /// Slots of one sender, pending and queued together. Local transactions do not count.
@@ -27,16 +25,14 @@ pub struct PoolOptions {
     pub allows_unprotected: bool,
     /// File that keeps local transactions across restarts; `None` keeps them in memory only.
     pub journal: Option<PathBuf>,
-    /// How many of the newest pending hashes are kept for pollers.
-    pub recent_hashes: usize,
 }
 
-impl Default for PoolOptions {
-    fn default() -> Self {
+#[cfg(test)]
+impl PoolOptions {
+    pub(crate) fn for_tests() -> Self {
         Self {
             min_tip: U256::from(1),
             price_bump: 10,
-            blob_price_bump: 100,
             global_slots: 10_240,
             account_slots: 80,
             local_slots: 2_560,
@@ -44,7 +40,6 @@ impl Default for PoolOptions {
             fee_cap: U256::from(1_000_000_000_000_000_000_u64),
             allows_unprotected: true,
             journal: None,
-            recent_hashes: 8192,
         }
     }
 }

@@ -21,6 +21,12 @@ use crate::{
 /// Gas of the cheapest transaction, which bounds the number of transactions in a block.
 const MIN_GAS: u64 = 21_000;
 
+/// Percent by which both price caps of a replacement must exceed the old ones if either transaction carries blobs.
+const BLOB_PRICE_BUMP: u64 = 100;
+
+/// How many of the newest pending hashes are kept for pollers.
+const RECENT_HASHES: usize = 8192;
+
 /// The head that the pool has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolHead {
@@ -106,13 +112,13 @@ pub(crate) struct Changes {
 }
 
 impl PoolState {
-    pub(crate) fn new(head: PoolHead, options: &PoolOptions) -> Self {
+    pub(crate) fn new(head: PoolHead) -> Self {
         Self {
             head,
             senders: HashMap::new(),
             by_hash: HashMap::new(),
             by_price: BTreeSet::new(),
-            recent: RecentHashes::new(options.recent_hashes),
+            recent: RecentHashes::new(RECENT_HASHES),
             slots: 0,
             local_slots: 0,
             pending: 0,
@@ -277,7 +283,7 @@ impl PoolState {
                 return Ok(());
             }
             let has_blobs = replaced.has_blobs() || entry.has_blobs();
-            let bump = if has_blobs { options.blob_price_bump } else { options.price_bump };
+            let bump = if has_blobs { BLOB_PRICE_BUMP } else { options.price_bump };
             if !entry.meets_price_bump(replaced, bump) {
                 return Err(PoolRefusal::ReplacementUnderpriced);
             }

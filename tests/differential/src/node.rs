@@ -13,9 +13,10 @@ use tenon_native_execution::family_of;
 use tenon_native_simulation::simulation_of;
 use tenon_native_tracers::tracers_of;
 use tenon_sdk::Failure;
-use tenon_simulation::{CallLimits, EthereumSimulation, EthereumTracers, Families};
+use tenon_simulation::{EthereumSimulation, EthereumTracers, Families};
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
+use tenon_test_node::{LIMITS, resources};
 use tokio::runtime::Runtime;
 
 /// A memory file system, if the system has one.
@@ -80,7 +81,7 @@ impl Node {
         let simulation = simulation_of(&spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(&spec))));
         let tracers = tracers_of(&spec).unwrap_or_else(|| Arc::new(EthereumTracers));
         let families = Families { simulation, tracers };
-        tenon_simulation::register(&bus, reader, executor, families, engine, &pool, CallLimits::default()).unwrap();
+        tenon_simulation::register(&bus, reader, executor, families, engine, &pool, resources(LIMITS)).unwrap();
         tenon_execution::register(&bus, handle).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         Self { store, importer, runtime, bus, _supervisor: supervisor, _folder: folder }
@@ -127,12 +128,11 @@ fn small_database() -> StoreOptions {
     StoreOptions {
         mode: Mode::Archive,
         durability: Durability::OnFlush,
-        cache_bytes: 4 << 20,
         // Small, so that records are flushed to table files while the chain grows.
         write_buffer_bytes: 1 << 20,
         trie_cache_bytes: 1 << 20,
         block_cache_bytes: 1 << 20,
         background_threads: 2,
-        ..StoreOptions::default()
+        ..StoreOptions::new(4 << 20, 1_024, 512)
     }
 }

@@ -12,6 +12,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -25,7 +26,7 @@ use tenon_api::{
     Request,
     messages::{CallRequest, TraceReply},
 };
-use tenon_bus::{Bus, CallContext, WorkPool};
+use tenon_bus::{Bus, CallContext, MemoryBudget, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
 use tenon_execution::{ChainActor, ChainHandle, Importer};
@@ -36,7 +37,7 @@ use tenon_native_simulation::simulation_of;
 use tenon_native_tracers::tracers_of;
 use tenon_sdk::Failure;
 use tenon_sdk::shapes::TraceText;
-use tenon_simulation::{CallResources, EthereumSimulation, EthereumTracers, Families};
+use tenon_simulation::{CallLimits, CallResources, EthereumSimulation, EthereumTracers, Families, ScriptOptions};
 use tenon_supervisor::{ActorOptions, Supervisor};
 pub use tenon_test_data::unpacked as test_data;
 
@@ -443,7 +444,7 @@ impl TestNode {
     }
 
     /// Registers the handlers on the bus. The supervisor must outlive the queries.
-    pub fn serve(&self, resources: impl Into<CallResources>) -> (Supervisor, ChainHandle) {
+    pub fn serve(&self, resources: impl Into<TestResources>) -> (Supervisor, ChainHandle) {
         let supervisor = Supervisor::new().unwrap();
         let importer = Arc::clone(&self.importer);
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
@@ -459,20 +460,52 @@ impl TestNode {
     }
 }
 
+/// Limits of calls and traces.
+pub const LIMITS: CallLimits = CallLimits {
+    call_gas_cap: 50_000_000,
+    call_timeout: Duration::from_secs(5),
+    attempt_time: CallLimits::ATTEMPT_TIME,
+    trace_timeout: Duration::from_secs(5),
+    trace_steps: 10_000_000,
+    trace_bytes: 1 << 30,
+    trace_answer_bytes: CallLimits::TRACE_ANSWER_BYTES,
+    min_tip: U256::ZERO,
+};
+
+/// Resources without a limit on the memory of all requests together, and with scripts in threads.
+pub fn resources(limits: CallLimits) -> CallResources {
+    CallResources { limits, memory: MemoryBudget::unbounded(), scripts: ScriptOptions::in_threads(32 << 20, 4) }
+}
+
+/// Resources, or limits that are completed by [`resources`].
+pub struct TestResources(CallResources);
+
+impl From<CallResources> for TestResources {
+    fn from(resources: CallResources) -> Self {
+        Self(resources)
+    }
+}
+
+impl From<CallLimits> for TestResources {
+    fn from(limits: CallLimits) -> Self {
+        Self(resources(limits))
+    }
+}
+
 /// Registers the handlers of calls, simulations, traces and fees on the bus.
 pub fn answer_calls(
     bus: &Bus,
     spec: &Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
     engine: Arc<dyn ConsensusEngine>,
-    resources: impl Into<CallResources>,
+    resources: impl Into<TestResources>,
 ) {
     let pool = WorkPool::new("execution", 2, 16);
     let executor = Executor::new(rules_of_blocks(spec));
     let simulation = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
     let tracers = tracers_of(spec).unwrap_or_else(|| Arc::new(EthereumTracers));
     let families = Families { simulation, tracers };
-    tenon_simulation::register(bus, chain, executor, families, engine, &pool, resources).unwrap();
+    tenon_simulation::register(bus, chain, executor, families, engine, &pool, resources.into().0).unwrap();
 }
 
 /// The rules of blocks of a chain of either family.

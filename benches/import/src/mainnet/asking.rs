@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use tenon_api::{BlockNumber, ChainReader, Unlimited};
 use tenon_chain::prove;
-use tenon_storage::StoreOptions;
 
 use super::Opened;
 use crate::{
     Outcome,
+    chain::store_options,
     heavy::{Numbers, resident},
 };
 
@@ -44,7 +44,7 @@ pub(crate) struct Questions {
 }
 
 pub(crate) fn measure(questions: &Questions) -> Outcome<Value> {
-    let options = StoreOptions::with_cache(questions.cache << 20);
+    let options = store_options(questions.cache);
     let chain = Opened::open(&questions.folder, &questions.datadir, options, false)?;
     let head = chain.store.head().header.number;
     let older = head.saturating_sub(questions.balance_age);

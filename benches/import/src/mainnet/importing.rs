@@ -11,12 +11,11 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tenon_api::ChainReader;
 use tenon_execution::{ImportObserver, ImportedBlock};
-use tenon_storage::StoreOptions;
 
 use super::{Opened, copy_database, folder_bytes};
 use crate::{
     Outcome,
-    chain::{blocks, peak_memory, resident_memory},
+    chain::{blocks, peak_memory, resident_memory, store_options},
 };
 
 /// Samples of memory while importing.
@@ -76,7 +75,7 @@ pub(crate) fn measure(import: &Import) -> Outcome<Value> {
     copy_database(&import.folder.join("start"), &import.datadir)?;
     let bytes_before = folder_bytes(&import.datadir)?;
     let is_sampled = import.certificates == Certificates::Sampled;
-    let options = StoreOptions::with_cache(import.cache << 20);
+    let options = store_options(import.cache);
     let chain = Opened::open(&import.folder, &import.datadir, options, is_sampled)?;
     let source = import.folder.join("chain.rlp");
     let plan: Value = serde_json::from_slice(&fs::read(import.folder.join("plan.json"))?)?;

@@ -18,17 +18,17 @@ use tenon_native_consensus::{
     v2::{MasternodeKey, leader, round_of, seal},
     vote_digest,
 };
-use tenon_storage::{Store, StoreOptions};
+use tenon_storage::Store;
 
 use super::{Opened, Plan, copy_database, network, traffic};
-use crate::{Outcome, traffic_error};
+use crate::{Outcome, chain::store_options, traffic_error};
 
 /// Blocks between two lines of progress.
 const REPORT_EVERY: u64 = 1_000;
 
 pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     prepare(plan)?;
-    let chain = Opened::open(&plan.folder, &plan.folder.join("making"), StoreOptions::default(), false)?;
+    let chain = Opened::open(&plan.folder, &plan.folder.join("making"), store_options(512), false)?;
     let keys = network::masternodes(plan.masternodes)?;
     let maker = Maker { chain: &chain, importer: chain.importer(), keys: &keys, signatures: plan.signatures };
     let head = chain.store.head();
@@ -68,7 +68,7 @@ fn prepare(plan: &Plan) -> Outcome<()> {
             fs::remove_dir_all(folder)?;
         }
     }
-    let store = Store::open(&start, StoreOptions::default())?;
+    let store = Store::open(&start, store_options(512))?;
     store.initialise(&genesis.commit()?, genesis.spec.chain_id)?;
     drop(store);
     copy_database(&start, &making)?;

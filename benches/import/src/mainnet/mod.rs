@@ -141,6 +141,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
     use super::*;
+    use crate::chain::store_options;
     use importing::Certificates;
 
     fn plan(folder: &Path, blocks: u64) -> Plan {
@@ -194,7 +195,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         execute(&Command::Make(plan(folder.path(), 1))).unwrap();
         let written = read_genesis(&fs::read(folder.path().join("genesis-full.json")).unwrap()).unwrap();
-        let store = Store::open(&folder.path().join("start"), StoreOptions::default()).unwrap();
+        let store = Store::open(&folder.path().join("start"), store_options(512)).unwrap();
         assert_eq!(written.commit().unwrap().block.hash(), store.head().header.hash());
     }
 

@@ -1,4 +1,4 @@
-//! Events. Topics `0x8000..`.
+//! Events. Their topics begin at [`Topic::FIRST_EVENT`](crate::Topic::FIRST_EVENT).
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -85,7 +86,7 @@ impl TestModules {
     }
 
     fn in_folder(folder: TempDir, change: impl FnOnce(&mut ModuleOptions)) -> Self {
-        let mut options = ModuleOptions::new(folder.path().join("cache"));
+        let mut options = ModuleOptions::new(folder.path().join("cache"), Duration::from_secs(2), 1024);
         options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
         // Trusts every library that a test loads; tests about trust change this.
         options.vouches_for_all = true;

@@ -33,9 +33,6 @@ Examples:
 
 Passwords are asked for, or read from --password FILE or --password-fd NUMBER, one per line: the current one, then the new one.";
 
-/// Default duration for which an account is unlocked, in seconds.
-const UNLOCKED_FOR: u64 = 300;
-
 pub(crate) fn definition() -> Command {
     let account = || Arg::new("account").value_name("ADDRESS").required(true).help("The account").value_parser(address);
     let file =
@@ -119,7 +116,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "update" => update(&folder, account(), &mut passwords),
         "export" => export(&folder, account(), &path(), &mut passwords),
         _ => {
-            let seconds = matches.get_one::<u64>("for").copied().unwrap_or(UNLOCKED_FOR);
+            let seconds = matches.get_one::<u64>("for").copied();
             unlock(&resolved, account(), seconds, &mut passwords)
         }
     }
@@ -232,7 +229,8 @@ fn export(folder: &KeyFolder, account: Address, to: &Path, passwords: &mut Passw
     copy.write_all(&text).and_then(|()| copy.sync_all()).map_err(failed)
 }
 
-fn unlock(resolved: &Resolved, account: Address, seconds: u64, passwords: &mut Passwords) -> Result<(), Stop> {
+/// Unlocks an account. Without a number of seconds, the default of `personal_unlockAccount` applies.
+fn unlock(resolved: &Resolved, account: Address, seconds: Option<u64>, passwords: &mut Passwords) -> Result<(), Stop> {
     let node = NodeClient::find(resolved)?;
     let password = passwords.next("Password: ")?;
     let params = SecretParams::new().plain(&account).and_then(|params| params.secret(&password));

@@ -89,7 +89,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 /// a few at a time.
 fn migrate(settings: &Settings) -> Result<(), Stop> {
     let folder = DataFolder::existing(&settings.node.datadir)?.database();
-    let store = Store::open(&folder, store_options(settings))?;
+    let store = Store::open(&folder, store_options(&settings.database))?;
     let (found, format) = (store.format_found(), tenon_storage::FORMAT);
     store.flush()?;
     let done = if found == format {

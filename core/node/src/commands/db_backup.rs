@@ -82,7 +82,7 @@ pub(super) fn genesis_of(data: &DataFolder) -> Result<Vec<u8>, Stop> {
 /// A copy of the database to which nothing else writes: made here, or by the node that has the folder open.
 pub(super) fn checkpoint_of(settings: &Settings, data: &DataFolder) -> Result<PathBuf, Stop> {
     let place = absolute(&data.checkpoint());
-    match Store::open(&data.database(), store_options(settings)) {
+    match Store::open(&data.database(), store_options(&settings.database)) {
         Ok(store) => checkpoints::make(&store, &place)?,
         Err(OpenError::Locked { .. }) => ask_the_node(&settings.in_data_folder(&settings.ipc.path), &place)?,
         Err(error) => return Err(error.into()),

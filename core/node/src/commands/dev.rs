@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command};
 use tenon_accounts::Accounts;
 use tenon_api::{Bytes, ConsensusEngine, U256};
-use tenon_config::{DevGenesis, DevProfile, Layers, Resolved, Settings, Value};
+use tenon_config::{DevGenesis, DevProfile, HttpSettings, Layers, Resolved, Settings, Value};
 use tenon_consensus::{DevEngine, SealMode, SealerOptions};
 use tenon_native_spec::NativeSettings;
 use zeroize::Zeroizing;
@@ -65,11 +65,10 @@ const FIXED: &[&str] = &[
 const ETHER: u64 = 1_000_000_000_000_000_000;
 
 pub(crate) fn definition() -> Command {
-    let port = Arg::new("port")
-        .long("port")
-        .value_name("NUMBER")
-        .conflicts_with("http.port")
-        .help("Port of both HTTP and WebSocket; 0 chooses a free port for each [default: 8545]");
+    let port = Arg::new("port").long("port").value_name("NUMBER").conflicts_with("http.port").help(format!(
+        "Port of both HTTP and WebSocket; 0 chooses a free port for each [default: {}]",
+        HttpSettings::default().port
+    ));
     let command = Command::new("dev")
         .about("Start a development network of one node with funded accounts")
         .after_help(EXAMPLES)

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use tenon_config::Settings;
 use tenon_isolation::IsolationOptions;
-use tenon_modules::{CheckReport, check_plugin};
+use tenon_modules::{CheckReport, ModuleOptions, check_plugin};
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -37,8 +38,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(Stop::failure)?;
     let cache = tempfile::tempdir().map_err(Stop::failure)?;
-    let options = IsolationOptions::of_this_program();
-    let report = runtime.block_on(check_plugin(&path, &settings, cache.path(), options)).map_err(Stop::failure)?;
+    let defaults = Settings::default();
+    let mut options = ModuleOptions::new(cache.path(), defaults.plugins.grace, defaults.rpc.queue as usize);
+    options.processes = Some(IsolationOptions::of_this_program());
+    let report = runtime.block_on(check_plugin(&path, &settings, options)).map_err(Stop::failure)?;
     let text = if matches.get_flag("json") { as_json(&report) } else { as_table(&report) };
     print(text.as_bytes())?;
     if report.is_passed() {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
 use tenon_api::{U256, WriteFailure, WriteOutcomes};
-use tenon_config::{ByteSize, DevGenesis};
-use tenon_storage::{Store, StoreOptions};
+use tenon_config::{ByteSize, DatabaseSettings, DevGenesis};
+use tenon_storage::Store;
 
 use super::*;
+use crate::opened_chain::store_options;
 
 /// A database whose condition the test sets.
 #[derive(Default)]
@@ -51,7 +52,7 @@ fn fixture(block_interval: BlockInterval, limits: HealthSettings) -> Fixture {
     let database = Arc::new(Database::default());
     let genesis = DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: U256::ZERO };
     let commit = tenon_native_spec::read_genesis(&genesis.to_json()).unwrap().commit().unwrap();
-    let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
+    let store = Store::open(&folder.path().join("db"), store_options(&DatabaseSettings::default())).unwrap();
     store.initialise(&commit, 7).unwrap();
     let health = Health::new(Parts {
         chain: store,

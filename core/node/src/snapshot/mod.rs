@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tenon_api::B256;
 use tenon_chain::Genesis;
-use tenon_storage::{Store, StoreOptions};
+use tenon_storage::Store;
 
 use crate::backup::{self, Manifest, Source, SourceError};
 use crate::checkpoints;
@@ -153,7 +153,7 @@ fn check(
     parts: &ListedParts,
     requirements: &SnapshotRequirements<'_>,
 ) -> Result<(Trust, Option<(u64, u64)>), SourceError> {
-    let store = Store::open(database, StoreOptions::with_cache(backup::CACHE)).map_err(Stop::from)?;
+    let store = Store::open(database, backup::store_options_of_copy()).map_err(Stop::from)?;
     let store = Arc::new(store);
     parts.manifest.compare(source, &store)?;
     let genesis = match requirements.network_id {

@@ -80,7 +80,7 @@ impl Node {
             sent,
             used,
             transport: Arc::new(UdpTransport::new([address]).unwrap()),
-            timeouts: Timeouts { quiet: quick, prompt: STEP_TIMEOUT, ..Timeouts::default() },
+            timeouts: Timeouts { quiet: quick, ..Timeouts::with_prompt(STEP_TIMEOUT) },
             supervisor: Arc::new(Supervisor::new().unwrap()),
         }
     }

@@ -26,10 +26,10 @@ pub struct CostLimits {
     pub pbkdf2_rounds: u32,
 }
 
-impl Default for CostLimits {
-    /// 512 MiB, and about sixteen seconds of computing.
-    fn default() -> Self {
-        Self { memory: 512 * MEBIBYTE, scrypt_work: 1 << 25, pbkdf2_rounds: 16_000_000 }
+impl CostLimits {
+    /// This limit on memory, and about sixteen seconds of computing.
+    pub const fn with_memory(memory: u64) -> Self {
+        Self { memory, scrypt_work: 1 << 25, pbkdf2_rounds: 16_000_000 }
     }
 }
 
@@ -124,8 +124,10 @@ impl KeyDerivation {
 mod tests {
     use super::*;
 
+    const LIMITS: CostLimits = CostLimits::with_memory(512 * MEBIBYTE);
+
     fn scrypt(n: u64, r: u64, p: u64) -> Result<KeyDerivation, KeyFileError> {
-        KeyDerivation::scrypt(n, r, p, &CostLimits::default())
+        KeyDerivation::scrypt(n, r, p, &LIMITS)
     }
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(KeyDerivation::STANDARD.memory(), 256 << 20);
         scrypt(262_144, 1, 8).unwrap();
         scrypt(2, 8, 1).unwrap();
-        KeyDerivation::pbkdf2(1_000_000, &CostLimits::default()).unwrap();
+        KeyDerivation::pbkdf2(1_000_000, &LIMITS).unwrap();
     }
 
     #[test]
@@ -146,10 +148,7 @@ mod tests {
         assert!(matches!(scrypt(1 << 63, 1, 1), Err(KeyFileError::TooMuchMemory { .. })));
         assert!(matches!(scrypt(2, 1 << 16, 1 << 16), Err(KeyFileError::TooMuchWork)));
         assert!(matches!(scrypt(4096, 8, 4096), Err(KeyFileError::TooMuchWork)));
-        assert!(matches!(
-            KeyDerivation::pbkdf2(u64::from(u32::MAX), &CostLimits::default()),
-            Err(KeyFileError::TooMuchWork)
-        ));
+        assert!(matches!(KeyDerivation::pbkdf2(u64::from(u32::MAX), &LIMITS), Err(KeyFileError::TooMuchWork)));
     }
 
     #[test]
@@ -157,7 +156,7 @@ mod tests {
         for (n, r, p) in [(0, 8, 1), (1, 8, 1), (3, 8, 1), (4096, 0, 1), (4096, 8, 0)] {
             assert!(matches!(scrypt(n, r, p), Err(KeyFileError::Field { .. })), "{n} {r} {p}");
         }
-        assert!(matches!(KeyDerivation::pbkdf2(0, &CostLimits::default()), Err(KeyFileError::Field { .. })));
+        assert!(matches!(KeyDerivation::pbkdf2(0, &LIMITS), Err(KeyFileError::Field { .. })));
     }
 
     #[test]

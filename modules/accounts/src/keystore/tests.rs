@@ -15,6 +15,7 @@ use crate::key::Key;
 const SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 const ADDRESS: Address = address!("008aeeda4d805471df9b2a5b0f38a0c3bcba786b");
 /// Far too cheap for real secrets, but fast in tests.
+const LIMITS: CostLimits = CostLimits::with_memory(512 << 20);
 const CHEAP: KeyDerivation = KeyDerivation::Scrypt { log_n: 1, r: 1, p: 1 };
 
 fn scrypt_vector() -> Value {
@@ -120,7 +121,7 @@ fn short_key_vectors() -> [(Value, Address); 2] {
 }
 
 fn parse(file: &Value) -> Result<KeyFile, KeyFileError> {
-    KeyFile::parse(file.to_string().as_bytes(), &CostLimits::default())
+    KeyFile::parse(file.to_string().as_bytes(), &LIMITS)
 }
 
 fn open(file: &Value, password: &str) -> Result<Key, KeyFileError> {
@@ -228,7 +229,7 @@ fn malformed_files_are_refused_by_name() {
 
 #[test]
 fn other_files_are_refused() {
-    let parse = |text: &[u8]| KeyFile::parse(text, &CostLimits::default()).unwrap_err();
+    let parse = |text: &[u8]| KeyFile::parse(text, &LIMITS).unwrap_err();
 
     assert_eq!(parse(b"").to_string(), "the key file is not JSON: line 1, column 0");
     assert_eq!(parse(b"[]"), KeyFileError::NotJson { line: 1, column: 1 });
@@ -260,7 +261,7 @@ fn zero_is_not_a_key() {
 }
 
 fn folder(path: &Path, names: FileNames) -> KeyFolder {
-    KeyFolder::new(path.join("keystore"), names, CHEAP, CostLimits::default())
+    KeyFolder::new(path.join("keystore"), names, CHEAP, LIMITS)
 }
 
 fn names(folder: &KeyFolder) -> Vec<String> {
@@ -430,7 +431,7 @@ proptest! {
         let key = Key::from_secret(Zeroizing::new(secret)).unwrap();
         let derivation = if has_scrypt { CHEAP } else { KeyDerivation::Pbkdf2 { rounds } };
         let text = sealed_text::seal(&key, &password, derivation).unwrap();
-        let file = KeyFile::parse(text.as_bytes(), &CostLimits::default()).unwrap();
+        let file = KeyFile::parse(text.as_bytes(), &LIMITS).unwrap();
 
         prop_assert_eq!(file.address(), Some(key.address()));
         prop_assert_eq!(file.memory(), derivation.memory());

@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use alloy_primitives::b256;
 use tenon_api::{Block, BlockNumber, ChainReader, Header, InsertOutcome, messages::GetBadBlocks};
 use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock};
-use tenon_simulation::CallLimits;
-use tenon_test_node::{TestNode, conformance_blocks, conformance_genesis};
+use tenon_test_node::{LIMITS, TestNode, conformance_blocks, conformance_genesis};
 
 /// Stops after a number of blocks.
 struct Watcher {
@@ -202,7 +201,7 @@ fn after_set_head_the_blocks_can_be_imported_again() {
 #[tokio::test]
 async fn the_newest_refused_blocks_are_listed_once_each() {
     let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let next = &conformance_blocks()[3];
     let refused: Vec<Block> = (1..=12).map(|gas| with_header(next, |header| header.gas_used += gas)).collect();
 

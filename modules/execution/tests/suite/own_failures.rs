@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, address};
 use tenon_api::{BlockPort, BlockVerdict, ChainReader, RecoveredTransaction, SealAttributes, messages::GetBadBlocks};
-use tenon_simulation::CallLimits;
-use tenon_test_node::{TestNode, conformance_blocks};
+use tenon_test_node::{LIMITS, TestNode, conformance_blocks};
 
 /// Contracts that every block since Prague calls: before its transactions, and after them.
 const OPENING: [Address; 2] =
@@ -16,7 +15,7 @@ const CLOSING: [Address; 2] =
 #[tokio::test]
 async fn a_block_whose_system_contracts_cannot_be_read_is_not_refused() {
     let node = TestNode::with_conformance_chain(53);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let next = || conformance_blocks().remove(53);
 
     for contract in OPENING.into_iter().chain(CLOSING) {

@@ -9,8 +9,7 @@ use tenon_api::{
 };
 use tenon_bus::Delivery;
 use tenon_execution::Importer;
-use tenon_simulation::CallLimits;
-use tenon_test_node::{TestNode, conformance_blocks, rules_of_blocks};
+use tenon_test_node::{LIMITS, TestNode, conformance_blocks, rules_of_blocks};
 
 fn attributes(node: &TestNode, tag: u8) -> SealAttributes {
     let head = node.chain.head();
@@ -187,7 +186,7 @@ async fn logs_that_leave_the_chain_are_published_as_removed() {
 #[tokio::test]
 async fn the_actor_produces_inserts_and_moves_the_head() {
     let node = TestNode::with_conformance_chain(53);
-    let (supervisor, handle) = node.serve(CallLimits::default());
+    let (supervisor, handle) = node.serve(LIMITS);
     let block = conformance_blocks().remove(53);
 
     let inserted = handle.insert(block).await.unwrap();

@@ -1,6 +1,6 @@
 //! Tests of native chains' rules: error texts, prices, masternodes, tokens.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use tenon_api::{Account, Bytes, Header, NativeSeal, TransactionPayload};
 use tenon_bus::Bus;
@@ -62,9 +62,19 @@ fn rules_of(chain_id: u64) -> NativePolicy {
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {
+    let options = PoolOptions {
+        min_tip: U256::ONE,
+        price_bump: 10,
+        global_slots: 10_240,
+        account_slots: 80,
+        local_slots: 2_560,
+        lifetime: Duration::from_secs(3 * 60 * 60),
+        fee_cap: U256::from(1_000_000_000_000_000_000_u64),
+        allows_unprotected: true,
+        journal: None,
+    };
     let policy = Box::new(rules_of(CHAIN));
-    Pool::open(spec(CHAIN), policy, Arc::clone(chain) as _, Arc::new(KeysOf(6)), Bus::new(), PoolOptions::default())
-        .unwrap()
+    Pool::open(spec(CHAIN), policy, Arc::clone(chain) as _, Arc::new(KeysOf(6)), Bus::new(), options).unwrap()
 }
 
 fn legacy(nonce: u64, price: u64) -> Transaction {
@@ -105,9 +115,13 @@ fn a_block_that_arrives_during_a_nonce_check_does_not_make_the_nonce_too_high() 
     };
 
     let transaction = sign(0, legacy(16, PRICE));
-    let min_tip = PoolOptions::default().min_tip;
-    let candidate =
-        Candidate { transaction: &transaction, size: 120, sidecar: Some(None), source: Source::Operator, min_tip };
+    let candidate = Candidate {
+        transaction: &transaction,
+        size: 120,
+        sidecar: Some(None),
+        source: Source::Operator,
+        min_tip: U256::ONE,
+    };
     let view = PoolView { chain: &*chain, senders: &Senders::default(), next_nonce: &next_nonce };
     let outcome = rules.check(&candidate, &view);
 

@@ -116,7 +116,7 @@ impl Tracing for ReferenceTracing<'_> {
             traces.push(trace);
             check_size(size, self.replay.source.limits())?;
             if !memory.hold(size as u64) {
-                return Err(TraceError::too_large(self.replay.source.limits()));
+                return Err(TraceError::TooLarge { max_steps: self.replay.source.limits().trace_steps });
             }
         }
         Ok(traces)
@@ -227,7 +227,7 @@ impl<'a> ReferenceTracing<'a> {
 
     /// A new tracer.
     fn watch(&self, precompiles: &MovedPrecompiles, place: ScriptPlace) -> Result<Watch, TraceError> {
-        let timeout = timeout_of(self.options, self.replay.source.limits());
+        let timeout = timeout_of(self.options, self.replay.source.limits().trace_timeout);
         let scripts = |source: ScriptSource<'_>| {
             self.replay.scripts.watch(source, &SCRIPT_CONVENTIONS, precompiles, place, timeout)
         };
@@ -257,7 +257,7 @@ impl<'a> ReferenceTracing<'a> {
         fees: &Fees,
         watch: Watch,
     ) -> Result<Traced, NoOutcome> {
-        let timeout = timeout_of(self.options, self.replay.source.limits());
+        let timeout = timeout_of(self.options, self.replay.source.limits().trace_timeout);
         evm.inspector = TraceInspector::of_events(watch, &self.replay.memory);
         evm.ctx.chain = self.replay.interrupt(Instant::now().checked_add(timeout));
         let prices = evm.precompiles.set_records(None);

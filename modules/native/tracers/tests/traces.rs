@@ -20,7 +20,7 @@ use tenon_sdk::{
     shapes::trace_options,
 };
 use tenon_simulation::CallLimits;
-use tenon_test_node::{json_of_trace, native::NativeNode, test_data};
+use tenon_test_node::{LIMITS, json_of_trace, native::NativeNode, test_data};
 
 /// Traces as the plugin shows them.
 trait JsonTraces {
@@ -107,7 +107,7 @@ fn without_script_errors(answer: &Value) -> bool {
 }
 
 async fn answers_as_recorded(name: &str) {
-    let node = NativeNode::new(name, CallLimits::default());
+    let node = NativeNode::new(name, LIMITS);
     let mut failures = Vec::new();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let answers = cases(&format!("native/answers/{name}/debug.jsonl.gz"));
@@ -137,7 +137,7 @@ fn comparable(mut answer: Value) -> Value {
 
 #[tokio::test]
 async fn the_older_tracers_equal_the_recorded_answers() {
-    let node = NativeNode::new("local", CallLimits::default());
+    let node = NativeNode::new("local", LIMITS);
     let cases = cases("native/traces/local.jsonl.gz");
     assert!(cases.len() > 100, "{} cases", cases.len());
     for case in cases {
@@ -152,7 +152,7 @@ async fn the_older_tracers_equal_the_recorded_answers() {
 async fn tracers_written_in_javascript_answer_as_recorded() {
     let mut asked = 0;
     for name in ["local", "staged", "v1switch"] {
-        let node = NativeNode::new(name, CallLimits::default());
+        let node = NativeNode::new(name, LIMITS);
         let cases = cases(&format!("native/answers/{name}/debug.jsonl.gz"));
         for case in
             cases.into_iter().filter(|case| case.options.contains("function(") || case.options.contains("\"{}\""))
@@ -194,7 +194,7 @@ fn is_intercepted(receipt: &tenon_api::Receipt) -> bool {
 #[tokio::test]
 async fn traces_match_the_receipts() {
     for name in ["local", "staged", "v1switch"] {
-        let node = NativeNode::new(name, CallLimits::default());
+        let node = NativeNode::new(name, LIMITS);
         let mut compared = 0;
         for block in node.recorded.blocks[1..].iter().filter(|block| !block.transactions.is_empty()).step_by(stride()) {
             let receipts = node.chain.receipts(block.hash()).unwrap().unwrap();
@@ -233,7 +233,7 @@ async fn agrees_with_receipt(node: &NativeNode, hash: B256, receipt: &tenon_api:
 #[tokio::test]
 async fn ranges_of_storage_answer_as_recorded() {
     for name in ["local", "staged", "v1switch"] {
-        let node = NativeNode::new(name, CallLimits::default());
+        let node = NativeNode::new(name, LIMITS);
         let file = String::from_utf8(test_data(format!("native/answers/{name}/debug.jsonl.gz"))).unwrap();
         let mut asked = 0;
         for line in file.lines().filter(|line| line.contains("debug_storageRangeAt")) {
@@ -292,7 +292,7 @@ fn endless_call() -> TraceTarget {
 
 #[tokio::test]
 async fn a_self_destruction_that_would_make_an_account_shows_its_whole_price_when_it_fails() {
-    let node = NativeNode::new("local", CallLimits::default());
+    let node = NativeNode::new("local", LIMITS);
     let contract = Address::repeat_byte(0x77);
     // PUSH20 of an address that does not exist, SELFDESTRUCT.
     let code = [&[0x73][..], &[0x79; 20], &[0xff]].concat();
@@ -324,7 +324,7 @@ async fn a_self_destruction_that_would_make_an_account_shows_its_whole_price_whe
 #[tokio::test]
 async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0() {
     const MODULUS: [u8; 32] = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
-    let node = NativeNode::new("local", CallLimits::default());
+    let node = NativeNode::new("local", LIMITS);
     let precompile = |number: u8, input: Vec<u8>| CallRequest {
         to: Some(Address::with_last_byte(number)),
         input: input.into(),
@@ -358,7 +358,7 @@ async fn calls_that_fail_without_an_instruction_have_a_reason_and_run_on_block_0
 #[tokio::test]
 async fn an_estimate_names_the_allowance_if_the_call_lacks_gas_and_otherwise_the_failure() {
     const CONTRACT: Address = address!("000000000000000000000000000000000000c0de");
-    let node = NativeNode::new("local", CallLimits::default());
+    let node = NativeNode::new("local", LIMITS);
     let allowance = "gas required exceeds allowance (60000)";
     let to_code = |code: &[u8]| (Some(CONTRACT), Bytes::new(), Bytes::copy_from_slice(code));
     let cases = [
@@ -393,7 +393,7 @@ async fn an_estimate_names_the_allowance_if_the_call_lacks_gas_and_otherwise_the
 
 #[tokio::test]
 async fn an_endless_trace_is_stopped_with_the_references_text() {
-    let limits = CallLimits { trace_timeout: Duration::ZERO, ..CallLimits::default() };
+    let limits = CallLimits { trace_timeout: Duration::ZERO, ..LIMITS };
     let node = NativeNode::new("reorg", limits);
 
     let refused = node.trace(endless_call(), r#"{"tracer":"opcountTracer"}"#).await;
@@ -405,7 +405,7 @@ async fn an_endless_trace_is_stopped_with_the_references_text() {
 
 #[tokio::test]
 async fn a_trace_stops_when_its_caller_has_gone() {
-    let node = NativeNode::new("reorg", CallLimits::default());
+    let node = NativeNode::new("reorg", LIMITS);
     let caller = CallContext::new();
     caller.cancel();
 
@@ -416,7 +416,7 @@ async fn a_trace_stops_when_its_caller_has_gone() {
 
 #[tokio::test]
 async fn a_trace_that_records_too_much_is_refused_with_advice() {
-    let limits = CallLimits { trace_bytes: 1 << 20, ..CallLimits::default() };
+    let limits = CallLimits { trace_bytes: 1 << 20, ..LIMITS };
     let node = NativeNode::new("local", limits);
     let mut refusals = 0;
     for block in node.recorded.blocks[1..].iter().filter(|block| block.transactions.len() > 20).take(20) {

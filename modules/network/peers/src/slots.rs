@@ -16,12 +16,6 @@ pub struct SlotSettings {
     pub is_dialing: bool,
 }
 
-impl Default for SlotSettings {
-    fn default() -> Self {
-        Self { max_peers: 50, dial_ratio: 3, is_dialing: true }
-    }
-}
-
 impl SlotSettings {
     /// Maximum number of connections that this node dials, excluding static ones.
     pub fn max_dialed(&self) -> usize {

@@ -61,19 +61,17 @@ pub struct ScriptOptions {
     pub needs_sandbox: bool,
 }
 
-impl Default for ScriptOptions {
-    /// This program with the argument `script-child`, 32 MiB, four scripts, a mandatory sandbox.
-    fn default() -> Self {
+impl ScriptOptions {
+    /// Scripts run in processes of this program with the argument `script-child`, and a mandatory sandbox.
+    pub fn in_processes(memory: u64, max: usize) -> Self {
         // Not the path of the program, where a newer build may be by now.
         let program = Program::Child(PathBuf::from("/proc/self/exe"), vec!["script-child".to_owned()]);
-        Self { program, memory: 32 << 20, max: 4, needs_sandbox: true }
+        Self { program, memory, max, needs_sandbox: true }
     }
-}
 
-impl ScriptOptions {
     /// Scripts run in threads of this process.
-    pub fn in_threads() -> Self {
-        Self { program: Program::Thread, needs_sandbox: false, ..Self::default() }
+    pub const fn in_threads(memory: u64, max: usize) -> Self {
+        Self { program: Program::Thread, memory, max, needs_sandbox: false }
     }
 }
 

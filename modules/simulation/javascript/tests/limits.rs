@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use support::{OneAccount, events, host, host_with, result_of, result_within, run, start, waiting};
+use support::{OneAccount, events, host, host_with, options, result_of, result_within, run, start, waiting};
 use tenon_javascript::{Script, ScriptError, ScriptInterface, ScriptOptions, ScriptSlot, Start, Waiting};
 
 fn words(source: &str, interface: ScriptInterface) -> String {
@@ -139,7 +139,7 @@ fn a_caller_that_leaves_ends_its_script() {
 
 #[test]
 fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
-    let host = host_with(ScriptOptions { max: 2, ..ScriptOptions::default() });
+    let host = host_with(ScriptOptions { max: 2, ..options() });
     let source = "{fault: function() {}, result: function() { return 1; }}";
     let begin = || start(&host, source, ScriptInterface::REFERENCE, Duration::from_secs(60));
     let (first, second) = (begin().unwrap(), begin().unwrap());
@@ -151,7 +151,7 @@ fn no_more_scripts_run_than_allowed_and_finished_ones_make_room() {
     assert_eq!(third.finish(run(), &mut OneAccount).as_deref(), Ok("1"));
     drop((second, third));
     assert_eq!(host.running(), 0);
-    let off = host_with(ScriptOptions { max: 0, ..ScriptOptions::default() });
+    let off = host_with(ScriptOptions { max: 0, ..options() });
     assert_eq!(
         start(&off, source, ScriptInterface::REFERENCE, Duration::from_secs(60)).err(),
         Some(ScriptError::SwitchedOff)
@@ -179,13 +179,13 @@ fn a_script_finds_no_state_of_an_earlier_one() {
 #[test]
 fn a_program_that_does_not_answer_is_an_error_of_the_process() {
     let program = tenon_javascript::Program::Child("/bin/true".into(), Vec::new());
-    let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..ScriptOptions::default() });
+    let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..options() });
 
     let refused = start(&host, "{}", ScriptInterface::REFERENCE, Duration::from_secs(60)).err();
 
     assert!(matches!(refused, Some(ScriptError::Ended(_))), "{refused:?}");
     let program = tenon_javascript::Program::Child("/nowhere".into(), Vec::new());
-    let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..ScriptOptions::default() });
+    let host = tenon_javascript::ScriptHost::new(ScriptOptions { program, ..options() });
     let refused = start(&host, "{}", ScriptInterface::REFERENCE, Duration::from_secs(60)).err();
     assert!(matches!(refused, Some(ScriptError::Spawn(_))), "{refused:?}");
     assert_eq!(host.running(), 0);
@@ -193,7 +193,7 @@ fn a_program_that_does_not_answer_is_an_error_of_the_process() {
 
 #[test]
 fn scripts_run_in_threads_where_there_are_no_processes() {
-    let host = tenon_javascript::ScriptHost::new(ScriptOptions::in_threads());
+    let host = tenon_javascript::ScriptHost::new(ScriptOptions::in_threads(32 << 20, 4));
 
     let result = result_of(
         &host,

@@ -10,6 +10,7 @@ use tenon_api::{
 use tenon_bus::CallContext;
 
 use super::{FeeError, Fees, tips::WeightedTip, unknown};
+use crate::CallLimits;
 
 /// Maximum number of percentiles of one request.
 pub(super) const MAX_PERCENTILES: usize = 100;
@@ -53,7 +54,7 @@ impl Fees {
         let newest = self.newest(newest)?;
         let count = block_count
             .saturating_sub(u64::from(is_one_less))
-            .min(self.limits.fee_history_blocks)
+            .min(CallLimits::FEE_HISTORY_BLOCKS)
             .min(newest.saturating_add(1));
         if count == 0 {
             return Ok(Some(empty()));

@@ -27,7 +27,7 @@ impl TraceFamily for EthereumTracers {
     }
 
     fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError> {
-        let options = EthereumOptions::new(options, replay.source.limits())?;
+        let options = EthereumOptions::new(options, replay.source.limits().trace_timeout)?;
         Ok(Box::new(EthereumTracing::new(replay, options)))
     }
 }
@@ -247,7 +247,7 @@ impl<'a> EthereumTracing<'a> {
         let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
         match share.hold(before.saturating_add(bytes)) {
             true => Ok(()),
-            false => Err(TraceError::too_large(self.replay.source.limits())),
+            false => Err(TraceError::TooLarge { max_steps: self.replay.source.limits().trace_steps }),
         }
     }
 

@@ -11,7 +11,6 @@ use tenon_api::messages::{
     CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
     Tracer,
 };
-use tenon_simulation_interface::CallLimits;
 use tenon_traces::{ScriptSource, TraceError, timeout_of};
 
 /// Validated options.
@@ -30,8 +29,8 @@ impl EthereumOptions {
     ///
     /// # Errors
     /// There is no such tracer, or not with these options.
-    pub(crate) fn new(options: &TraceOptions, limits: &CallLimits) -> Result<Self, TraceError> {
-        let timeout = timeout_of(options, limits);
+    pub(crate) fn new(options: &TraceOptions, trace_timeout: Duration) -> Result<Self, TraceError> {
+        let timeout = timeout_of(options, trace_timeout);
         let script = match &options.tracer {
             Tracer::Script { source, config } => Some((source.clone(), config.clone())),
             _ => None,
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
 
     fn options(tracer: Tracer) -> Result<EthereumOptions, TraceError> {
-        EthereumOptions::new(&TraceOptions { tracer, timeout: None }, &CallLimits::default())
+        EthereumOptions::new(&TraceOptions { tracer, timeout: None }, Duration::from_secs(5))
     }
 
     #[test]

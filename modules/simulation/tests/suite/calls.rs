@@ -16,7 +16,7 @@ use tenon_chain::Genesis;
 use tenon_sdk::{Failure, FailureCode};
 use tenon_sdk::{error_texts::RefusableAnswer as _, shapes::trace_options};
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{RecordedCase, TestNode, call_request, recorded_cases, test_data};
+use tenon_test_node::{LIMITS, RecordedCase, TestNode, call_request, recorded_cases, resources, test_data};
 
 fn call(request: CallRequest) -> Call {
     Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
@@ -48,7 +48,7 @@ fn assert_recorded(case: &RecordedCase, outcome: Result<Value, Failure>) {
 #[tokio::test]
 async fn calls_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for case in recorded_cases("eth_call/") {
         let outcome = node.ask(call(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|output| Value::from(output.to_string())));
@@ -112,7 +112,7 @@ where
 async fn an_attempt_answers_like_the_pool_or_gives_up() {
     let node = TestNode::with_conformance_chain(54);
     // Debug builds on busy machines take longer than a release may.
-    let _served = node.serve(CallLimits { attempt_time: Duration::from_secs(1), ..CallLimits::default() });
+    let _served = node.serve(CallLimits { attempt_time: Duration::from_secs(1), ..LIMITS });
 
     assert!(answered_at_once(&node, call).await > 0);
     assert!(answered_at_once(&node, estimate).await > 0);
@@ -123,7 +123,7 @@ async fn an_attempt_answers_like_the_pool_or_gives_up() {
 #[tokio::test]
 async fn traces_of_steps_are_not_attempted() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for options in ["{}", r#"{"tracer":"prestateTracer"}"#, r#"{"tracer":"{step(){},fault(){},result(){}}"}"#] {
         for case in recorded_cases("eth_call/") {
             let (tried, _) = attempt_and_pool_answers(&node, &trace(call_request(&case.params[0]), options)).await;
@@ -148,7 +148,7 @@ async fn long_calls_go_to_the_pool() {
         genesis["alloc"][contract(index).to_string()] = serde_json::json!({ "balance": "0x0", "code": code });
     }
     let node = TestNode::new(&Genesis::from_json(&serde_json::to_vec(&genesis).unwrap()).unwrap());
-    let limits = CallLimits { call_timeout: Duration::from_millis(50), ..CallLimits::default() };
+    let limits = CallLimits { call_timeout: Duration::from_millis(50), ..LIMITS };
     let _served = node.serve(limits);
 
     for (index, (_, what)) in long.iter().enumerate() {
@@ -167,7 +167,7 @@ async fn long_calls_go_to_the_pool() {
 #[tokio::test]
 async fn estimates_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for case in recorded_cases("eth_estimateGas/") {
         let outcome = node.ask(estimate(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|gas| Value::from(format!("{gas:#x}"))));
@@ -177,7 +177,7 @@ async fn estimates_equal_the_recorded_answers() {
 #[tokio::test]
 async fn access_lists_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for case in recorded_cases("eth_createAccessList/") {
         let request = call_request(&case.params[0]);
         let reply = node
@@ -200,7 +200,7 @@ async fn access_lists_equal_the_recorded_answers() {
 #[tokio::test]
 async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
 
     let history =
         node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(27), percentiles: vec![95.0, 99.0] }).await;
@@ -217,7 +217,7 @@ async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
 #[tokio::test]
 async fn fees_of_the_next_block_follow_the_head() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
 
     let fees = node.ask(GetNextBlockFees).await.unwrap();
     let tip = node.ask(SuggestTip).await.unwrap();
@@ -231,7 +231,7 @@ async fn fees_of_the_next_block_follow_the_head() {
 async fn the_suggested_tip_is_at_least_the_pools_minimum() {
     let node = TestNode::with_conformance_chain(54);
     let min_tip = U256::from(7_000_000_000_u64);
-    let _served = node.serve(CallLimits { min_tip, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { min_tip, ..LIMITS });
 
     assert_eq!(node.ask(SuggestTip).await.unwrap(), min_tip);
 }
@@ -239,7 +239,7 @@ async fn the_suggested_tip_is_at_least_the_pools_minimum() {
 #[tokio::test]
 async fn a_fee_history_beyond_the_head_is_refused() {
     let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
 
     let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(9), percentiles: vec![] }).await;
 
@@ -249,7 +249,7 @@ async fn a_fee_history_beyond_the_head_is_refused() {
 #[tokio::test]
 async fn an_overridden_time_selects_its_forks_rules() {
     let node = TestNode::with_conformance_chain(36);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     // PUSH0 (Shanghai, time 390) ... return one zero word.
     let mut push0 = with_code(&hex!("5f5f5260205ff3"));
 
@@ -277,7 +277,7 @@ const ENDLESS: &[u8] = &hex!("5b600056");
 #[tokio::test]
 async fn an_endless_call_ends_with_its_gas_or_its_time() {
     let hurried = TestNode::with_conformance_chain(1);
-    let limits = CallLimits { call_gas_cap: 0, call_timeout: Duration::from_millis(50), ..CallLimits::default() };
+    let limits = CallLimits { call_gas_cap: 0, call_timeout: Duration::from_millis(50), ..LIMITS };
     let _hurried = hurried.serve(limits);
     // A time limit so long that even a busy machine uses up the gas first.
     let unhurried = TestNode::with_conformance_chain(1);
@@ -295,7 +295,7 @@ async fn an_endless_call_ends_with_its_gas_or_its_time() {
 #[tokio::test]
 async fn a_call_stops_when_its_caller_is_gone() {
     let node = TestNode::with_conformance_chain(1);
-    let limits = CallLimits { call_gas_cap: 0, call_timeout: Duration::from_secs(3600), ..CallLimits::default() };
+    let limits = CallLimits { call_gas_cap: 0, call_timeout: Duration::from_secs(3600), ..LIMITS };
     let _served = node.serve(limits);
     // The pool has a free thread, so the job begins, and only its own check of the caller can end it.
     let caller = CallContext::with_timeout(Duration::from_millis(100));
@@ -308,7 +308,7 @@ async fn a_call_stops_when_its_caller_is_gone() {
 #[tokio::test]
 async fn overrides_of_block_storage_and_precompiles_are_seen() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
 
     // NUMBER, TIMESTAMP, SLOAD(1) in three words.
     let mut probe = with_code(&hex!("435f52426020526001545f5460405260606000f3"));
@@ -336,7 +336,7 @@ async fn overrides_of_block_storage_and_precompiles_are_seen() {
 #[tokio::test]
 async fn contradictory_members_are_refused_with_the_usual_texts() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let price = Some(U256::from(1));
     let cases = [
         (
@@ -368,8 +368,8 @@ async fn contradictory_members_are_refused_with_the_usual_texts() {
 async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
-    let limits = CallLimits { call_gas_cap: 0, ..CallLimits::default() };
-    let _served = node.serve(CallResources { limits, memory: memory.clone(), ..CallResources::default() });
+    let limits = CallLimits { call_gas_cap: 0, ..LIMITS };
+    let _served = node.serve(CallResources { memory: memory.clone(), ..resources(limits) });
     let to = address!("0x00000000000000000000000000000000000000aa");
     let request = || CallRequest { to: Some(to), gas: Some(10_u64.pow(15)), ..CallRequest::default() };
     let with_code = |code: &[u8]| {
@@ -414,7 +414,7 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
 #[tokio::test]
 async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let contract = address!("c200000000000000000000000000000000000000");
     // Returns BLOBBASEFEE.
     let code = Some(Bytes::from(hex!("4a5f5260205ff3")));
@@ -447,7 +447,7 @@ async fn a_large_answer_is_charged_until_its_message_is_answered() {
     const MIB: usize = 1 << 20;
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 * MIB, client: 7 * MIB });
-    let _served = node.serve(CallResources { memory: memory.clone(), ..CallLimits::default().into() });
+    let _served = node.serve(CallResources { memory: memory.clone(), ..resources(LIMITS) });
     let contract = address!("000000000000000000000000000000000000c0de");
     // RETURN(0, 2^20), and the same as a REVERT.
     for code in [hex!("621000005ff3"), hex!("621000005ffd")] {

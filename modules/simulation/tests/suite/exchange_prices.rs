@@ -15,9 +15,8 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext};
 use tenon_sdk::Failure;
 use tenon_sdk::error_texts::{RefusableAnswer as _, Refusal};
-use tenon_simulation::CallLimits;
 use tenon_test_node::{
-    MemoryChain, answer_calls, json_of_trace,
+    LIMITS, MemoryChain, answer_calls, json_of_trace,
     market::{FIRST, Market, Sent, header_on, scenarios_with_prices},
 };
 
@@ -46,7 +45,7 @@ impl Node {
         market.run_to(market.blocks() - 1);
         let (spec, chain, engine) = (Arc::clone(&market.spec), Arc::clone(&market.chain), Arc::clone(&market.engine));
         let bus = Bus::new();
-        answer_calls(&bus, &spec, chain, engine, CallLimits::default());
+        answer_calls(&bus, &spec, chain, engine, LIMITS);
         Self { market, bus }
     }
 

@@ -18,7 +18,7 @@ use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
 use tenon_sdk::{Failure, FailureCode};
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{MemoryChain, TestNode, native::NativeNode, rules_of_blocks};
+use tenon_test_node::{LIMITS, MemoryChain, TestNode, native::NativeNode, resources, rules_of_blocks};
 
 /// A chain that knows a block's parent by a witness, and nothing else.
 #[derive(Clone)]
@@ -154,7 +154,7 @@ fn canonical_block(chain: &MemoryChain, number: u64) -> Arc<RecoveredBlock> {
 #[tokio::test]
 async fn every_block_is_executed_from_its_witness_which_has_nothing_superfluous() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
         let witness = node.ask(GetExecutionWitness { block: BlockId::number(number) }).await.unwrap();
@@ -177,7 +177,7 @@ async fn every_block_is_executed_from_its_witness_which_has_nothing_superfluous(
 
 #[tokio::test]
 async fn blocks_of_a_native_chain_are_executed_from_their_witnesses() {
-    let node = NativeNode::new("reorg", CallLimits::default());
+    let node = NativeNode::new("reorg", LIMITS);
     let caller = CallContext::new();
     let head = node.chain.head().header.number;
     let mut with_transactions = 0;
@@ -194,7 +194,7 @@ async fn blocks_of_a_native_chain_are_executed_from_their_witnesses() {
 #[tokio::test]
 async fn roots_inside_a_block_lead_from_its_parent_to_its_end() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let (mut ends, mut recorded) = (0, 0);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
@@ -223,7 +223,7 @@ async fn roots_inside_a_block_lead_from_its_parent_to_its_end() {
 
 #[tokio::test]
 async fn roots_inside_blocks_of_a_native_chain_end_with_the_block() {
-    let node = NativeNode::new("reorg", CallLimits::default());
+    let node = NativeNode::new("reorg", LIMITS);
     let caller = CallContext::new();
     let mut ends = 0;
     for number in 1..=node.chain.head().header.number {
@@ -243,7 +243,7 @@ async fn roots_inside_blocks_of_a_native_chain_end_with_the_block() {
 #[tokio::test]
 async fn blocks_that_are_unknown_or_first_have_no_witness_and_no_roots() {
     let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let genesis = canonical_block(&node.chain, 0).hash();
     let text = |failure: Failure| failure.message;
 
@@ -258,9 +258,9 @@ async fn blocks_that_are_unknown_or_first_have_no_witness_and_no_roots() {
 #[tokio::test]
 async fn a_witness_beyond_its_bounds_is_refused_and_releases_its_memory() {
     let node = TestNode::with_conformance_chain(54);
-    let short = CallLimits { trace_answer_bytes: 1000, ..CallLimits::default() };
+    let short = CallLimits { trace_answer_bytes: 1000, ..LIMITS };
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 1 << 30 });
-    let _served = node.serve(CallResources { limits: short, memory: memory.clone(), ..CallResources::default() });
+    let _served = node.serve(CallResources { memory: memory.clone(), ..resources(short) });
 
     let refused = node.ask(GetExecutionWitness { block: BlockId::number(2) }).await.unwrap_err();
 

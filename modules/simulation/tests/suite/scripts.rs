@@ -10,8 +10,8 @@ use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_chain::recover_authorities;
 use tenon_sdk::shapes::trace_options;
 use tenon_sdk::{Failure, FailureCode};
-use tenon_simulation::{CallLimits, CallResources, ScriptOptions};
-use tenon_test_node::{TestNode, conformance_blocks, json_of_trace};
+use tenon_simulation::{CallLimits, CallResources};
+use tenon_test_node::{LIMITS, TestNode, conformance_blocks, json_of_trace, resources};
 
 async fn trace(node: &TestNode, target: TraceTarget, script: &str) -> Result<Value, Failure> {
     trace_with(node, target, json!({ "tracer": script })).await
@@ -54,7 +54,7 @@ const STRUCT_LOGS: &str = "{logs: [], \
 #[tokio::test]
 async fn a_script_sees_what_the_struct_logger_records() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let mut steps = 0;
     for block in conformance_blocks() {
         let target = || TraceTarget::Block(BlockId::number(block.header.number));
@@ -95,7 +95,7 @@ const STORING: &[u8] = &hex!("60075f555f545060095f5500");
 #[tokio::test]
 async fn a_script_reads_the_state_of_its_step() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let script = "{seen: [], step: function(log, db) { \
         var slot = db.getState(log.contract.getAddress(), toWord('0x00')); \
         this.seen.push(log.op.toString() + ' ' + slot[31]); }, fault: function() {}, \
@@ -113,7 +113,7 @@ async fn a_script_reads_the_state_of_its_step() {
 #[tokio::test]
 async fn faults_and_refused_instructions_have_their_error_texts() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let script = "{seen: [], step: function(log) { if (log.getError() !== undefined) this.seen.push(['step', log.op.toString(), log.getCost(), log.getError()]); }, \
         fault: function(log) { this.seen.push(['fault', log.op.toString(), log.getError()]); }, \
         result: function(ctx) { return [this.seen, ctx.error]; }}";
@@ -136,7 +136,7 @@ async fn faults_and_refused_instructions_have_their_error_texts() {
 #[tokio::test]
 async fn a_failing_script_fails_only_its_transaction_and_not_the_later_ones() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let blocks = conformance_blocks();
     let block = blocks.iter().max_by_key(|block| block.transactions.len()).unwrap();
     let target = || TraceTarget::Block(BlockId::number(block.header.number));
@@ -161,7 +161,7 @@ async fn a_failing_script_fails_only_its_transaction_and_not_the_later_ones() {
 #[tokio::test]
 async fn a_script_gets_its_configuration_and_the_time_that_the_caller_names() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let configured = "{setup: function(c) { this.c = JSON.parse(c).a; }, fault: function() {}, result: function() { return this.c; }}";
     let options = json!({ "tracer": configured, "tracerConfig": { "a": [1] } });
     assert_eq!(trace_with(&node, call_of(STORING, 100_000), options).await.unwrap(), json!([1]));
@@ -180,9 +180,9 @@ async fn a_script_gets_its_configuration_and_the_time_that_the_caller_names() {
 async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: 80 << 20 });
-    let scripts = ScriptOptions::in_threads();
+    let scripts = resources(LIMITS).scripts;
     // Less memory than a process needs: only the client's share limits scripts.
-    let limits = CallLimits { trace_bytes: 16 << 20, ..CallLimits::default() };
+    let limits = CallLimits { trace_bytes: 16 << 20, ..LIMITS };
     let _served = node.serve(CallResources { limits, memory: memory.clone(), scripts: scripts.clone() });
     let script = "{fault: function() {}, result: function() { return 1; }}";
 
@@ -204,7 +204,7 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
 #[tokio::test]
 async fn the_refund_counter_begins_with_that_of_authorizations() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let signed = conformance_blocks().into_iter().flat_map(|block| block.transactions).find_map(|transaction| {
         let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload else { return None };
         authorization_list.first().cloned()

@@ -15,7 +15,7 @@ use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_sdk::Failure;
 use tenon_sdk::error_texts::RefusableAnswer as _;
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{TestNode, native::NativeNode};
+use tenon_test_node::{LIMITS, TestNode, native::NativeNode, resources};
 
 const RICH: Address = address!("c000000000000000000000000000000000000000");
 const POOR: Address = address!("c100000000000000000000000000000000000000");
@@ -86,7 +86,7 @@ fn calls(blocks: &[SimulatedBlock]) -> Vec<&SimulatedCall> {
 #[tokio::test]
 async fn simulated_blocks_see_the_changes_and_hashes_of_earlier_ones() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let slot = account(CONTRACT, |account| {
         account.code = Some(Bytes::copy_from_slice(&TAKE));
         account.state = Some(vec![(B256::ZERO, B256::with_last_byte(7))]);
@@ -108,7 +108,7 @@ async fn simulated_blocks_see_the_changes_and_hashes_of_earlier_ones() {
 #[tokio::test]
 async fn the_gas_of_a_call_is_shared_by_all_transactions() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { call_gas_cap: 50_000, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { call_gas_cap: 50_000, ..LIMITS });
     let blocks = |count: usize| {
         let first = with_overrides(block(vec![transfer(1)]), vec![rich()]);
         [vec![first], vec![block(vec![transfer(1)]); count - 1]].concat()
@@ -125,7 +125,7 @@ async fn the_gas_of_a_call_is_shared_by_all_transactions() {
 #[tokio::test]
 async fn the_output_of_a_reverted_call_counts_towards_the_size_of_the_answer() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { trace_answer_bytes: 200_000, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { trace_answer_bytes: 200_000, ..LIMITS });
     let reverting = |count: usize| {
         let calls = block(vec![CallRequest { gas: Some(100_000), ..to_contract() }; count]);
         vec![with_overrides(calls, vec![with_code(&REVERT_LARGE)])]
@@ -142,7 +142,7 @@ async fn the_output_of_a_reverted_call_counts_towards_the_size_of_the_answer() {
 #[tokio::test]
 async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let reverts = CallRequest { value: Some(U256::from(5)), ..to_contract() };
     let first = block(vec![transfer(3), reverts, transfer(4)]);
     let blocks = vec![with_overrides(first, vec![rich(), with_code(&LOG_AND_REVERT)])];
@@ -165,7 +165,7 @@ async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
 #[tokio::test]
 async fn with_validation_calls_must_obey_the_rules_of_transactions() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let node = &node;
     let validated = |call: CallRequest| {
         let overrides = BlockOverrides { base_fee_per_gas: Some(U256::from(15)), ..BlockOverrides::default() };
@@ -204,7 +204,7 @@ async fn with_validation_calls_must_obey_the_rules_of_transactions() {
 #[tokio::test]
 async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory() {
     let endless = || vec![with_overrides(block(vec![to_contract()]), vec![with_code(&LOOP)])];
-    let limits = CallLimits { call_timeout: Duration::from_millis(50), ..CallLimits::default() };
+    let limits = CallLimits { call_timeout: Duration::from_millis(50), ..LIMITS };
     let unbounded_gas = CallLimits { call_gas_cap: 0, ..limits };
     let node = TestNode::with_conformance_chain(54);
     let _served = node.serve(unbounded_gas);
@@ -216,14 +216,13 @@ async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory()
     );
 
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { trace_answer_bytes: 6_000, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { trace_answer_bytes: 6_000, ..LIMITS });
     assert_eq!(simulate(&node, vec![block(vec![]); 2]).await.unwrap().len(), 2);
     assert_eq!(code_of(simulate(&node, vec![block(vec![]); 3]).await), -38026);
 
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 128 << 10 });
-    let _served =
-        node.serve(CallResources { limits: CallLimits::default(), memory: memory.clone(), ..CallResources::default() });
+    let _served = node.serve(CallResources { memory: memory.clone(), ..resources(LIMITS) });
     let large = (1..9_u8).map(|byte| with_overrides(block(vec![]), vec![with_code(&vec![byte; 40_000])]));
     let refused = simulate(&node, large.collect()).await.unwrap_err();
     assert_eq!(refused.0, -32005, "{}", refused.1);
@@ -234,7 +233,7 @@ async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory()
 #[tokio::test]
 async fn overrides_that_contradict_one_another_are_refused() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let node = &node;
     let refused = |overrides| {
         let blocks = vec![with_overrides(block(vec![]), overrides)];
@@ -254,7 +253,7 @@ async fn overrides_that_contradict_one_another_are_refused() {
 
 #[tokio::test]
 async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
-    let NativeNode { chain, bus, .. } = NativeNode::new("reorg", CallLimits::default());
+    let NativeNode { chain, bus, .. } = NativeNode::new("reorg", LIMITS);
     let random = with_code(&hex!("4460005260206000f3"));
     let wanted = vec![with_overrides(block(vec![transfer(9), to_contract()]), vec![rich(), random]), block(vec![])];
 
@@ -274,7 +273,7 @@ async fn the_log_of_a_transaction_that_a_native_block_does_not_execute_is_return
     const SIGNERS: Address = address!("0000000000000000000000000000000000000089");
     /// LOG0 of nothing.
     const LOG: [u8; 5] = hex!("5f5fa05f00");
-    let NativeNode { bus, .. } = NativeNode::new("reorg", CallLimits::default());
+    let NativeNode { bus, .. } = NativeNode::new("reorg", LIMITS);
     let price = Some(U256::from(100_000_000_000_u64));
     let call = |to| CallRequest {
         from: Some(RICH),
@@ -302,7 +301,7 @@ async fn the_log_of_a_transaction_that_a_native_block_does_not_execute_is_return
 #[tokio::test]
 async fn blobs_without_a_price_are_free_unless_calls_are_validated() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     // Returns BLOBBASEFEE.
     let price_of_blobs = hex!("4a5f5260205ff3");
     // A versioned hash begins with 1.

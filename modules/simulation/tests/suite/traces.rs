@@ -10,7 +10,7 @@ use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_sdk::shapes::trace_options;
 use tenon_sdk::{Failure, FailureCode};
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{TestNode, conformance_blocks, json_of_trace, recorded_cases};
+use tenon_test_node::{LIMITS, TestNode, conformance_blocks, json_of_trace, recorded_cases, resources};
 
 async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
     let options = trace_options(options, Profile::Ethereum)?;
@@ -36,7 +36,7 @@ fn target(case: &str, first: &Value) -> TraceTarget {
 #[tokio::test]
 async fn traces_equal_the_recorded_answers() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     for case in recorded_cases("debug_trace") {
         let outcome = trace(&node, target(&case.name, &case.params[0]), &options(&case.params)).await;
         match outcome {
@@ -73,7 +73,7 @@ fn assert_same(place: &str, computed: &Value, recorded: &Value) {
 #[tokio::test]
 async fn every_block_can_be_traced_by_every_tracer() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let tracers = [
         r#"{"tracer":"callTracer","tracerConfig":{"withLog":true}}"#,
         r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#,
@@ -106,7 +106,7 @@ async fn every_block_can_be_traced_by_every_tracer() {
 #[tokio::test]
 async fn a_call_can_be_traced_on_a_past_state_and_between_transactions() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let block = &conformance_blocks()[1];
     let sender = tenon_chain::recover_sender(&block.transactions[0]).unwrap();
     for (transaction_index, expected) in [(None, "after"), (Some(0), "before"), (Some(5), "between")] {
@@ -128,7 +128,7 @@ async fn a_call_can_be_traced_on_a_past_state_and_between_transactions() {
 #[tokio::test]
 async fn a_block_given_as_bytes_traces_like_the_same_block_of_the_chain() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let block = &conformance_blocks()[44];
     let bytes = tenon_chain::encode_block(block).into();
 
@@ -141,7 +141,7 @@ async fn a_block_given_as_bytes_traces_like_the_same_block_of_the_chain() {
 #[tokio::test]
 async fn a_trace_that_records_too_much_is_refused_and_a_limit_helps() {
     let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(CallLimits { trace_steps: 50, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { trace_steps: 50, ..LIMITS });
     let hash = conformance_blocks()[1].transactions[0].hash;
 
     let refused = trace(&node, TraceTarget::Transaction(hash), "{}").await.unwrap_err();
@@ -174,7 +174,7 @@ fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
 async fn recordings_share_their_memory_and_release_it() {
     let node = TestNode::with_conformance_chain(1);
     // Memory for one small trace at a time, with its text.
-    let _served = node.serve(CallLimits { trace_bytes: 2 << 20, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { trace_bytes: 2 << 20, ..LIMITS });
 
     for _ in 0..3 {
         let refused = trace(&node, looping_call(1_000_000), "{}").await.unwrap_err();
@@ -189,8 +189,8 @@ async fn recordings_share_their_memory_and_release_it() {
 async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() {
     let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
-    let limits = CallLimits { call_gas_cap: 0, ..CallLimits::default() };
-    let _served = node.serve(CallResources { limits, memory: memory.clone(), ..CallResources::default() });
+    let limits = CallLimits { call_gas_cap: 0, ..LIMITS };
+    let _served = node.serve(CallResources { memory: memory.clone(), ..resources(limits) });
 
     let small = trace(&node, looping_call(25_000), "{}").await;
     for options in ["{}", r#"{"tracer":"callTracer"}"#] {
@@ -211,7 +211,7 @@ async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() 
 #[tokio::test]
 async fn the_deepest_call_tree_can_be_traced() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { call_gas_cap: 0, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { call_gas_cap: 0, ..LIMITS });
     // Calls itself with all gas until the depth limit of 1024 ends it.
     const RECURSION: &[u8] = &hex!("5f5f5f5f5f305af1");
 
@@ -227,7 +227,7 @@ async fn the_deepest_call_tree_can_be_traced() {
 #[tokio::test]
 async fn calls_with_large_inputs_cannot_fill_the_memory() {
     let node = TestNode::with_conformance_chain(54);
-    let limits = CallLimits { call_gas_cap: 0, trace_bytes: 16 << 20, ..CallLimits::default() };
+    let limits = CallLimits { call_gas_cap: 0, trace_bytes: 16 << 20, ..LIMITS };
     let _served = node.serve(limits);
     // JUMPDEST, CALL(gas 0, address 0x11, value 0, one megabyte of input, no output), POP, JUMP to 0.
     const HUNGRY: &[u8] = &hex!("5b5f5f620fffff5f5f60115ff1505f56");
@@ -240,7 +240,7 @@ async fn calls_with_large_inputs_cannot_fill_the_memory() {
 #[tokio::test]
 async fn an_endless_trace_ends_at_its_callers_timeout() {
     let node = TestNode::with_conformance_chain(1);
-    let _served = node.serve(CallLimits { call_gas_cap: 0, ..CallLimits::default() });
+    let _served = node.serve(CallLimits { call_gas_cap: 0, ..LIMITS });
 
     let stopped =
         trace(&node, looping_call(u64::MAX), r#"{"tracer":"callTracer","timeout":"50ms"}"#).await.unwrap_err();
@@ -251,7 +251,7 @@ async fn an_endless_trace_ends_at_its_callers_timeout() {
 #[tokio::test]
 async fn untraceable_requests_have_an_error() {
     let node = TestNode::with_conformance_chain(2);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let cases = [
         (TraceTarget::Block(BlockId::number(0)), "{}", "genesis is not traceable"),
         (TraceTarget::Block(BlockId::number(9)), "{}", "block #9 not found"),
@@ -269,7 +269,7 @@ async fn untraceable_requests_have_an_error() {
 #[tokio::test]
 async fn a_failed_call_has_go_ethereums_error_text() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let cases: [(&[u8], &str); 6] = [
         (&hex!("1f"), "invalid opcode: opcode 0x1f not defined"),
         (&hex!("fe"), "invalid opcode: INVALID"),
@@ -288,7 +288,7 @@ async fn a_failed_call_has_go_ethereums_error_text() {
 #[tokio::test]
 async fn an_error_text_is_attached_to_the_call_that_failed() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     // Creates a contract that destroys itself in its first code, then one whose first code adds on an empty stack.
     // PUSH2 30ff, PUSH0, MSTORE, CREATE(0, 30, 2), POP, MSTORE8(0, 1), CREATE(0, 0, 1), STOP.
     const TWO_CREATIONS: &[u8] = &hex!("6130ff5f526002601e5ff05060015f5360015f5ff000");
@@ -304,7 +304,7 @@ async fn an_error_text_is_attached_to_the_call_that_failed() {
 #[tokio::test]
 async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_named() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     // SELFDESTRUCT to its own ADDRESS.
     let mut target = call_of(&hex!("30ff"), 100_000);
     let TraceTarget::Call { state_overrides, .. } = &mut target else { unreachable!() };
@@ -321,7 +321,7 @@ async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_nam
 #[tokio::test]
 async fn a_failed_destruction_is_not_listed() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
 
     // Gas for all but the instruction itself.
     let result = trace(&node, call_of(&hex!("30ff"), 21_100), r#"{"tracer":"callTracer"}"#).await.unwrap();
@@ -332,7 +332,7 @@ async fn a_failed_destruction_is_not_listed() {
 #[tokio::test]
 async fn accounts_that_did_not_exist_are_not_in_the_prestate() {
     let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits::default());
+    let _served = node.serve(LIMITS);
     let receiver = address!("00000000000000000000000000000000c0de0002");
     let sender = address!("00000000000000000000000000000000c0de0003");
     let rich = AccountOverride { balance: Some(U256::from(1000)), ..AccountOverride::default() };

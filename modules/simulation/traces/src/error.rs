@@ -7,7 +7,7 @@ use tenon_api::{BlockId, BusError, ConsensusError, StoreError};
 use tenon_chain::{RecoverError, ResolveError, TrieError};
 use tenon_execution_interface::{ExecutionError, Stopped, TransactionRejection};
 use tenon_javascript::ScriptError;
-use tenon_simulation_interface::{CallError, CallLimits, RunFailure};
+use tenon_simulation_interface::{CallError, RunFailure};
 
 /// Why a request for a trace, or another one about an executed block, failed.
 #[derive(Debug, derive_more::From, thiserror::Error)]
@@ -155,11 +155,6 @@ impl TraceError {
     pub fn unknown_parent(hash: B256) -> Self {
         Self::NotFound(format!("parent {hash} not found"))
     }
-
-    /// The error of a recording that exceeds these limits.
-    pub const fn too_large(limits: &CallLimits) -> Self {
-        Self::TooLarge { max_steps: limits.trace_steps }
-    }
 }
 
 /// The text for a block that is unknown, in the words of go-ethereum.
@@ -210,12 +205,11 @@ mod tests {
 
     #[test]
     fn limits_are_told_apart_from_other_errors() {
-        let limits = CallLimits { trace_steps: 7, ..CallLimits::default() };
         let cases = [
             (TraceError::TimedOut, false, "execution timeout"),
             (TraceError::TooLong { max: 9 }, true, "the trace records more than 9 bytes"),
             (
-                TraceError::too_large(&limits),
+                TraceError::TooLarge { max_steps: 7 },
                 true,
                 "the trace records more than 7 steps or more memory than is left for traces; set \"limit\", disable \
                  what is not needed, or use callTracer",

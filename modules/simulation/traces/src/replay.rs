@@ -252,7 +252,9 @@ impl<'a> Replay<'a> {
     fn run_error(&self, failure: EvmFailure, evm: &mut BlockEvm<TraceInspector>) -> RunError {
         match failure {
             EVMError::Custom(text) if text == TRACER_FAILED_MARK => error_of_tracer(evm).into(),
-            EVMError::Custom(text) if text == TOO_LARGE_MARK => TraceError::too_large(self.source.limits()).into(),
+            EVMError::Custom(text) if text == TOO_LARGE_MARK => {
+                TraceError::TooLarge { max_steps: self.source.limits().trace_steps }.into()
+            }
             failure => failure.into(),
         }
     }
@@ -328,9 +330,9 @@ pub fn check_size(length: usize, limits: &CallLimits) -> Result<(), TraceError> 
     if length as u64 > max { Err(TraceError::TooLong { max }) } else { Ok(()) }
 }
 
-/// Time limit of a traced transaction.
-pub fn timeout_of(options: &TraceOptions, limits: &CallLimits) -> Duration {
-    options.timeout.map_or(limits.trace_timeout, |timeout| timeout.min(limits.trace_timeout_max))
+/// Time limit of a traced transaction: the caller's, or else `trace_timeout`.
+pub fn timeout_of(options: &TraceOptions, trace_timeout: Duration) -> Duration {
+    options.timeout.map_or(trace_timeout, |timeout| timeout.min(CallLimits::MAX_TRACE_TIMEOUT))
 }
 
 #[cfg(test)]
@@ -339,11 +341,11 @@ mod tests {
 
     #[test]
     fn a_timeout_is_reduced_to_the_maximum() {
-        let limits = CallLimits::default();
-        let timeout = |timeout| timeout_of(&TraceOptions { timeout, ..TraceOptions::default() }, &limits);
+        let own = Duration::from_secs(7);
+        let timeout = |timeout| timeout_of(&TraceOptions { timeout, ..TraceOptions::default() }, own);
 
-        assert_eq!(timeout(None), limits.trace_timeout);
+        assert_eq!(timeout(None), own);
         assert_eq!(timeout(Some(Duration::from_millis(1))), Duration::from_millis(1));
-        assert_eq!(timeout(Some(Duration::MAX)), limits.trace_timeout_max);
+        assert_eq!(timeout(Some(Duration::MAX)), CallLimits::MAX_TRACE_TIMEOUT);
     }
 }

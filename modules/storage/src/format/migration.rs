@@ -65,7 +65,7 @@ mod tests {
     };
 
     fn open(path: &Path) -> Database {
-        Database::open(path, &StoreOptions { cache_bytes: 1 << 20, ..StoreOptions::default() }).unwrap()
+        Database::open(path, &StoreOptions { cache_bytes: 1 << 20, ..StoreOptions::for_tests() }).unwrap()
     }
 
     /// Appends a letter to a record, to show the order of steps.

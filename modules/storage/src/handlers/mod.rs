@@ -31,30 +31,33 @@ use logs::RequestedBlocks;
 /// Limits on the cost of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Maximum number of logs in one answer; a query with more fails. Default: 20 000.
+    /// Maximum number of logs in one answer; a query with more fails.
     pub log_results: usize,
-    /// Maximum number of blocks that one log query may span. The index makes the span cheap, so by default only the
-    /// result count and the caller's deadline limit a query.
+    /// Maximum number of blocks that one log query may span. The index makes the span cheap: the result count and the
+    /// caller's deadline limit a query too.
     pub log_blocks: u64,
-    /// Maximum number of slots in one proof. Default: 1 024, as in go-ethereum.
+    /// Maximum number of slots in one proof.
     pub proof_slots: usize,
-    /// Maximum number of blocks that [`GetChainChanges`] lists in either direction. Default: 10 000.
+    /// Maximum number of blocks that [`GetChainChanges`] lists in either direction.
     pub chain_changes: u64,
     /// Maximum number of accounts and slots of one page of a dumped state, of slots of one dumped account, and of
-    /// accounts in one list of changes. Default: 200 000.
+    /// accounts in one list of changes.
     pub dump_records: usize,
-    /// Maximum number of keys hashed in search of a preimage. Default: 4 000 000, which take some seconds.
+    /// Maximum number of keys hashed in search of a preimage.
     pub preimage_keys: usize,
 }
 
-impl Default for StoreLimits {
-    fn default() -> Self {
+impl StoreLimits {
+    /// These limits on log queries, with fixed ones for what no setting limits.
+    pub const fn new(log_results: usize, log_blocks: u64) -> Self {
         Self {
-            log_results: 20_000,
-            log_blocks: u64::MAX,
+            log_results,
+            log_blocks,
+            // As in go-ethereum.
             proof_slots: 1_024,
             chain_changes: 10_000,
             dump_records: 200_000,
+            // They take some seconds.
             preimage_keys: 4_000_000,
         }
     }

@@ -21,9 +21,11 @@ use tenon_storage::{Mode, Store, StoreLimits, register};
 
 use crate::support::{CHAIN_ID, Maker, address, change, fill, log, open, word};
 
+pub(crate) const LIMITS: StoreLimits = StoreLimits::new(20_000, u64::MAX);
+
 /// A bus over this store, with a limit of three logs per answer.
 fn bus(store: &Arc<Store>) -> Bus {
-    bus_within(store, StoreLimits { log_results: 3, proof_slots: 2, ..StoreLimits::default() })
+    bus_within(store, StoreLimits { log_results: 3, proof_slots: 2, ..LIMITS })
 }
 
 pub(crate) fn bus_within(store: &Arc<Store>, limits: StoreLimits) -> Bus {
@@ -466,7 +468,7 @@ async fn a_refusal_names_the_exceeded_limit() {
     maker.unwind(1);
     maker.mark = 1;
     maker.add(vec![change(9, 1, &[])], &[]);
-    let limits = StoreLimits { log_blocks: 2, chain_changes: 1, preimage_keys: 1, ..StoreLimits::default() };
+    let limits = StoreLimits { log_blocks: 2, chain_changes: 1, preimage_keys: 1, ..LIMITS };
     let bus = bus_within(&maker.store, limits.clone());
     let narrow = bus_within(&maker.store, StoreLimits { dump_records: 1, ..limits.clone() });
     let closed = bus_within(&maker.store, StoreLimits { dump_records: 0, ..limits });

@@ -14,7 +14,7 @@ use tenon_api::{
 use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
 
 use crate::{
-    handlers::{ask, bus_within, immediately},
+    handlers::{LIMITS, ask, bus_within, immediately},
     support::{Maker, Random, address, assert_whole, change, fill, log, open, options, word},
 };
 
@@ -167,10 +167,10 @@ fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
 async fn an_answer_is_the_same_from_memory_from_the_index_and_by_the_pool() {
     let maker = chain();
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let warm = bus_within(&in_memory(folder.path(), &maker.commits), StoreLimits::default());
+    let warm = bus_within(&in_memory(folder.path(), &maker.commits), LIMITS);
     fill(&open(other.path(), Mode::Archive), &maker.commits);
     // Reopened, so that nothing is in memory.
-    let cold = bus_within(&open(other.path(), Mode::Archive), StoreLimits::default());
+    let cold = bus_within(&open(other.path(), Mode::Archive), LIMITS);
     let of = |addresses: &[u64], topics: &[&[u64]]| LogFilter {
         addresses: addresses.iter().copied().map(address).collect(),
         topics: topics.iter().map(|values| values.iter().copied().map(word).collect()).collect(),
@@ -209,7 +209,7 @@ async fn only_short_searches_are_answered_immediately() {
     let folder = tempfile::tempdir().unwrap();
     fill(&open(folder.path(), Mode::Archive), &maker.commits);
     let store = open(folder.path(), Mode::Archive);
-    let bus = bus_within(&store, StoreLimits::default());
+    let bus = bus_within(&store, LIMITS);
     let (everything, rare) = (LogFilter::default(), LogFilter { addresses: vec![address(77)], topics: Vec::new() });
     let often = LogFilter { addresses: vec![address(2)], topics: Vec::new() };
     let many = LogFilter { addresses: vec![address(1)], topics: Vec::new() };
@@ -224,7 +224,7 @@ async fn only_short_searches_are_answered_immediately() {
         assert_eq!(found.map(|logs| logs.len()), is_in_memory.then_some(60), "what is asked for again is kept");
         assert_eq!(ask(&bus, question(7, 7, &many)).await.unwrap().len(), 60);
     }
-    let narrow = bus_within(&store, StoreLimits { log_results: 59, ..StoreLimits::default() });
+    let narrow = bus_within(&store, StoreLimits { log_results: 59, ..LIMITS });
     assert_eq!(immediately(&narrow, &question(7, 7, &many)), None, "the pool refuses what is too much");
     let refusal = BusError::limit_reached("query returned more than 59 results; request fewer addresses or topics");
     assert_eq!(ask(&narrow, question(7, 7, &many)).await, Err(refusal));
@@ -253,7 +253,7 @@ async fn searches_without_a_common_block_check_their_limit_at_every_leap_and_go_
     assert!(asked >= 100, "a step moves each list once: {asked} questions");
     assert_eq!(search(16), (0, 17), "it stops when it is told to");
 
-    let bus = bus_within(&maker.store, StoreLimits::default());
+    let bus = bus_within(&maker.store, LIMITS);
     assert_eq!(immediately(&bus, &question(0, 200, &filter)), None);
     assert_eq!(ask(&bus, question(0, 200, &filter)).await, Ok(Vec::new()));
 }
@@ -264,7 +264,7 @@ async fn a_block_with_many_logs_goes_to_the_pool() {
     maker.add(vec![change(1, 1, &[])], &[vec![log(1, &[5], b""); 512]]);
     maker.add(vec![change(1, 2, &[])], &[vec![log(1, &[5], b""); 513]]);
     let folder = tempfile::tempdir().unwrap();
-    let bus = bus_within(&in_memory(folder.path(), &maker.commits), StoreLimits::default());
+    let bus = bus_within(&in_memory(folder.path(), &maker.commits), LIMITS);
     let any = LogFilter::default();
 
     for (number, count, is_short) in [(1, 512, true), (2, 513, false)] {

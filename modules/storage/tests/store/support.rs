@@ -95,15 +95,13 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
     StoreOptions {
         mode,
         durability: Durability::OnFlush,
-        cache_bytes: 8 << 20,
-        write_buffer_bytes: 16 << 20,
         trie_cache_bytes: 1 << 20,
         block_cache_bytes: 1 << 20,
         // The blocks of tests are old.
         old_trie_window: u64::MAX,
         old_group_blocks: 1,
         background_threads: 2,
-        ..StoreOptions::default()
+        ..StoreOptions::new(8 << 20, 1_024, 512)
     }
 }
 

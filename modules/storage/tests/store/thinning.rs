@@ -14,11 +14,11 @@ use tenon_api::{
 };
 use tenon_bus::{BusError, CallContext, PoolBusy};
 use tenon_chain::{TrieError, prove};
-use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
+use tenon_storage::{Mode, Store, StoreOptions};
 
 use crate::{
     crash::{CHAIN_LENGTH, CHILD_FOLDER, CHILD_GOES_TO, CHILD_IS_AT, chain, killed_child},
-    handlers::{ask, bus_within},
+    handlers::{LIMITS, ask, bus_within},
     history::reachable,
     reorganise::Branches,
     support::{
@@ -420,7 +420,7 @@ fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again()
 #[tokio::test]
 async fn a_proof_that_is_asked_for_is_computed_and_refused_when_the_time_is_over() {
     let (maker, _folder, store) = archive_of(60);
-    let bus = bus_within(&store, StoreLimits::default());
+    let bus = bus_within(&store, LIMITS);
     let request = |number| GetProof { address: address(1), slots: vec![word(1)], block: BlockId::number(number) };
 
     for number in 0..=60_u64 {

@@ -48,7 +48,7 @@ fn open(chain: &Arc<MemoryChain>, own: Arc<dyn OwnAccounts>, options: PoolOption
 }
 
 fn without_keys(chain: &Arc<MemoryChain>) -> Pool {
-    open(chain, Arc::new(fake_chain::KeysOf(200)), PoolOptions::default())
+    open(chain, Arc::new(fake_chain::KeysOf(200)), PoolOptions::for_tests())
 }
 
 async fn wait_for(what: &str, is_true: impl Fn() -> bool) {
@@ -79,7 +79,7 @@ async fn the_successor_of_a_panicked_actor_reads_the_head_and_follows_the_chain(
         mined: transactions[..1].to_vec(),
     };
     let own = Arc::new(own);
-    let pool = open(&chain, Arc::clone(&own) as _, PoolOptions::default());
+    let pool = open(&chain, Arc::clone(&own) as _, PoolOptions::for_tests());
     for nonce in 0..3 {
         pool.submit(&signed(0, transfer(nonce, 9, 9)), Source::Client).unwrap();
     }
@@ -143,7 +143,7 @@ async fn the_pool_is_at_the_head_before_the_actor_has_handled_anything() {
 async fn old_transactions_are_evicted_on_time() {
     let chain = fake_chain::chain();
     let lifetime = Duration::from_millis(10);
-    let pool = open(&chain, Arc::new(fake_chain::KeysOf(200)), PoolOptions { lifetime, ..PoolOptions::default() });
+    let pool = open(&chain, Arc::new(fake_chain::KeysOf(200)), PoolOptions { lifetime, ..PoolOptions::for_tests() });
     // Behind a gap.
     pool.submit(&signed(0, transfer(1, 9, 9)), Source::Client).unwrap();
     let supervisor = Supervisor::new().unwrap();

@@ -22,7 +22,7 @@ fn open_with(chain: &Arc<MemoryChain>, fork: Fork, options: PoolOptions) -> Pool
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {
-    open_with(chain, Fork::Osaka, PoolOptions::default())
+    open_with(chain, Fork::Osaka, PoolOptions::for_tests())
 }
 
 /// The text that a client receives.
@@ -116,11 +116,11 @@ fn gas_beyond_the_block_and_types_before_their_fork_are_refused() {
     huge.gas_limit = 30_000_001;
 
     assert_eq!(
-        refusal(&open_with(&chain, Fork::Prague, PoolOptions::default()), &signed(0, huge)),
+        refusal(&open_with(&chain, Fork::Prague, PoolOptions::for_tests()), &signed(0, huge)),
         "exceeds block gas limit"
     );
     assert_eq!(
-        refusal(&open_with(&chain, Fork::Berlin, PoolOptions::default()), &signed(0, transfer(0, 1, 1))),
+        refusal(&open_with(&chain, Fork::Berlin, PoolOptions::for_tests()), &signed(0, transfer(0, 1, 1))),
         "transaction type not supported: type 2 rejected at the present fork"
     );
 }
@@ -159,7 +159,8 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let journal = Some(folder.path().join("transactions.journal"));
-    let options = PoolOptions { global_slots: 4, local_slots: 4, account_slots: 1, journal, ..PoolOptions::default() };
+    let options =
+        PoolOptions { global_slots: 4, local_slots: 4, account_slots: 1, journal, ..PoolOptions::for_tests() };
     let pool = open_with(&chain, Fork::Osaka, options.clone());
     let send = |account, nonce, source| pool.submit(&signed(account, transfer(nonce, 9, 9)), source);
 
@@ -188,7 +189,7 @@ fn transactions_of_the_operator_and_of_the_nodes_accounts_are_local() {
 fn free_transactions_never_displace_a_paying_one() {
     for min_tip in [1, 0] {
         let chain = fake_chain::chain();
-        let options = PoolOptions { min_tip: U256::from(min_tip), global_slots: 40, ..PoolOptions::default() };
+        let options = PoolOptions { min_tip: U256::from(min_tip), global_slots: 40, ..PoolOptions::for_tests() };
         let pool = open_with(&chain, Fork::Osaka, options);
         for account in 10..=60 {
             let _ = pool.submit(&signed(account, transfer(0, 0, 0)), Source::Client);
@@ -233,7 +234,7 @@ fn unprotected_transactions_are_the_operators_choice() {
     legacy.chain_id = None;
     legacy.payload = TransactionPayload::Legacy { gas_price: U256::from(7) };
     let raw = signed(0, legacy);
-    let strict = PoolOptions { allows_unprotected: false, ..PoolOptions::default() };
+    let strict = PoolOptions { allows_unprotected: false, ..PoolOptions::for_tests() };
 
     assert_eq!(refusal(&open(&chain), &raw), "taken");
     assert_eq!(
@@ -305,7 +306,7 @@ fn a_journal_deleted_while_it_is_open_is_written_again_with_the_whole_pool() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("transactions.journal");
-    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
+    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::for_tests() };
     let pool = open_with(&chain, Fork::Osaka, options.clone());
     pool.submit(&signed(0, transfer(0, 9, 9)), Source::Operator).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -321,7 +322,7 @@ fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("transactions.journal");
-    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
+    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::for_tests() };
     let pool = open_with(&chain, Fork::Osaka, options.clone());
     let first = pool.submit(&signed(0, transfer(0, 9, 9)), Source::Operator).unwrap();
     let second = pool.submit(&signed(0, transfer(1, 9, 9)), Source::Operator).unwrap();
@@ -372,7 +373,7 @@ fn blobs_are_accepted_with_valid_proofs_only() {
         assert_eq!(refusal(&open(&chain), &raw(&wrong)), "invalid blob proof", "version {version}");
     }
 
-    let prague = open_with(&chain, Fork::Prague, PoolOptions::default());
+    let prague = open_with(&chain, Fork::Prague, PoolOptions::for_tests());
     assert_eq!(refusal(&prague, &raw(&with_blob(1))), "unexpected sidecar version, want: 0, got: 1");
     assert_eq!(refusal(&prague, &raw(&with_blob(0))), "taken");
     let bare = tenon_chain::encode_transaction(&with_blob(0).0);
@@ -415,7 +416,7 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
 async fn only_transactions_from_the_network_are_not_local() {
     let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
-    let options = PoolOptions { journal: Some(folder.path().join("transactions.journal")), ..PoolOptions::default() };
+    let options = PoolOptions { journal: Some(folder.path().join("transactions.journal")), ..PoolOptions::for_tests() };
     let pool = open_with(&chain, Fork::Osaka, options);
     let bus = pool.inner.bus.clone();
     crate::register(&bus, &pool).unwrap();
@@ -473,7 +474,7 @@ fn the_sender_of_a_transaction_signed_by_the_node_is_not_recovered() {
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Osaka));
     let policy = Box::new(EthereumPolicy::new(Arc::clone(&spec)));
     let signed = Arc::new(HasSigned(own.hash));
-    let pool = Pool::open(spec, policy, Arc::clone(&chain) as _, signed, Bus::new(), PoolOptions::default()).unwrap();
+    let pool = Pool::open(spec, policy, Arc::clone(&chain) as _, signed, Bus::new(), PoolOptions::for_tests()).unwrap();
 
     for (transaction, sender) in [(own, address(3)), (foreign, address(2))] {
         let hash = pool.submit(&tenon_chain::encode_transaction(&transaction), Source::Operator).unwrap();

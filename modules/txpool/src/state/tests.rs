@@ -13,12 +13,12 @@ const FOREIGN: bool = false;
 const PLENTY: U256 = U256::from_limbs([0, 1, 0, 0]);
 
 fn options() -> PoolOptions {
-    PoolOptions { global_slots: 12, account_slots: 6, local_slots: 8, ..PoolOptions::default() }
+    PoolOptions { global_slots: 12, account_slots: 6, local_slots: 8, ..PoolOptions::for_tests() }
 }
 
 fn empty() -> PoolState {
     let head = PoolHead { number: 0, hash: B256::ZERO, gas_limit: 30_000_000, prices: BlockPrices::default() };
-    PoolState::new(head, &options())
+    PoolState::new(head)
 }
 
 fn account(nonce: u64, balance: U256) -> AccountView {

@@ -95,12 +95,11 @@ fn small_database() -> StoreOptions {
     StoreOptions {
         mode: Mode::Archive,
         durability: Durability::OnFlush,
-        cache_bytes: 4 << 20,
         write_buffer_bytes: 4 << 20,
         trie_cache_bytes: 4 << 20,
         block_cache_bytes: 4 << 20,
         background_threads: 2,
-        ..StoreOptions::default()
+        ..StoreOptions::new(4 << 20, 1_024, 512)
     }
 }
 

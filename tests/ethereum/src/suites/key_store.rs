@@ -34,7 +34,7 @@ impl KeyFileCase {
     fn run(&self) -> Check {
         let wanted = address_of_secret(self.secret.0.into());
         let wanted = wanted.ok_or_else(|| Difference::new("key", self.secret, "a valid one"))?;
-        let file = KeyFile::parse(self.json.get().as_bytes(), &CostLimits::default())
+        let file = KeyFile::parse(self.json.get().as_bytes(), &CostLimits::with_memory(512 << 20))
             .map_err(|error| Difference::new("key file", error, "a key file"))?;
         let found = file.check(self.password.as_bytes()).map_err(|error| Difference::new("key", error, wanted))?;
         require_equal("address", found, wanted)?;

@@ -3,6 +3,7 @@
 use alloy_primitives::Address;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use futures_util::future::BoxFuture;
+use tenon_config::DeviceSettings;
 use tenon_device_session::{DerivationPath, DeviceError, Timeouts, Wallet, WalletStatus};
 use tokio::sync::watch;
 
@@ -61,7 +62,7 @@ pub(super) async fn opened(matches: &ArgMatches) -> Result<Opened, Stop> {
     let (transport, found) = choose(matches).await?;
     let (send, status) = watch::channel(WalletStatus::default());
     let url = url(&found.path);
-    let mut wallet = Wallet::new(transport, found.path, Timeouts::default(), send);
+    let mut wallet = Wallet::new(transport, found.path, Timeouts::with_prompt(DeviceSettings::default().prompt), send);
     wallet.open(None, &mut person, &mut interrupted()).await.map_err(stop)?;
     Ok(Opened { wallet, person, status, url })
 }

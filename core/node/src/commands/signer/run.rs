@@ -126,7 +126,12 @@ impl Keys {
         let bus = Bus::new();
         let devices = DeviceWallets::new(bus.clone());
         let keystore = settings.keystore.clone().map(|folder| KeystoreOptions {
-            folder: KeyFolder::new(folder, FileNames::Plain, KeyDerivation::STANDARD, CostLimits::default()),
+            folder: KeyFolder::new(
+                folder,
+                FileNames::Plain,
+                KeyDerivation::STANDARD,
+                CostLimits::with_memory(KEY_MEMORY),
+            ),
             memory: KEY_MEMORY,
             allows_insecure_unlock: true,
         });
@@ -296,7 +301,7 @@ fn start_devices(
     if transports.is_empty() {
         return;
     }
-    let timeouts = Timeouts { prompt: settings.approval_time(), ..Timeouts::default() };
+    let timeouts = Timeouts::with_prompt(settings.approval_time());
     let runtime = tokio::runtime::Handle::current();
     devices.start(Hub::new(transports, Arc::clone(supervisor), runtime, timeouts), timeouts.prompt);
 }

@@ -39,10 +39,15 @@ impl State for OneAccount {
 
 /// Processes in a sandbox, as in the node.
 pub(crate) fn host() -> ScriptHost {
-    host_with(ScriptOptions::default())
+    host_with(options())
 }
 
 /// Processes with these options.
+/// In processes of this program.
+pub(crate) fn options() -> ScriptOptions {
+    ScriptOptions::in_processes(32 << 20, 4)
+}
+
 pub(crate) fn host_with(options: ScriptOptions) -> ScriptHost {
     let program = Program::Child(env!("CARGO_BIN_EXE_tenon-script-child").into(), Vec::new());
     ScriptHost::new(ScriptOptions { program, ..options })

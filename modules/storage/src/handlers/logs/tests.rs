@@ -23,7 +23,7 @@ struct Chain {
 impl Chain {
     fn of(blocks: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), StoreOptions::default()).unwrap();
+        let store = Store::open(folder.path(), StoreOptions::for_tests()).unwrap();
         let genesis = commit(0, B256::ZERO, b"old");
         store.initialise(&genesis, CHAIN_ID).unwrap();
         let info = ChainInfo {
@@ -36,7 +36,7 @@ impl Chain {
             store,
             spec: ChainSpec::ethereum_at(CHAIN_ID, Fork::Berlin).into(),
             info: info.into(),
-            limits: StoreLimits::default(),
+            limits: StoreLimits::new(20_000, u64::MAX),
             memory: tenon_bus::MemoryBudget::unbounded(),
             requested_blocks: RequestedBlocks::default(),
         };
