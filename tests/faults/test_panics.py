@@ -134,12 +134,17 @@ def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
                  f"failures 0, p99 {others['p99']:.1f} ms", ONE_ERROR)
 
 
-def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
+# The actors between a change of the chain and the disk.
+WRITE_PATH = {"chain": "the actor that decides about blocks", "storage": "the actor that writes the database"}
+
+
+@pytest.mark.parametrize("actor", WRITE_PATH)
+def test_a_panic_on_the_write_path_is_one_error_and_the_actor_is_rebuilt(node, actor):
     for account in node.call("eth_accounts")[:2]:
         wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": RECIPIENT, "gas": "0x5208"}))
-    begun = panics_in_log(node, 'actor="chain"')
+    begun = panics_in_log(node, f'actor="{actor}"')
     with watch.other_clients(node) as figures:
-        with node.orders.of("actor chain"):
+        with node.orders.of(f"actor {actor}"):
             found = asked(node, wire.UnixSocket, "debug_setHead", "0x0")
         if found == (0, ""):
             pytest.skip("a release build ignores TENON_TEST_PANICS")
@@ -149,9 +154,9 @@ def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
             time.sleep(0.05)
         others = figures()
     assert found[0] == -32000
-    assert panics_in_log(node, 'actor="chain"') == begun + 1 and node.call("eth_blockNumber") == "0x0"
+    assert panics_in_log(node, f'actor="{actor}"') == begun + 1 and node.call("eth_blockNumber") == "0x0"
     assert others["failures"] == 0
-    tell("panic", "the actor that changes the chain", 1, f"1 error {found}, in the log, restarted; others: {others['answers']} answers, failures 0",
+    tell("panic", WRITE_PATH[actor], 1, f"1 error {found}, in the log, restarted; others: {others['answers']} answers, failures 0",
                  ONE_ERROR)
 
 

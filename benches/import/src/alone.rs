@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tenon_api::{Block, ChainReader, ChainWriter};
 use tenon_chain::recover_senders_under;
 use tenon_execution_block::Executor;
+use tenon_storage::DirectWriter;
 
 use crate::{
     Outcome, Source,
@@ -43,12 +44,13 @@ fn timed<T>(spent: &mut Duration, part: impl FnOnce() -> T) -> T {
 pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let chain = Chain::create(&genesis(&source.genesis)?, &source.datadir)?;
     let executor = Executor::new(rules_of_blocks(&chain.spec));
+    let writer = chain.store.take_writer()?;
     let mut parts = Parts::default();
     let mut blocks = blocks(&source.chain)?;
     while let Some(block) = timed(&mut parts.reading, || blocks.next()) {
         let block = block?;
         if block.header.number > 0 {
-            insert(&chain, &executor, block, &mut parts)?;
+            insert(&chain, (&executor, &writer), block, &mut parts)?;
         }
     }
     timed(&mut parts.commit, || chain.store.flush())?;
@@ -71,7 +73,12 @@ pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     }))
 }
 
-fn insert(chain: &Chain, executor: &Executor, block: Block, parts: &mut Parts) -> Outcome<()> {
+fn insert(
+    chain: &Chain,
+    (executor, writer): (&Executor, &DirectWriter),
+    block: Block,
+    parts: &mut Parts,
+) -> Outcome<()> {
     let (reader, engine) = (chain.reader(), &chain.engine);
     let parent = Arc::clone(&chain.store.head().header);
     let rules = chain.spec.signer_rules(block.header.number, block.header.timestamp);
@@ -81,13 +88,13 @@ fn insert(chain: &Chain, executor: &Executor, block: Block, parts: &mut Parts) -
         engine.verify_body(&block, &*reader)
     })?;
     let executed = timed(&mut parts.execution, || executor.run(&*reader, &**engine, Arc::clone(&block), &parent))?;
-    let commit = timed(&mut parts.root, || executor.root(&*reader, executed, &parent))?;
+    let commit = Arc::new(timed(&mut parts.root, || executor.root(&*reader, executed, &parent))?);
     timed(&mut parts.commit, || {
-        chain.store.commit(&commit)?;
+        writer.commit(&commit)?;
         engine.observe(&block);
         engine.observe_head(&block.header, &*reader);
         let (finalized, safe) = engine.finality(&block.header, &*reader);
-        chain.store.set_finality(finalized, safe)
+        writer.set_finality(finalized, safe)
     })?;
     parts.blocks += 1;
     parts.transactions += block.transactions.len() as u64;

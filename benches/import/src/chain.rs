@@ -8,7 +8,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
+use tenon_api::{ChainReader, ConsensusEngine};
 use tenon_bus::Bus;
 use tenon_chain::{BlockStream, ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
@@ -50,9 +50,10 @@ impl Chain {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
     }
 
-    pub(crate) fn importer(&self) -> Importer {
-        let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
-        Importer::new(rules_of_blocks(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
+    pub(crate) fn importer(&self) -> Outcome<Importer> {
+        let writer = Arc::new(self.store.take_writer()?);
+        let (rules, engine) = (rules_of_blocks(&self.spec), Arc::clone(&self.engine));
+        Ok(Importer::new(rules, self.reader(), writer, engine, Bus::new()))
     }
 }
 

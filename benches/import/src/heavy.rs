@@ -69,7 +69,7 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     fs::write(plan.out.join("genesis.json"), &text)?;
     let folder = plan.out.join("making");
     let chain = Chain::create(&read_genesis(&text)?, &folder)?;
-    let importer = chain.importer();
+    let importer = chain.importer()?;
     let mut file = std::io::BufWriter::new(fs::File::create(plan.out.join("chain.rlp"))?);
     let mut head = chain.reader().head();
     let token = senders[0].address.create(0);

@@ -19,7 +19,7 @@ impl ImportObserver for Unobserved {
 
 pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let chain = Chain::create(&genesis(&source.genesis)?, &source.datadir)?;
-    let importer = chain.importer();
+    let importer = chain.importer()?;
     let memory_before = peak_memory();
     let began = Instant::now();
     let summary = importer.import(blocks(&source.chain)?, &mut Unobserved)?;

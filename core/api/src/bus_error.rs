@@ -114,6 +114,7 @@ impl From<StoreError> for BusError {
         match error {
             StoreError::OutOfMemory { reason } => Self::limit_reached(reason),
             StoreError::Stopped => Self::TimedOut,
+            StoreError::NotAccepted(actor) => Self::Actor(actor),
             error => Self::failed(error),
         }
     }
@@ -197,6 +198,11 @@ mod tests {
             (StoreError::Stopped, BusError::TimedOut),
             (StoreError::OutOfMemory { reason: "full".to_owned() }, BusError::limit_reached("full")),
             (StoreError::Engine("disk full".to_owned()), BusError::failed("database: disk full")),
+            (
+                StoreError::NotAccepted(ActorError::MailboxFull { actor: "storage" }),
+                BusError::Actor(ActorError::MailboxFull { actor: "storage" }),
+            ),
+            (StoreError::WriterStopped, BusError::failed(StoreError::WriterStopped)),
         ];
         for (error, expected) in cases {
             assert_eq!(BusError::from(error.clone()), expected);

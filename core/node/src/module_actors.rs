@@ -71,7 +71,7 @@ const STORAGE_REQUESTS: &[Topic] = &[
     GetProof::TOPIC,
 ];
 
-/// The requests that run blocks and calls, and those of the single writer.
+/// The requests that run blocks and calls, and those of the importer.
 const EXECUTION_REQUESTS: &[Topic] = &[
     Call::TOPIC,
     EstimateGas::TOPIC,
@@ -104,23 +104,24 @@ const POOL_REQUESTS: &[Topic] = &[
     SetMinTip::TOPIC,
 ];
 
-/// The database, which cannot be stopped.
-pub(crate) fn storage() -> ActorModule {
-    fixed(
+/// The database, whose writer is an actor. It cannot be stopped.
+pub(crate) fn storage(supervisor: &Arc<Supervisor>) -> ActorModule {
+    let module = fixed(
         "storage",
         "Stores blocks and state in the database.",
         STORAGE_REQUESTS,
         "every read needs it; stop the node instead",
-    )
+    );
+    ActorModule { probe: Some(actor_reports::probe(supervisor, &[tenon_storage::ACTOR])), ..module }
 }
 
 /// The write path, which cannot be stopped.
 pub(crate) fn execution(supervisor: &Arc<Supervisor>) -> ActorModule {
     let module = fixed(
         "execution",
-        "Executes blocks and calls, and writes blocks to the database.",
+        "Executes blocks and calls, and decides which blocks the chain gets.",
         EXECUTION_REQUESTS,
-        "only it writes the chain, and a block in progress would be lost; stop the node instead",
+        "only it adds blocks to the chain, and a block in progress would be lost; stop the node instead",
     );
     ActorModule { probe: Some(actor_reports::probe(supervisor, &[CHAIN])), ..module }
 }

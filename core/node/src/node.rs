@@ -7,8 +7,8 @@ use std::time::Duration;
 use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
-    BlockCommit, BlockPort, ChainWriter, ConsensusEngine, DatabaseWatch, PeerTransactions, PendingTransactions,
-    PluginSpaces, RoundMessages,
+    BlockCommit, BlockPort, ConsensusEngine, DatabaseWatch, PeerTransactions, PendingTransactions, PluginSpaces,
+    RoundMessages,
 };
 use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_config::{NamespaceNames, Settings};
@@ -115,8 +115,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts the components in order: chain, pool, accounts, sealer, plugins, front-ends. Requests are accepted only
-    /// when everything that answers them has started.
+    /// Starts the components in order: the database's writer, chain, pool, accounts, sealer, plugins, front-ends.
+    /// Requests are accepted only when everything that answers them has started.
     ///
     /// # Errors
     /// [`Stop`] naming the component that did not start.
@@ -135,7 +135,9 @@ impl Node {
         node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
         process_facts::register(&bus, &work)?;
         profiles::register(&bus, RequestFolders::of(&settings))?;
-        let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
+        // Before the importer, so that it is stopped after it.
+        let storage = tenon_storage::spawn_writer(&supervisor, &chain.store)?;
+        let counted = Arc::new(CountedWriter::new(Arc::new(storage)));
         let (writer, importer) =
             start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
@@ -266,8 +268,8 @@ impl Node {
         self.notify_ready();
     }
 
-    /// Stops in order: no more requests, running ones get their grace, plugins, module actors and chain writer finish
-    /// accepted work, the database is flushed.
+    /// Stops in order: no more requests, running ones get their grace, plugins, module actors, the importer and the
+    /// database's writer finish accepted work, the database is flushed.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -324,7 +326,7 @@ fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
     }
 }
 
-/// The chain's handlers, and the actor that is its single writer.
+/// The chain's handlers, and the actor that decides which blocks it gets.
 fn start_chain(
     bus: &Bus,
     supervisor: &Supervisor,
@@ -393,7 +395,9 @@ fn add_actors(
 ) -> Result<(), Stop> {
     let accounts = wallets::module(supervisor, directory.clone(), service);
     let execution = module_actors::execution(supervisor);
-    for actor in [module_actors::storage(), execution, module_actors::pool(supervisor, Arc::clone(pool)), accounts] {
+    for actor in
+        [module_actors::storage(supervisor), execution, module_actors::pool(supervisor, Arc::clone(pool)), accounts]
+    {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
     let choices = SealChoices::default();

@@ -99,14 +99,14 @@ fn check_history(settings: &Settings, family: &dyn NodeFamily) -> Result<(), Sto
 }
 
 /// Performs the work after a commit, in case the process was killed between the two.
-fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
+fn catch_up(store: &Arc<Store>, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();
     if head.header.number == 0 {
         return Ok(());
     }
-    engine.observe_head(&head.header, store);
-    let (finalized, safe) = engine.finality(&head.header, store);
-    store.set_finality(finalized, safe)
+    engine.observe_head(&head.header, &**store);
+    let (finalized, safe) = engine.finality(&head.header, &**store);
+    store.take_writer()?.set_finality(finalized, safe)
 }
 
 /// Applies `recovery.check`. Without it the default stays; builds with debug assertions then check too.

@@ -127,7 +127,7 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
     assert!(names.starts_with("admin\n") && names.ends_with(&format!("\nweb3\n{parts}")), "{names}");
     for (name, why) in [
         ("storage", "every read needs it"),
-        ("execution", "only it writes the chain"),
+        ("execution", "only it adds blocks to the chain"),
         ("socket", "without it nothing could enable it again"),
     ] {
         let refused = refusal(folder, &["disable", name]);
@@ -169,7 +169,13 @@ fn actors_are_shown_with_their_mailbox_and_front_ends_with_their_address_and_con
     assert!(metrics["address"].as_str().is_some_and(|address| address.ends_with("/metrics")), "{metrics}");
     assert!(http["connections"].is_u64() && http["mailbox"].is_null(), "{http}");
     assert!(sealing.contains("health      running\nmailbox     ") && sealing.contains(" of 2 messages\n"), "{sealing}");
-    let mailboxes = [("execution", " of 1024"), ("sealing", " of 2"), ("pool", " of 64"), ("accounts", " of 1")];
+    let mailboxes = [
+        ("storage", " of 16"),
+        ("execution", " of 1024"),
+        ("sealing", " of 2"),
+        ("pool", " of 64"),
+        ("accounts", " of 1"),
+    ];
     for (name, mailbox) in mailboxes {
         let line = list.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line.contains("  running  0         ") && line.contains(mailbox), "{list}");

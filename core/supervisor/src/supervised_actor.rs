@@ -189,6 +189,8 @@ impl<A: Actor> Handler<Envelope<A::Message>> for SupervisedActor<A> {
             Envelope::Stop(done) => {
                 self.run(A::stopping);
                 self.inner = None;
+                // It is not built again, so what it needed for that is released before the stop is reported.
+                self.make = Box::new(|| Err("the actor was stopped".into()));
                 self.health.update(|health| health.state = ActorState::Stopped);
                 // Fails only if the receiver is gone.
                 let _ = done.send(());

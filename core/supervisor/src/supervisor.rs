@@ -350,6 +350,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stopped_actor_has_released_what_it_was_built_from() {
+        let supervisor = Supervisor::new().unwrap();
+        let (_, stopped) = counter(&supervisor, ActorOptions::default());
+        assert!(Arc::strong_count(&stopped) > 1);
+
+        assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await);
+
+        assert_eq!(Arc::strong_count(&stopped), 1);
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
     async fn no_actor_is_started_after_the_stop() {
         let supervisor = Supervisor::new().unwrap();
         let (_, stopped) = counter(&supervisor, ActorOptions::default());

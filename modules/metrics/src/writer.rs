@@ -74,7 +74,7 @@ impl CountedWriter {
 }
 
 impl ChainWriter for CountedWriter {
-    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+    fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
         let begun = Instant::now();
         self.writer.commit(commit)?;
         self.durations.count(begun.elapsed());
@@ -94,13 +94,13 @@ impl ChainWriter for CountedWriter {
         Ok(count)
     }
 
-    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError> {
         self.writer.insert_side_block(block, total_difficulty)?;
         self.side_blocks.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+    fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
         self.writer.keep_side_state(commit)
     }
 
@@ -142,7 +142,7 @@ mod tests {
     struct RefusingWriter;
 
     impl ChainWriter for RefusingWriter {
-        fn commit(&self, _: &BlockCommit) -> Result<(), StoreError> {
+        fn commit(&self, _: &Arc<BlockCommit>) -> Result<(), StoreError> {
             Err(StoreError::Engine("full".to_owned()))
         }
 
@@ -150,11 +150,11 @@ mod tests {
             Ok(commits.len().min(3))
         }
 
-        fn insert_side_block(&self, _: &RecoveredBlock, _: U256) -> Result<(), StoreError> {
+        fn insert_side_block(&self, _: &Arc<RecoveredBlock>, _: U256) -> Result<(), StoreError> {
             Ok(())
         }
 
-        fn keep_side_state(&self, _: &BlockCommit) -> Result<(), StoreError> {
+        fn keep_side_state(&self, _: &Arc<BlockCommit>) -> Result<(), StoreError> {
             Err(StoreError::Engine("full".to_owned()))
         }
 

@@ -60,12 +60,13 @@ fn filled(folder: &std::path::Path) -> Arc<Store> {
     let store = open(folder, 0);
     let genesis = commit(0, B256::ZERO, Vec::new());
     store.initialise(&genesis, 1).expect("a new database");
+    let writer = store.take_writer().expect("the only writer");
     let started = std::time::Instant::now();
     let mut parent = genesis.block.hash();
     for number in 1..=BLOCKS {
         let accounts = (number % STEP..ACCOUNTS).step_by(STEP as usize).map(|index| change(index, number)).collect();
-        let block = commit(number, parent, accounts);
-        store.commit(&block).expect("a block that follows");
+        let block = Arc::new(commit(number, parent, accounts));
+        writer.commit(&block).expect("a block that follows");
         parent = block.block.hash();
     }
     let changes = BLOCKS * ACCOUNTS / STEP;

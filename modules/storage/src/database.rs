@@ -36,8 +36,21 @@ pub(crate) struct Database {
     engine: Arc<Engine>,
     tables: TableList,
     pub(crate) writes: WriteRecord,
+    /// Where a test makes the writer panic.
+    #[cfg(test)]
+    pub(crate) ordered_panic: parking_lot::Mutex<Option<OrderedPanic>>,
     /// Released after the engine has closed: fields are dropped in their order.
     lock: Option<FolderLock>,
+}
+
+/// A panic in the middle of a write, for tests.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrderedPanic {
+    /// Batches that are written before.
+    pub(crate) batches: usize,
+    /// Whether the next batch is written first.
+    pub(crate) is_after_batch: bool,
 }
 
 /// Seconds between two log lines about damaged records that were read.
@@ -122,6 +135,8 @@ impl Database {
             engine: Arc::new(engine),
             tables: TableList::start(path),
             writes: WriteRecord::default(),
+            #[cfg(test)]
+            ordered_panic: parking_lot::Mutex::default(),
             lock: None,
         })
     }
@@ -194,6 +209,22 @@ impl Database {
     pub(crate) fn batch(&self) -> Batch<'_> {
         Batch { database: self, changes: WriteBatch::default() }
     }
+
+    /// Panics if a test has ordered it, before or after a batch is written.
+    #[cfg(test)]
+    fn panic_if_ordered(&self, is_after_batch: bool) {
+        let mut ordered = self.ordered_panic.lock();
+        let Some(order) = ordered.as_mut() else { return };
+        if order.batches == 0 && order.is_after_batch == is_after_batch {
+            *ordered = None;
+            drop(ordered);
+            panic!("ordered by a test");
+        }
+        order.batches = order.batches.saturating_sub(usize::from(is_after_batch));
+    }
+
+    #[cfg(not(test))]
+    const fn panic_if_ordered(&self, _: bool) {}
 
     /// Syncs the write-ahead log: everything written before is then durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
@@ -288,11 +319,13 @@ impl Batch<'_> {
     /// too. On an error nothing was applied.
     pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {
         self.database.require_folder()?;
+        self.database.panic_if_ordered(false);
         let mut options = WriteOptions::default();
         options.set_sync(is_synced);
         let outcome = self.database.engine.write_opt(self.changes, &options);
         self.database.writes.note(&outcome);
         self.database.tables.note();
+        self.database.panic_if_ordered(true);
         outcome.map_err(engine_error)
     }
 }

@@ -83,7 +83,7 @@ impl FolderLock {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tenon_api::{ChainWriter as _, DatabaseWatch as _};
+    use tenon_api::DatabaseWatch as _;
 
     use super::*;
     use crate::{Store, StoreOptions};

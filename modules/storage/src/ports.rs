@@ -1,15 +1,14 @@
-//! The store's implementation of the port traits.
+//! The store's implementation of the port traits of readers. That of the writer is in `writer`.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use tenon_api::{
-    Allowance, BlockCommit, BlockNumber, ChainReader, ChainWriter, EncodedChainReader, Head, Header, LocatedLog,
-    LogFilter, Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
+    Allowance, BlockNumber, ChainReader, EncodedChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
+    SealedHeader, StateReader, StoreError, TrieReader,
 };
 
 use crate::{
-    format::meta,
     read::{
         branch::{self, BranchState},
         listing,
@@ -149,61 +148,5 @@ impl EncodedChainReader for Store {
         take: &mut dyn FnMut(&[&[u8]]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.shared.encoded_bodies(hashes, take)
-    }
-}
-
-impl ChainWriter for Store {
-    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        self.commit_next(commit)
-    }
-
-    fn group_size(&self, header: &Header) -> usize {
-        Self::group_size(self, header)
-    }
-
-    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
-        Self::commit_first(self, commits)
-    }
-
-    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
-        self.write_side_block(block, total_difficulty)
-    }
-
-    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        self.write_side_state(commit)
-    }
-
-    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
-        self.require_unwindable(number)
-    }
-
-    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
-        self.unwind_to(number)
-    }
-
-    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
-        self.replace_above(ancestor, branch)
-    }
-
-    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
-        let _writer = self.writer.lock();
-        let head = self.shared.head.load_full();
-        if head.finalized == finalized && head.safe == safe {
-            return Ok(());
-        }
-        let head = Head { finalized, safe, ..(*head).clone() };
-        let mut batch = self.shared.database.batch();
-        meta::set_head(&mut batch, &head)?;
-        batch.write(false)?;
-        self.shared.head.store(Arc::new(head));
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock();
-        self.shared.database.sync()?;
-        self.shared.database.flush()?;
-        writer.count_blocks(1, true);
-        Ok(())
     }
 }

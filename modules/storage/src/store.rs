@@ -1,6 +1,10 @@
 //! Opens, initialises and closes the database, and holds the data shared by its readers and its one writer.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
@@ -41,6 +45,8 @@ pub struct Store {
     format_found: u32,
     /// Held by a writer from its first read to the publication of the head; readers never take it.
     pub(crate) writer: Mutex<Writer>,
+    /// Whether the right to write the chain is given out: see [`Store::take_writer`].
+    pub(crate) is_writer_taken: AtomicBool,
     /// Locks for commits to plugins' spaces; the chain's writer and readers never take them.
     pub(crate) spaces: Writers,
 }
@@ -81,19 +87,13 @@ impl Store {
         let format_found = migration::migrate(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;
-        let (finalized, safe) = meta::finality(&database)?;
-        let standing = meta::head(&database)?;
-        let nothing_thinned =
-            TrieExtent { whole_from: 0, checkpoint_every: options.trie_checkpoint_every.max(1), was_rebuilt: false };
-        let trie_extent = meta::trie_extent(&database)?.unwrap_or(nothing_thinned);
+        let trie_extent = stored_extent(&database, options.trie_checkpoint_every.max(1))?;
         let has_exact_checkpoints = meta::has_exact_checkpoints(&database)?;
         let stored_states = StoredStates { oldest_state, trie_extent, has_exact_checkpoints };
         let shared = Shared::new(database, empty_head(), stored_states, &options);
-        if let Some((number, hash)) = standing {
-            let (header, total_difficulty) = shared
-                .read_header(number, hash)?
-                .ok_or_else(|| corrupt(format!("header of the head, block {number}")))?;
-            shared.head.store(Arc::new(Head { header: Arc::new(header), total_difficulty, finalized, safe }));
+        if let Some(head) = stored_head(&shared)? {
+            let number = head.header.number;
+            shared.head.store(Arc::new(head));
             check_last_blocks(&shared, number)?;
         }
         let writer = Writer {
@@ -111,6 +111,7 @@ impl Store {
             old_group_blocks: options.old_group_blocks,
             format_found,
             writer: Mutex::new(writer),
+            is_writer_taken: AtomicBool::new(false),
             spaces: Writers::default(),
         };
         store.make_head_whole()?;
@@ -204,6 +205,21 @@ fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
         blocks.next();
     }
     cursor_status(&blocks)
+}
+
+/// The head on the disk; `None` before there is a genesis block.
+pub(crate) fn stored_head(shared: &Shared) -> Result<Option<Head>, StoreError> {
+    let Some((number, hash)) = meta::head(&shared.database)? else { return Ok(None) };
+    let (finalized, safe) = meta::finality(&shared.database)?;
+    let missing = || corrupt(format!("header of the head, block {number}"));
+    let (header, total_difficulty) = shared.read_header(number, hash)?.ok_or_else(missing)?;
+    Ok(Some(Head { header: Arc::new(header), total_difficulty, finalized, safe }))
+}
+
+/// The extent of the kept tries on the disk. `checkpoint_every` applies if nothing was thinned yet.
+pub(crate) fn stored_extent(database: &Database, checkpoint_every: u64) -> Result<TrieExtent, StoreError> {
+    let nothing_thinned = TrieExtent { whole_from: 0, checkpoint_every, was_rebuilt: false };
+    Ok(meta::trie_extent(database)?.unwrap_or(nothing_thinned))
 }
 
 /// The value of `head()` before there is a genesis block.

@@ -68,7 +68,7 @@ impl Node {
         let importer = Arc::new(Importer::new(
             Arc::clone(&rules),
             Arc::clone(&reader),
-            Arc::clone(&store) as _,
+            Arc::new(store.take_writer().unwrap()),
             Arc::clone(&engine),
             bus.clone(),
         ));

@@ -255,7 +255,7 @@ impl ChainReader for MemoryChain {
 }
 
 impl ChainWriter for MemoryChain {
-    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+    fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
         if self.tables.read().refused == Some(commit.block.number()) {
             return Err(StoreError::Engine("disk full".to_owned()));
         }
@@ -285,15 +285,15 @@ impl ChainWriter for MemoryChain {
         Ok(count)
     }
 
-    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError> {
         let tables = &mut *self.tables.write();
         tables.headers.insert(block.hash(), (Arc::new(block.header.clone()), total_difficulty));
-        tables.blocks.insert(block.hash(), Arc::new(block.clone()));
+        tables.blocks.insert(block.hash(), Arc::clone(block));
         Ok(())
     }
 
     /// Only states of canonical blocks are kept here.
-    fn keep_side_state(&self, _: &BlockCommit) -> Result<(), StoreError> {
+    fn keep_side_state(&self, _: &Arc<BlockCommit>) -> Result<(), StoreError> {
         Ok(())
     }
 

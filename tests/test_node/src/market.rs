@@ -31,6 +31,7 @@ pub struct Market<C> {
     pub scenario: Value,
     pub author: Address,
     pub chain: Arc<C>,
+    pub writer: Arc<dyn ChainWriter>,
     pub spec: Arc<ChainSpec>,
     pub executor: Executor,
     pub engine: Arc<SealessEngine>,
@@ -70,28 +71,31 @@ impl Sent {
 
 impl Market<MemoryChain> {
     pub fn open(scenario: &Value) -> Self {
-        Self::on(scenario, |genesis, _| Arc::new(MemoryChain::new(genesis)))
+        Self::on(scenario, |genesis, _| {
+            let chain = Arc::new(MemoryChain::new(genesis));
+            (Arc::clone(&chain), chain)
+        })
     }
 }
 
-impl<C: ChainReader + ChainWriter> Market<C> {
-    pub fn on(scenario: &Value, open: impl FnOnce(&BlockCommit, u64) -> Arc<C>) -> Self {
+impl<C: ChainReader> Market<C> {
+    pub fn on(scenario: &Value, open: impl FnOnce(&BlockCommit, u64) -> (Arc<C>, Arc<dyn ChainWriter>)) -> Self {
         let (spec, genesis) = genesis_of(scenario);
-        let chain = open(&genesis, spec.chain_id);
+        let (chain, writer) = open(&genesis, spec.chain_id);
         while chain.head().header.number < FIRST - 1 {
             let mut commit = genesis.clone();
             let header = header_on(&*chain, genesis.block.header.state_root, &[]);
             commit.total_difficulty = chain.head().total_difficulty + header.difficulty;
             commit.block = block_of(header, Vec::new());
             (commit.accounts, commit.codes, commit.trie_nodes) = (Vec::new(), Vec::new(), Vec::new());
-            chain.commit(&commit).unwrap();
+            writer.commit(&Arc::new(commit)).unwrap();
         }
         let blocks = scenario["Blocks"].as_array().unwrap();
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = Arc::new(SealessEngine { epochs: epochs.collect() });
         let author = scenario["Author"].as_str().unwrap().parse().unwrap();
         let executor = Executor::new(family_of(&spec).unwrap());
-        Self { scenario: scenario.clone(), author, chain, spec, executor, engine }
+        Self { scenario: scenario.clone(), author, chain, writer, spec, executor, engine }
     }
 
     pub fn blocks(&self) -> usize {
@@ -105,7 +109,7 @@ impl<C: ChainReader + ChainWriter> Market<C> {
         for index in usize::try_from(head + 1 - FIRST).unwrap()..=last {
             let commit = self.execute(index, &self.transactions(index));
             let commit = commit.unwrap_or_else(|error| panic!("seed {}, {error}", self.scenario["Seed"]));
-            self.chain.commit(&commit).unwrap();
+            self.writer.commit(&Arc::new(commit)).unwrap();
         }
     }
 

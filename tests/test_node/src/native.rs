@@ -66,7 +66,8 @@ impl NativeNode {
         let executor = Executor::new(family_of(&spec).unwrap());
         for block in &recorded.blocks[1..] {
             let parent = chain.head().header.clone();
-            chain.commit(&executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap()).unwrap();
+            let commit = executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap();
+            chain.commit(&Arc::new(commit)).unwrap();
         }
         let bus = Bus::new();
         answer_calls(&bus, &spec, Arc::new(chain.clone()), Arc::clone(&engine) as _, limits);

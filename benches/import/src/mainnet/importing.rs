@@ -89,7 +89,7 @@ pub(crate) fn measure(import: &Import) -> Outcome<Value> {
         sample_every: (count / SAMPLES).max(1),
         memory: Vec::new(),
     };
-    let summary = chain.importer().import(blocks(&source)?, &mut watch)?;
+    let summary = chain.importer()?.import(blocks(&source)?, &mut watch)?;
     let seconds = began.elapsed().as_secs_f64();
     let head = chain.store.head().header.hash();
     drop(chain);

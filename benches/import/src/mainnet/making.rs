@@ -30,7 +30,7 @@ pub(crate) fn make(plan: &Plan) -> Outcome<Value> {
     prepare(plan)?;
     let chain = Opened::open(&plan.folder, &plan.folder.join("making"), store_options(512), false)?;
     let keys = network::masternodes(plan.masternodes)?;
-    let maker = Maker { chain: &chain, importer: chain.importer(), keys: &keys, signatures: plan.signatures };
+    let maker = Maker { chain: &chain, importer: chain.importer()?, keys: &keys, signatures: plan.signatures };
     let head = chain.store.head();
     let state = chain.store.state_at(head.number())?;
     let mut traffic = traffic::Traffic::after(plan, &keys, &*state)?;

@@ -20,7 +20,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
+use tenon_api::{ChainReader, ConsensusEngine};
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
 use tenon_execution::Importer;
@@ -107,10 +107,10 @@ impl Opened {
         Arc::clone(&self.store) as _
     }
 
-    pub(crate) fn importer(&self) -> Importer {
-        let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
+    pub(crate) fn importer(&self) -> Outcome<Importer> {
+        let writer = Arc::new(self.store.take_writer()?);
         let engine = Arc::clone(&self.engine) as Arc<dyn ConsensusEngine>;
-        Importer::new(rules_of_blocks(&self.spec), self.reader(), writer, engine, Bus::new())
+        Ok(Importer::new(rules_of_blocks(&self.spec), self.reader(), writer, engine, Bus::new()))
     }
 }
 

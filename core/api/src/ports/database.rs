@@ -5,8 +5,8 @@ use std::{ops::ControlFlow, sync::Arc};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 use crate::{
-    Account, Allowance, BlockCommit, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock,
-    SealedHeader,
+    Account, ActorError, Allowance, BlockCommit, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt,
+    RecoveredBlock, SealedHeader,
 };
 
 /// Why the database could not answer or apply a change.
@@ -58,6 +58,25 @@ pub enum StoreError {
         /// The block.
         number: BlockNumber,
     },
+    /// The actor that writes to the database did not accept the change. Nothing was changed.
+    #[error("{0}; nothing was written: {advice}", advice = advice(.0))]
+    NotAccepted(ActorError),
+    /// The actor that writes to the database panicked, or was stopped, before it answered. The change may have been made
+    /// all the same.
+    #[error("the storage's writer stopped before it answered; check the head before you repeat the change")]
+    WriterStopped,
+    /// Another owner in this process has the right to write.
+    #[error("the database has a writer in this process already; drop it before you take another")]
+    WriterTaken,
+}
+
+/// What to do after the actor that writes has refused a change.
+const fn advice(error: &ActorError) -> &'static str {
+    match error {
+        ActorError::MailboxFull { .. } => "try again",
+        ActorError::Failed { .. } => "restart the node, and report the cause",
+        ActorError::Stopped { .. } => "the node is being stopped",
+    }
 }
 
 /// The state after one block. Cheap to clone behind `Arc`; every method is a point read.
@@ -216,13 +235,16 @@ pub trait EncodedChainReader: ChainReader {
     ) -> Result<(), StoreError>;
 }
 
-/// The only way to change the database.
+/// The only way to change the chain in the database. Of each database, one writer at a time exists.
+///
+/// Its methods wait until the change is written: they must not be called on a thread that serves other tasks. Blocks are
+/// shared, because a writer that is an actor takes them to another thread.
 pub trait ChainWriter: Send + Sync {
     /// Applies a block on top of the head in one atomic batch and moves the head.
     ///
     /// # Errors
     /// [`StoreError::NotNext`] when it does not follow the head; otherwise nothing was changed.
-    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError>;
     /// How many blocks like this one, at least 1, an import should pass to [`ChainWriter::commit_first`] together.
     fn group_size(&self, _header: &Header) -> usize {
         1
@@ -240,13 +262,13 @@ pub trait ChainWriter: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Engine`].
-    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError>;
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError>;
     /// Stores the state changes and receipts of a block stored by [`ChainWriter::insert_side_block`], so that they can
     /// be queried. Does nothing in a store that keeps only canonical states.
     ///
     /// # Errors
     /// [`StoreError::Engine`].
-    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError>;
     /// Whether [`ChainWriter::unwind`] to this block is possible.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use indicatif::HumanBytes;
 use serde_json::json;
-use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
+use tenon_api::{BlockNumber, ChainReader as _};
 use tenon_bus::Bus;
 use tenon_config::{Layers, Settings};
 use tenon_execution::Importer;
@@ -283,7 +283,7 @@ impl ProgressDisplay {
 }
 
 fn unwind(chain: &OpenedChain, number: u64) -> Result<(), Stop> {
-    let writer = Arc::clone(&chain.store) as Arc<dyn ChainWriter>;
+    let writer = Arc::new(chain.store.take_writer()?);
     let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let before = chain.store.head().header.number;
     importer.set_head(BlockNumber(number)).map_err(Stop::failure)?;

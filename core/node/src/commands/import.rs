@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use tenon_api::{ChainReader as _, ChainWriter as _};
+use tenon_api::ChainReader as _;
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
@@ -242,7 +242,8 @@ fn import_all(
     is_interrupted: &Arc<AtomicBool>,
     reference: Option<&Reference>,
 ) -> Result<(), Stop> {
-    let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
+    // Without a node, the importer is the only user of the database: no other thread would gain from an actor.
+    let writer = Arc::new(chain.store.take_writer()?);
     let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let total = match &source {
         Source::Files(files) => files.iter().map(ChainFile::length).sum::<Option<u64>>(),

@@ -1,4 +1,5 @@
-//! The chain's single writer as an actor, and the handle to it.
+//! The importer as an actor, through which all single changes of the chain pass, and the handle to it. It writes through
+//! the storage's actor.
 
 use std::sync::{Arc, mpsc};
 
@@ -16,7 +17,7 @@ use crate::ImportError;
 /// dropped unanswered, the caller learns that the actor failed.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, ImportError>) + Send>;
 
-/// Requests to the chain's writer.
+/// Requests to the importer.
 pub enum ChainMessage {
     /// Insert a block.
     Insert {
@@ -75,7 +76,7 @@ impl Actor for ChainActor {
     }
 }
 
-/// Why a request to the chain's writer failed.
+/// Why a request to the importer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriterError {
     /// The importer refused it.

@@ -128,7 +128,7 @@ impl Importer {
         &self,
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
-    ) -> Result<Option<BlockCommit>, ImportError> {
+    ) -> Result<Option<Arc<BlockCommit>>, ImportError> {
         let (number, hash) = (block.number(), block.hash());
         if number.0.saturating_add(MAX_EXECUTED_SIDE_DEPTH) < self.chain.head().header.number {
             return Ok(None);
@@ -142,7 +142,7 @@ impl Importer {
         };
         let Some(state) = state else { return Ok(None) };
         match self.executor.execute_side_block(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
-            Ok(commit) => Ok(Some(commit)),
+            Ok(commit) => Ok(Some(Arc::new(commit))),
             Err(error) if error.is_block_invalid() => {
                 self.remember_refusal(&block.header);
                 *self.failed.lock() = Some((block, parent.clone()));

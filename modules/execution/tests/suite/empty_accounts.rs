@@ -34,6 +34,7 @@ fn run(case: &Value) -> Result<(), String> {
             let changed: Vec<String> = explained.accounts.iter().map(|change| format!("{change:?}")).collect();
             format!("{error}\n    {}\n    {}", receipts.join("\n    "), changed.join("\n    "))
         })?;
+        let commit = Arc::new(commit);
         chain.commit(&commit).unwrap();
         let state = chain.state_at(BlockNumber(commit.block.header.number)).unwrap();
         for address in line["empty"].as_array().into_iter().flatten() {

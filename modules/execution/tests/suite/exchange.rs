@@ -81,9 +81,11 @@ fn lending_and_unknown_forms_of_batches_are_refused_by_name() {
     assert!(found.contains("a batch of orders in a form that no miner wrote (spec/chain.md 6.1)"), "{found}");
 }
 
-fn open_store(folder: &Path, mode: Mode) -> Arc<Store> {
+fn open_store(folder: &Path, mode: Mode) -> (Arc<Store>, Arc<dyn ChainWriter>) {
     let options = StoreOptions { mode, background_threads: 2, ..StoreOptions::new(4 << 20, 1_024, 512) };
-    Store::open(folder, options).unwrap()
+    let store = Store::open(folder, options).unwrap();
+    let writer = Arc::new(store.take_writer().unwrap());
+    (store, writer)
 }
 
 /// A market over the real database, whose folder is reopened repeatedly.
@@ -97,9 +99,9 @@ impl StoredMarket {
     fn new(scenario: &Value, mode: Mode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let market = Market::on(scenario, |genesis, chain_id| {
-            let store = open_store(folder.path(), mode);
+            let (store, writer) = open_store(folder.path(), mode);
             store.initialise(genesis, chain_id).unwrap();
-            store
+            (store, writer)
         });
         Self { market, mode, folder }
     }
@@ -112,7 +114,7 @@ impl StoredMarket {
                 break copy;
             }
         };
-        self.market.chain = open_store(folder.path(), self.mode);
+        (self.market.chain, self.market.writer) = open_store(folder.path(), self.mode);
         self.folder = folder;
         self
     }
@@ -155,7 +157,7 @@ fn blocks_with_orders_can_be_unwound_and_repeated_in_the_real_database_despite_k
         let at_the_end = stored.assert_stands_at(last);
         assert!(at_the_end.nodes > 0, "{at_the_end:?}");
         for target in [last - 1, last / 2, last / 4, 0] {
-            stored.market.chain.unwind(BlockNumber(FIRST + target as u64)).unwrap();
+            stored.market.writer.unwind(BlockNumber(FIRST + target as u64)).unwrap();
             stored.assert_stands_at(target);
             stored = stored.kill();
             let then = stored.assert_stands_at(target);
@@ -182,7 +184,7 @@ fn pruning_keeps_the_trading_states_of_the_window_complete() {
             if index % 5 == 4 {
                 stored = stored.kill();
                 let oldest = (FIRST + index as u64 - 4).max(FIRST);
-                stored.market.chain.unwind(BlockNumber(oldest)).unwrap();
+                stored.market.writer.unwind(BlockNumber(oldest)).unwrap();
                 stored.assert_stands_at(usize::try_from(oldest - FIRST).unwrap());
                 stored.market.run_to(index);
             }

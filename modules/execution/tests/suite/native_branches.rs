@@ -4,8 +4,8 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{
-    Block, BlockPort, BlockVerdict, ChainReader, Header, InsertOutcome, RecoveredTransaction, RoundBuilder,
-    SealAttributes, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
+    Block, BlockPort, BlockVerdict, ChainReader, ChainWriter as _, Header, InsertOutcome, RecoveredTransaction,
+    RoundBuilder, SealAttributes, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
 };
 use tenon_bus::Bus;
 use tenon_chain::VALIDATOR_CONTRACT;
@@ -17,7 +17,7 @@ use tenon_native_consensus::{
 };
 use tenon_native_execution::family_of;
 use tenon_native_spec::NativeConsensus;
-use tenon_storage::{Mode, Store, StoreOptions};
+use tenon_storage::{DirectWriter, Mode, Store, StoreOptions};
 use tenon_test_node::native::RecordedChain;
 
 /// Owner of the masternodes of the genesis block.
@@ -33,6 +33,7 @@ struct Network {
     importer: Importer,
     engine: Arc<NativeEngine>,
     store: Arc<Store>,
+    writer: Arc<DirectWriter>,
     keys: HashMap<Address, MasternodeKey>,
     _folder: tempfile::TempDir,
 }
@@ -44,19 +45,20 @@ impl Network {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path());
         store.initialise(&recorded.genesis.commit().unwrap(), 5151).unwrap();
+        let writer = Arc::new(store.take_writer().unwrap());
         let spec = &recorded.genesis.spec;
         let engine = Arc::new(NativeEngine::new(spec).unwrap());
         let importer = Importer::new(
             family_of(spec).unwrap(),
             Arc::clone(&store) as _,
-            Arc::clone(&store) as _,
+            Arc::clone(&writer) as _,
             Arc::clone(&engine) as _,
             Bus::new(),
         );
         for block in &recorded.blocks[1..=height] {
             importer.insert(block.block.clone()).unwrap_or_else(|error| panic!("{error}"));
         }
-        Self { recorded, importer, engine, store, keys: keys(), _folder: folder }
+        Self { recorded, importer, engine, store, writer, keys: keys(), _folder: folder }
     }
 
     fn consensus(&self) -> &NativeConsensus {
@@ -253,7 +255,7 @@ fn a_branch_whose_gap_block_was_not_executed_is_no_fault_of_its_sender() {
         branch.push(network.store.block(parent).unwrap().unwrap());
     }
     for block in branch.iter().rev() {
-        tenon_api::ChainWriter::insert_side_block(&*other.store, block, U256::ONE).unwrap();
+        other.writer.insert_side_block(block, U256::ONE).unwrap();
     }
 
     let verdict = BlockPort::insert(&other.importer, switch);

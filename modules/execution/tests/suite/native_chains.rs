@@ -29,7 +29,7 @@ fn replay(recorded: &RecordedChain) -> MemoryChain {
             panic!("{error}: {}", explained.map_or_else(|error| error.to_string(), |it| it.to_string()))
         });
         compare_with_line(recorded, number, &commit);
-        chain.commit(&commit).unwrap();
+        chain.commit(&Arc::new(commit)).unwrap();
     }
     chain
 }
@@ -138,7 +138,8 @@ fn a_failing_block_is_explained_with_its_first_difference() {
     let eventful = recorded.blocks.iter().position(|block| block.header.gas_used > 0).unwrap();
     for block in &recorded.blocks[1..eventful] {
         let parent = chain.head().header.clone();
-        chain.commit(&executor.execute(&chain, &engine, Arc::clone(block), &parent).unwrap()).unwrap();
+        let commit = executor.execute(&chain, &engine, Arc::clone(block), &parent).unwrap();
+        chain.commit(&Arc::new(commit)).unwrap();
     }
     let agreed = explain(eventful, "{}");
     assert!(agreed.differences.is_empty(), "{agreed}");

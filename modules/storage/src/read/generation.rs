@@ -129,6 +129,20 @@ impl Generations {
         self.begin(target, true)
     }
 
+    /// Ends an unwind that a panic has interrupted, once readers find what the disk has.
+    pub(crate) fn end_interrupted(&self) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if !generation.is_multiple_of(2) {
+            self.end(generation + 1);
+        }
+    }
+
+    fn end(&self, even: u64) {
+        let _unwinds = self.unwinds.lock();
+        self.generation.store(even, Ordering::SeqCst);
+        self.ended.notify_all();
+    }
+
     fn begin(&self, target: u64, is_replacement: bool) -> Unwinding<'_> {
         let mut unwinds = self.unwinds.lock();
         let odd = self.generation.load(Ordering::Relaxed) + 1;
@@ -149,9 +163,10 @@ pub(crate) struct Unwinding<'a> {
 
 impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
-        let _unwinds = self.generations.unwinds.lock();
-        self.generations.generation.store(self.even, Ordering::SeqCst);
-        self.generations.ended.notify_all();
+        // After a panic, the head in memory may be a block that the disk no longer has: see `end_interrupted`.
+        if !std::thread::panicking() {
+            self.generations.end(self.even);
+        }
     }
 }
 
@@ -211,6 +226,24 @@ mod tests {
 
         assert_eq!(generations.check(below, 4), Ok(()));
         assert_eq!(generations.check(before, 5), Err(reorganised(5)));
+    }
+
+    #[test]
+    fn an_interrupted_unwind_lasts_until_its_result_is_read_from_the_disk() {
+        let generations = Generations::default();
+        let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _unwinding = generations.unwind_to(4);
+            panic!("on purpose");
+        }));
+        assert!(interrupted.is_err());
+        assert_eq!(generations.observe(5), Err(reorganised(5)));
+
+        generations.end_interrupted();
+        generations.end_interrupted();
+
+        assert!(generations.observe(5).is_ok());
+        drop(generations.unwind_to(3));
+        assert!(generations.observe(5).is_ok());
     }
 
     #[test]

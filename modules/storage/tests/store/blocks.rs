@@ -1,8 +1,8 @@
 //! Blocks round-trip, and invalid ones are refused by name.
 
-use crate::support::{CHAIN_ID, Maker, Random, assert_whole, change, fill, log, open, options, overwrite};
+use crate::support::{CHAIN_ID, Maker, Random, Writes as _, assert_whole, change, fill, log, open, options, overwrite};
 use alloy_primitives::{B256, U256, keccak256};
-use tenon_api::{Account, BlockNumber, ChainReader, ChainWriter, EMPTY_CODE_HASH, LogFilter, StoreError};
+use tenon_api::{Account, BlockNumber, ChainReader, EMPTY_CODE_HASH, LogFilter, StoreError};
 use tenon_storage::{Durability, Mode, OpenError, Store};
 
 #[test]

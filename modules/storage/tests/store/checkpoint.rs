@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tenon_api::{BlockNumber, ChainReader, ChainWriter};
+use tenon_api::{BlockNumber, ChainReader};
 use tenon_storage::Mode;
 
 use crate::{
     crash::chain,
-    support::{assert_state, assert_whole, fill, open},
+    support::{Writes as _, assert_state, assert_whole, fill, open},
 };
 
 #[test]

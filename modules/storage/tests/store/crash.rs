@@ -9,17 +9,18 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     str::FromStr,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use alloy_primitives::B256;
 use tenon_abuse_figures::Figure;
-use tenon_api::{BlockNumber, ChainReader, ChainWriter};
+use tenon_api::{BlockNumber, ChainReader};
 use tenon_storage::{Mode, Store};
 
 use crate::{
     reorganise::Branches,
-    support::{CHAIN_ID, Maker, Random, assert_state, assert_whole, fill, open},
+    support::{CHAIN_ID, Maker, Random, Writes as _, assert_state, assert_whole, fill, open},
 };
 
 /// Variable that names a child process's folder.
@@ -44,7 +45,7 @@ pub(crate) fn chain() -> Maker {
 }
 
 /// Checks that the store is at one of the chain's blocks, whole, and can continue to its end.
-fn assert_stands_at_a_whole_block(store: &Store, maker: &Maker) -> u64 {
+fn assert_stands_at_a_whole_block(store: &Arc<Store>, maker: &Maker) -> u64 {
     let head = store.head().number();
     assert_eq!(store.head().header.hash(), maker.commits[head.0 as usize].block.hash());
     assert_whole(store);

@@ -8,12 +8,12 @@ use std::{
 };
 
 use tenon_abuse_figures::Figure;
-use tenon_api::{ChainReader, ChainWriter as _, StoreError};
+use tenon_api::{ChainReader, StoreError};
 use tenon_storage::{Mode, OpenError, Store};
 
 use crate::{
     crash::{chain, copy_folder},
-    support::{Maker, Random, fill, open, options},
+    support::{Maker, Random, Writes as _, fill, open, options},
 };
 
 /// The behaviour of a damaged copy.

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use alloy_primitives::{B256, U256};
 use alloy_rlp::Header as RlpHeader;
-use tenon_api::{BlockCommit, BlockNumber, ChainWriter as _, EncodedChainReader as _};
+use tenon_api::{BlockCommit, BlockNumber, EncodedChainReader as _};
 use tenon_storage::Store;
 
-use crate::support::{Maker, change, log};
+use crate::support::{Maker, Writes as _, change, log};
 
 /// Ten blocks, and a side block at heights 3 to 6.
 fn chain() -> (Maker, Vec<BlockCommit>) {

@@ -2,8 +2,8 @@
 
 use alloy_primitives::U256;
 
-use crate::support::{Maker, Random, assert_whole, fill, open};
-use tenon_api::{BlockNumber, ChainReader, ChainWriter, EngineRecords};
+use crate::support::{Maker, Random, Writes as _, assert_whole, fill, open};
+use tenon_api::{BlockNumber, ChainReader, EngineRecords};
 use tenon_storage::Mode;
 
 #[test]

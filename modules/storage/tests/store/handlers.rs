@@ -7,7 +7,7 @@ use std::sync::{
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, BlockTag, BusError, ChainReader, ChainWriter, LogFilter, Request, codec,
+    Account, BlockId, BlockNumber, BlockTag, BusError, ChainReader, LogFilter, Request, codec,
     messages::{
         BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange,
         GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
@@ -19,7 +19,7 @@ use tenon_bus::{Bus, CallContext, ClientId, Origin, WorkPool};
 use tenon_chain::{ChainSpec, Fork};
 use tenon_storage::{Mode, Store, StoreLimits, register};
 
-use crate::support::{CHAIN_ID, Maker, address, change, fill, log, open, word};
+use crate::support::{CHAIN_ID, Maker, Writes as _, address, change, fill, log, open, word};
 
 pub(crate) const LIMITS: StoreLimits = StoreLimits::new(20_000, u64::MAX);
 

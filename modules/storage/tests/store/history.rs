@@ -5,9 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use crate::support::{Maker, Random, address, assert_state, assert_whole, change, dump, fill, open, word};
+use crate::support::{Maker, Random, Writes as _, address, assert_state, assert_whole, change, dump, fill, open, word};
 use alloy_primitives::U256;
-use tenon_api::{AccountChange, BlockNumber, ChainReader, ChainWriter, StoreError};
+use tenon_api::{AccountChange, BlockNumber, ChainReader, StoreError};
 use tenon_chain::prove;
 use tenon_storage::Mode;
 

@@ -9,10 +9,12 @@ use std::{
 };
 
 use alloy_primitives::B256;
-use tenon_api::{BlockCommit, BlockNumber, ChainReader, ChainWriter, LogFilter, StateReader, StoreError};
+use tenon_api::{BlockCommit, BlockNumber, ChainReader, LogFilter, StateReader, StoreError};
 use tenon_storage::{Mode, Store};
 
-use crate::support::{Maker, Model, Random, address, assert_state, assert_whole, change, dump, fill, open};
+use crate::support::{
+    Maker, Model, Random, Writes as _, address, assert_state, assert_whole, change, dump, fill, open,
+};
 
 /// Two chains with the blocks up to `fork` in common.
 pub(crate) struct Branches {

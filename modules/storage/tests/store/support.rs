@@ -9,9 +9,9 @@ use std::{
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tempfile::TempDir;
 use tenon_api::{
-    Account, AccountChange, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome, RecoveredBlock, SlotChange, StateReader, Transaction,
-    TransactionPayload, TransactionSignature, TransactionType,
+    Account, AccountChange, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter as _, EMPTY_OMMERS_HASH,
+    EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome, RecoveredBlock, SlotChange, StateReader, StoreError,
+    Transaction, TransactionPayload, TransactionSignature, TransactionType,
 };
 use tenon_chain::update_state_trie;
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
@@ -107,6 +107,47 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
 
 pub(crate) fn open(path: &Path, mode: Mode) -> Arc<Store> {
     Store::open(path, options(mode)).unwrap()
+}
+
+/// Changes of a store's chain, each by a writer that is taken for it alone.
+pub(crate) trait Writes {
+    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError>;
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError>;
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError>;
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError>;
+}
+
+impl Writes for Arc<Store> {
+    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        self.take_writer()?.commit(&Arc::new(commit.clone()))
+    }
+
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+        self.take_writer()?.commit_first(commits)
+    }
+
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError> {
+        self.take_writer()?.insert_side_block(block, total_difficulty)
+    }
+
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        self.take_writer()?.keep_side_state(&Arc::new(commit.clone()))
+    }
+
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.take_writer()?.unwind(number)
+    }
+
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        self.take_writer()?.reorganise(ancestor, branch)
+    }
+
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
+        self.take_writer()?.set_finality(finalized, safe)
+    }
 }
 
 /// Makes a chain block by block in a store of its own, and records every commit and state.
@@ -304,7 +345,7 @@ fn apply(state: &mut Model, commit: &BlockCommit) {
 }
 
 /// Puts the genesis block and some commits into a store.
-pub(crate) fn fill(store: &Store, commits: &[BlockCommit]) {
+pub(crate) fn fill(store: &Arc<Store>, commits: &[BlockCommit]) {
     store.initialise(&commits[0], CHAIN_ID).unwrap();
     for commit in &commits[1..] {
         store.commit(commit).unwrap();

@@ -10,13 +10,13 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tenon_api::{ChainReader as _, ChainWriter as _, EngineRecords as _};
+use tenon_api::{ChainReader as _, EngineRecords as _};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions, TableListProblem};
 
 use crate::{
     crash::{chain, copy_folder},
     damaged_files::{Ending, ending},
-    support::{Maker, assert_whole, fill, open, options, overwrite},
+    support::{Maker, Writes as _, assert_whole, fill, open, options, overwrite},
 };
 
 /// A folder as left by a killed process: tables, and blocks that are only in the log.

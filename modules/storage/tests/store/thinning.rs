@@ -9,9 +9,7 @@ use std::{
 
 use alloy_primitives::{Address, B256};
 use tempfile::TempDir;
-use tenon_api::{
-    Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, ChainWriter, StoreError, Unlimited, messages::GetProof,
-};
+use tenon_api::{Allowance, BlockCommit, BlockId, BlockNumber, ChainReader, StoreError, Unlimited, messages::GetProof};
 use tenon_bus::{BusError, CallContext, PoolBusy};
 use tenon_chain::{TrieError, prove};
 use tenon_storage::{Mode, Store, StoreOptions};
@@ -22,8 +20,8 @@ use crate::{
     history::reachable,
     reorganise::Branches,
     support::{
-        CHAIN_ID, Maker, Random, address, assert_state, assert_whole, change, dump, fill, open, options, overwrite,
-        remove_nodes, word,
+        CHAIN_ID, Maker, Random, Writes as _, address, assert_state, assert_whole, change, dump, fill, open, options,
+        overwrite, remove_nodes, word,
     },
 };
 
@@ -510,7 +508,7 @@ fn a_process_that_is_killed_while_it_thins_or_unwinds_leaves_every_trie_exact() 
 }
 
 /// Offers a store one to nine blocks at a time.
-fn commit_in_groups(store: &Store, commits: &[BlockCommit], random: &mut Random) {
+fn commit_in_groups(store: &Arc<Store>, commits: &[BlockCommit], random: &mut Random) {
     let commits: Vec<Arc<BlockCommit>> = commits.iter().cloned().map(Arc::new).collect();
     let mut rest = &commits[..];
     while !rest.is_empty() {

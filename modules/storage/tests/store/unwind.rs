@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use alloy_primitives::U256;
 
-use crate::support::{Maker, Random, assert_same_state, assert_state, assert_whole, dump, fill, open};
-use tenon_api::{BlockNumber, ChainReader, ChainWriter, LogFilter, StoreError};
+use crate::support::{Maker, Random, Writes as _, assert_same_state, assert_state, assert_whole, dump, fill, open};
+use tenon_api::{BlockNumber, ChainReader, LogFilter, StoreError};
 use tenon_storage::Mode;
 
 /// Columns that keep records of abandoned branches: side blocks, and their trie nodes and code.

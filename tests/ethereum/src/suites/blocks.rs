@@ -83,7 +83,8 @@ impl Node {
         let commit = genesis.commit().map_err(|error| failed(&error))?;
         store.initialise(&commit, genesis.spec.network_id).map_err(|error| failed(&error))?;
         let engine = Arc::new(EthereumEngine::new(Arc::clone(&genesis.spec)));
-        let (reader, writer) = (Arc::clone(&store) as _, Arc::clone(&store) as _);
+        let writer = Arc::new(store.take_writer().map_err(|error| failed(&error))?);
+        let reader = Arc::clone(&store) as _;
         let importer =
             Importer::new(Arc::new(EthereumFamily::new(Arc::clone(&genesis.spec))), reader, writer, engine, Bus::new());
         Ok(Self { store, importer, _folder: folder })

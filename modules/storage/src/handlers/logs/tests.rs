@@ -3,8 +3,8 @@
 use alloy_primitives::{Address, Bytes, U256};
 use tempfile::TempDir;
 use tenon_api::{
-    Block, BlockCommit, ChainWriter, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome,
-    RecoveredBlock, Transaction, TransactionPayload, TransactionSignature, TransactionType,
+    Block, BlockCommit, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome, RecoveredBlock,
+    Transaction, TransactionPayload, TransactionSignature, TransactionType,
     messages::{ChainInfo, Profile},
 };
 use tenon_chain::{ChainSpec, Fork};
@@ -48,14 +48,15 @@ impl Chain {
     fn grow(&self, blocks: u64, branch: &'static [u8]) {
         for _ in 0..blocks {
             let head = self.answers.store.head();
-            self.answers.store.commit(&commit(head.header.number + 1, head.header.hash(), branch)).unwrap();
+            let next = commit(head.header.number + 1, head.header.hash(), branch);
+            self.answers.store.commit_next(&next).unwrap();
         }
     }
 
     /// Replaces the blocks above `ancestor` by as many of another branch.
     fn reorganise(&self, ancestor: u64) {
         let removed = self.answers.store.head_number() - ancestor;
-        self.answers.store.unwind(BlockNumber(ancestor)).unwrap();
+        self.answers.store.unwind_to(BlockNumber(ancestor)).unwrap();
         self.grow(removed, b"new");
     }
 }
@@ -147,7 +148,7 @@ fn a_range_replaced_during_a_read_from_memory_is_searched_instead() {
 fn a_range_unwound_during_a_read_from_memory_is_not_answered_from_it() {
     let chain = Chain::of(6);
 
-    let (is_whole, read) = read_while(&chain, |chain| chain.answers.store.unwind(BlockNumber(4)).unwrap());
+    let (is_whole, read) = read_while(&chain, |chain| chain.answers.store.unwind_to(BlockNumber(4)).unwrap());
 
     assert!(!is_whole, "{:?}", branches(&read));
 }

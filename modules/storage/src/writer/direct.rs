@@ -1,0 +1,113 @@
+//! Writes on the caller's thread.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use alloy_primitives::U256;
+use tenon_api::{BlockCommit, BlockNumber, ChainWriter, Header, RecoveredBlock, StoreError};
+
+use crate::store::Store;
+
+/// The right to write the chain of a store, on the caller's thread. The store gives it out again once it is dropped.
+pub struct DirectWriter {
+    store: Arc<Store>,
+    /// Whether a panic has interrupted a write, and the store could not be read from the disk again since.
+    needs_reload: AtomicBool,
+}
+
+impl Store {
+    /// Gives out the right to write the chain.
+    ///
+    /// # Errors
+    /// [`StoreError::WriterTaken`] until the last writer is dropped.
+    pub fn take_writer(self: &Arc<Self>) -> Result<DirectWriter, StoreError> {
+        if self.is_writer_taken.swap(true, Ordering::AcqRel) {
+            return Err(StoreError::WriterTaken);
+        }
+        Ok(DirectWriter { store: Arc::clone(self), needs_reload: AtomicBool::new(false) })
+    }
+}
+
+impl Drop for DirectWriter {
+    fn drop(&mut self) {
+        self.store.is_writer_taken.store(false, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for DirectWriter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("DirectWriter").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl DirectWriter {
+    /// Runs a write. If it panics, the store is read from the disk again before the panic continues: when the caller
+    /// learns of the panic, memory and disk agree.
+    fn write<T>(&self, write: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.needs_reload.load(Ordering::Acquire) {
+            self.reload()?;
+        }
+        catch_unwind(AssertUnwindSafe(|| write(&self.store))).unwrap_or_else(|panic| {
+            self.needs_reload.store(true, Ordering::Release);
+            if let Err(error) = self.reload() {
+                tracing::error!(%error, "a write was interrupted, and the database can't be read; the next write tries again \
+                    to read it");
+            }
+            resume_unwind(panic)
+        })
+    }
+
+    fn reload(&self) -> Result<(), StoreError> {
+        self.store.reload()?;
+        self.needs_reload.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl ChainWriter for DirectWriter {
+    fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
+        self.write(|store| store.commit_next(commit))
+    }
+
+    fn group_size(&self, header: &Header) -> usize {
+        self.store.group_size(header)
+    }
+
+    fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
+        self.write(|store| store.commit_first(commits))
+    }
+
+    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError> {
+        self.write(|store| store.write_side_block(block, total_difficulty))
+    }
+
+    fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
+        self.write(|store| store.write_side_state(commit))
+    }
+
+    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.store.require_unwindable(number)
+    }
+
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.write(|store| store.unwind_to(number))
+    }
+
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        self.write(|store| store.replace_above(ancestor, branch))
+    }
+
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
+        self.write(|store| store.write_finality(finalized, safe))
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.write(Store::flush)
+    }
+}
