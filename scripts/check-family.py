@@ -24,6 +24,8 @@ TABLES = (
     "plugins/sdk/src/shapes/family_members.rs",
     "plugins/sdk/src/shapes/tracers/mod.rs",
     "plugins/consensus/src/family.rs",
+    # The words of errors of traces. A failure comes with its `TracerDialect`.
+    "plugins/sdk/src/error_texts/traces.rs",
     # The JSON forms of traces. A result comes with its `TracerDialect`; a plugin has no family trait.
     "plugins/sdk/src/shapes/traces/accounts.rs",
     "plugins/sdk/src/shapes/traces/calls.rs",

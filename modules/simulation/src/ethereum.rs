@@ -9,12 +9,12 @@ use revm::{
 };
 use tenon_api::{
     Header, SealedHeader,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallContradiction, CallRequest, EstimateGas},
 };
 use tenon_chain::{ChainSpec, Fork};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
 use tenon_simulation_interface::{
-    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, SimulatedBlockFamily, Trials,
+    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, SimulatedBlockFamily, Trials,
 };
 
 use crate::call;
@@ -37,7 +37,11 @@ struct EthereumCallRules;
 impl CallRules for EthereumCallRules {}
 
 impl CallFamily for EthereumSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError> {
+    fn message(
+        &self,
+        request: &CallRequest,
+        place: &CallPlace,
+    ) -> Result<(TxEnv, Box<dyn CallRules>), CallContradiction> {
         let message = call::message_env(request, self.spec.chain_id, place.spec_id, place.gas_cap)?;
         Ok((message, Box::new(EthereumCallRules)))
     }

@@ -13,7 +13,7 @@ use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_execution_block::Executor;
 use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::{CallError, SimulationFamily};
-use tenon_traces::{RecordingMemory, TraceFamily};
+use tenon_traces::{RecordingMemory, TraceError, TraceFamily};
 
 use crate::{
     CallResources,
@@ -78,18 +78,24 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
         move |request, caller| CallError::reply(own.create_access_list(&request, caller)),
     )?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetStorageRange, caller| Ok(own.storage_range(&request, caller)?))?;
+    bus.handle_work(pool, move |request: GetStorageRange, caller| {
+        TraceError::reply(own.storage_range(&request, caller))
+    })?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| Ok(own.intermediate_roots(&request, caller)?))?;
+    bus.handle_work(pool, move |request: GetIntermediateRoots, caller| {
+        TraceError::reply(own.intermediate_roots(&request, caller))
+    })?;
     let own = calls.clone();
-    bus.handle_work(pool, move |request: GetExecutionWitness, caller| Ok(own.execution_witness(&request, caller)?))?;
+    bus.handle_work(pool, move |request: GetExecutionWitness, caller| {
+        TraceError::reply(own.execution_witness(&request, caller))
+    })?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: Simulate, caller| SimulateError::reply(own.simulate(request, caller)))?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(
         pool,
-        move |request: &Trace, caller| Some(trying.charged(Ok(trying.attempt_trace(request, caller)?), caller)),
-        move |request, caller| own.charged(own.trace(&request, caller).map_err(BusError::from), caller),
+        move |request: &Trace, caller| Some(trying.charged(Ok(Ok(trying.attempt_trace(request, caller)?)), caller)),
+        move |request, caller| own.charged(TraceError::reply(own.trace(&request, caller)), caller),
     )
 }
 

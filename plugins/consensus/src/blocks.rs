@@ -86,6 +86,18 @@ async fn by_header_in(
     Ok(Info::of(&found, is_uncle).json(types))
 }
 
+/// The reference's text for a header without a round.
+fn round_problem_text(problem: &RoundProblem) -> String {
+    match problem {
+        RoundProblem::NoExtra => "extra field is 0 length".to_owned(),
+        RoundProblem::ExtraTooLong => "extra field is too long".to_owned(),
+        RoundProblem::Version(version) => {
+            format!("consensus version {version} is not defined, or this block is v1 block")
+        }
+        RoundProblem::Malformed { reason } => format!("rlp: {reason}"),
+    }
+}
+
 /// The answer about a block; all fields are zero or empty if there is an error.
 #[derive(Default)]
 struct Info<'a> {
@@ -110,7 +122,7 @@ impl<'a> Info<'a> {
         let hash = header.hash();
         let round = match (round, committed) {
             (_, None) => return Self { hash, ..Self::error(NO_COMMITTED) },
-            (Err(problem), _) => return Self { hash, ..Self::error(problem.clone()) },
+            (Err(problem), _) => return Self { hash, ..Self::error(round_problem_text(problem)) },
             (Ok(round), Some(_)) => *round,
         };
         Self {

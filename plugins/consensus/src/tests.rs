@@ -50,7 +50,7 @@ fn round_host(found: Option<BlockRound>) -> FakeHost {
     native().answer(move |_: GetRound| Ok(found.clone()))
 }
 
-fn found(committed: Option<u64>, round: Result<u64, String>) -> BlockRound {
+fn found(committed: Option<u64>, round: Result<u64, RoundProblem>) -> BlockRound {
     let rlp = Bytes::from_static(&[0xc1, 0x80]);
     BlockRound { header: Arc::new(header(7)), rlp, round, canonical: Some(header(7).hash()), committed }
 }
@@ -212,6 +212,7 @@ fn an_error_about_a_block_is_in_its_error_member() {
     let by_hash = format!(r#"["{HASH_TEXT}"]"#);
     let above = BlockRound { canonical: None, ..found(Some(7), Ok(9)) };
     let none: fn() -> FakeHost = || round_host(None);
+    let without_round = |problem| round_host(Some(found(Some(7), Err(problem))));
     let cases = [
         (none(), "getV2BlockByNumber", r#"["pending"]"#, "null", "invalid block number -1"),
         (none(), "getV2BlockByNumber", r#"["committed"]"#, "-3", "can not find block from this number"),
@@ -226,12 +227,14 @@ fn an_error_about_a_block_is_in_its_error_member() {
             "null",
             "can not find latest committed block from consensus",
         ),
+        (without_round(RoundProblem::NoExtra), "getV2BlockByNumber", "[]", "null", "extra field is 0 length"),
+        (without_round(RoundProblem::ExtraTooLong), "getV2BlockByNumber", "[]", "null", "extra field is too long"),
         (
-            round_host(Some(found(Some(7), Err("extra field is 0 length".into())))),
+            without_round(RoundProblem::Version(1)),
             "getV2BlockByNumber",
             "[]",
             "null",
-            "extra field is 0 length",
+            "consensus version 1 is not defined, or this block is v1 block",
         ),
     ];
     for (host, method, params, number, message) in cases {
@@ -256,14 +259,14 @@ fn a_header_from_the_caller_is_decoded_as_in_go() {
     let host = native().answer(|request: GetRound| {
         let RoundOf::Header(header) = request.header else { return Ok(None) };
         let seal = header.native_seal.clone().unwrap_or_default();
-        let read = format!("{} {} {} {}", header.number, header.timestamp, seal.validators, seal.validator);
-        Ok(Some(BlockRound { round: Err(read), ..found(Some(7), Ok(0)) }))
+        let reason = format!("{} {} {} {}", header.number, header.timestamp, seal.validators, seal.validator);
+        Ok(Some(BlockRound { round: Err(RoundProblem::Malformed { reason }), ..found(Some(7), Ok(0)) }))
     });
     let header = header_text(r#""validators":"AQI=","validator":[3,255]"#);
 
     let answer = ask(&host, "getV2BlockByHeader", &format!("[{header},true]")).unwrap();
 
-    assert!(answer.ends_with(r#""Error":"7 6 0x0102 0x03ff"}"#), "{answer}");
+    assert!(answer.ends_with(r#""Error":"rlp: 7 6 0x0102 0x03ff"}"#), "{answer}");
     let missing = "invalid argument 0: missing required field 'parentHash' for Header";
     let cases = [
         ("[null,false]".to_owned(), missing),

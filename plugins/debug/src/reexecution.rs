@@ -22,7 +22,7 @@ pub(crate) async fn intermediate_roots(
     block: B256,
     _options: Option<TraceArgument>,
 ) -> Result<Vec<B256>, Failure> {
-    context.call(GetIntermediateRoots { block }).await
+    context.call(GetIntermediateRoots { block }).await.or_failure()
 }
 
 /// `debug_executionWitness`. `keys` is null, as in go-ethereum, which declares it and never fills it.
@@ -31,7 +31,7 @@ pub(crate) async fn execution_witness(context: DebugContext, block: BlockParam) 
     if block == BlockId::Tag(BlockTag::Pending) {
         return Err(Failure::invalid_params("the pending block has not been executed: name another block"));
     }
-    let witness = context.call(GetExecutionWitness { block }).await?;
+    let witness = context.call(GetExecutionWitness { block }).await.or_failure()?;
     let bytes: usize = witness.codes.iter().chain(&witness.nodes).map(|item| 2 * item.len() + 5).sum();
     let length = bytes + witness.headers.len() * 2048 + 64;
     // Covers the JSON text and the witness itself, which has one byte for two hex digits of the text.

@@ -41,7 +41,7 @@ pub(crate) async fn storage_range(
     limit: Integer,
 ) -> Result<JsonWriter, Failure> {
     let request = GetStorageRange { block, transaction_index: transaction_index.0, contract, start, limit: limit.0 };
-    let range = context.call(request).await?;
+    let range = context.call(request).await.or_failure()?;
     let mut json = JsonWriter::with_capacity(64 + range.slots.len() * 230);
     json.begin_object();
     json.key("storage").begin_object();

@@ -91,7 +91,7 @@ fn tracing_host() -> FakeHost {
             };
             let options = format!("{:?}", request.options);
             let result = TraceResult::Script(json!({"target": target, "options": options}).to_string());
-            Ok(TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Single(result) })
+            Ok(Ok(TraceReply { dialect: TracerDialect::Ethereum, results: TraceResults::Single(result) }))
         })
         .answer(|_: GetChainInfo| Ok(chain_info(Profile::Ethereum)))
 }
@@ -132,7 +132,7 @@ fn the_memory_of_a_long_trace_is_counted_while_it_is_written() {
     let host = FakeHost::new().from_client(7).answer(|_: Trace| {
         let trace = |_| TransactionTrace { hash: B256::ZERO, result: Ok(TraceResult::InstructionCount(1)) };
         let results = TraceResults::Block((0..10_000).map(trace).collect());
-        Ok(TraceReply { dialect: TracerDialect::Ethereum, results })
+        Ok(Ok(TraceReply { dialect: TracerDialect::Ethereum, results }))
     });
     let params = r#"["0x1"]"#;
 
@@ -273,7 +273,7 @@ fn ranges_of_storage_have_keys_their_hashes_and_the_next_key() {
     let host = FakeHost::new().answer(|request: GetStorageRange| {
         assert_eq!((request.transaction_index, request.limit, &request.start[..]), (2, -1, &[0x80][..]));
         let slot = StorageRangeSlot { hash: B256::repeat_byte(1), slot: B256::ZERO, value: U256::from(5) };
-        Ok(StorageRange { slots: vec![slot], next: None })
+        Ok(Ok(StorageRange { slots: vec![slot], next: None }))
     });
     let params = format!(r#"["{}",2,"{}","0x80",-1]"#, B256::ZERO, Address::ZERO);
 
@@ -454,7 +454,7 @@ fn a_block_in_a_file_is_traced_like_a_block_in_the_parameters() {
 
 #[test]
 fn roots_inside_a_block_are_a_list() {
-    let host = FakeHost::new().answer(|request: GetIntermediateRoots| Ok(vec![request.block, B256::ZERO]));
+    let host = FakeHost::new().answer(|request: GetIntermediateRoots| Ok(Ok(vec![request.block, B256::ZERO])));
     let hash = B256::repeat_byte(7);
 
     let roots = call(&host, "debug_intermediateRoots", &format!(r#"["{hash}",{{"reexec":128}}]"#));
@@ -467,7 +467,7 @@ fn a_witness_has_the_form_of_go_ethereum() {
     let host = FakeHost::new().answer(|request: GetExecutionWitness| {
         assert_eq!(request.block, BlockId::number(3));
         let (codes, nodes) = (vec![Bytes::from_static(&[0x60])], vec![Bytes::from_static(&[0xc0])]);
-        Ok(ExecutionWitness { headers: vec![head(2).header.clone()], codes, nodes })
+        Ok(Ok(ExecutionWitness { headers: vec![head(2).header.clone()], codes, nodes }))
     });
 
     let witness = call(&host, "debug_executionWitness", r#"["0x3"]"#).expect("a witness");
@@ -544,11 +544,11 @@ fn chain_host() -> FakeHost {
             let results = match hash[31] {
                 1 => vec![traced(r#"{"gas":1}"#)],
                 2 => vec![],
-                _ => vec![traced("{}"), Err("execution timeout".to_owned()), traced("{}")],
+                _ => vec![traced("{}"), Err(TraceFailure::TimedOut), traced("{}")],
             };
             let trace = |result| TransactionTrace { hash: B256::ZERO, result };
             let results = TraceResults::Block(results.into_iter().map(trace).collect());
-            Ok(TraceReply { dialect: TracerDialect::Reference, results })
+            Ok(Ok(TraceReply { dialect: TracerDialect::Reference, results }))
         })
 }
 

@@ -232,7 +232,7 @@ pub(crate) async fn call(
 
 async fn trace(context: &DebugContext, target: TraceTarget, argument: TraceArgument) -> Result<JsonWriter, Failure> {
     let options = argument.options(context).await?;
-    let reply = context.call(Trace { target, options }).await?;
+    let reply = context.call(Trace { target, options }).await.or_failure()?;
     written(context, TraceText::new(reply)).await.map(|(json, _)| json)
 }
 

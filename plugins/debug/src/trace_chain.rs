@@ -32,7 +32,7 @@ pub(crate) async fn subscription(
         let header = header.ok_or_else(|| Failure::server(format!("block #{number} not found")))?.header;
         // By hash, so that the traces belong to the block in the notification.
         let target = TraceTarget::Block(BlockId::hash(header.hash()));
-        let reply = context.call(Trace { target, options: options.clone() }).await?;
+        let reply = context.call(Trace { target, options: options.clone() }).await.or_failure()?;
         let is_empty = matches!(&reply.results, TraceResults::Block(traces) if traces.is_empty());
         let text = TraceText::of_block_in_range(reply);
         if !is_empty || number == last {

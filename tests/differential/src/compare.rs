@@ -8,6 +8,7 @@ use tenon_api::{
         Tracer,
     },
 };
+use tenon_sdk::error_texts::RefusableAnswer as _;
 
 use crate::{Node, SplitMix64};
 
@@ -137,7 +138,7 @@ fn logs_in_all(frames: &[CallFrame]) -> usize {
 fn trace(node: &Node, number: u64, tracer: Tracer) -> Vec<TraceResult> {
     let target = TraceTarget::Block(BlockId::number(number));
     let reply = node.ask(Trace { target, options: TraceOptions { tracer, timeout: None } });
-    let reply = reply.unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
+    let reply = reply.or_failure().unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
     let TraceResults::Block(traces) = reply.results else { panic!("block {number}: {:?}", reply.results) };
-    traces.into_iter().map(|trace| trace.result.unwrap_or_else(|error| panic!("block {number}: {error}"))).collect()
+    traces.into_iter().map(|trace| trace.result.unwrap_or_else(|error| panic!("block {number}: {error:?}"))).collect()
 }

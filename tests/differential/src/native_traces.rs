@@ -12,7 +12,7 @@ use tenon_api::{
         TraceResults, TraceTarget, Tracer,
     },
 };
-use tenon_sdk::FailureCode;
+use tenon_sdk::{FailureCode, error_texts::RefusableAnswer as _};
 
 use crate::{Node, SplitMix64, compare::receipts_of};
 
@@ -112,7 +112,7 @@ fn traced_by(tracer: Tracer) -> TraceOptions {
 fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str, compared: &mut Compared) {
     let target = || TraceTarget::Transaction(transaction.hash);
     let calls = Trace { target: target(), options: traced_by(OUTERMOST_CALL) };
-    let calls = node.ask(calls).unwrap_or_else(|failure| panic!("{place}: {failure:?}"));
+    let calls = node.ask(calls).or_failure().unwrap_or_else(|failure| panic!("{place}: {failure:?}"));
     let TraceResults::Single(TraceResult::Calls(frames)) = calls.results else { panic!("{place}: {calls:?}") };
     let call = &frames[0];
     let has_failed = call.error.is_some();
@@ -131,7 +131,7 @@ fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str
 
     let without_storage = StructLogOptions { with_storage: false, ..StructLogOptions::default() };
     let steps = Trace { target: target(), options: traced_by(Tracer::StructLogger(without_storage)) };
-    let steps = match node.ask(steps) {
+    let steps = match node.ask(steps).or_failure() {
         Ok(steps) => steps.results,
         Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return compared.too_long += 1,
         Err(failure) => panic!("{place}: {failure:?}"),

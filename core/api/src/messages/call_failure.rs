@@ -14,6 +14,8 @@ pub enum CallFailure {
         /// The limit.
         timeout: Duration,
     },
+    /// The call object or its overrides contradict themselves, or the chain.
+    Contradiction(CallContradiction),
     /// The message is not valid.
     InvalidMessage {
         /// The broken rule, in the words that traces show too.
@@ -56,6 +58,52 @@ pub enum CallFailure {
         /// The sender.
         sender: Address,
     },
+}
+
+/// A contradiction in a call object or its overrides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallContradiction {
+    /// Both kinds of prices are given.
+    BothPrices,
+    /// A price has more than 128 bits.
+    PriceTooHigh,
+    /// The call is for another chain.
+    WrongChain {
+        /// The call's chain id.
+        given: u64,
+        /// The id of this chain.
+        chain_id: u64,
+    },
+    /// The list of blobs is empty.
+    NoBlobs,
+    /// Blobs or authorizations are given without a receiver.
+    NoReceiver,
+    /// A precompiled contract is moved from an address that has none.
+    NotPrecompile {
+        /// The address.
+        address: Address,
+    },
+    /// A precompiled contract is moved to an account with an override.
+    AlreadyOverridden {
+        /// The account.
+        target: Address,
+    },
+    /// One override replaces the whole storage of an account and single slots of it.
+    BothStates {
+        /// The account.
+        address: Address,
+    },
+    /// The same on native chains, whose addresses have another form in texts.
+    BothStatesOnNative {
+        /// The account.
+        address: Address,
+    },
+}
+
+impl From<CallContradiction> for CallFailure {
+    fn from(contradiction: CallContradiction) -> Self {
+        Self::Contradiction(contradiction)
+    }
 }
 
 /// Why a simulation has no result, if the cause is the simulation itself and not the node. Plugins write the text and

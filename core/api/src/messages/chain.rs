@@ -374,8 +374,9 @@ pub struct ExportChain {
 }
 request!(ExportChain => (), topic 0x010d, Administer);
 
-/// The `config` object of the node's genesis (`admin_nodeInfo`). JSON text in one line: the genesis file is JSON, and
-/// the object may have members that the node does not know.
+/// The `config` object of the node's genesis (`admin_nodeInfo`). JSON text in one line, not a typed value: clients get
+/// the object as the genesis file has it, with its order, its spelling of numbers, and members that the node does not
+/// know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetChainConfig;
 request!(GetChainConfig => String, topic 0x010e, ReadChain);

@@ -208,7 +208,7 @@ pub struct GetRound {
     /// Which header.
     pub header: RoundOf,
 }
-request!(GetRound => Option<BlockRound>, topic 0x0806, ReadChain);
+request!(GetRound => Option<BlockRound>, topic 0x0806, schema 2, ReadChain);
 
 /// A stored header, or one supplied by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,12 +226,28 @@ pub struct BlockRound {
     pub header: Arc<SealedHeader>,
     /// Its encoding.
     pub rlp: Bytes,
-    /// Its round, 0 in v1; or the reference's error text if the extra data contains none.
-    pub round: Result<u64, String>,
+    /// Its round, 0 in v1; or why the extra data contains none.
+    pub round: Result<u64, RoundProblem>,
     /// Hash of the canonical block of its height, if there is one.
     pub canonical: Option<B256>,
     /// Height of the last block committed by the voting, if known.
     pub committed: Option<u64>,
+}
+
+/// Why the extra data of a v2 header contain no round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RoundProblem {
+    /// They are empty.
+    NoExtra,
+    /// They are too long.
+    ExtraTooLong,
+    /// Their first byte is another version.
+    Version(u8),
+    /// The rest is not valid RLP.
+    Malformed {
+        /// The decoder's text.
+        reason: String,
+    },
 }
 
 /// Rounds without a block, from a block back to the first of its epoch

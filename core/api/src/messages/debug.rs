@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
-use super::request;
+use super::{TraceFailure, request};
 use crate::{Account, BlockId, BlockNumber, SealedHeader};
 
 /// Complete accounts of a state, ascending by address (`debug_dumpBlock`).
@@ -77,7 +77,7 @@ pub struct GetStorageRange {
     /// Maximum number of slots.
     pub limit: i64,
 }
-request!(GetStorageRange => StorageRange, topic 0x0903, CallEvm);
+request!(GetStorageRange => Result<StorageRange, TraceFailure>, topic 0x0903, schema 2, CallEvm);
 
 /// Some slots of a contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,7 +178,7 @@ pub struct GetIntermediateRoots {
     /// The block, of any branch.
     pub block: B256,
 }
-request!(GetIntermediateRoots => Vec<B256>, topic 0x090b, CallEvm);
+request!(GetIntermediateRoots => Result<Vec<B256>, TraceFailure>, topic 0x090b, schema 2, CallEvm);
 
 /// The data that a block's execution reads (`debug_executionWitness`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,7 +186,7 @@ pub struct GetExecutionWitness {
     /// The block.
     pub block: BlockId,
 }
-request!(GetExecutionWitness => ExecutionWitness, topic 0x090c, CallEvm);
+request!(GetExecutionWitness => Result<ExecutionWitness, TraceFailure>, topic 0x090c, schema 2, CallEvm);
 
 /// The data that a block's execution reads: enough to execute the block without a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -89,7 +89,7 @@ pub struct Call {
     /// Overrides of the block.
     pub block_overrides: BlockOverrides,
 }
-request!(Call => Result<Bytes, CallFailure>, topic 0x0300, schema 2, CallEvm);
+request!(Call => Result<Bytes, CallFailure>, topic 0x0300, schema 3, CallEvm);
 
 /// The smallest gas limit with which a call succeeds (`eth_estimateGas`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ pub struct EstimateGas {
     /// a plain transfer (`docs/spec/rpc-eth.md` 10.3).
     pub has_no_data: bool,
 }
-request!(EstimateGas => Result<u64, CallFailure>, topic 0x0301, schema 3, CallEvm);
+request!(EstimateGas => Result<u64, CallFailure>, topic 0x0301, schema 4, CallEvm);
 
 /// The accesses that a call makes (`eth_createAccessList`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ pub struct CreateAccessList {
     /// Overrides of accounts.
     pub state_overrides: Vec<(Address, AccountOverride)>,
 }
-request!(CreateAccessList => Result<AccessListReply, CallFailure>, topic 0x0302, schema 2, CallEvm);
+request!(CreateAccessList => Result<AccessListReply, CallFailure>, topic 0x0302, schema 3, CallEvm);
 
 /// The accesses that a call makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

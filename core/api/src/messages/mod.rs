@@ -20,6 +20,7 @@ mod sealing;
 mod simulation;
 mod space;
 mod state;
+mod trace_failure;
 mod traces;
 mod tracing;
 
@@ -40,6 +41,7 @@ pub use sealing::*;
 pub use simulation::*;
 pub use space::*;
 pub use state::*;
+pub use trace_failure::*;
 pub use traces::*;
 pub use tracing::*;
 

@@ -18,7 +18,7 @@ pub struct Simulate {
     /// Validates calls like transactions: nonce and base fee.
     pub validates: bool,
 }
-request!(Simulate => Result<Vec<SimulatedBlock>, SimulationFailure>, topic 0x0304, schema 3, CallEvm);
+request!(Simulate => Result<Vec<SimulatedBlock>, SimulationFailure>, topic 0x0304, schema 4, CallEvm);
 
 /// A block to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

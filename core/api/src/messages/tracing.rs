@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::{AccountOverride, BlockOverrides, CallRequest, TraceReply, request};
+use super::{AccountOverride, BlockOverrides, CallRequest, TraceFailure, TraceReply, request};
 use crate::BlockId;
 
 /// Which transactions to trace.
@@ -40,7 +40,7 @@ pub struct Trace {
     /// How to trace it.
     pub options: TraceOptions,
 }
-request!(Trace => TraceReply, topic 0x0303, schema 3, CallEvm);
+request!(Trace => Result<TraceReply, TraceFailure>, topic 0x0303, schema 4, CallEvm);
 
 /// How to trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

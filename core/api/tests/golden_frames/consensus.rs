@@ -57,8 +57,8 @@ fn epoch_frames(frames: &mut Frames) {
     let members = EpochMembers { number: 7, round: 9, masternodes: one(), penalties: one(), standby: one() };
     frames.request(GetEpochMembers { block: BlockId::LATEST }, Some(members));
     let rlp = Bytes::from_static(&[0xc0]);
-    let round =
-        BlockRound { header: sealed(), rlp, round: Err("odd".into()), canonical: Some(HASH), committed: Some(4) };
+    let round = Err(RoundProblem::Malformed { reason: "odd".into() });
+    let round = BlockRound { header: sealed(), rlp, round, canonical: Some(HASH), committed: Some(4) };
     frames.request(GetRound { header: RoundOf::Block(BlockId::hash(HASH)) }, Some(round));
     let missed = MissedRound { round: 8, leader: ADDRESS, next: (7, HASH), previous: (6, HASH) };
     let missed = MissedRounds { epoch_round: 1, epoch_number: 2, missed: vec![missed] };

@@ -26,7 +26,7 @@ pub(crate) fn debug_frames(frames: &mut Frames) {
         limit: 3,
     };
     let slots = vec![StorageRangeSlot { hash: HASH, slot: B256::ZERO, value: wei(4) }];
-    frames.request(range, StorageRange { slots, next: Some(HASH) });
+    frames.request(range, Ok(StorageRange { slots, next: Some(HASH) }));
     frames.request(GetDatabaseProperty { name: "stats".to_owned() }, Some("none".to_owned()));
     frames.request(CompactDatabase, ());
     frames.request(GetBadBlocks, vec![sealed()]);
@@ -46,13 +46,13 @@ pub(crate) fn debug_frames(frames: &mut Frames) {
 }
 
 fn reexecution_frames(frames: &mut Frames) {
-    frames.request(GetIntermediateRoots { block: HASH }, vec![HASH]);
+    frames.request(GetIntermediateRoots { block: HASH }, Ok(vec![HASH]));
     let witness = ExecutionWitness {
         headers: vec![sealed()],
         codes: vec![Bytes::from_static(&[1])],
         nodes: vec![Bytes::from_static(&[2])],
     };
-    frames.request(GetExecutionWitness { block: BlockId::LATEST }, witness);
+    frames.request(GetExecutionWitness { block: BlockId::LATEST }, Ok(witness));
     let account = DumpedAccount {
         address: ADDRESS,
         account: Account { nonce: 1, balance: wei(2), balance_high: 0, code_hash: HASH, storage_root: HASH },

@@ -37,7 +37,8 @@ pub(crate) fn evm_frames(frames: &mut Frames) {
         block_overrides: Box::new(block_overrides),
     };
     let options = TraceOptions { tracer: Tracer::default(), timeout: Some(std::time::Duration::from_millis(1500)) };
-    frames.request(Trace { target, options }, trace_reply());
+    frames.request(Trace { target, options }, Ok(trace_reply()));
+    frames.add("0303 Trace failures v4", &trace_failures());
 }
 
 /// A block with a result of every tracer.
@@ -63,7 +64,7 @@ fn trace_reply() -> TraceReply {
         Ok(TraceResult::StateGas(StateGas { gas_used: 1, by_kind: gas_by_kind() })),
         Ok(TraceResult::Noop),
         Ok(TraceResult::Mux(vec![TraceResult::Noop])),
-        Err("why".to_owned()),
+        Err(TraceFailure::TimedOut),
     ];
     let traces = results.into_iter().map(|result| TransactionTrace { hash: HASH, result }).collect();
     TraceReply { dialect: TracerDialect::Reference, results: TraceResults::Block(traces) }
@@ -209,7 +210,7 @@ fn validation_frame() -> ValidationFrame {
 /// Every failure of a call.
 fn call_failures() -> Vec<CallFailure> {
     let reason = || "nonce too low".to_owned();
-    vec![
+    let mut failures = vec![
         CallFailure::TimeLimitReached { timeout: std::time::Duration::from_secs(5) },
         CallFailure::InvalidMessage { reason: reason(), gas_limit: 9 },
         CallFailure::InvalidListMessage { hash: HASH, reason: reason() },
@@ -220,7 +221,67 @@ fn call_failures() -> Vec<CallFailure> {
         CallFailure::AllowanceExceeded { allowance: 7 },
         CallFailure::ValueNotCovered { sender: ADDRESS },
         CallFailure::BlobsNotCovered { sender: ADDRESS },
-    ]
+    ];
+    let (address, target) = (ADDRESS, ADDRESS);
+    let contradictions = [
+        CallContradiction::BothPrices,
+        CallContradiction::PriceTooHigh,
+        CallContradiction::WrongChain { given: 1, chain_id: 50 },
+        CallContradiction::NoBlobs,
+        CallContradiction::NoReceiver,
+        CallContradiction::NotPrecompile { address },
+        CallContradiction::AlreadyOverridden { target },
+        CallContradiction::BothStates { address },
+        CallContradiction::BothStatesOnNative { address },
+    ];
+    failures.extend(contradictions.map(CallFailure::from));
+    failures
+}
+
+/// Every failure of a trace.
+fn trace_failures() -> Vec<TraceFailure> {
+    let (text, dialect) = (|| "why".to_owned(), TracerDialect::Reference);
+    let mut failures = vec![
+        TraceFailure::Genesis,
+        TraceFailure::UnknownAncestor,
+        TraceFailure::InvalidSender(SenderProblem::InvalidSignature),
+        TraceFailure::NoSuchTracer,
+        TraceFailure::UnusableTracer { reason: text() },
+        TraceFailure::UnknownInstruction { name: text() },
+        TraceFailure::InvalidTracerConfig,
+        TraceFailure::NotTraced { reason: text() },
+        TraceFailure::NoResult(NoTraceResult::NoFrame),
+        TraceFailure::NoResult(NoTraceResult::NoInstruction { sender: ADDRESS }),
+        TraceFailure::NoResult(NoTraceResult::Library { error: text() }),
+        TraceFailure::Script { error: text() },
+        TraceFailure::EarlierTransaction { hash: HASH, reason: text(), dialect },
+        TraceFailure::InvalidTransaction { reason: text() },
+        TraceFailure::TimedOut,
+        TraceFailure::Call(CallFailure::OutOfGas),
+        TraceFailure::Node { error: text() },
+    ];
+    let missing = [
+        MissingItem::Transaction(HASH),
+        MissingItem::BlockOfTransaction(HASH),
+        MissingItem::Block(BlockId::LATEST),
+        MissingItem::Parent(HASH),
+        MissingItem::Index { index: -1, block: HASH },
+        MissingItem::Account(ADDRESS),
+    ];
+    failures.extend(missing.map(|item| TraceFailure::Missing { item, dialect }));
+    let outermost = [
+        OutermostItem::None,
+        OutermostItem::Truncated,
+        OutermostItem::NotList,
+        OutermostItem::EmptyList,
+        OutermostItem::List,
+    ];
+    let undecodable = |outermost| {
+        let (what, problem) = ("header".into(), DecodeProblem::TooLarge);
+        TraceFailure::UndecodableBlock { outermost, what, offset: 3, problem, dialect }
+    };
+    failures.extend(outermost.map(undecodable));
+    failures
 }
 
 /// Every failure of a simulation.
@@ -277,6 +338,6 @@ fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrid
     };
     let request = Simulate { base, blocks: vec![wanted], traces_transfers: true, validates: false };
     frames.request(request, Ok(vec![simulated]));
-    frames.add("0300 Call failures v2", &call_failures());
-    frames.add("0304 Simulate failures v3", &simulation_failures());
+    frames.add("0300 Call failures v3", &call_failures());
+    frames.add("0304 Simulate failures v4", &simulation_failures());
 }

@@ -94,7 +94,7 @@ async fn run_again(bus: &Bus, transaction: &Transaction) -> Option<Vec<CallFrame
     let tracer = Tracer::Calls(CallTracerOptions::default());
     let options = TraceOptions { tracer, timeout: Some(TRACE_TIMEOUT) };
     let trace = Trace { target: TraceTarget::Transaction(transaction.hash), options };
-    match bus.call(trace, &CallContext::new()).await.ok()?.results {
+    match bus.call(trace, &CallContext::new()).await.ok()?.ok()?.results {
         TraceResults::Single(TraceResult::Calls(frames)) => Some(frames),
         _ => None,
     }

@@ -6,15 +6,14 @@ use alloy_primitives::{Address, U256};
 use revm::context::{BlockEnv, TxEnv};
 use tenon_api::{
     ChainReader, ConsensusEngine, Header, NativeSeal, SealedHeader, StoreError,
-    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, EstimateGas},
+    messages::{AccountOverride, BlockOverrides, BlockToSimulate, CallContradiction, CallRequest, EstimateGas},
 };
 use tenon_chain::ChainSpec;
 use tenon_execution_interface::{BlockState, ContractRecords, Fees, MovedPrecompiles, PrecompileSet};
 use tenon_native_execution::{PriceRecords, capacity_of};
 use tenon_native_spec::NativeSettings;
 use tenon_simulation_interface::{
-    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, MemberError, Payer, SimulatedBlockFamily,
-    Trials,
+    CallEnd, CallError, CallFamily, CallPlace, CallRules, ClientBehaviour, Payer, SimulatedBlockFamily, Trials,
 };
 
 use crate::{estimate, message, overrides};
@@ -34,7 +33,11 @@ impl NativeSimulation {
 }
 
 impl CallFamily for NativeSimulation {
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError> {
+    fn message(
+        &self,
+        request: &CallRequest,
+        place: &CallPlace,
+    ) -> Result<(TxEnv, Box<dyn CallRules>), CallContradiction> {
         let (message, call_rules) = message::message(request, self.spec.chain_id, place)?;
         Ok((message, Box::new(call_rules)))
     }

@@ -17,14 +17,14 @@ use revm::{
 };
 use tenon_api::{
     Transaction, TransactionPayload, TransactionSignature, TransactionType, WholeBalance,
-    messages::{CallFailure, CallRequest},
+    messages::{CallContradiction, CallFailure, CallRequest},
 };
 use tenon_chain::floor_gas;
 use tenon_execution_interface::{AnyEvm, EvmFailure, OwnPrices, access_list, could_overflow_u256, saturated, widen};
 use tenon_native_execution::{address_text, is_exempt_receiver, run_frames};
 use tenon_simulation_interface::{
-    CallPlace, CallRules, ListFailure, MemberError, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas,
-    check_prices, invalid_transaction_text,
+    CallPlace, CallRules, ListFailure, Payer, RunFailure, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices,
+    invalid_transaction_text,
 };
 
 /// Price of a call without one, on a block without base fee: 50 gwei.
@@ -244,12 +244,12 @@ impl CallRules for NativeCallRules {
 /// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
 ///
 /// # Errors
-/// [`MemberError::BothPrices`].
+/// [`CallContradiction::BothPrices`].
 pub(super) fn message(
     request: &CallRequest,
     chain_id: u64,
     place: &CallPlace,
-) -> Result<(TxEnv, NativeCallRules), MemberError> {
+) -> Result<(TxEnv, NativeCallRules), CallContradiction> {
     check_prices(request)?;
     let call_rules = NativeCallRules::new(request, place);
     let access_list = access_list(request.access_list.as_deref().unwrap_or_default());

@@ -1,16 +1,15 @@
 //! State overrides of calls on native chains (`docs/spec/rpc-eth.md` 4.8).
 
 use alloy_primitives::Address;
-use tenon_api::messages::AccountOverride;
+use tenon_api::messages::{AccountOverride, CallContradiction};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
-use tenon_native_execution::address_text;
-use tenon_simulation_interface::{CallError, MemberError, write_override};
+use tenon_simulation_interface::{CallError, write_override};
 
 /// Applies state overrides. In the reference, an override of the whole storage changes only the given slots, and
 /// precompiled contracts keep working when their accounts have overrides.
 ///
 /// # Errors
-/// Contradictory overrides, with the reference's text; the database failed, or the caller's memory is used up.
+/// Contradictory overrides; the database failed, or the caller's memory is used up.
 pub(super) fn apply(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,
@@ -20,7 +19,7 @@ pub(super) fn apply(
     state.hold(size_of_val(overrides))?;
     for (address, account) in overrides {
         if account.state.is_some() && account.state_diff.is_some() {
-            return Err(MemberError::BothStates { address: address_text(*address) }.into());
+            return Err(CallContradiction::BothStatesOnNative { address: *address }.into());
         }
         write_override(*address, account, state)?;
     }

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use alloy_primitives::{Address, Bytes, U256};
 use revm::bytecode::opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, REVERT, SELFDESTRUCT, STATICCALL};
-use tenon_api::messages::{FrameKind, LegacyCallFrame, LegacyCalls, TraceResult};
+use tenon_api::messages::{FrameKind, LegacyCallFrame, LegacyCalls, NoTraceResult, TraceResult};
 use tenon_execution_interface::{MovedPrecompiles, StateError, saturated, widen};
 use tenon_traces::{Accounts, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure};
 
 /// Memory of a listed call, bytes. The list doubles when it is full, and holds both sizes meanwhile.
 const FRAME_BYTES: usize = 3 * size_of::<LegacyCallFrame>();
 
-/// Text for a call without output and without a known reason.
+/// The text recorded for a call without output and without a known reason. It is data of the frame, like its output.
 const UNEXPLAINED: &str = "internal failure";
 
 /// Tracks calls by depth: another instruction of the caller means that the call has returned.
@@ -262,9 +262,7 @@ impl Tracer for LegacyCallTracer {
 
     fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
-            return Err(TracerFailure::ReferenceText(
-                "TypeError: undefined    in server-side tracer function 'result'".into(),
-            ));
+            return Err(TracerFailure::NoResult(NoTraceResult::NoFrame));
         };
         // A call that has not ended is not listed, and its inner calls are not either.
         if let Some(open) = self.calls.get(1) {

@@ -1,7 +1,6 @@
 //! The reference client's tracers, for native chains (`docs/spec/rpc-node.md` 4.2).
 //!
-//! It owns how the reference traces a transaction, a block and a call (`replay`), its error texts (`texts`), and its
-//! tracers: each other file is one tracer, or a group of similar ones, that only receives events. `tenon-traces` has
+//! It owns how the reference traces a transaction, a block and a call (`replay`), and its tracers: each other file is one tracer, or a group of similar ones, that only receives events. `tenon-traces` has
 //! what the traces of all families share. `tenon-simulation` answers the requests; `core/node` passes it the result of
 //! [`tracers_of`].
 //!
@@ -19,14 +18,13 @@ mod prestate;
 mod replay;
 mod selectors;
 mod struct_logger;
-mod texts;
 
 use std::sync::Arc;
 
-use tenon_api::messages::TraceOptions;
+use tenon_api::messages::{TraceOptions, TracerDialect};
 use tenon_chain::ChainSpec;
 use tenon_native_spec::NativeSettings;
-use tenon_traces::{Replay, ReplayTexts, TraceError, TraceFamily, Tracing};
+use tenon_traces::{Replay, TraceError, TraceFamily, Tracing};
 
 use replay::ReferenceTracing;
 
@@ -39,8 +37,8 @@ pub fn tracers_of(spec: &ChainSpec) -> Option<Arc<dyn TraceFamily>> {
 struct NativeTracers;
 
 impl TraceFamily for NativeTracers {
-    fn texts(&self) -> &'static ReplayTexts {
-        &texts::TEXTS
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Reference
     }
 
     fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError> {

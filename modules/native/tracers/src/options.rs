@@ -1,6 +1,6 @@
 //! Creates the reference's tracers from the options of a trace.
 
-use tenon_api::messages::Tracer as RequestedTracer;
+use tenon_api::messages::{TraceFailure, Tracer as RequestedTracer};
 use tenon_execution_interface::MovedPrecompiles;
 use tenon_simulation_interface::instruction_of;
 use tenon_traces::{ScriptError, ScriptSource, TraceError, Tracer, Watch};
@@ -41,19 +41,21 @@ pub(super) fn watch_of(
         RequestedTracer::InstructionCount => Box::new(CountTracer::default()),
         RequestedTracer::Sequences(length) => Box::new(SequenceTracer::new(*length)),
         RequestedTracer::Script { source, config } => return Ok(scripts(ScriptSource { source, config })?),
-        RequestedTracer::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
+        RequestedTracer::Unusable { reason } => {
+            return Err(TraceFailure::UnusableTracer { reason: reason.clone() }.into());
+        }
         RequestedTracer::FlatCalls(_)
         | RequestedTracer::Mux(_)
         | RequestedTracer::Erc7562(_)
         | RequestedTracer::StateGas => {
-            return Err(TraceError::NoSuchTracer);
+            return Err(TraceFailure::NoSuchTracer.into());
         }
     };
     Ok(Watch::new(tracer, precompiles))
 }
 
 fn defined_instruction(name: &str) -> Result<u8, TraceError> {
-    instruction_of(name).ok_or_else(|| TraceError::UnknownInstruction(name.to_owned()))
+    instruction_of(name).ok_or_else(|| TraceFailure::UnknownInstruction { name: name.to_owned() }.into())
 }
 
 #[cfg(test)]
@@ -66,13 +68,13 @@ mod tests {
     use super::*;
     use tenon_execution_interface::PrecompileSet;
 
-    /// The error; none if the tracer was made.
-    fn refusal(chosen: &RequestedTracer) -> Option<String> {
+    /// The failure; none if the tracer was made.
+    fn refusal(chosen: &RequestedTracer) -> Option<TraceFailure> {
         let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, extras: None });
         let scripts = |script: ScriptSource<'_>| {
             Err(ScriptError::Script(format!("script {} with {}", script.source, script.config)))
         };
-        watch_of(chosen, &precompiles, scripts).err().map(|error| error.to_string())
+        watch_of(chosen, &precompiles, scripts).err().map(TraceError::into_failure)
     }
 
     #[test]
@@ -101,14 +103,18 @@ mod tests {
     #[test]
     fn others_are_refused_and_scripts_are_started() {
         let script = RequestedTracer::Script { source: "{a: 1}".to_owned(), config: "{}".to_owned() };
+        let (name, reason) = (|| "PUSH99".to_owned(), || "because".to_owned());
         let cases = [
-            (RequestedTracer::Contracts { instruction: Some("PUSH99".to_owned()) }, "opcode PUSH99 not defined"),
-            (RequestedTracer::Unusable { reason: "because".to_owned() }, "because"),
-            (RequestedTracer::FlatCalls(FlatCallTracerOptions::default()), "the chain has no such tracer"),
-            (script, "script {a: 1} with {}"),
+            (
+                RequestedTracer::Contracts { instruction: Some(name()) },
+                TraceFailure::UnknownInstruction { name: name() },
+            ),
+            (RequestedTracer::Unusable { reason: reason() }, TraceFailure::UnusableTracer { reason: reason() }),
+            (RequestedTracer::FlatCalls(FlatCallTracerOptions::default()), TraceFailure::NoSuchTracer),
+            (script, TraceFailure::Script { error: "script {a: 1} with {}".to_owned() }),
         ];
         for (chosen, expected) in cases {
-            assert_eq!(refusal(&chosen).as_deref(), Some(expected), "{chosen:?}");
+            assert_eq!(refusal(&chosen), Some(expected), "{chosen:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use revm::bytecode::opcode::{
 };
 use tenon_api::{
     WholeBalance,
-    messages::{FrameKind, Prestate, SignedBalance, TraceResult, TracedAccount},
+    messages::{FrameKind, NoTraceResult, Prestate, SignedBalance, TraceResult, TracedAccount},
 };
 use tenon_execution_interface::StateError;
 use tenon_traces::{Accounts, Run, Step, Tracer, TracerFailure};
@@ -135,16 +135,11 @@ impl Tracer for PrestateTracer {
 
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure> {
         let Some((start, end)) = run.frame else {
-            return Err(TracerFailure::ReferenceText(
-                "TypeError: undefined    in server-side tracer function 'result'".into(),
-            ));
+            return Err(TracerFailure::NoResult(NoTraceResult::NoFrame));
         };
         if self.accounts.is_empty() {
             // The reference's script has no database if no instruction ran.
-            let shown: String = format!("{:#x}", start.from).chars().take(32).collect();
-            return Err(TracerFailure::ReferenceText(format!(
-                "TypeError: cannot read property '{shown}...' of null    in server-side tracer function 'result'"
-            )));
+            return Err(TracerFailure::NoResult(NoTraceResult::NoInstruction { sender: start.from }));
         }
         let value = start.value.unwrap_or_default();
         let paid = cost_in_floating_point(end.gas_used.saturating_add(run.intrinsic_gas), run.gas_price);

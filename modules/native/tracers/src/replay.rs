@@ -12,7 +12,7 @@ use revm::context::{
 };
 use tenon_api::{
     Block, BlockId, RecoveredBlock, SealedHeader, Transaction,
-    messages::{TraceOptions, TraceResult, TraceTarget, Tracer, TracerDialect, TransactionTrace},
+    messages::{TraceFailure, TraceOptions, TraceResult, TraceTarget, Tracer, TransactionTrace},
 };
 use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, StateError, TransactionRejection};
 use tenon_native_execution::{address_text, is_skipped_by_traces};
@@ -50,7 +50,7 @@ struct Traced {
 /// Why a message has no outcome.
 #[derive(derive_more::From)]
 enum NoOutcome {
-    /// It is not valid, with the reference's text.
+    /// It is not valid, in the words of the reference, which its traces show too.
     Refused(String),
     /// It was not run, or was stopped early.
     #[from]
@@ -60,17 +60,13 @@ enum NoOutcome {
 impl NoOutcome {
     fn into_error(self) -> TraceError {
         match self {
-            Self::Refused(text) => TraceError::TracingFailed(text),
+            Self::Refused(reason) => TraceError::not_traced(reason),
             Self::Other(error) => error,
         }
     }
 }
 
 impl Tracing for ReferenceTracing<'_> {
-    fn dialect(&self) -> TracerDialect {
-        TracerDialect::Reference
-    }
-
     fn replay(&self) -> &Replay<'_> {
         &self.replay
     }
@@ -86,7 +82,7 @@ impl Tracing for ReferenceTracing<'_> {
             return Ok(());
         }
         let parent = source.chain().header(block.header.parent_hash)?;
-        let parent = parent.ok_or(TraceError::UnknownAncestor)?;
+        let parent = parent.ok_or(TraceFailure::UnknownAncestor)?;
         Ok(source.engine().verify_header(&block.header, &parent, &**source.chain())?)
     }
 
@@ -97,7 +93,7 @@ impl Tracing for ReferenceTracing<'_> {
         index: usize,
     ) -> Result<TraceResult, TraceError> {
         let (transaction, sender) = self.replay.transaction_and_sender(block, index)?;
-        let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
+        let (env, fees) = execution.prepare_message(transaction, sender).map_err(not_traced)?;
         let fees = for_trace(fees, transaction);
         let watch = self.tracer_of_transaction(execution, block, index, &env)?;
         self.trace(execution.evm_mut(), env, &fees, watch).map_err(NoOutcome::into_error)?.answer
@@ -109,8 +105,8 @@ impl Tracing for ReferenceTracing<'_> {
         let (mut size, mut memory) = (0, TraceShare::new(&self.replay.memory));
         for (index, transaction) in block.transactions.iter().enumerate() {
             self.replay.ensure_awaited()?;
-            let result =
-                self.trace_transaction_of_block(&mut execution, block, index)?.map_err(|error| error.to_string());
+            let result = self.trace_transaction_of_block(&mut execution, block, index)?;
+            let result = result.map_err(TraceError::into_failure);
             let trace = TransactionTrace { hash: transaction.hash, result };
             size += trace.size();
             traces.push(trace);
@@ -152,7 +148,7 @@ impl Tracing for ReferenceTracing<'_> {
         environment.call_rules.pay_by(Payer::Account(balance));
         environment.call_rules.check(&message).map_err(|failure| match failure {
             RunFailure::Message(invalid) => {
-                TraceError::TracingFailed(refusal_text(&invalid, &message, &environment.block))
+                TraceError::not_traced(refusal_text(&invalid, &message, &environment.block))
             }
             failure => failure.into(),
         })?;
@@ -182,7 +178,7 @@ impl<'a> ReferenceTracing<'a> {
         let is_skipped = is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
             Ok(prepared) => prepared,
-            Err(rejection) if is_skipped => return Ok(Err(tracing_failed(rejection))),
+            Err(rejection) if is_skipped => return Ok(Err(not_traced(rejection))),
             Err(rejection) => return Err(rejection.into()),
         };
         let fees = for_trace(fees, transaction);
@@ -196,8 +192,8 @@ impl<'a> ReferenceTracing<'a> {
                 (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
             }
             Ok(traced) => (traced.answer, traced.outcome),
-            Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(TraceError::TracingFailed(text))),
-            Err(NoOutcome::Refused(text)) => return Err(TraceError::InvalidMessage(text)),
+            Err(NoOutcome::Refused(reason)) if is_skipped => return Ok(Err(TraceError::not_traced(reason))),
+            Err(NoOutcome::Refused(reason)) => return Err(TraceFailure::InvalidTransaction { reason }.into()),
             Err(NoOutcome::Other(error)) if is_skipped => return Ok(Err(error)),
             Err(NoOutcome::Other(error)) => (Err(error), self.run_message(execution.evm_mut(), env, &fees)?),
         };
@@ -243,7 +239,7 @@ impl<'a> ReferenceTracing<'a> {
     ) -> Result<Outcome, TraceError> {
         let outcome = self.replay.transact(evm, message.clone(), Some(fees));
         outcome.map_err(|error| match no_outcome(error, evm, &message) {
-            NoOutcome::Refused(text) => TraceError::InvalidMessage(text),
+            NoOutcome::Refused(reason) => TraceFailure::InvalidTransaction { reason }.into(),
             NoOutcome::Other(error) => error,
         })
     }
@@ -288,10 +284,10 @@ fn no_outcome(error: RunError, evm: &BlockEvm<TraceInspector>, message: &TxEnv) 
     }
 }
 
-fn tracing_failed(rejection: TransactionRejection) -> TraceError {
+fn not_traced(rejection: TransactionRejection) -> TraceError {
     match rejection {
         TransactionRejection::Store(error) => error.into(),
-        rejection => TraceError::tracing_failed(rejection),
+        rejection => TraceError::not_traced(rejection),
     }
 }
 

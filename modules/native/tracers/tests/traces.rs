@@ -16,7 +16,7 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_sdk::{Failure, FailureCode};
 use tenon_sdk::{
-    error_texts::{Refusal as _, call_failure_text},
+    error_texts::{RefusableAnswer as _, Refusal as _, call_failure_text},
     shapes::trace_options,
 };
 use tenon_simulation::CallLimits;
@@ -35,7 +35,7 @@ impl JsonTraces for NativeNode {
 
     async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure> {
         let options = trace_options(options, Profile::Native)?;
-        let reply = self.bus.call(Trace { target, options }, caller).await?;
+        let reply = self.bus.call(Trace { target, options }, caller).await.map_err(Failure::from).or_failure()?;
         Ok(json_of_trace(reply))
     }
 }
@@ -239,12 +239,10 @@ async fn ranges_of_storage_answer_as_recorded() {
         for line in file.lines().filter(|line| line.contains("debug_storageRangeAt")) {
             let line: Value = serde_json::from_str(line).unwrap();
             let Some(request) = storage_request(&line["params"]) else { continue };
-            let found = match node.bus.call(request, &CallContext::new()).await {
+            let answer = node.bus.call(request, &CallContext::new()).await;
+            let found = match answer.map_err(Failure::from).or_failure() {
                 Ok(range) => storage_json(&range),
-                Err(error) => {
-                    let failure = Failure::from(error);
-                    serde_json::json!({"code": failure.code.0, "message": failure.message})
-                }
+                Err(failure) => json_of(&failure),
             };
             let response = &line["response"];
             let recorded = response.get("result").or(response.get("error")).unwrap();

@@ -1,18 +1,21 @@
 //! Why a call has no result.
 
-use tenon_api::{BusError, ConsensusError, StoreError, messages::CallFailure};
+use tenon_api::{
+    BusError, ConsensusError, StoreError,
+    messages::{CallContradiction, CallFailure},
+};
 use tenon_bus::OutOfMemory;
 use tenon_chain::{ResolveError, StateUnavailable};
 use tenon_execution_interface::ExecutionError;
 
-use crate::{MemberError, error_texts::HaltCause};
+use crate::error_texts::HaltCause;
 
 /// Why a call, an estimate or an access list has no result.
 #[derive(Debug, derive_more::From, thiserror::Error)]
 pub enum CallError {
     /// The call itself has failed. Plugins write the text for clients.
     #[error("the call failed: {0:?}")]
-    #[from(CallFailure, HaltCause)]
+    #[from(CallFailure, CallContradiction, HaltCause)]
     Failed(CallFailure),
     /// The request's block id cannot be resolved to a block.
     #[error(transparent)]
@@ -20,9 +23,6 @@ pub enum CallError {
     /// The database does not have the state after the block.
     #[error(transparent)]
     StateUnavailable(#[from] StateUnavailable),
-    /// The call object or its overrides are contradictory or invalid.
-    #[error(transparent)]
-    Member(#[from] MemberError),
     /// The block cannot be executed: its rules or its author are not known, or one of its steps failed.
     #[error(transparent)]
     #[from(ExecutionError)]
@@ -86,9 +86,7 @@ impl From<CallError> for BusError {
             CallError::Store(error) => error.into(),
             CallError::CallerGone => Self::TimedOut,
             CallError::UnsettledList { .. } => Self::limit_reached(error),
-            CallError::Failed(_) | CallError::StateUnavailable(_) | CallError::Member(_) | CallError::Evm(_) => {
-                Self::failed(error)
-            }
+            CallError::Failed(_) | CallError::StateUnavailable(_) | CallError::Evm(_) => Self::failed(error),
         }
     }
 }
@@ -122,6 +120,7 @@ mod tests {
         let cases = [
             (CallError::from(HaltCause::OutOfGas), CallFailure::OutOfGas),
             (HaltCause::Other("invalid opcode".into()).into(), CallFailure::Halted("invalid opcode".into())),
+            (CallContradiction::NoBlobs.into(), CallFailure::Contradiction(CallContradiction::NoBlobs)),
             (CallFailure::AllowanceExceeded { allowance: 7 }.into(), CallFailure::AllowanceExceeded { allowance: 7 }),
         ];
         for (error, failure) in cases {
@@ -141,7 +140,7 @@ mod tests {
             let text = error.to_string();
             assert_eq!(CallError::reply::<()>(Err(error)), Err(BusError::limit_reached(text)));
         }
-        let failed = CallError::Member(MemberError::NoBlobs);
+        let failed = CallError::Evm("no".to_owned());
         let text = failed.to_string();
         assert_eq!(CallError::reply::<()>(Err(failed)), Err(BusError::failed(text)));
     }

@@ -10,13 +10,13 @@ use revm::{
 };
 use tenon_api::{
     ChainReader, ConsensusEngine, SealedHeader, StoreError, WholeBalance,
-    messages::{AccountOverride, BlockOverrides, CallFailure, CallRequest, EstimateGas},
+    messages::{AccountOverride, BlockOverrides, CallContradiction, CallFailure, CallRequest, EstimateGas},
 };
 use tenon_execution_interface::{
     AnyEvm, BlockState, ContractRecords, MovedPrecompiles, OwnPrices, PrecompileSet, run_like_ethereum,
 };
 
-use crate::{CallEnd, CallError, MemberError, RunFailure, Trials};
+use crate::{CallEnd, CallError, RunFailure, Trials};
 
 /// A block on which a call is made.
 pub struct CallPlace {
@@ -47,7 +47,11 @@ pub trait CallFamily {
     ///
     /// # Errors
     /// Contradictory or invalid members, with the texts of the family's clients.
-    fn message(&self, request: &CallRequest, place: &CallPlace) -> Result<(TxEnv, Box<dyn CallRules>), MemberError>;
+    fn message(
+        &self,
+        request: &CallRequest,
+        place: &CallPlace,
+    ) -> Result<(TxEnv, Box<dyn CallRules>), CallContradiction>;
 
     /// Applies state overrides, and returns the addresses of precompiled contracts.
     ///

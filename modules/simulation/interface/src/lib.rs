@@ -32,7 +32,7 @@ pub use environment::CallEnvironment;
 pub use error_texts::{HaltCause, halt_cause, invalid_transaction_text};
 pub use instructions::{StackBounds, instruction_name, instruction_of, is_known_to_the_reference};
 pub use limits::CallLimits;
-pub use members::{MemberError, UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
+pub use members::{UNBOUNDED_GAS, access_list_items, bounded_gas, check_prices, write_override};
 pub use precompile_errors::precompile_failure;
 pub use run_failure::RunFailure;
 pub use trials::{MAX_ATTEMPTED_GAS, Trials};

@@ -4,52 +4,9 @@ use alloy_primitives::{Address, U256};
 use revm::context::transaction::{AccessList, AccessListItem as EvmAccessListItem};
 use tenon_api::{
     AccessListItem, StoreError,
-    messages::{AccountOverride, CallRequest},
+    messages::{AccountOverride, CallContradiction, CallRequest},
 };
-use tenon_execution_interface::{BlockState, PriceTooHigh, widen};
-
-/// Why a call object or its overrides are refused, in the words of go-ethereum and the reference.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MemberError {
-    /// Both kinds of prices are given.
-    #[error("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")]
-    BothPrices,
-    /// A price has more than 128 bits.
-    #[error(transparent)]
-    PriceTooHigh(#[from] PriceTooHigh),
-    /// The call is for another chain.
-    #[error("chainId does not match node's (have={given}, want={chain_id})")]
-    WrongChain {
-        /// The call's chain id.
-        given: u64,
-        /// The id of this chain.
-        chain_id: u64,
-    },
-    /// The list of blobs is empty.
-    #[error("need at least 1 blob for a blob transaction")]
-    NoBlobs,
-    /// Blobs or authorizations are given without a receiver.
-    #[error("missing \"to\" in blob or set-code transaction")]
-    NoReceiver,
-    /// A precompiled contract is moved from an address that has none.
-    #[error("account {address} is not a precompile")]
-    NotPrecompile {
-        /// The address.
-        address: Address,
-    },
-    /// A precompiled contract is moved to an account with an override.
-    #[error("account {target} is already overridden")]
-    AlreadyOverridden {
-        /// The account.
-        target: Address,
-    },
-    /// One override replaces the whole storage of an account and single slots of it.
-    #[error("account {address} has both 'state' and 'stateDiff'")]
-    BothStates {
-        /// The account, as the family writes addresses.
-        address: String,
-    },
-}
+use tenon_execution_interface::{BlockState, widen};
 
 /// A gas limit that means unlimited: half of the number space, so that sums do not overflow.
 pub const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
@@ -63,11 +20,11 @@ pub fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
 /// Refuses a call that gives both kinds of prices.
 ///
 /// # Errors
-/// [`MemberError::BothPrices`].
-pub fn check_prices(request: &CallRequest) -> Result<(), MemberError> {
+/// [`CallContradiction::BothPrices`].
+pub fn check_prices(request: &CallRequest) -> Result<(), CallContradiction> {
     let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
     if request.gas_price.is_some() && has_fee_caps {
-        return Err(MemberError::BothPrices);
+        return Err(CallContradiction::BothPrices);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::hex;
 use tenon_api::{
     BusError, Bytes,
-    messages::{CallFailure, TraceReply},
+    messages::{CallFailure, TraceFailure, TraceReply},
 };
 use tenon_bus::{CallContext, MemoryUse};
 
@@ -36,6 +36,13 @@ impl AnswerLength for u64 {
 impl AnswerLength for TraceReply {
     fn copies(&self) -> usize {
         self.size().saturating_mul(2)
+    }
+}
+
+/// Failures of traces are short: a client's own text at most.
+impl AnswerLength for Result<TraceReply, TraceFailure> {
+    fn copies(&self) -> usize {
+        self.as_ref().map_or(0, AnswerLength::copies)
     }
 }
 

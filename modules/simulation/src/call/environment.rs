@@ -7,11 +7,11 @@ use revm::{
 };
 use tenon_api::{
     Header, SealedHeader, TransactionType,
-    messages::{AccountOverride, BlockOverrides, CallRequest},
+    messages::{AccountOverride, BlockOverrides, CallContradiction, CallRequest},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::{BlockRules, BlockState, Interrupt, access_list, authorizations, price};
-use tenon_simulation_interface::{CallEnvironment, CallError, CallPlace, MemberError, bounded_gas, check_prices};
+use tenon_simulation_interface::{CallEnvironment, CallError, CallPlace, bounded_gas, check_prices};
 
 use super::{Calls, apply_block_overrides};
 
@@ -87,13 +87,13 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 /// Converts the call for the EVM.
 ///
 /// # Errors
-/// [`MemberError`].
+/// [`CallContradiction`].
 pub(crate) fn message_env(
     request: &CallRequest,
     chain_id: u64,
     spec_id: SpecId,
     gas_cap: u64,
-) -> Result<TxEnv, MemberError> {
+) -> Result<TxEnv, CallContradiction> {
     check_consistency(request, chain_id)?;
     let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
     let (gas_price, tip) = prices(request, has_base_fee);
@@ -122,18 +122,18 @@ pub(crate) fn message_env(
 /// Refuses members that contradict one another or the chain.
 ///
 /// # Errors
-/// [`MemberError`].
-pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), MemberError> {
+/// [`CallContradiction`].
+pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), CallContradiction> {
     check_prices(request)?;
     if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
-        return Err(MemberError::WrongChain { given, chain_id });
+        return Err(CallContradiction::WrongChain { given, chain_id });
     }
     if request.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
-        return Err(MemberError::NoBlobs);
+        return Err(CallContradiction::NoBlobs);
     }
     let needs_receiver = request.blob_versioned_hashes.is_some() || request.authorization_list.is_some();
     if needs_receiver && request.to.is_none() {
-        return Err(MemberError::NoReceiver);
+        return Err(CallContradiction::NoReceiver);
     }
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use alloy_primitives::{Address, U256};
 use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice};
-use tenon_api::messages::{AccountOverride, BlockOverrides};
+use tenon_api::messages::{AccountOverride, BlockOverrides, CallContradiction};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet};
-use tenon_simulation_interface::{CallError, MemberError, write_override};
+use tenon_simulation_interface::{CallError, write_override};
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
@@ -21,10 +21,10 @@ pub(crate) fn apply_account_overrides(
     for (address, account) in overrides {
         if let Some(target) = account.move_precompile_to {
             if !moved.is_precompile(*address) {
-                return Err(MemberError::NotPrecompile { address: *address }.into());
+                return Err(CallContradiction::NotPrecompile { address: *address }.into());
             }
             if overrides.iter().any(|(other, _)| *other == target) {
-                return Err(MemberError::AlreadyOverridden { target }.into());
+                return Err(CallContradiction::AlreadyOverridden { target }.into());
             }
             moved.relocate(*address, target);
         } else {
@@ -41,7 +41,7 @@ fn apply_account_override(
     state: &mut BlockState,
 ) -> Result<(), CallError> {
     if account.state.is_some() && account.state_diff.is_some() {
-        return Err(MemberError::BothStates { address: address.to_string() }.into());
+        return Err(CallContradiction::BothStates { address }.into());
     }
     if account.state.is_some() {
         state.clear_storage(address)?;

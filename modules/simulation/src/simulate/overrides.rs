@@ -1,9 +1,9 @@
 //! Overrides of accounts in a simulation. Unlike the overrides of a call, they must be included in the state root.
 
 use alloy_primitives::{Address, U256};
-use tenon_api::messages::AccountOverride;
+use tenon_api::messages::{AccountOverride, CallContradiction};
 use tenon_execution_interface::{BlockState, MovedPrecompiles, PrecompileSet, widen};
-use tenon_simulation_interface::{CallError, MemberError};
+use tenon_simulation_interface::CallError;
 
 /// Applies overrides, ascending by address, and returns the resulting addresses of precompiled contracts.
 ///
@@ -23,10 +23,10 @@ pub(super) fn apply(
     for (address, account) in overrides {
         match account.move_precompile_to {
             Some(_) if !moved.is_precompile(address) => {
-                return Err(MemberError::NotPrecompile { address }.into());
+                return Err(CallContradiction::NotPrecompile { address }.into());
             }
             Some(target) if addresses.binary_search(&target).is_ok() => {
-                return Err(MemberError::AlreadyOverridden { target }.into());
+                return Err(CallContradiction::AlreadyOverridden { target }.into());
             }
             Some(target) => moved.relocate(address, target),
             None => moved.remove(address),
@@ -39,7 +39,7 @@ pub(super) fn apply(
 /// Applies an override. An empty override does not create the account.
 fn apply_to_account(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), CallError> {
     if account.state.is_some() && account.state_diff.is_some() {
-        return Err(MemberError::BothStates { address: address.to_string() }.into());
+        return Err(CallContradiction::BothStates { address }.into());
     }
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;

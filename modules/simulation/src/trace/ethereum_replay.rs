@@ -6,14 +6,14 @@ use revm::{bytecode::opcode::OpCode, context::TxEnv};
 use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
     Block, BlockId, RecoveredBlock,
-    messages::{TraceOptions, TraceResult, TraceTarget, TracerDialect, TransactionTrace},
+    messages::{NoTraceResult, TraceFailure, TraceOptions, TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
 use tenon_execution_block::Prepared;
 use tenon_execution_interface::{BlockEvm, Fees, MovedPrecompiles, Outcome, TransactionRejection};
 use tenon_simulation_interface::{MAX_ATTEMPTED_GAS, RunFailure, instruction_name, invalid_transaction_text};
 use tenon_traces::{
-    ActiveTracer, Replay, ReplayTexts, ReplayedBlock, RunError, ScriptConventions, ScriptInterface, ScriptPlace,
-    TraceError, TraceFamily, TraceInspector, TraceShare, Tracing, check_size, growing_bytes, unknown_block_text,
+    ActiveTracer, Replay, ReplayedBlock, RunError, ScriptConventions, ScriptInterface, ScriptPlace, TraceError,
+    TraceFamily, TraceInspector, TraceShare, Tracing, check_size, growing_bytes,
 };
 
 use super::{ethereum_results::trace_result, options::EthereumOptions, struct_log::struct_log};
@@ -22,8 +22,8 @@ use super::{ethereum_results::trace_result, options::EthereumOptions, struct_log
 pub struct EthereumTracers;
 
 impl TraceFamily for EthereumTracers {
-    fn texts(&self) -> &'static ReplayTexts {
-        &TEXTS
+    fn dialect(&self) -> TracerDialect {
+        TracerDialect::Ethereum
     }
 
     fn tracing<'a>(&self, replay: Replay<'a>, options: &'a TraceOptions) -> Result<Box<dyn Tracing + 'a>, TraceError> {
@@ -31,17 +31,6 @@ impl TraceFamily for EthereumTracers {
         Ok(Box::new(EthereumTracing::new(replay, options)))
     }
 }
-
-/// The texts of go-ethereum.
-const TEXTS: ReplayTexts = ReplayTexts {
-    unknown_transaction: |_| "transaction not found".to_owned(),
-    unknown_block_of_transaction: |hash| unknown_block_text(BlockId::hash(hash)),
-    unknown_block: unknown_block_text,
-    unknown_parent: |hash| format!("parent {hash} not found"),
-    index_out_of_range: |index, block| format!("transaction index {index} out of range for block {block}"),
-    transaction_name: |hash| format!("transaction {hash}"),
-    undecodable: |_, error| error.to_string(),
-};
 
 /// How the scripts of go-ethereum run.
 const SCRIPT_CONVENTIONS: ScriptConventions = ScriptConventions {
@@ -67,10 +56,6 @@ struct AnswerMemory {
 }
 
 impl Tracing for EthereumTracing<'_> {
-    fn dialect(&self) -> TracerDialect {
-        TracerDialect::Ethereum
-    }
-
     fn replay(&self) -> &Replay<'_> {
         &self.replay
     }
@@ -82,11 +67,11 @@ impl Tracing for EthereumTracing<'_> {
     /// Fails for block 0, which has no parent.
     fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
         let block = self.replay.block(id)?;
-        if block.header.number == 0 { Err(TraceError::Genesis) } else { Ok(block) }
+        if block.header.number == 0 { Err(TraceFailure::Genesis.into()) } else { Ok(block) }
     }
 
     fn check_raw_block(&self, block: &Block) -> Result<(), TraceError> {
-        if block.header.number == 0 { Err(TraceError::Genesis) } else { Ok(()) }
+        if block.header.number == 0 { Err(TraceFailure::Genesis.into()) } else { Ok(()) }
     }
 
     /// Also applies the state changes of the transaction.
@@ -97,11 +82,11 @@ impl Tracing for EthereumTracing<'_> {
         index: usize,
     ) -> Result<TraceResult, TraceError> {
         let (transaction, sender) = self.replay.transaction_and_sender(block, index)?;
-        let rejected = |reason: TransactionRejection| TraceError::tracing_failed(reason);
+        let rejected = |reason: TransactionRejection| TraceError::not_traced(reason);
         let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
             // Only chains of other families have transactions that bypass the EVM.
-            return Err(TraceError::tracing_failed("the transaction is not executed"));
+            return Err(TraceError::not_traced("the transaction is not executed"));
         };
         let evm = execution.evm_mut();
         let place = ScriptPlace {
@@ -132,7 +117,7 @@ impl Tracing for EthereumTracing<'_> {
             if result.is_err() {
                 self.replay.execute(&mut execution, block, index)?;
             }
-            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(|error| error.to_string()) };
+            let trace = TransactionTrace { hash: transaction.hash, result: result.map_err(TraceError::into_failure) };
             size += trace.size();
             traces.push(trace);
             check_size(size, self.replay.source.limits())?;
@@ -203,7 +188,7 @@ impl<'a> EthereumTracing<'a> {
             return Ok((result, outcome));
         }
         let ActiveTracer::Library(tracer) = &mut evm.inspector.tracer else {
-            return Err(TraceError::tracing_failed("no tracer"));
+            return Err(TraceError::not_traced("no tracer"));
         };
         let result = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
@@ -215,7 +200,8 @@ impl<'a> EthereumTracing<'a> {
                 // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
-                let mut result = result.map_err(|error| TraceError::NoResult(error.to_string()))?;
+                let without = |error: String| TraceFailure::NoResult(NoTraceResult::Library { error });
+                let mut result = result.map_err(|error| without(error.to_string()))?;
                 tracer.amend(&mut result);
                 self.replay.ensure_awaited()?;
                 let result = trace_result(result)?;
@@ -273,7 +259,7 @@ impl<'a> EthereumTracing<'a> {
 fn run_error(failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> TraceError {
     match failure {
         RunFailure::Message(invalid) => {
-            TraceError::TracingFailed(invalid_transaction_text(&invalid, transaction, &evm.ctx.block))
+            TraceError::not_traced(invalid_transaction_text(&invalid, transaction, &evm.ctx.block))
         }
         failure => failure.into(),
     }

@@ -46,7 +46,7 @@ pub(super) fn trace_result(trace: GethTrace) -> Result<TraceResult, TraceError> 
 
 /// The error of a result that does not match the library's documentation.
 fn unexpected(what: &str) -> TraceError {
-    TraceError::TracingFailed(format!("unexpected {what}"))
+    TraceError::not_traced(format_args!("unexpected {what}"))
 }
 
 /// The place of a result among those of several tracers.

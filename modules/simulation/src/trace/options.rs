@@ -8,8 +8,8 @@ use alloy_rpc_types_trace::geth::{
 };
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError};
 use tenon_api::messages::{
-    CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceOptions,
-    Tracer,
+    CallTracerOptions, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions, TraceFailure,
+    TraceOptions, Tracer,
 };
 use tenon_traces::{ScriptSource, TraceError, timeout_of};
 
@@ -55,8 +55,8 @@ impl EthereumOptions {
     /// A new inspector for these options. Scripts have none.
     pub(super) fn inspector(&self) -> Result<DebugInspector, TraceError> {
         DebugInspector::new(self.geth.clone()).map_err(|error| match error {
-            DebugInspectorError::InvalidTracerConfig => TraceError::InvalidTracerConfig,
-            error => TraceError::UnusableTracer(error.to_string()),
+            DebugInspectorError::InvalidTracerConfig => TraceFailure::InvalidTracerConfig.into(),
+            error => TraceFailure::UnusableTracer { reason: error.to_string() }.into(),
         })
     }
 }
@@ -81,13 +81,13 @@ fn library_options(tracer: &Tracer) -> Result<GethDebugTracingOptions, TraceErro
         Tracer::Noop => GethDebugTracingOptions::new_tracer(BuiltIn::NoopTracer),
         Tracer::StateGas => GethDebugTracingOptions::new_tracer(BuiltIn::StateGasTracer),
         Tracer::Script { .. } => GethDebugTracingOptions::default(),
-        Tracer::Unusable { reason } => return Err(TraceError::UnusableTracer(reason.clone())),
+        Tracer::Unusable { reason } => return Err(TraceFailure::UnusableTracer { reason: reason.clone() }.into()),
         Tracer::CallsLegacy
         | Tracer::SelectorsLegacy
         | Tracer::Contracts { .. }
         | Tracer::Disassembly
         | Tracer::InstructionCount
-        | Tracer::Sequences(_) => return Err(TraceError::NoSuchTracer),
+        | Tracer::Sequences(_) => return Err(TraceFailure::NoSuchTracer.into()),
     })
 }
 
@@ -172,10 +172,13 @@ mod tests {
 
     #[test]
     fn tracers_of_the_other_family_and_unusable_ones_are_refused() {
-        let refused = options(Tracer::Sequences(SequenceLength::One)).unwrap_err();
-        assert_eq!(refused.to_string(), "the chain has no such tracer");
-
-        let refused = options(Tracer::Unusable { reason: "because".to_owned() }).unwrap_err();
-        assert_eq!(refused.to_string(), "because");
+        let reason = || "because".to_owned();
+        let cases = [
+            (Tracer::Sequences(SequenceLength::One), TraceFailure::NoSuchTracer),
+            (Tracer::Unusable { reason: reason() }, TraceFailure::UnusableTracer { reason: reason() }),
+        ];
+        for (tracer, expected) in cases {
+            assert_eq!(options(tracer).unwrap_err().into_failure(), expected);
+        }
     }
 }

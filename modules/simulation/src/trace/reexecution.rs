@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use tenon_api::{BlockId, RecoveredBlock, SealedHeader, TrieReader, messages::GetIntermediateRoots};
+use tenon_api::{
+    BlockId, RecoveredBlock, SealedHeader, TrieReader,
+    messages::{GetIntermediateRoots, TraceFailure, TracerDialect},
+};
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
 use tenon_execution_interface::{BlockOrigin, BlockState, Interrupt};
@@ -47,7 +50,7 @@ impl Calls {
         let not_found = || TraceError::unknown_block(id);
         let header = tenon_chain::resolve_block(&*self.chain, id)?.ok_or_else(not_found)?;
         if header.number == 0 {
-            return Err(TraceError::Genesis);
+            return Err(TraceFailure::Genesis.into());
         }
         let block = self.chain.block(header.hash())?.ok_or_else(not_found)?;
         let parent = self.chain.header(header.parent_hash)?;
@@ -85,8 +88,7 @@ impl Calls {
                 return Err(CallError::CallerGone.into());
             }
             let Some((transaction, sender)) = transaction_and_sender(block, index) else { break };
-            let hash = transaction.hash;
-            execute_transaction_of_block(execution, transaction, sender, || format!("transaction {hash}"), caller)?;
+            execute_transaction_of_block(execution, transaction, sender, TracerDialect::Ethereum, caller)?;
         }
         Ok(())
     }

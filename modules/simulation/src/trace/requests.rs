@@ -8,9 +8,10 @@ use std::{sync::Arc, time::Instant};
 use alloy_primitives::B256;
 use tenon_api::{
     RecoveredBlock,
-    messages::{Trace, TraceOptions, TraceReply, TraceResults, TraceTarget},
+    messages::{MissingItem, OutermostItem, Trace, TraceFailure, TraceOptions, TraceReply, TraceResults, TraceTarget},
 };
 use tenon_bus::CallContext;
+use tenon_chain::DecodeError;
 use tenon_execution_interface::BlockState;
 use tenon_traces::{Replay, TraceError, Tracing};
 
@@ -51,7 +52,7 @@ impl Calls {
         index: u64,
         caller: &CallContext,
     ) -> Result<BlockState, TraceError> {
-        Replay::new(self, caller, None, self.tracers.texts()).state_before(block, index)
+        Replay::new(self, caller, None, self.tracers.dialect()).state_before(block, index)
     }
 }
 
@@ -62,7 +63,8 @@ fn tracing_of<'a>(
     caller: &'a CallContext,
     attempt_ends: Option<Instant>,
 ) -> Result<Box<dyn Tracing + 'a>, TraceError> {
-    let tracing = calls.tracers.tracing(Replay::new(calls, caller, attempt_ends, calls.tracers.texts()), options)?;
+    let replay = Replay::new(calls, caller, attempt_ends, calls.tracers.dialect());
+    let tracing = calls.tracers.tracing(replay, options)?;
     if attempt_ends.is_some() && !tracing.records_calls_only() {
         return Err(TraceError::NotAttempted);
     }
@@ -81,25 +83,76 @@ fn run(tracing: &dyn Tracing, target: &TraceTarget) -> Result<TraceReply, TraceE
         TraceTarget::RawBlock(bytes) => TraceResults::Block(tracing.trace_block(&raw_block(tracing, bytes)?)?),
         TraceTarget::Call { .. } => TraceResults::Single(tracing.trace_call(target)?),
     };
-    Ok(TraceReply { dialect: tracing.dialect(), results })
+    Ok(TraceReply { dialect: tracing.replay().dialect, results })
 }
 
 /// A transaction's block, and its index there.
 fn transaction(tracing: &dyn Tracing, hash: B256) -> Result<(Arc<RecoveredBlock>, usize), TraceError> {
-    let Replay { source, texts, .. } = tracing.replay();
-    let unknown = || TraceError::NotFound((texts.unknown_transaction)(hash));
-    let unknown_block = |block| TraceError::NotFound((texts.unknown_block_of_transaction)(block));
-    let (block_hash, index) = source.chain().transaction_location(hash)?.ok_or_else(unknown)?;
-    let block = source.chain().block(block_hash)?.ok_or_else(|| unknown_block(block_hash))?;
+    let replay = tracing.replay();
+    let chain = replay.source.chain();
+    let unknown = || replay.missing(MissingItem::Transaction(hash));
+    let (block_hash, index) = chain.transaction_location(hash)?.ok_or_else(unknown)?;
+    let unknown_block = || replay.missing(MissingItem::BlockOfTransaction(block_hash));
+    let block = chain.block(block_hash)?.ok_or_else(unknown_block)?;
     Ok((block, usize::try_from(index).map_err(|_| unknown())?))
 }
 
 /// A block that the caller supplied. Trailing bytes are ignored, as in the reference.
 fn raw_block(tracing: &dyn Tracing, bytes: &[u8]) -> Result<RecoveredBlock, TraceError> {
-    let Replay { source, texts, .. } = tracing.replay();
-    let block = tenon_chain::decode_block(&mut &*bytes)
-        .map_err(|error| TraceError::UndecodableBlock((texts.undecodable)(bytes, &error)))?;
+    let Replay { source, dialect, .. } = tracing.replay();
+    let undecodable = |DecodeError { what, offset, problem }| {
+        let (outermost, what, dialect) = (outermost_item(bytes), what.into(), *dialect);
+        TraceFailure::UndecodableBlock { outermost, what, offset, problem, dialect }
+    };
+    let block = tenon_chain::decode_block(&mut &*bytes).map_err(undecodable)?;
     tracing.check_raw_block(&block)?;
     let rules = source.family().spec().signer_rules(block.header.number, block.header.timestamp);
     Ok(tenon_chain::recover_senders_under(block, &rules)?)
+}
+
+/// The outermost item of bytes that are not a block. A length of the long form may begin with zeros.
+fn outermost_item(bytes: &[u8]) -> OutermostItem {
+    let Some((first, rest)) = bytes.split_first() else { return OutermostItem::None };
+    let long = |base: u8| {
+        let digits = rest.get(..usize::from(first - base))?;
+        let start = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len());
+        let significant = digits.get(start..).filter(|digits| digits.len() <= 8)?;
+        let length = significant.iter().fold(0_u64, |length, digit| length << 8 | u64::from(*digit));
+        length.checked_add(digits.len() as u64)
+    };
+    let needed = match first {
+        0x00..=0x7f => Some(0),
+        0x80..=0xb7 => Some(u64::from(first - 0x80)),
+        0xb8..=0xbf => long(0xb7),
+        0xc0..=0xf7 => Some(u64::from(first - 0xc0)),
+        0xf8..=0xff => long(0xf7),
+    };
+    match needed {
+        Some(needed) if needed > rest.len() as u64 => OutermostItem::Truncated,
+        Some(_) if *first < 0xc0 => OutermostItem::NotList,
+        Some(_) if *first == 0xc0 => OutermostItem::EmptyList,
+        _ => OutermostItem::List,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outermost_item_of_undecodable_bytes_is_what_gos_decoder_reports() {
+        let cases: [(&[u8], OutermostItem); 8] = [
+            (&[], OutermostItem::None),
+            (&[0x7f, 0x9d], OutermostItem::NotList),
+            (&[0x81, 0x9d], OutermostItem::NotList),
+            (&[0x83, 0x9d], OutermostItem::Truncated),
+            (&[0xd3, 0x17, 0x34], OutermostItem::Truncated),
+            (&[0xf9, 0x01, 0x00], OutermostItem::Truncated),
+            (&[0xc0], OutermostItem::EmptyList),
+            (&[0xc1, 0x80], OutermostItem::List),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(outermost_item(bytes), expected, "{bytes:02x?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use alloy_primitives::{Address, B256, U256, keccak256};
 use tenon_api::{
     RecoveredBlock, SealedHeader,
-    messages::{GetStorageRange, StorageRange, StorageRangeSlot},
+    messages::{GetStorageRange, MissingItem, StorageRange, StorageRangeSlot, TracerDialect},
 };
 use tenon_bus::CallContext;
 use tenon_execution_interface::BlockState;
@@ -28,11 +28,11 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<StorageRange, TraceError> {
         let hash = request.block;
-        let missing = || TraceError::NotFound(format!("block {hash:x} not found"));
-        let block = self.chain.block(hash)?.ok_or_else(missing)?;
+        let unknown = || missing(MissingItem::BlockOfTransaction(hash));
+        let block = self.chain.block(hash)?.ok_or_else(unknown)?;
         let mut state = self.state_inside(&block, request.transaction_index, caller)?;
         if !state.exists(request.contract)? {
-            return Err(TraceError::NotFound(format!("account {:x} doesn't exist", request.contract)));
+            return Err(missing(MissingItem::Account(request.contract)));
         }
         let keys = self.keys(request.contract, &block, &mut state, caller)?;
         Ok(range(keys, request))
@@ -43,7 +43,7 @@ impl Calls {
         let found = u64::try_from(index).ok().filter(|index| *index < block.transactions.len() as u64);
         let Some(found) = found else {
             self.parent_of(block)?;
-            return Err(TraceError::NotFound(format!("tx index {index} out of range for block {:x}", block.hash())));
+            return Err(missing(MissingItem::Index { index: index.into(), block: block.hash() }));
         };
         self.state_before(block, found, caller)
     }
@@ -83,9 +83,13 @@ impl Calls {
 
     fn parent_of(&self, block: &RecoveredBlock) -> Result<Arc<SealedHeader>, TraceError> {
         let hash = block.header.parent_hash;
-        let unknown = || TraceError::NotFound(format!("parent {hash:x} not found"));
-        self.chain.header(hash)?.ok_or_else(unknown)
+        self.chain.header(hash)?.ok_or_else(|| missing(MissingItem::Parent(hash)))
     }
+}
+
+/// The error of something that is unknown, in the words of the reference on every chain.
+const fn missing(item: MissingItem) -> TraceError {
+    TraceError::missing(item, TracerDialect::Reference)
 }
 
 /// The requested part. `start` is a prefix of a hash.

@@ -67,7 +67,7 @@ impl Node {
 
     async fn trace(&self, target: TraceTarget) -> Value {
         let trace = Trace { target, options: TraceOptions::default() };
-        json_of_trace(self.ask(trace).await.unwrap())
+        json_of_trace(self.ask(trace).await.unwrap().unwrap())
     }
 
     /// Value of a contract's slot before a transaction.
@@ -79,7 +79,7 @@ impl Node {
             start: Bytes::new(),
             limit: i64::MAX,
         };
-        let range = self.ask(request).await.unwrap();
+        let range = self.ask(request).await.unwrap().unwrap();
         let slot = B256::from_slice(&priced.asking.input[64..96]);
         range.slots.iter().find(|found| found.slot == slot).map(|found| found.value).unwrap_or_default()
     }

@@ -16,7 +16,7 @@ use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::ChainSpec;
 use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
-use tenon_sdk::{Failure, FailureCode};
+use tenon_sdk::{Failure, FailureCode, error_texts::RefusableAnswer as _};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{LIMITS, MemoryChain, TestNode, native::NativeNode, resources, rules_of_blocks};
 
@@ -157,7 +157,7 @@ async fn every_block_is_executed_from_its_witness_which_has_nothing_superfluous(
     let _served = node.serve(LIMITS);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
-        let witness = node.ask(GetExecutionWitness { block: BlockId::number(number) }).await.unwrap();
+        let witness = node.ask(GetExecutionWitness { block: BlockId::number(number) }).await.unwrap().unwrap();
 
         execute_from(&witness, &node.spec, &*node.engine, &block).unwrap_or_else(|error| panic!("{number}: {error}"));
 
@@ -184,7 +184,8 @@ async fn blocks_of_a_native_chain_are_executed_from_their_witnesses() {
     for number in 1..=head {
         let block = canonical_block(&node.chain, number);
         with_transactions += usize::from(!block.transactions.is_empty());
-        let witness = node.bus.call(GetExecutionWitness { block: BlockId::number(number) }, &caller).await.unwrap();
+        let witness = node.bus.call(GetExecutionWitness { block: BlockId::number(number) }, &caller).await;
+        let witness = witness.unwrap().unwrap();
 
         execute_from(&witness, &node.spec, &*node.engine, &block).unwrap_or_else(|error| panic!("{number}: {error}"));
     }
@@ -198,7 +199,7 @@ async fn roots_inside_a_block_lead_from_its_parent_to_its_end() {
     let (mut ends, mut recorded) = (0, 0);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
-        let roots = node.ask(GetIntermediateRoots { block: block.hash() }).await.unwrap();
+        let roots = node.ask(GetIntermediateRoots { block: block.hash() }).await.unwrap().unwrap();
 
         assert_eq!(roots.len(), block.transactions.len(), "{number}");
         let different: BTreeSet<_> = roots.iter().collect();
@@ -228,7 +229,7 @@ async fn roots_inside_blocks_of_a_native_chain_end_with_the_block() {
     let mut ends = 0;
     for number in 1..=node.chain.head().header.number {
         let block = canonical_block(&node.chain, number);
-        let roots = node.bus.call(GetIntermediateRoots { block: block.hash() }, &caller).await.unwrap();
+        let roots = node.bus.call(GetIntermediateRoots { block: block.hash() }, &caller).await.unwrap().unwrap();
 
         assert_eq!(roots.len(), block.transactions.len(), "{number}");
         let has_rewards = !node.engine.rewards(&block, &node.chain).unwrap().credits.is_empty();
@@ -248,11 +249,14 @@ async fn blocks_that_are_unknown_or_first_have_no_witness_and_no_roots() {
     let text = |failure: Failure| failure.message;
 
     let witness = |block| node.ask(GetExecutionWitness { block });
-    assert_eq!(witness(BlockId::number(9)).await.map_err(text), Err("block #9 not found".to_owned()));
-    assert_eq!(witness(BlockId::number(0)).await.map_err(text), Err("genesis is not traceable".to_owned()));
+    assert_eq!(witness(BlockId::number(9)).await.or_failure().map_err(text), Err("block #9 not found".to_owned()));
+    assert_eq!(
+        witness(BlockId::number(0)).await.or_failure().map_err(text),
+        Err("genesis is not traceable".to_owned())
+    );
     let roots = |block| node.ask(GetIntermediateRoots { block });
-    assert_eq!(roots(genesis).await.map_err(text), Err("genesis is not traceable".to_owned()));
-    assert_eq!(roots(B256::ZERO).await.map_err(text), Err(format!("block {} not found", B256::ZERO)));
+    assert_eq!(roots(genesis).await.or_failure().map_err(text), Err("genesis is not traceable".to_owned()));
+    assert_eq!(roots(B256::ZERO).await.or_failure().map_err(text), Err(format!("block {} not found", B256::ZERO)));
 }
 
 #[tokio::test]

@@ -8,8 +8,7 @@ use tenon_api::{
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_chain::recover_authorities;
-use tenon_sdk::shapes::trace_options;
-use tenon_sdk::{Failure, FailureCode};
+use tenon_sdk::{Failure, FailureCode, error_texts::RefusableAnswer as _, shapes::trace_options};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{LIMITS, TestNode, conformance_blocks, json_of_trace, resources};
 
@@ -19,7 +18,7 @@ async fn trace(node: &TestNode, target: TraceTarget, script: &str) -> Result<Val
 
 async fn trace_with(node: &TestNode, target: TraceTarget, options: Value) -> Result<Value, Failure> {
     let options = trace_options(&options.to_string(), Profile::Ethereum)?;
-    let reply = node.ask(Trace { target, options }).await?;
+    let reply = node.ask(Trace { target, options }).await.or_failure()?;
     Ok(json_of_trace(reply))
 }
 

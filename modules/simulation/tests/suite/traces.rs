@@ -7,14 +7,13 @@ use tenon_api::{
     messages::{AccountOverride, CallRequest, Profile, Trace, TraceTarget},
 };
 use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
-use tenon_sdk::shapes::trace_options;
-use tenon_sdk::{Failure, FailureCode};
+use tenon_sdk::{Failure, FailureCode, error_texts::RefusableAnswer as _, shapes::trace_options};
 use tenon_simulation::{CallLimits, CallResources};
 use tenon_test_node::{LIMITS, TestNode, conformance_blocks, json_of_trace, recorded_cases, resources};
 
 async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
     let options = trace_options(options, Profile::Ethereum)?;
-    let reply = node.ask(Trace { target, options }).await?;
+    let reply = node.ask(Trace { target, options }).await.or_failure()?;
     Ok(json_of_trace(reply))
 }
 
@@ -218,7 +217,7 @@ async fn the_deepest_call_tree_can_be_traced() {
     for tracer in ["callTracer", "flatCallTracer", "prestateTracer", "4byteTracer"] {
         let options = format!("{{\"tracer\":\"{tracer}\"}}");
         let options = trace_options(&options, Profile::Ethereum).unwrap();
-        let result = node.ask(Trace { target: call_of(RECURSION, 1 << 40), options }).await;
+        let result = node.ask(Trace { target: call_of(RECURSION, 1 << 40), options }).await.or_failure();
 
         assert!(result.is_ok(), "{tracer}: {result:?}");
     }

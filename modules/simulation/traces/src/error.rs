@@ -3,7 +3,10 @@
 use std::fmt::Display;
 
 use alloy_primitives::{Address, B256};
-use tenon_api::{BlockId, BusError, ConsensusError, StoreError};
+use tenon_api::{
+    BlockId, BusError, ConsensusError, StoreError,
+    messages::{CallFailure, MissingItem, TraceFailure, TracerDialect},
+};
 use tenon_chain::{RecoverError, ResolveError, TrieError};
 use tenon_execution_interface::{ExecutionError, Stopped, TransactionRejection};
 use tenon_javascript::ScriptError;
@@ -12,63 +15,17 @@ use tenon_simulation_interface::{CallError, RunFailure};
 /// Why a request for a trace, or another one about an executed block, failed.
 #[derive(Debug, derive_more::From, thiserror::Error)]
 pub enum TraceError {
-    /// The call to be traced, or the state on which the block builds, has an error.
+    /// The trace itself has failed. Plugins write the text for clients.
+    #[error("the trace failed: {0:?}")]
+    #[from(TraceFailure)]
+    Failed(TraceFailure),
+    /// The state on which the block or call builds has an error.
     #[error(transparent)]
-    // derive_more implements `From` for these types, through `CallError`; `#[from]` on the field is thiserror's.
     #[from(ConsensusError, ExecutionError, ResolveError, StoreError)]
-    Call(#[from] CallError),
-    /// A block, transaction or account is unknown; this is the text of the family.
-    #[error("{0}")]
-    NotFound(String),
-    /// Block 0 has no parent.
-    #[error("genesis is not traceable")]
-    Genesis,
-    /// The bytes of a block cannot be decoded; this is the text of the family.
-    #[error("could not decode block: {0}")]
-    UndecodableBlock(String),
-    /// The parent of a supplied block is unknown.
-    #[error("unknown ancestor")]
-    UnknownAncestor,
-    /// A transaction of a supplied block has no valid signature.
+    Call(CallError),
+    /// A script could not run.
     #[error(transparent)]
-    Sender(#[from] RecoverError),
-    /// The chain's family has no such tracer.
-    #[error("the chain has no such tracer")]
-    NoSuchTracer,
-    /// The requested tracer cannot be used. The text is the request's (`Tracer::Unusable`), or that of the library that
-    /// records calls and instructions.
-    #[error("{0}")]
-    UnusableTracer(String),
-    /// The tracer's options name an instruction that the EVM does not have.
-    #[error("opcode {0} not defined")]
-    UnknownInstruction(String),
-    /// The tracer's own options are not valid.
-    #[error("invalid tracerConfig")]
-    InvalidTracerConfig,
-    /// The transaction or call could not be traced.
-    #[error("tracing failed: {0}")]
-    TracingFailed(String),
-    /// The tracer has no result; this is the reference's text, or that of the library that records calls and
-    /// instructions.
-    #[error("{0}")]
-    NoResult(String),
-    /// A script could not run, or failed.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
-    /// A transaction before the traced one is not valid at its position.
-    #[error("{name} failed: {reason}")]
-    Transaction {
-        /// The transaction, as the family names it.
-        name: String,
-        /// The broken rule.
-        reason: TransactionRejection,
-    },
-    /// A transaction of a block is not valid at its position, so that no later one can be traced.
-    #[error(transparent)]
-    Rejected(TransactionRejection),
-    /// Like [`TraceError::Rejected`], but found by the EVM. The text is the reference's.
-    #[error("{0}")]
-    InvalidMessage(String),
+    Script(ScriptError),
     /// A trie could not be read.
     #[error(transparent)]
     Trie(Box<TrieError>),
@@ -80,9 +37,6 @@ pub enum TraceError {
         /// Maximum number of slots.
         max: usize,
     },
-    /// The time limit of the trace has passed.
-    #[error("execution timeout")]
-    TimedOut,
     /// The results are too long.
     #[error("the trace records more than {max} bytes")]
     TooLong {
@@ -119,50 +73,83 @@ impl From<TraceError> for BusError {
             | TraceError::Script(ScriptError::TooMany { .. } | ScriptError::NoMemory { .. }) => {
                 Self::limit_reached(error)
             }
-            TraceError::NotFound(_)
-            | TraceError::Genesis
-            | TraceError::UndecodableBlock(_)
-            | TraceError::UnknownAncestor
-            | TraceError::Sender(_)
-            | TraceError::NoSuchTracer
-            | TraceError::UnusableTracer(_)
-            | TraceError::UnknownInstruction(_)
-            | TraceError::InvalidTracerConfig
-            | TraceError::TracingFailed(_)
-            | TraceError::NoResult(_)
-            | TraceError::Script(_)
-            | TraceError::Transaction { .. }
-            | TraceError::Rejected(_)
-            | TraceError::InvalidMessage(_)
-            | TraceError::TimedOut
-            | TraceError::NotCall => Self::failed(error),
+            TraceError::Failed(_) | TraceError::Script(_) | TraceError::NotCall => Self::failed(error),
         }
     }
 }
 
 impl TraceError {
-    /// The error of a transaction or call that could not be traced.
-    pub fn tracing_failed(reason: impl Display) -> Self {
-        Self::TracingFailed(reason.to_string())
+    /// The answer of a trace on the bus: the failure of the trace itself is a reply.
+    ///
+    /// # Errors
+    /// If the node could not make the trace.
+    pub fn reply<T>(outcome: Result<T, Self>) -> Result<Result<T, TraceFailure>, BusError> {
+        match outcome {
+            Ok(result) => Ok(Ok(result)),
+            Err(Self::Failed(failure)) => Ok(Err(failure)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why one transaction of a traced block has no trace.
+    pub fn into_failure(self) -> TraceFailure {
+        match self {
+            Self::Failed(failure) => failure,
+            error => TraceFailure::Node { error: error.to_string() },
+        }
+    }
+
+    /// The error of a transaction or call that could not be run under a tracer.
+    pub fn not_traced(reason: impl Display) -> Self {
+        Self::Failed(TraceFailure::NotTraced { reason: reason.to_string() })
+    }
+
+    /// The error of something that is unknown.
+    pub const fn missing(item: MissingItem, dialect: TracerDialect) -> Self {
+        Self::Failed(TraceFailure::Missing { item, dialect })
     }
 
     /// The error of a block that is unknown, in the words of go-ethereum.
-    pub fn unknown_block(id: BlockId) -> Self {
-        Self::NotFound(unknown_block_text(id))
+    pub const fn unknown_block(id: BlockId) -> Self {
+        Self::missing(MissingItem::Block(id), TracerDialect::Ethereum)
     }
 
     /// The error of a block whose parent is unknown, in the words of go-ethereum.
-    pub fn unknown_parent(hash: B256) -> Self {
-        Self::NotFound(format!("parent {hash} not found"))
+    pub const fn unknown_parent(hash: B256) -> Self {
+        Self::missing(MissingItem::Parent(hash), TracerDialect::Ethereum)
     }
 }
 
-/// The text for a block that is unknown, in the words of go-ethereum.
-pub fn unknown_block_text(id: BlockId) -> String {
-    match id {
-        BlockId::Hash { hash, .. } => format!("block {hash} not found"),
-        BlockId::Number(number) => format!("block #{number} not found"),
-        BlockId::Tag(_) => "block not found".to_owned(),
+/// The failure of a traced call itself, for example of its overrides, is one of the trace.
+impl From<CallError> for TraceError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Failed(failure) => failure.into(),
+            error => Self::Call(error),
+        }
+    }
+}
+
+impl From<CallFailure> for TraceError {
+    fn from(failure: CallFailure) -> Self {
+        Self::Failed(TraceFailure::Call(failure))
+    }
+}
+
+impl From<ScriptError> for TraceError {
+    fn from(error: ScriptError) -> Self {
+        match error {
+            ScriptError::Script(error) => Self::Failed(TraceFailure::Script { error }),
+            ScriptError::TimedOut => Self::Failed(TraceFailure::TimedOut),
+            error => Self::Script(error),
+        }
+    }
+}
+
+/// The error of a supplied block with a transaction that has no sender.
+impl From<RecoverError> for TraceError {
+    fn from(error: RecoverError) -> Self {
+        Self::Failed(TraceFailure::InvalidSender(error.into()))
     }
 }
 
@@ -171,7 +158,7 @@ impl From<TransactionRejection> for TraceError {
         match rejection {
             TransactionRejection::Store(error) => error.into(),
             TransactionRejection::Trie(error) => Self::Trie(error),
-            rejection => Self::Rejected(rejection),
+            rejection => Self::Failed(TraceFailure::InvalidTransaction { reason: rejection.to_string() }),
         }
     }
 }
@@ -189,12 +176,12 @@ impl From<TrieError> for TraceError {
 impl From<RunFailure> for TraceError {
     fn from(failure: RunFailure) -> Self {
         match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => Self::TimedOut,
+            RunFailure::Stopped(Stopped::TimedOut) => Self::Failed(TraceFailure::TimedOut),
             RunFailure::Stopped(Stopped::CallerGone) => Self::Call(CallError::CallerGone),
             RunFailure::OutOfMemory(refused) => Self::Call(refused.into()),
             RunFailure::Store(error) => error.into(),
-            RunFailure::Refused(text) | RunFailure::Other(text) => Self::TracingFailed(text),
-            RunFailure::Message(invalid) => Self::tracing_failed(invalid),
+            RunFailure::Refused(text) | RunFailure::Other(text) => Self::not_traced(text),
+            RunFailure::Message(invalid) => Self::not_traced(invalid),
         }
     }
 }
@@ -206,7 +193,6 @@ mod tests {
     #[test]
     fn limits_are_told_apart_from_other_errors() {
         let cases = [
-            (TraceError::TimedOut, false, "execution timeout"),
             (TraceError::TooLong { max: 9 }, true, "the trace records more than 9 bytes"),
             (
                 TraceError::TooLarge { max_steps: 7 },
@@ -220,21 +206,43 @@ mod tests {
                 "account 0000000000000000000000000000000000000000 has more than 2000000 slots, which are too many to \
                  sort",
             ),
-            (ScriptError::TimedOut.into(), false, "execution timeout"),
             (
                 ScriptError::TooMany { max: 2 }.into(),
                 true,
                 "2 scripts are running, which is the limit of this node; try again later",
             ),
-            (TransactionRejection::Rule("no".to_owned()).into(), false, "no"),
-            (TraceError::tracing_failed("no tracer"), false, "tracing failed: no tracer"),
+            (ScriptError::State.into(), false, "the state cannot be read"),
         ];
         for (error, is_limit, text) in cases {
             let expected = if is_limit { BusError::limit_reached(text) } else { BusError::failed(text) };
-            assert_eq!(BusError::from(error), expected);
+            assert_eq!(TraceError::reply::<()>(Err(error)), Err(expected));
         }
         for error in [TraceError::from(ScriptError::CallerGone), StoreError::Stopped.into()] {
-            assert_eq!(BusError::from(error), BusError::TimedOut);
+            assert_eq!(TraceError::reply::<()>(Err(error)), Err(BusError::TimedOut));
         }
+    }
+
+    #[test]
+    fn a_failure_of_the_trace_is_a_reply() {
+        let reason = || "no".to_owned();
+        let cases = [
+            (TraceError::from(ScriptError::TimedOut), TraceFailure::TimedOut),
+            (ScriptError::Script(reason()).into(), TraceFailure::Script { error: reason() }),
+            (RunFailure::Stopped(Stopped::TimedOut).into(), TraceFailure::TimedOut),
+            (TransactionRejection::Rule(reason()).into(), TraceFailure::InvalidTransaction { reason: reason() }),
+            (TraceError::not_traced("no"), TraceFailure::NotTraced { reason: reason() }),
+            (CallError::Failed(CallFailure::OutOfGas).into(), TraceFailure::Call(CallFailure::OutOfGas)),
+        ];
+        for (error, failure) in cases {
+            assert_eq!(TraceError::reply::<()>(Err(error)), Ok(Err(failure)));
+        }
+    }
+
+    #[test]
+    fn a_transaction_of_a_block_without_trace_has_the_text_of_the_nodes_error() {
+        let error = "the trace records more than 9 bytes".to_owned();
+
+        assert_eq!(TraceError::TooLong { max: 9 }.into_failure(), TraceFailure::Node { error });
+        assert_eq!(TraceError::from(ScriptError::TimedOut).into_failure(), TraceFailure::TimedOut);
     }
 }

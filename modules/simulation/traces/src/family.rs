@@ -7,12 +7,12 @@ use tenon_api::{
     messages::{TraceOptions, TraceResult, TraceTarget, TracerDialect, TransactionTrace},
 };
 
-use crate::{Replay, ReplayTexts, ReplayedBlock, TraceError};
+use crate::{Replay, ReplayedBlock, TraceError};
 
 /// The tracers of a family, for one chain.
 pub trait TraceFamily: Send + Sync {
-    /// The error texts about blocks and transactions.
-    fn texts(&self) -> &'static ReplayTexts;
+    /// Determines the form of results, and the words of errors.
+    fn dialect(&self) -> TracerDialect;
 
     /// The tracing of one request, over its replay.
     ///
@@ -23,9 +23,6 @@ pub trait TraceFamily: Send + Sync {
 
 /// One trace request, answered by a family's tracers.
 pub trait Tracing {
-    /// Which form the results have.
-    fn dialect(&self) -> TracerDialect;
-
     /// The replay of this request.
     fn replay(&self) -> &Replay<'_>;
 

@@ -1,5 +1,5 @@
 //! Corrects differences between go-ethereum's tracers and the library used here: texts of failed frames, and accounts
-//! that were empty before the transaction.
+//! that were empty before the transaction. The texts are data of a frame, recorded like its output.
 
 use std::borrow::Cow;
 

@@ -19,11 +19,10 @@ mod frame_failures;
 mod inspector;
 mod recording;
 mod replay;
-mod replay_texts;
 mod script_conventions;
 mod scripts;
 
-pub use error::{TraceError, unknown_block_text};
+pub use error::TraceError;
 pub use events::{
     Accounts, FrameEnd, FrameStart, PredictedOutcome, REVERTED, Run, Step, StepEnd, StepSnapshot, Tracer,
     TracerFailure, Watch,
@@ -35,7 +34,6 @@ pub use replay::{
     Replay, ReplaySource, ReplayedBlock, RunError, check_size, execute_transaction_of_block, timeout_of,
     transaction_and_sender,
 };
-pub use replay_texts::ReplayTexts;
 pub use script_conventions::ScriptConventions;
 pub use scripts::{ScriptPlace, ScriptSource, Scripts};
 pub use tenon_javascript::{ScriptError, ScriptInterface};

@@ -13,7 +13,10 @@ use alloy_primitives::Address;
 use revm::context::{TxEnv, result::EVMError};
 use tenon_api::{
     BlockId, ChainReader, ConsensusEngine, RecoveredBlock, SealedHeader, Transaction,
-    messages::{AccountOverride, BlockOverrides, CallRequest, TraceOptions, TraceResult},
+    messages::{
+        AccountOverride, BlockOverrides, CallRequest, MissingItem, TraceFailure, TraceOptions, TraceResult,
+        TracerDialect,
+    },
 };
 use tenon_bus::CallContext;
 use tenon_execution_block::BlockExecution;
@@ -25,7 +28,7 @@ use tenon_javascript::ScriptHost;
 use tenon_simulation_interface::{CallEnvironment, CallError, CallLimits};
 
 use crate::{
-    ActiveTracer, RecordingMemory, ReplayTexts, Scripts, TraceError, TraceInspector, TraceMemory, TracerFailure,
+    ActiveTracer, RecordingMemory, Scripts, TraceError, TraceInspector, TraceMemory, TracerFailure,
     events::RunGas,
     inspector::{TOO_LARGE_MARK, TRACER_FAILED_MARK},
 };
@@ -96,8 +99,8 @@ pub struct Replay<'a> {
     pub scripts: Scripts<'a>,
     /// The end of an attempt, if this is one.
     pub attempt_ends: Option<Instant>,
-    /// The family's error texts.
-    pub texts: &'static ReplayTexts,
+    /// Whose tracers the family has.
+    pub dialect: TracerDialect,
 }
 
 /// Why a message has no outcome.
@@ -115,11 +118,11 @@ impl<'a> Replay<'a> {
         source: &'a dyn ReplaySource,
         caller: &'a CallContext,
         attempt_ends: Option<Instant>,
-        texts: &'static ReplayTexts,
+        dialect: TracerDialect,
     ) -> Self {
         let memory = source.recording_memory().of(caller.origin());
         let scripts = Scripts::new(source.scripts(), &memory, caller);
-        Self { source, caller, memory, scripts, attempt_ends, texts }
+        Self { source, caller, memory, scripts, attempt_ends, dialect }
     }
 
     /// A block of the chain, with its transactions.
@@ -127,7 +130,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// It is unknown, or the database failed.
     pub fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, TraceError> {
-        let not_found = || TraceError::NotFound((self.texts.unknown_block)(id));
+        let not_found = || self.missing(MissingItem::Block(id));
         let header = tenon_chain::resolve_block(&**self.source.chain(), id)?.ok_or_else(not_found)?;
         self.source.chain().block(header.hash())?.ok_or_else(not_found)
     }
@@ -139,7 +142,7 @@ impl<'a> Replay<'a> {
     pub fn open(&self, block: &RecoveredBlock) -> Result<ReplayedBlock, TraceError> {
         let Self { source, caller, .. } = self;
         let parent = block.header.parent_hash;
-        let unknown = || TraceError::NotFound((self.texts.unknown_parent)(parent));
+        let unknown = || self.missing(MissingItem::Parent(parent));
         let parent = source.chain().header(parent)?.ok_or_else(unknown)?;
         let state = source.state_after(&parent, caller)?;
         let author = source.engine().author(&block.header)?;
@@ -186,7 +189,12 @@ impl<'a> Replay<'a> {
     }
 
     fn index_out_of_range(&self, index: u64, block: &RecoveredBlock) -> TraceError {
-        TraceError::NotFound((self.texts.index_out_of_range)(index, block.hash()))
+        self.missing(MissingItem::Index { index: index.into(), block: block.hash() })
+    }
+
+    /// The error of something that is unknown, in the words of the family.
+    pub const fn missing(&self, item: MissingItem) -> TraceError {
+        TraceError::missing(item, self.dialect)
     }
 
     /// Executes a transaction as its block does.
@@ -200,8 +208,7 @@ impl<'a> Replay<'a> {
         index: usize,
     ) -> Result<(), TraceError> {
         let (transaction, sender) = self.transaction_and_sender(block, index)?;
-        let name = || (self.texts.transaction_name)(transaction.hash);
-        execute_transaction_of_block(execution, transaction, sender, name, self.caller)
+        execute_transaction_of_block(execution, transaction, sender, self.dialect, self.caller)
     }
 
     /// Ends a run at `deadline`, or with the attempt.
@@ -277,11 +284,11 @@ impl<'a> Replay<'a> {
         };
         let mut inspector = std::mem::replace(&mut evm.inspector, TraceInspector::idle(&self.memory));
         let ActiveTracer::Events(watch) = &mut inspector.tracer else {
-            return Err(TraceError::tracing_failed("no tracer"));
+            return Err(TraceError::not_traced("no tracer"));
         };
         let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
         answer.map_err(|failure| match failure {
-            TracerFailure::ReferenceText(text) => TraceError::NoResult(text),
+            TracerFailure::NoResult(cause) => TraceFailure::NoResult(cause).into(),
             TracerFailure::Script(error) => error.into(),
             TracerFailure::State(StateError(error)) => error.into(),
         })
@@ -300,10 +307,10 @@ fn error_of_tracer(evm: &mut BlockEvm<TraceInspector>) -> TraceError {
         ActiveTracer::Events(watch) => watch.take_error(),
         _ => None,
     };
-    error.map_or_else(|| TraceError::tracing_failed("the tracer failed"), TraceError::from)
+    error.map_or_else(|| TraceError::not_traced("the tracer failed"), TraceError::from)
 }
 
-/// Executes a transaction like its block does. `name` names it in errors.
+/// Executes a transaction like its block does. `dialect` chooses the words of its errors.
 ///
 /// # Errors
 /// The transaction is not valid in the block, the caller has gone, or the database failed.
@@ -311,13 +318,16 @@ pub fn execute_transaction_of_block<I>(
     execution: &mut BlockExecution<I>,
     transaction: &Transaction,
     sender: Address,
-    name: impl FnOnce() -> String,
+    dialect: TracerDialect,
     caller: &CallContext,
 ) -> Result<(), TraceError> {
     execution.evm_mut().ctx.chain = Interrupt::for_caller(caller, None);
     execution.run_transaction(transaction, sender).map_err(|reason| match reason {
         TransactionRejection::Store(_) | TransactionRejection::Trie(_) => reason.into(),
-        reason => TraceError::Transaction { name: name(), reason },
+        reason => {
+            let (hash, reason) = (transaction.hash, reason.to_string());
+            TraceFailure::EarlierTransaction { hash, reason, dialect }.into()
+        }
     })
 }
 

@@ -7,10 +7,10 @@ use crate::{Failure, FailureCode};
 use alloy_primitives::{U256, hex};
 use tenon_api::{
     duration_text,
-    messages::{CallFailure, SimulationFailure, TransactionRule},
+    messages::{CallContradiction, CallFailure, SimulationFailure, TransactionRule},
 };
 
-use super::Refusal;
+use super::{Refusal, pool::native_address};
 
 /// Selector of `Error(string)`.
 const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
@@ -36,6 +36,7 @@ pub fn call_failure_text(failure: &CallFailure) -> String {
         CallFailure::TimeLimitReached { timeout } => {
             format!("execution aborted (timeout = {})", duration_text(*timeout))
         }
+        CallFailure::Contradiction(contradiction) => contradiction_text(contradiction),
         CallFailure::InvalidMessage { reason, gas_limit } => invalid_message_text(reason, *gas_limit),
         CallFailure::InvalidListMessage { hash, reason } => {
             format!("failed to apply transaction: {hash} err: {reason}")
@@ -48,6 +49,28 @@ pub fn call_failure_text(failure: &CallFailure) -> String {
         CallFailure::ValueNotCovered { sender } => format!("insufficient funds for transfer: address {sender}"),
         CallFailure::BlobsNotCovered { sender } => {
             format!("insufficient funds for gas * price + value: address {sender}")
+        }
+    }
+}
+
+/// The text for a call object or overrides that contradict themselves, or the chain (`docs/spec/rpc-eth.md` 4.8 on
+/// native chains).
+fn contradiction_text(contradiction: &CallContradiction) -> String {
+    match contradiction {
+        CallContradiction::BothPrices => {
+            "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".to_owned()
+        }
+        CallContradiction::PriceTooHigh => "insufficient funds: the price of gas is above 2^128 - 1 wei".to_owned(),
+        CallContradiction::WrongChain { given, chain_id } => {
+            format!("chainId does not match node's (have={given}, want={chain_id})")
+        }
+        CallContradiction::NoBlobs => "need at least 1 blob for a blob transaction".to_owned(),
+        CallContradiction::NoReceiver => "missing \"to\" in blob or set-code transaction".to_owned(),
+        CallContradiction::NotPrecompile { address } => format!("account {address} is not a precompile"),
+        CallContradiction::AlreadyOverridden { target } => format!("account {target} is already overridden"),
+        CallContradiction::BothStates { address } => format!("account {address} has both 'state' and 'stateDiff'"),
+        CallContradiction::BothStatesOnNative { address } => {
+            format!("account {} has both 'state' and 'stateDiff'", native_address(*address))
         }
     }
 }
@@ -168,7 +191,7 @@ const fn code_of_rule(rule: TransactionRule) -> FailureCode {
 mod tests {
     use std::time::Duration;
 
-    use alloy_primitives::Bytes;
+    use alloy_primitives::{Address, Bytes};
 
     use super::*;
 
@@ -222,6 +245,35 @@ mod tests {
         ];
         for (failure, text) in cases {
             assert_eq!(failure.into_failure(), Failure::server(text));
+        }
+    }
+
+    #[test]
+    fn contradictory_calls_have_the_texts_of_go_ethereum_and_the_reference() {
+        let (address, target) = (Address::ZERO, Address::ZERO);
+        let zeros = "0".repeat(40);
+        let cases = [
+            (
+                CallContradiction::BothPrices,
+                "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified".to_owned(),
+            ),
+            (CallContradiction::PriceTooHigh, "insufficient funds: the price of gas is above 2^128 - 1 wei".to_owned()),
+            (
+                CallContradiction::WrongChain { given: 1, chain_id: 50 },
+                "chainId does not match node's (have=1, want=50)".to_owned(),
+            ),
+            (CallContradiction::NoBlobs, "need at least 1 blob for a blob transaction".to_owned()),
+            (CallContradiction::NoReceiver, "missing \"to\" in blob or set-code transaction".to_owned()),
+            (CallContradiction::NotPrecompile { address }, format!("account 0x{zeros} is not a precompile")),
+            (CallContradiction::AlreadyOverridden { target }, format!("account 0x{zeros} is already overridden")),
+            (CallContradiction::BothStates { address }, format!("account 0x{zeros} has both 'state' and 'stateDiff'")),
+            (
+                CallContradiction::BothStatesOnNative { address },
+                format!("account xdc{zeros} has both 'state' and 'stateDiff'"),
+            ),
+        ];
+        for (contradiction, text) in cases {
+            assert_eq!(CallFailure::from(contradiction).into_failure(), Failure::server(text));
         }
     }
 

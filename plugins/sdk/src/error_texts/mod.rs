@@ -1,12 +1,14 @@
 //! JSON-RPC texts and codes for refusals of the node, equal to those of the reference and go-ethereum
-//! (`docs/spec/rpc-eth.md` 10, 12).
+//! (`docs/spec/rpc-eth.md` 10, 12; `docs/spec/rpc-node.md` 4).
 
 mod calls;
 mod pool;
+mod traces;
 
 use crate::Failure;
 
 pub use calls::{call_failure_text, revert_text};
+pub use traces::trace_failure_text;
 
 /// A refusal that a request can have as its reply.
 pub trait Refusal {

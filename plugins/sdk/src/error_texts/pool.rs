@@ -108,6 +108,11 @@ fn write_undecodable(out: &mut Formatter<'_>, what: &str, offset: usize, problem
     }
 }
 
+/// The text for a transaction without a valid sender.
+pub(super) fn sender_problem_text(problem: SenderProblem) -> String {
+    fmt::from_fn(|out| write_sender_problem(out, problem)).to_string()
+}
+
 fn write_sender_problem(out: &mut Formatter<'_>, problem: SenderProblem) -> fmt::Result {
     match problem {
         SenderProblem::InvalidSignature => out.write_str("invalid transaction v, r, s values"),
@@ -179,7 +184,7 @@ fn short_ether(wei: U256) -> String {
 }
 
 /// An address as the reference prints it in texts: `xdc` and the digits in EIP-55 case.
-fn native_address(address: Address) -> String {
+pub(super) fn native_address(address: Address) -> String {
     address.to_checksum(None).replacen("0x", "xdc", 1)
 }
 

@@ -14,6 +14,8 @@ mod validation;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
+use super::TraceFailure;
+
 pub use accounts::{Prestate, SignedBalance, TracedAccount};
 pub use calls::{CallFrame, FrameKind, GasByKind, TracedLog};
 pub use disassembly::{DisassembledCall, DisassembledFrame, DisassembledOperation};
@@ -22,7 +24,8 @@ pub use legacy_calls::{LegacyCallFrame, LegacyCalls};
 pub use steps::{MalformedSteps, StepReader, StepRecorder, TraceStep, TraceSteps, Words};
 pub use validation::{AccessedSlots, ContractSize, ValidationFrame};
 
-/// Whose tracers a chain has. It determines their options, results and errors, and how a block is replayed.
+/// Whose tracers a chain has. It determines their options, results and the words of their errors, and how a block is
+/// replayed.
 ///
 /// A value and not a trait, because plugins receive it with the results, and because the tracers belong to the simulation,
 /// which a family's crates do not know. Only the files in `scripts/check-family.py` compare it.
@@ -57,8 +60,8 @@ pub enum TraceResults {
 pub struct TransactionTrace {
     /// The transaction.
     pub hash: B256,
-    /// Its result, or the text of the error if it could not be traced.
-    pub result: Result<TraceResult, String>,
+    /// Its result, or why it could not be traced.
+    pub result: Result<TraceResult, TraceFailure>,
 }
 
 /// The result of a tracer.
@@ -144,7 +147,7 @@ impl TraceReply {
 impl TransactionTrace {
     /// Memory of the result, bytes, approximately.
     pub fn size(&self) -> usize {
-        size_of::<Self>() + self.result.as_ref().map_or_else(String::len, TraceResult::size)
+        size_of::<Self>() + self.result.as_ref().map_or_else(TraceFailure::size, TraceResult::size)
     }
 }
 

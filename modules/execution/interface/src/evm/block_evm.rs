@@ -23,7 +23,7 @@ use revm::{
     primitives::TxKind,
     state::AccountInfo,
 };
-use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload};
+use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload, messages::CallContradiction};
 
 use super::{
     instruction_changes::{InstructionChanges, writing_static_call},
@@ -459,6 +459,12 @@ pub struct PriceTooHigh;
 impl From<PriceTooHigh> for TransactionRejection {
     fn from(_: PriceTooHigh) -> Self {
         Self::InsufficientFunds(PRICE_TOO_HIGH)
+    }
+}
+
+impl From<PriceTooHigh> for CallContradiction {
+    fn from(_: PriceTooHigh) -> Self {
+        Self::PriceTooHigh
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tenon_api::{
     BlockNumber,
-    messages::{BlockRound, RoundOf},
+    messages::{BlockRound, RoundOf, RoundProblem},
 };
 use tenon_chain::encode_header;
 
 use super::{Queries, QueryError};
-use crate::v2::{V2Error, round_of};
+use crate::extra::{ExtraFields, ExtraProblem};
 
 impl Queries {
     /// A header with its round; `None` if it is not stored.
@@ -21,14 +21,22 @@ impl Queries {
             },
             RoundOf::Header(header) => Arc::new(tenon_chain::seal(*header)),
         };
-        let round = round_of(self.engine.consensus(), &header).map_err(|error| match error {
-            V2Error::Extra(problem) => problem.to_string(),
-            other => other.to_string(),
-        });
+        let is_v2 = header.number > self.engine.consensus().switch_block;
+        let round = if is_v2 { ExtraFields::decode(&header.extra_data).map(|extra| extra.round) } else { Ok(0) };
+        let round = round.map_err(round_problem);
         let mut rlp = Vec::with_capacity(1024);
         encode_header(&header, &mut rlp);
         let canonical = self.chain.canonical_hash(BlockNumber(header.number))?;
         let committed = self.chain.head().finalized.map(|number| number.0);
         Ok(Some(BlockRound { header, rlp: rlp.into(), round, canonical, committed }))
+    }
+}
+
+fn round_problem(problem: ExtraProblem) -> RoundProblem {
+    match problem {
+        ExtraProblem::Empty => RoundProblem::NoExtra,
+        ExtraProblem::TooLong => RoundProblem::ExtraTooLong,
+        ExtraProblem::Version(version) => RoundProblem::Version(version),
+        ExtraProblem::Rlp(error) => RoundProblem::Malformed { reason: error.to_string() },
     }
 }

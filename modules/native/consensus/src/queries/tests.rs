@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_api::{
     Address, B256, BlockId, BlockTag, BusError, StoreError, U256,
-    messages::{EpochBlocks, EpochMembers, RoundOf},
+    messages::{EpochBlocks, EpochMembers, RoundOf, RoundProblem},
 };
 use tenon_bus::CallContext;
 use tenon_chain::ResolveError;
@@ -165,7 +165,7 @@ fn a_supplied_header_gets_its_round_or_an_error() {
     let mut spoilt = stored.header().clone();
     spoilt.extra_data = vec![7].into();
     let spoilt = queries.round(RoundOf::Header(Box::new(spoilt))).unwrap().unwrap();
-    assert_eq!(spoilt.round, Err("consensus version 7 is not defined, or this block is v1 block".to_owned()));
+    assert_eq!(spoilt.round, Err(RoundProblem::Version(7)));
     assert_eq!(queries.round(RoundOf::Block(BlockId::hash(B256::ZERO))).unwrap(), None);
 }
 

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use tenon_api::{
     WholeBalance,
-    messages::{FrameKind, TraceResult},
+    messages::{FrameKind, NoTraceResult, TraceResult},
 };
 use tenon_execution_interface::StateError;
 use tenon_javascript::ScriptError;
@@ -38,7 +38,7 @@ pub struct FrameEnd {
     pub error: Option<String>,
 }
 
-/// The reference's text for a frame that reverted.
+/// The text that the reference's tracers record for a frame that reverted. It is data of the frame, like its output.
 pub const REVERTED: &str = "execution reverted";
 
 /// An instruction before it runs.
@@ -183,15 +183,15 @@ pub trait Tracer {
     /// The answer.
     ///
     /// # Errors
-    /// The reference's text for why there is none.
+    /// Why there is none.
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<TraceResult, TracerFailure>;
 }
 
 /// Why a tracer has no answer.
 #[derive(derive_more::From)]
 pub enum TracerFailure {
-    /// The tracer has no answer for this run. The text is the reference's.
-    ReferenceText(String),
+    /// The tracer has no answer for this run.
+    NoResult(NoTraceResult),
     /// The script failed.
     Script(ScriptError),
     /// The database failed.

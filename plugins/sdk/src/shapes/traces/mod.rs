@@ -15,7 +15,7 @@ mod validation;
 
 use std::vec;
 
-use crate::Failure;
+use crate::{Failure, error_texts::trace_failure_text};
 use tenon_api::messages::{
     CallFrame, LegacyCallFrame, SelectorCount, StateGas, TraceReply, TraceResult, TraceResults, TracerDialect,
     TransactionTrace, ValidationFrame,
@@ -180,8 +180,8 @@ fn begin_transaction(json: &mut JsonWriter, dialect: TracerDialect, trace: Trans
             json.key("result");
             Some(ResultText::new(result, dialect))
         }
-        Err(text) => {
-            json.key("error").text(&text);
+        Err(failure) => {
+            json.key("error").text(&trace_failure_text(&failure));
             json.end_object();
             None
         }
@@ -328,7 +328,10 @@ const fn tracer_name(result: &TraceResult) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use tenon_api::{Address, B256, Bytes, U256, messages::GasByKind};
+    use tenon_api::{
+        Address, B256, Bytes, U256,
+        messages::{GasByKind, TraceFailure},
+    };
 
     use super::*;
 
@@ -374,7 +377,7 @@ mod tests {
             let trace = |result| TransactionTrace { hash: B256::ZERO, result };
             TraceResults::Block(vec![
                 trace(Ok(TraceResult::Script("1".to_owned()))),
-                trace(Err("(0 <=> \"1\")".to_owned())),
+                trace(Err(TraceFailure::Script { error: "(0 <=> \"1\")".to_owned() })),
                 trace(Ok(TraceResult::Calls(vec![]))),
             ])
         };
@@ -395,13 +398,13 @@ mod tests {
         let text = |dialect| {
             let trace = |result| TransactionTrace { hash: B256::ZERO, result };
             let one = || Ok(TraceResult::Script("1".to_owned()));
-            let traces = vec![trace(one()), trace(Err("failed".to_owned())), trace(one()), trace(one())];
+            let traces = vec![trace(one()), trace(Err(TraceFailure::TimedOut)), trace(one()), trace(one())];
             let mut text = TraceText::of_block_in_range(TraceReply { dialect, results: TraceResults::Block(traces) });
             while !text.write_some().unwrap() {}
             text.finish().into_string()
         };
 
-        assert_eq!(text(TracerDialect::Reference), r#"[{"result":1},{"error":"failed"},null,null]"#);
+        assert_eq!(text(TracerDialect::Reference), r#"[{"result":1},{"error":"execution timeout"},null,null]"#);
         assert!(!text(TracerDialect::Ethereum).contains("null"));
     }
 }
