@@ -41,6 +41,8 @@ pub use ports::{
     StoreError, SubmitError, TrieReader,
 };
 pub use primitives::*;
-pub use request_error::RequestError;
+pub use request_error::{
+    AccountRefusal, EpochRefusal, FrontEndRefusal, KeyTextProblem, RequestError, UnresolvedBlock, WalletFeature,
+};
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
+use tenon_api::{BusError, FrontEndRefusal, RequestError};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_host::Router;
@@ -293,20 +293,18 @@ impl FrontEnds {
         outcome.map(drop).map_err(BusError::from)
     }
 
-    /// Errors have the reference's texts.
-    fn refuse_if_open(&self, front_end: FrontEnd, settings: &Settings) -> Result<(), BusError> {
+    fn refuse_if_open(&self, front_end: FrontEnd, settings: &Settings) -> Result<(), RequestError> {
         let open = self.servers.endpoints();
-        let (name, address, wanted) = match front_end {
-            FrontEnd::Http => ("HTTP", open.http, (settings.http.addr, settings.http.port)),
-            FrontEnd::WebSocket => ("WebSocket", open.websocket, (settings.ws.addr, settings.ws.port)),
+        let (address, wanted) = match front_end {
+            FrontEnd::Http => (open.http, (settings.http.addr, settings.http.port)),
+            FrontEnd::WebSocket => (open.websocket, (settings.ws.addr, settings.ws.port)),
         };
         match address {
             None => Ok(()),
             Some(address) if wanted == (address.ip(), address.port()) => {
-                Err(BusError::failed(format!("JSON-RPC over {name} is already enabled")))
+                Err(FrontEndRefusal::AlreadyEnabled(front_end).into())
             }
-            // The reference's WebSocket server is an HTTP server too.
-            Some(address) => Err(BusError::failed(format!("HTTP server already running on {address}"))),
+            Some(address) => Err(FrontEndRefusal::ListensElsewhere { address }.into()),
         }
     }
 }

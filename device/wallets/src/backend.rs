@@ -8,10 +8,10 @@ use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_accounts::{AccountsError, Authority, KeyPlace, Signer, WalletBackend};
-use tenon_api::Address;
 use tenon_api::messages::{
     SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletOperation, WalletStatus as ListedStatus,
 };
+use tenon_api::{AccountRefusal, Address, WalletFeature};
 use tenon_bus::{Bus, CallContext};
 use tenon_device_session::{DerivationPath, Hub, PathError, WalletHandle};
 use zeroize::Zeroizing;
@@ -66,8 +66,8 @@ impl DeviceWallets {
         operation: WalletOperation,
         context: &CallContext,
     ) -> Result<WalletAnswer, AccountsError> {
-        let running = self.running.load_full().ok_or(AccountsError::UnknownWallet)?;
-        let handle = running.hub.wallet(url).ok_or(AccountsError::UnknownWallet)?;
+        let running = self.running.load_full().ok_or(AccountRefusal::UnknownWallet)?;
+        let handle = running.hub.wallet(url).ok_or(AccountRefusal::UnknownWallet)?;
         let caller = running.caller(context);
         // While waiting for a person, only the wallet's handle is kept.
         drop(running);
@@ -90,12 +90,8 @@ impl DeviceWallets {
                 }
                 Ok(WalletAnswer::Account(WalletAccount { address, url: account_url }))
             }
-            WalletOperation::Initialize => {
-                Err(AccountsError::NotSupported("specified wallet does not support initialization"))
-            }
-            WalletOperation::Unpair { .. } => {
-                Err(AccountsError::NotSupported("specified wallet does not support pairing"))
-            }
+            WalletOperation::Initialize => Err(AccountRefusal::NotSupported(WalletFeature::Initialization).into()),
+            WalletOperation::Unpair { .. } => Err(AccountRefusal::NotSupported(WalletFeature::Pairing).into()),
         }
     }
 }
@@ -160,7 +156,8 @@ impl WalletBackend for DeviceWallets {
         address: Address,
         authority: Authority<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        let signer = self.with_account(address).ok_or(AccountsError::UnknownAccount).map(|(running, url, handle)| {
+        let signer = self.with_account(address).ok_or_else(|| AccountRefusal::UnknownAccount.into());
+        let signer = signer.map(|(running, url, handle)| {
             let caller = running.caller(authority.context);
             Box::new(DeviceSigner { bus: self.bus.clone(), url, handle, account: address, caller }) as Box<dyn Signer>
         });

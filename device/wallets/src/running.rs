@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tenon_accounts::AccountsError;
-use tenon_api::Address;
 use tenon_api::messages::{WalletChange, WalletChanged};
+use tenon_api::{AccountRefusal, Address};
 use tenon_bus::{Bus, CallContext};
 use tenon_device_session::{DeviceError, Hub, HubEvent, OpenState, WalletHandle};
 use tokio::runtime::Handle;
@@ -195,8 +195,8 @@ impl Caller {
 /// Converts an error of a device to the text that clients expect.
 pub(crate) fn failed(error: DeviceError) -> AccountsError {
     match error {
-        DeviceError::UnknownAccount => AccountsError::UnknownAccount,
-        DeviceError::UnknownWallet => AccountsError::UnknownWallet,
+        DeviceError::UnknownAccount => AccountRefusal::UnknownAccount.into(),
+        DeviceError::UnknownWallet => AccountRefusal::UnknownWallet.into(),
         error => AccountsError::Wallet(error.to_string()),
     }
 }

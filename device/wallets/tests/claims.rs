@@ -16,6 +16,7 @@ use tenon_bus::{Bus, CallContext};
 use tenon_device_session::{Hub, Timeouts};
 use tenon_device_simulator::{Fault, FaultPlan, MemoryTransport, Model, Simulator};
 use tenon_device_wallets::DeviceWallets;
+use tenon_sdk::Failure;
 use tenon_supervisor::Supervisor;
 use tokio::time::{sleep, timeout};
 use tracing::field::{Field, Visit};
@@ -82,7 +83,7 @@ async fn until(bus: &Bus, url: &str, wanted: Option<usize>) {
 async fn sign(bus: &Bus) -> Result<(), String> {
     let request = SignMessage { address: address(FIRST), message: Bytes::from_static(b"hello"), password: None };
     let signed = bus.call(request, &CallContext::with_timeout(Duration::from_secs(30))).await;
-    signed.map(drop).map_err(|failure| failure.to_string())
+    signed.map(drop).map_err(|error| Failure::from(error).message)
 }
 
 /// Makes the first device sign with a wrong key; returns the error that the caller receives.
@@ -92,8 +93,8 @@ async fn sign_wrongly(bus: &Bus, first: &Simulator) -> String {
         first.plan_fault(FaultPlan { fault: Fault::WrongSignature, after });
         let request = SignTransaction { request: measured(), password: None };
         let signed = bus.call(request, &CallContext::with_timeout(Duration::from_secs(30))).await;
-        if let Err(failure) = signed {
-            return failure.to_string();
+        if let Err(error) = signed {
+            return Failure::from(error).message;
         }
     }
     panic!("the fault never happens");

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{
-    Address, B256, BlockSigner, SignError, Transaction,
+    AccountRefusal, Address, B256, BlockSigner, SignError, Transaction,
     messages::{CallRequest, Wallet, WalletAccount, WalletStatus},
 };
 use zeroize::Zeroizing;
@@ -103,19 +103,18 @@ impl Accounts {
     /// type 2, an access list type 1. Type 0 is replay-protected (EIP-155).
     ///
     /// # Errors
-    /// [`AccountsError::UnknownAccount`] (also without `from`), [`AccountsError::Incomplete`],
-    /// [`AccountsError::WrongChain`], [`AccountsError::Unsupported`].
+    /// [`AccountRefusal`], also without `from`; [`AccountsError::NoBlobs`].
     pub fn sign_transaction(&self, request: &CallRequest) -> Result<Transaction, AccountsError> {
-        let key = self.key(request.from.ok_or(AccountsError::UnknownAccount)?)?;
+        let key = self.key(request.from.ok_or(AccountRefusal::UnknownAccount)?)?;
         let mut transaction = transaction::unsigned(request, self.inner.chain_id)?;
-        let signature = key.sign(tenon_chain::signing_hash(&transaction)).ok_or(AccountsError::UnknownAccount)?;
+        let signature = key.sign(tenon_chain::signing_hash(&transaction)).ok_or(AccountRefusal::UnknownAccount)?;
         transaction::attach(&mut transaction, signature, self.inner.chain_id);
         Ok(transaction)
     }
 
     fn key(&self, address: Address) -> Result<&Arc<Key>, AccountsError> {
-        let position = self.inner.positions.get(&address).ok_or(AccountsError::UnknownAccount)?;
-        self.inner.keys.get(*position).ok_or(AccountsError::UnknownAccount)
+        let position = self.inner.positions.get(&address).ok_or(AccountRefusal::UnknownAccount)?;
+        Ok(self.inner.keys.get(*position).ok_or(AccountRefusal::UnknownAccount)?)
     }
 }
 
@@ -130,7 +129,7 @@ impl BlockSigner for KeyBlockSigner {
     fn sign(&self, digest: B256) -> Result<[u8; 65], SignError> {
         let no_key = || SignError {
             address: self.address(),
-            reason: AccountsError::UnknownAccount.to_string(),
+            reason: AccountRefusal::UnknownAccount.to_string(),
             is_pending: false,
         };
         self.0.sign(digest).map(HashSignature::to_block_bytes).ok_or_else(no_key)

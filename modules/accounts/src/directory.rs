@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use lru::LruCache;
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, Bytes, OwnAccounts, SecretText, Transaction, U256,
+    AccountRefusal, Address, B256, Bytes, OwnAccounts, SecretText, Transaction, U256,
     messages::{
         CallRequest, GetPoolNonce, PoolRefusal, SendTransaction, SignTypedData, SignerAbilities, SubmitTransaction,
         Wallet, WalletAnswer, WalletOperation,
@@ -167,7 +167,7 @@ impl WalletDirectory {
         password: Option<&SecretText>,
         context: &CallContext,
     ) -> Result<Transaction, AccountsError> {
-        let address = request.from.ok_or(AccountsError::UnknownAccount)?;
+        let address = request.from.ok_or(AccountRefusal::UnknownAccount)?;
         self.backend(address)?;
         let unsigned = transaction::unsigned(request, self.inner.chain_id)?;
         self.check_fee(&unsigned)?;
@@ -186,7 +186,7 @@ impl WalletDirectory {
         context: &CallContext,
     ) -> Result<Result<B256, PoolRefusal>, AccountsError> {
         let SendTransaction { mut request, password } = request;
-        let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
+        let sender = request.from.ok_or(AccountRefusal::UnknownAccount)?;
         // Deriving a key takes a second, during which the sender's other transactions must not wait.
         let signer = self.signer(sender, Authority { password: password.as_ref(), context }).await?;
         let _reservation = match request.nonce {
@@ -210,7 +210,7 @@ impl WalletDirectory {
     fn check_fee(&self, transaction: &Transaction) -> Result<(), AccountsError> {
         let fee = transaction.max_fee_per_gas().saturating_mul(U256::from(transaction.gas_limit));
         match self.inner.fee_cap {
-            cap if !cap.is_zero() && fee > cap => Err(AccountsError::FeeTooHigh { fee, cap }),
+            cap if !cap.is_zero() && fee > cap => Err(AccountRefusal::FeeTooHigh { fee, cap }.into()),
             _ => Ok(()),
         }
     }
@@ -224,7 +224,7 @@ impl WalletDirectory {
     /// Creates a key in a new key file.
     ///
     /// # Errors
-    /// [`AccountsError::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::NotCompleted`].
+    /// [`AccountRefusal::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::NotCompleted`].
     pub async fn create_account(&self, password: SecretText, context: &CallContext) -> Result<Address, AccountsError> {
         self.keystore()?.create(password, context).await
     }
@@ -260,7 +260,7 @@ impl WalletDirectory {
                 keystore.unlock(address, password, time, context).await
             }
             _ if self.backend(address)?.is_always_unlocked() => Ok(()),
-            _ => Err(AccountsError::NoKeyFile),
+            _ => Err(AccountRefusal::NoKeyFile.into()),
         }
     }
 
@@ -274,7 +274,7 @@ impl WalletDirectory {
     /// Runs a wallet operation, most of which only devices support. May wait for confirmation by a person.
     ///
     /// # Errors
-    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`]; the wallet's
+    /// [`AccountRefusal::NoWalletUrl`], [`AccountRefusal::UnknownWallet`], [`AccountsError::NotSupported`]; the wallet's
     /// own error.
     pub async fn use_wallet(
         &self,
@@ -285,11 +285,11 @@ impl WalletDirectory {
         let mut parts = url.split("://");
         let scheme = match (parts.next(), parts.next(), parts.next()) {
             (Some(scheme), Some(_), None) if !scheme.is_empty() => scheme,
-            _ => return Err(AccountsError::NoWalletUrl),
+            _ => return Err(AccountRefusal::NoWalletUrl.into()),
         };
         let of_scheme = self.inner.backends.iter().filter(|backend| backend.scheme() == scheme);
         let mut having = of_scheme.filter(|backend| backend.wallets().iter().any(|wallet| wallet.url == url));
-        having.next().ok_or(AccountsError::UnknownWallet)?.use_wallet(url, operation, context).await
+        having.next().ok_or(AccountRefusal::UnknownWallet)?.use_wallet(url, operation, context).await
     }
 
     /// The account that an argument of `--unlock` refers to: an address, or a position in the list of key files.
@@ -312,7 +312,7 @@ impl WalletDirectory {
     /// The backend that signs for an address.
     fn backend(&self, address: Address) -> Result<&dyn WalletBackend, AccountsError> {
         let listing = || self.inner.backends.iter().filter(|backend| backend.has_key(address));
-        let backend = listing().min_by_key(|backend| backend.key_place()).ok_or(AccountsError::UnknownAccount)?;
+        let backend = listing().min_by_key(|backend| backend.key_place()).ok_or(AccountRefusal::UnknownAccount)?;
         if let Some(other) = listing().find(|other| !Arc::ptr_eq(other, backend)) {
             self.report_duplicate(address, backend.scheme(), other.scheme());
         }
@@ -326,7 +326,7 @@ impl WalletDirectory {
     }
 
     fn keystore(&self) -> Result<&KeystoreWallets, AccountsError> {
-        self.inner.keystore.as_deref().ok_or(AccountsError::NoKeystore)
+        Ok(self.inner.keystore.as_deref().ok_or(AccountRefusal::NoKeystore)?)
     }
 }
 

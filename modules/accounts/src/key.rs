@@ -7,7 +7,7 @@ use secp256k1::{
     Message, PublicKey, SECP256K1, SecretKey,
     ecdsa::{RecoverableSignature, RecoveryId},
 };
-use tenon_api::{Address, B256, Bytes, U256};
+use tenon_api::{AccountRefusal, Address, B256, Bytes, U256};
 use zeroize::Zeroizing;
 
 use crate::AccountsError;
@@ -39,20 +39,20 @@ pub(crate) fn scrub_stack() {
 /// Recovers the signer of a message in the form of EIP-191.
 ///
 /// # Errors
-/// [`AccountsError::SignatureLength`], [`AccountsError::SignatureParity`], [`AccountsError::NotRecovered`].
+/// [`AccountRefusal::SignatureLength`], [`AccountRefusal::SignatureParity`], [`AccountRefusal::NotRecovered`].
 pub(crate) fn recover_signer(message: &[u8], signature: &[u8]) -> Result<Address, AccountsError> {
     let (compact, v) = match signature {
         [compact @ .., v] if compact.len() == 64 => (compact, *v),
-        _ => return Err(AccountsError::SignatureLength),
+        _ => return Err(AccountRefusal::SignatureLength.into()),
     };
     let parity = i32::from(v) - 27;
     if !matches!(parity, 0 | 1) {
-        return Err(AccountsError::SignatureParity);
+        return Err(AccountRefusal::SignatureParity.into());
     }
-    let failed = |_| AccountsError::NotRecovered;
+    let failed = |_| AccountRefusal::NotRecovered;
     let id = RecoveryId::try_from(parity).map_err(failed)?;
     let signature = RecoverableSignature::from_compact(compact, id).map_err(failed)?;
-    recover(eip191_hash_message(message), &signature).ok_or(AccountsError::NotRecovered)
+    Ok(recover(eip191_hash_message(message), &signature).ok_or(AccountRefusal::NotRecovered)?)
 }
 
 fn recover(hash: B256, signature: &RecoverableSignature) -> Option<Address> {

@@ -1,29 +1,30 @@
 //! A secret key as hexadecimal text.
 
+use tenon_api::KeyTextProblem;
 use zeroize::Zeroizing;
 
-use crate::{KeyTextError, key::Key};
+use crate::key::Key;
 
 /// Reads 64 digits, with or without `0x`.
 ///
 /// # Errors
-/// [`KeyTextError`], which contains nothing of the text.
-pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextError> {
+/// [`KeyTextProblem`], which contains nothing of the text.
+pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextProblem> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if !digits.chars().all(|letter| letter.is_ascii_hexdigit()) {
-        return Err(KeyTextError::Letter);
+        return Err(KeyTextProblem::Letter);
     }
     if !digits.len().is_multiple_of(2) {
-        return Err(KeyTextError::OddLength);
+        return Err(KeyTextProblem::OddLength);
     }
     let mut secret = Zeroizing::new([0; 32]);
-    alloy_primitives::hex::decode_to_slice(digits, secret.as_mut_slice()).map_err(|_| KeyTextError::Length)?;
+    alloy_primitives::hex::decode_to_slice(digits, secret.as_mut_slice()).map_err(|_| KeyTextProblem::Length)?;
     if secret.iter().all(|byte| *byte == 0) {
-        return Err(KeyTextError::Zero);
+        return Err(KeyTextProblem::Zero);
     }
     match Key::from_secret(secret.clone()) {
         Some(_) => Ok(secret),
-        None => Err(KeyTextError::TooLarge),
+        None => Err(KeyTextProblem::TooLarge),
     }
 }
 
@@ -35,15 +36,15 @@ mod tests {
     fn invalid_keys_are_refused_without_showing_a_character_of_them() {
         let (zero, order) = ("0".repeat(64), "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
         let cases = [
-            ("xyz", "invalid hex character in private key"),
-            ("0", "invalid hex data for private key"),
-            ("", "invalid length, need 256 bits"),
-            ("07", "invalid length, need 256 bits"),
-            (zero.as_str(), "invalid private key, zero or negative"),
-            (order, "invalid private key, >=N"),
+            ("xyz", KeyTextProblem::Letter),
+            ("0", KeyTextProblem::OddLength),
+            ("", KeyTextProblem::Length),
+            ("07", KeyTextProblem::Length),
+            (zero.as_str(), KeyTextProblem::Zero),
+            (order, KeyTextProblem::TooLarge),
         ];
         for (text, wanted) in cases {
-            assert_eq!(parse_key_text(text).unwrap_err().to_string(), wanted, "{text}");
+            assert_eq!(parse_key_text(text).unwrap_err(), wanted, "{text}");
         }
     }
 

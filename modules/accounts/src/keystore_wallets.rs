@@ -10,7 +10,7 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, SecretText,
+    AccountRefusal, Address, KeyTextProblem, SecretText,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
 };
 use tenon_bus::{Bus, CallContext, Transport};
@@ -169,7 +169,7 @@ impl KeystoreWallets {
         context: &CallContext,
     ) -> Result<(), AccountsError> {
         if !self.may_use(context) {
-            return Err(AccountsError::UnlockForbidden);
+            return Err(AccountRefusal::UnlockForbidden.into());
         }
         self.file_of(address)?;
         let begun = self.unlocked.begin(address);
@@ -192,7 +192,7 @@ impl KeystoreWallets {
     /// Stores a given key.
     ///
     /// # Errors
-    /// [`AccountsError::KeyText`], [`AccountsError::Exists`]; as [`KeystoreWallets::create`].
+    /// [`AccountRefusal::KeyText`], [`AccountRefusal::Exists`]; as [`KeystoreWallets::create`].
     pub(crate) async fn import(
         &self,
         key: &SecretText,
@@ -204,7 +204,7 @@ impl KeystoreWallets {
         scrub_stack();
         let key = key?;
         if self.list.listed().has(key.address()) {
-            return Err(AccountsError::Exists);
+            return Err(AccountRefusal::Exists.into());
         }
         self.store(context, move |folder| folder.store(&key, password.expose().as_bytes())).await
     }
@@ -257,9 +257,12 @@ impl KeystoreWallets {
         let listed = self.list.listed();
         let paths: Vec<_> = listed.keys().iter().filter(|key| key.address == address).map(|key| &key.path).collect();
         match paths.as_slice() {
-            [] => Err(AccountsError::NoKeyFile),
+            [] => Err(AccountRefusal::NoKeyFile.into()),
             [path] => Ok((*path).clone()),
-            several => Err(AccountsError::SeveralKeyFiles(several.iter().map(|path| (*path).clone()).collect())),
+            several => {
+                let paths = several.iter().map(|path| (*path).clone()).collect();
+                Err(AccountRefusal::SeveralKeyFiles(paths).into())
+            }
         }
     }
 
@@ -324,8 +327,8 @@ impl WalletBackend for KeystoreWallets {
         async move {
             let key = match authority.password {
                 Some(password) => Arc::new(self.open(address, password, authority.context).await?),
-                None if self.may_use(authority.context) => self.unlocked.get(address).ok_or(AccountsError::Locked)?,
-                None => return Err(AccountsError::Locked),
+                None if self.may_use(authority.context) => self.unlocked.get(address).ok_or(AccountRefusal::Locked)?,
+                None => return Err(AccountRefusal::Locked.into()),
             };
             Ok(Box::new(KeySigner(key)) as Box<dyn Signer>)
         }
@@ -336,8 +339,8 @@ impl WalletBackend for KeystoreWallets {
 /// Parses a key.
 #[inline(never)]
 fn given_key(text: &SecretText) -> Result<Key, AccountsError> {
-    let secret = parse_key_text(text.expose())?;
-    Key::from_secret(secret).ok_or_else(|| crate::KeyTextError::TooLarge.into())
+    let secret = parse_key_text(text.expose()).map_err(AccountRefusal::KeyText)?;
+    Ok(Key::from_secret(secret).ok_or(AccountRefusal::KeyText(KeyTextProblem::TooLarge))?)
 }
 
 /// Keeps copies forever if `TENON_TEST_LEAK_SECRETS` is set, in builds with debug assertions: the test that scans the
@@ -359,7 +362,8 @@ pub(crate) struct KeySigner(pub(crate) Arc<Key>);
 
 impl Signer for KeySigner {
     fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
-        std::future::ready(self.0.sign(what.hash()).ok_or(AccountsError::UnknownAccount)).boxed()
+        let signature = self.0.sign(what.hash());
+        std::future::ready(signature.ok_or_else(|| AccountRefusal::UnknownAccount.into())).boxed()
     }
 
     fn has_key_in_memory(&self) -> bool {

@@ -36,7 +36,7 @@ mod unlocked;
 pub use accounts::{Accounts, MAX_ACCOUNTS, RevealedAccount};
 pub use actor::{ACTOR, AccountsFeed, spawn_accounts};
 pub use directory::WalletDirectory;
-pub use error::{AccountsError, KeyTextError};
+pub use error::AccountsError;
 pub use handlers::register;
 pub use key::{HashSignature, address_of_secret};
 pub use key_text::parse_key_text;

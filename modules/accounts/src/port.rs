@@ -4,7 +4,7 @@
 use alloy_primitives::{eip191_hash_message, keccak256};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{
-    Address, B256, SecretText, Transaction,
+    AccountRefusal, Address, B256, SecretText, Transaction, WalletFeature,
     messages::{SignerAbilities, Wallet, WalletAnswer, WalletOperation},
 };
 use tenon_bus::CallContext;
@@ -77,11 +77,9 @@ pub trait WalletBackend: Send + Sync {
 fn without_device(operation: &WalletOperation) -> Result<WalletAnswer, AccountsError> {
     match operation {
         WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
-        WalletOperation::Derive { .. } => Err(AccountsError::NotSupported("not supported")),
-        WalletOperation::Initialize => {
-            Err(AccountsError::NotSupported("specified wallet does not support initialization"))
-        }
-        WalletOperation::Unpair { .. } => Err(AccountsError::NotSupported("specified wallet does not support pairing")),
+        WalletOperation::Derive { .. } => Err(AccountRefusal::NotSupported(WalletFeature::Derivation).into()),
+        WalletOperation::Initialize => Err(AccountRefusal::NotSupported(WalletFeature::Initialization).into()),
+        WalletOperation::Unpair { .. } => Err(AccountRefusal::NotSupported(WalletFeature::Pairing).into()),
     }
 }
 

@@ -4,9 +4,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use alloy_primitives::{address, hex};
 use futures_util::{FutureExt as _, future::BoxFuture};
-use tenon_api::{Address, B256, BusError, Bytes, OwnAccounts as _, SecretText, U256, messages::*};
+use tenon_api::{AccountRefusal, Address, B256, BusError, Bytes, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
 use tenon_config::DEVELOPMENT_MNEMONIC;
+use tenon_sdk::Failure;
 use tenon_supervisor::Supervisor;
 
 use crate::{
@@ -60,8 +61,14 @@ impl Node {
 async fn blocks_are_signed_while_the_account_is_unlocked() {
     let node = Node::new();
     let digest = B256::repeat_byte(5);
-    assert!(matches!(node.directory.sign_block(node.account, digest), Err(crate::AccountsError::Locked)));
-    assert!(matches!(node.directory.sign_block(STRANGER, digest), Err(crate::AccountsError::UnknownAccount)));
+    assert!(matches!(
+        node.directory.sign_block(node.account, digest),
+        Err(crate::AccountsError::Refused(AccountRefusal::Locked))
+    ));
+    assert!(matches!(
+        node.directory.sign_block(STRANGER, digest),
+        Err(crate::AccountsError::Refused(AccountRefusal::UnknownAccount))
+    ));
 
     node.unlock("pass", 0, &CallContext::new()).await.unwrap();
 
@@ -86,8 +93,9 @@ fn socket() -> CallContext {
     over(Transport::Socket, false)
 }
 
+/// The text of an error that clients receive.
 fn words<T: std::fmt::Debug>(answer: Result<T, impl Into<BusError>>) -> String {
-    answer.map_err(Into::into).unwrap_err().to_string()
+    Failure::from(answer.map_err(Into::into).unwrap_err()).message
 }
 
 fn signer_of(signature: &[u8]) -> Address {
@@ -370,12 +378,11 @@ fn the_signer_of_a_message_is_recovered() {
     let with_last = |byte: u8| [&signature[..64], &[byte]].concat();
 
     assert_eq!(recover(&signature).unwrap(), address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
-    assert_eq!(recover(&signature[..64]).unwrap_err().to_string(), "signature must be 65 bytes long");
+    assert_eq!(words(recover(&signature[..64])), "signature must be 65 bytes long");
     for byte in [0, 1, 26, 29] {
-        let error = recover(&with_last(byte)).unwrap_err().to_string();
-        assert_eq!(error, "invalid Ethereum signature (V is not 27 or 28)");
+        assert_eq!(words(recover(&with_last(byte))), "invalid Ethereum signature (V is not 27 or 28)");
     }
-    assert_eq!(recover(&[&[0; 64][..], &[27]].concat()).unwrap_err().to_string(), "recovery failed");
+    assert_eq!(words(recover(&[&[0; 64][..], &[27]].concat())), "recovery failed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -512,7 +519,7 @@ async fn a_signing_service_does_not_take_over_the_account_of_a_key_file() {
     let unlocked = directory.sign_message(own.account, b"hello world", None, &context).await.unwrap();
 
     assert_eq!((signer_of(&with_password), signer_of(&unlocked)), (own.account, own.account));
-    assert!(matches!(locked, Err(AccountsError::Locked)));
+    assert!(matches!(locked, Err(AccountsError::Refused(AccountRefusal::Locked))));
     assert_eq!(directory.addresses(), [own.account], "it is listed once");
     assert_eq!(directory.abilities(own.account), SignerAbilities::ALL);
 }

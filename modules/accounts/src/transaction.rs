@@ -1,30 +1,21 @@
 //! Builds a transaction from a complete request, and attaches the signature.
 
-use tenon_api::{B256, Transaction, TransactionPayload, TransactionSignature, U256, messages::CallRequest};
+use tenon_api::{
+    AccountRefusal, B256, Transaction, TransactionPayload, TransactionSignature, U256, messages::CallRequest,
+};
 
 use crate::{AccountsError, key::HashSignature};
-
-const NO_GAS: AccountsError = AccountsError::Incomplete("gas not specified");
-const NO_NONCE: AccountsError = AccountsError::Incomplete("nonce not specified");
-const NO_PRICE: AccountsError = AccountsError::Incomplete("missing gasPrice or maxFeePerGas/maxPriorityFeePerGas");
-const TWO_PRICES: AccountsError =
-    AccountsError::Unsupported("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified");
-const NO_BLOBS: AccountsError = AccountsError::Unsupported(
-    "blob transactions cannot be signed by this node: sign one elsewhere and send it with its sidecar",
-);
-const NO_CREATION: AccountsError = AccountsError::Unsupported("EIP-7702 transaction cannot be used to create contract");
-const NO_AUTHORIZATIONS: AccountsError = AccountsError::Unsupported("EIP-7702 transaction with empty auth list");
 
 /// The requested transaction, with an all-zero signature and hash.
 ///
 /// # Errors
 /// [`AccountsError`]: members are missing, contradict one another, or are of another chain.
 pub fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, AccountsError> {
-    let gas_limit = request.gas.ok_or(NO_GAS)?;
+    let gas_limit = request.gas.ok_or(AccountRefusal::NoGas)?;
     let payload = payload(request)?;
-    let nonce = request.nonce.ok_or(NO_NONCE)?;
+    let nonce = request.nonce.ok_or(AccountRefusal::NoNonce)?;
     if let Some(found) = request.chain_id.filter(|found| *found != chain_id) {
-        return Err(AccountsError::WrongChain { found, wanted: chain_id });
+        return Err(AccountRefusal::WrongChain { found, wanted: chain_id }.into());
     }
     Ok(Transaction {
         hash: B256::ZERO,
@@ -41,20 +32,20 @@ pub fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, Acc
 
 fn payload(request: &CallRequest) -> Result<TransactionPayload, AccountsError> {
     if request.blob_versioned_hashes.is_some() || request.max_fee_per_blob_gas.is_some() {
-        return Err(NO_BLOBS);
+        return Err(AccountsError::NoBlobs);
     }
     let access_list = request.access_list.clone();
     let caps = match (request.max_fee_per_gas, request.max_priority_fee_per_gas) {
         (Some(fee), Some(tip)) => Some((fee, tip)),
         (None, None) => None,
-        _ if request.gas_price.is_some() => return Err(TWO_PRICES),
-        _ => return Err(NO_PRICE),
+        _ if request.gas_price.is_some() => return Err(AccountRefusal::BothPrices.into()),
+        _ => return Err(AccountRefusal::NoPrice.into()),
     };
     match (request.gas_price, caps, &request.authorization_list) {
-        (Some(_), Some(_), _) => Err(TWO_PRICES),
-        (_, None, Some(_)) | (None, None, None) => Err(NO_PRICE),
-        (_, Some(_), Some(_)) if request.to.is_none() => Err(NO_CREATION),
-        (_, Some(_), Some(list)) if list.is_empty() => Err(NO_AUTHORIZATIONS),
+        (Some(_), Some(_), _) => Err(AccountRefusal::BothPrices.into()),
+        (_, None, Some(_)) | (None, None, None) => Err(AccountRefusal::NoPrice.into()),
+        (_, Some(_), Some(_)) if request.to.is_none() => Err(AccountRefusal::CreationWithAuthorizations.into()),
+        (_, Some(_), Some(list)) if list.is_empty() => Err(AccountRefusal::NoAuthorizations.into()),
         (_, Some((max_fee_per_gas, max_priority_fee_per_gas)), Some(list)) => Ok(TransactionPayload::SetCode {
             max_fee_per_gas,
             max_priority_fee_per_gas,
@@ -150,34 +141,29 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_or_contradictory_request_is_refused_with_the_protocols_text() {
+    fn an_incomplete_or_contradictory_request_is_refused() {
         let accounts = accounts();
         let from = accounts.addresses()[0];
         let cases = [
-            (CallRequest { gas: None, ..complete(from) }, "gas not specified"),
-            (CallRequest { nonce: None, ..complete(from) }, "nonce not specified"),
+            (CallRequest { gas: None, ..complete(from) }, AccountRefusal::NoGas),
+            (CallRequest { nonce: None, ..complete(from) }, AccountRefusal::NoNonce),
+            (CallRequest { gas_price: None, ..complete(from) }, AccountRefusal::NoPrice),
+            (CallRequest { max_fee_per_gas: Some(U256::from(1)), ..complete(from) }, AccountRefusal::BothPrices),
             (
-                CallRequest { gas_price: None, ..complete(from) },
-                "missing gasPrice or maxFeePerGas/maxPriorityFeePerGas",
+                CallRequest { chain_id: Some(1), ..complete(from) },
+                AccountRefusal::WrongChain { found: 1, wanted: 31337 },
             ),
-            (
-                CallRequest { max_fee_per_gas: Some(U256::from(1)), ..complete(from) },
-                "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
-            ),
-            (CallRequest { chain_id: Some(1), ..complete(from) }, "chainId does not match node's (have=1, want=31337)"),
-            (CallRequest { from: None, ..complete(from) }, "unknown account"),
-            (complete(Address::ZERO), "unknown account"),
-            (
-                CallRequest { authorization_list: Some(vec![]), ..dynamic(from) },
-                "EIP-7702 transaction with empty auth list",
-            ),
+            (CallRequest { from: None, ..complete(from) }, AccountRefusal::UnknownAccount),
+            (complete(Address::ZERO), AccountRefusal::UnknownAccount),
+            (CallRequest { authorization_list: Some(vec![]), ..dynamic(from) }, AccountRefusal::NoAuthorizations),
             (
                 CallRequest { authorization_list: Some(vec![authorization()]), to: None, ..dynamic(from) },
-                "EIP-7702 transaction cannot be used to create contract",
+                AccountRefusal::CreationWithAuthorizations,
             ),
         ];
         for (request, wanted) in cases {
-            assert_eq!(accounts.sign_transaction(&request).unwrap_err().to_string(), wanted);
+            let error = accounts.sign_transaction(&request).unwrap_err();
+            assert!(matches!(&error, AccountsError::Refused(refusal) if *refusal == wanted), "{error:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tenon_api::Address;
+use tenon_api::{AccountRefusal, Address};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -27,12 +27,12 @@ impl UnlockTime {
     /// The duration for a number of seconds; 0 is indefinite.
     ///
     /// # Errors
-    /// [`AccountsError::DurationTooLong`].
+    /// [`AccountRefusal::DurationTooLong`].
     pub(crate) fn from_seconds(seconds: u64) -> Result<Self, AccountsError> {
         match seconds {
             0 => Ok(Self::Indefinite),
             1..=MAX_SECONDS => Ok(Self::For(Duration::from_secs(seconds))),
-            _ => Err(AccountsError::DurationTooLong),
+            _ => Err(AccountRefusal::DurationTooLong.into()),
         }
     }
 }
@@ -252,7 +252,7 @@ mod tests {
     fn times_beyond_the_limit_are_refused() {
         assert_eq!(UnlockTime::from_seconds(0).unwrap(), UnlockTime::Indefinite);
         assert!(UnlockTime::from_seconds(MAX_SECONDS).is_ok());
-        let error = UnlockTime::from_seconds(MAX_SECONDS + 1).unwrap_err();
-        assert_eq!(error.to_string(), "unlock duration too large");
+        let refused = UnlockTime::from_seconds(MAX_SECONDS + 1);
+        assert!(matches!(refused, Err(AccountsError::Refused(AccountRefusal::DurationTooLong))), "{refused:?}");
     }
 }

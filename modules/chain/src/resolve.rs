@@ -3,35 +3,24 @@
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use tenon_api::{BlockId, BlockNumber, BlockTag, BusError, ChainReader, SealedHeader, StoreError};
+use tenon_api::{
+    BlockId, BlockNumber, BlockTag, BusError, ChainReader, RequestError, SealedHeader, StoreError, UnresolvedBlock,
+};
 
-/// Why a block id has no header. The texts are the reference's.
+/// Why a block id has no header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// The caller wants a canonical block, and the block with this hash is not.
-    #[error("hash is not currently canonical")]
-    NotCanonical,
-    /// Consensus has finalized no block yet.
-    #[error("finalized block not found")]
-    NoFinalizedBlock,
-    /// Consensus has named no safe block yet.
-    #[error("safe block not found")]
-    NoSafeBlock,
-    /// There is no canonical block of this height.
-    #[error("header for number not found")]
-    UnknownNumber,
-    /// There is no block with this hash.
-    #[error("header for hash not found")]
-    UnknownHash,
+    /// The id stands for no block.
+    #[error(transparent)]
+    Unresolved(#[from] UnresolvedBlock),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The database does not have the state after a block. The text is the reference's for a trie without root
-/// (`docs/spec/rpc-eth.md` 5.2).
+/// The database does not have the state after a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("missing trie Node {state_root:x} (path )")]
+#[error("the database does not have the state with root {state_root}")]
 pub struct StateUnavailable {
     /// The block's state root.
     pub state_root: B256,
@@ -40,9 +29,15 @@ pub struct StateUnavailable {
 impl From<ResolveError> for BusError {
     fn from(error: ResolveError) -> Self {
         match error {
+            ResolveError::Unresolved(problem) => RequestError::from(problem).into(),
             ResolveError::Store(error) => error.into(),
-            error => Self::failed(error),
         }
+    }
+}
+
+impl From<StateUnavailable> for BusError {
+    fn from(StateUnavailable { state_root }: StateUnavailable) -> Self {
+        RequestError::StateUnavailable { state_root }.into()
     }
 }
 
@@ -57,19 +52,19 @@ pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Ok(Some(chain.head().header.clone())),
         BlockId::Tag(BlockTag::Earliest) => canonical_header(chain, BlockNumber::GENESIS),
         BlockId::Tag(BlockTag::Finalized) => {
-            let number = chain.head().finalized.ok_or(ResolveError::NoFinalizedBlock)?;
+            let number = chain.head().finalized.ok_or(UnresolvedBlock::NoFinalizedBlock)?;
             canonical_header(chain, number)
         }
         BlockId::Tag(BlockTag::Safe) => {
             let head = chain.head();
-            let number = head.safe.or(head.finalized).ok_or(ResolveError::NoSafeBlock)?;
+            let number = head.safe.or(head.finalized).ok_or(UnresolvedBlock::NoSafeBlock)?;
             canonical_header(chain, number)
         }
         BlockId::Number(number) => canonical_header(chain, number),
         BlockId::Hash { hash, require_canonical } => {
             let Some(header) = chain.header(hash)? else { return Ok(None) };
             if require_canonical && chain.canonical_hash(BlockNumber(header.number))? != Some(hash) {
-                return Err(ResolveError::NotCanonical);
+                return Err(UnresolvedBlock::NotCanonical.into());
             }
             Ok(Some(header))
         }
@@ -86,16 +81,16 @@ fn canonical_header(chain: &dyn ChainReader, number: BlockNumber) -> Result<Opti
     Ok(chain.header(hash)?)
 }
 
-/// Like [`resolve_block`], but a missing block is an error with the reference's text.
+/// Like [`resolve_block`], but a missing block is an error.
 ///
 /// # Errors
 /// [`ResolveError`].
 pub fn require_block(chain: &dyn ChainReader, id: BlockId) -> Result<Arc<SealedHeader>, ResolveError> {
     let missing = match id {
-        BlockId::Hash { .. } => ResolveError::UnknownHash,
-        BlockId::Tag(_) | BlockId::Number(_) => ResolveError::UnknownNumber,
+        BlockId::Hash { .. } => UnresolvedBlock::UnknownHash,
+        BlockId::Tag(_) | BlockId::Number(_) => UnresolvedBlock::UnknownNumber,
     };
-    resolve_block(chain, id)?.ok_or(missing)
+    Ok(resolve_block(chain, id)?.ok_or(missing)?)
 }
 
 #[cfg(test)]
@@ -135,15 +130,15 @@ mod tests {
             (BlockId::Tag(BlockTag::Safe), Ok(6)),
             (BlockId::number(9), Ok(9)),
             (BlockId::number(4), Ok(4)),
-            (BlockId::number(10), Err("header for number not found")),
+            (BlockId::number(10), Err(UnresolvedBlock::UnknownNumber)),
             (hash(canonical, true), Ok(5)),
             (hash(side, false), Ok(5)),
-            (hash(side, true), Err("hash is not currently canonical")),
-            (hash(B256::ZERO, true), Err("header for hash not found")),
+            (hash(side, true), Err(UnresolvedBlock::NotCanonical)),
+            (hash(B256::ZERO, true), Err(UnresolvedBlock::UnknownHash)),
         ];
         for (id, wanted) in cases {
-            let found = require_block(&chain, id).map(|header| header.number).map_err(|error| error.to_string());
-            assert_eq!(found, wanted.map_err(str::to_owned), "{id:?}");
+            let found = require_block(&chain, id).map(|header| header.number);
+            assert_eq!(found, wanted.map_err(ResolveError::from), "{id:?}");
         }
     }
 
@@ -151,9 +146,9 @@ mod tests {
     fn a_chain_without_finality_returns_an_error() {
         let unfinished = chain(None, None);
         for (tag, wanted) in
-            [(BlockTag::Finalized, "finalized block not found"), (BlockTag::Safe, "safe block not found")]
+            [(BlockTag::Finalized, UnresolvedBlock::NoFinalizedBlock), (BlockTag::Safe, UnresolvedBlock::NoSafeBlock)]
         {
-            assert_eq!(resolve_block(&unfinished, BlockId::Tag(tag)).unwrap_err().to_string(), wanted);
+            assert_eq!(resolve_block(&unfinished, BlockId::Tag(tag)), Err(wanted.into()));
         }
         let only_final = chain(Some(2), None);
         assert_eq!(resolve_block(&only_final, BlockId::Tag(BlockTag::Safe)).unwrap().unwrap().number, 2);

@@ -158,7 +158,8 @@ mod tests {
             let refused = check_percentiles(percentiles).err().map(|failure| failure.message);
             assert_eq!(refused.as_deref(), expected, "{percentiles:?}");
         }
-        assert!(check_percentiles(&[0.0; 101]).is_err());
+        let many = check_percentiles(&[0.0; 101]).map_err(|failure| failure.message);
+        assert_eq!(many, Err("invalid reward percentile: over the query limit 100".to_owned()));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use tenon_api::{
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
 
+use crate::error_texts::{
+    account_refusal_text, epoch_refusal_text, front_end_refusal_text, missing_state_text, unresolved_block_text,
+};
+
 /// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
 const CRASHED_TEXT: &str = "method handler crashed";
 
@@ -148,20 +152,25 @@ impl From<SpaceError> for Failure {
     }
 }
 
-/// The code of each kind of error of a module.
+/// The code of each kind of error of a module, and its text if clients know that.
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Failed(message) => Self::server(message),
             RequestError::InvalidArgument(message) => Self::invalid_params(message),
             RequestError::LimitReached(message) => Self::limit(message),
+            RequestError::Block(problem) => Self::server(unresolved_block_text(problem)),
+            RequestError::StateUnavailable { state_root } => Self::server(missing_state_text(state_root)),
+            RequestError::Epoch(refusal) => Self::server(epoch_refusal_text(refusal)),
+            RequestError::Account(refusal) => Self::server(account_refusal_text(&refusal)),
+            RequestError::FrontEnd(refusal) => Self::server(front_end_refusal_text(refusal)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tenon_api::{PoolBusy, Topic};
+    use tenon_api::{AccountRefusal, EpochRefusal, PoolBusy, Topic, UnresolvedBlock};
 
     use super::*;
 
@@ -202,6 +211,9 @@ mod tests {
             (ActorError::Stopped { actor: "chain" }.into(), -32000, "chain has been stopped"),
             (BusError::HandlerCrashed, -32000, "method handler crashed"),
             (RequestError::InvalidArgument("no".to_owned()).into(), -32602, "no"),
+            (RequestError::Block(UnresolvedBlock::Unknown).into(), -32000, "unknown block"),
+            (RequestError::Account(AccountRefusal::Locked).into(), -32000, "authentication needed: password or unlock"),
+            (RequestError::Epoch(EpochRefusal::Future).into(), -32000, "input epoch number > current epoch number"),
         ];
         for (error, code, text) in cases {
             let failure = Failure::from(error.clone()).for_client();

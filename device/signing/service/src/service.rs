@@ -13,7 +13,7 @@ use alloy_primitives::{Address, B256, Bytes, eip191_hash_message, keccak256};
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use tenon_accounts::{AccountsError, Authority, HashSignature, Signable, Signer, WalletDirectory};
-use tenon_api::{Transaction, TransactionPayload};
+use tenon_api::{RequestError, Transaction, TransactionPayload};
 use tenon_bus::CallContext;
 use tenon_sdk::Failure;
 use tenon_signing_audit::{
@@ -54,7 +54,7 @@ pub enum ServiceError {
     Invalid(String),
     /// No key could sign.
     #[error("{0}")]
-    Key(AccountsError),
+    Key(Failure),
     /// The log can't be written or read, so nothing is signed.
     #[error("nothing is signed without the log: {0}")]
     Log(#[from] AuditError),
@@ -72,6 +72,16 @@ pub enum ServiceError {
     /// The service is stopping.
     #[error("the service is stopping")]
     Stopping,
+}
+
+/// The error of a key, with the text that clients of a node know.
+impl From<AccountsError> for ServiceError {
+    fn from(error: AccountsError) -> Self {
+        Self::Key(match error {
+            AccountsError::Refused(refusal) => RequestError::from(refusal).into(),
+            error => Failure::server(error.to_string()),
+        })
+    }
 }
 
 impl From<ExposedPath> for ServiceError {
@@ -457,7 +467,7 @@ impl Service {
             true => None,
             false => match signer.sign(asked.signable()).await {
                 Ok(signature) => Some(signature),
-                Err(error) => return Err(self.end(number, ServiceError::Key(error)).await),
+                Err(error) => return Err(self.end(number, error.into()).await),
             },
         };
         match self.finish(asked, is_approved, made, signer).await {
@@ -560,7 +570,7 @@ fn read_policy(path: &Path) -> Result<Policy, ServiceError> {
 /// The signature of a key in memory, without waiting.
 fn at_once(signer: &dyn Signer, asked: &PendingSignature) -> Result<HashSignature, ServiceError> {
     let signature = signer.sign(asked.signable()).now_or_never();
-    signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign immediately"))).map_err(ServiceError::Key)
+    signature.unwrap_or(Err(AccountsError::NotSupported("the key can't sign immediately"))).map_err(ServiceError::from)
 }
 
 /// A transaction by which a masternode states that it has seen a block: it moves nothing and pays nothing.

@@ -17,6 +17,7 @@ use tenon_device_simulator::{Model, Simulator, SimulatorSettings, udp};
 use tenon_device_transport::{Transport as _, UdpTransport, Wire};
 use tenon_device_wallets::DeviceWallets;
 use tenon_proto::debug::{DebugLinkGetState, DebugLinkState};
+use tenon_sdk::Failure;
 use tenon_supervisor::Supervisor;
 use tokio::time::timeout;
 
@@ -150,7 +151,7 @@ impl Node {
 
     pub(crate) async fn call<R: tenon_api::Request>(&self, request: R) -> Result<R::Reply, String> {
         let context = CallContext::with_timeout(STEP_TIMEOUT);
-        self.bus.call(request, &context).await.map_err(|error| error.to_string())
+        self.bus.call(request, &context).await.map_err(|error| Failure::from(error).message)
     }
 
     pub(crate) async fn wallets(&self) -> Vec<Wallet> {

@@ -1,7 +1,7 @@
 //! Tests of the actor of key files: what its successor does after a panic, and its end.
 
 use tenon_api::{
-    SecretText,
+    AccountRefusal, SecretText,
     messages::{UnlockAccount, WalletChange, WalletChanged},
 };
 use tenon_bus::{CallContext, Delivery};
@@ -64,7 +64,7 @@ async fn an_account_can_be_locked_while_the_actor_is_stopped() {
     node.directory.lock(node.account);
 
     let signed = node.directory.sign_block(node.account, tenon_api::B256::ZERO);
-    assert!(matches!(signed, Err(crate::AccountsError::Locked)));
+    assert!(matches!(signed, Err(crate::AccountsError::Refused(AccountRefusal::Locked))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -86,7 +86,8 @@ impl From<CallError> for BusError {
             CallError::Store(error) => error.into(),
             CallError::CallerGone => Self::TimedOut,
             CallError::UnsettledList { .. } => Self::limit_reached(error),
-            CallError::Failed(_) | CallError::StateUnavailable(_) | CallError::Evm(_) => Self::failed(error),
+            CallError::StateUnavailable(error) => error.into(),
+            CallError::Failed(_) | CallError::Evm(_) => Self::failed(error),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of the store's answers.
 
 use alloy_primitives::Address;
-use tenon_api::{BlockNumber, BusError, StoreError};
+use tenon_api::{BlockNumber, BusError, RequestError, StoreError, UnresolvedBlock};
 use tenon_chain::{ResolveError, StateUnavailable, TrieError};
 
 /// Why a request has no answer.
@@ -17,7 +17,7 @@ pub(super) enum AnswerError {
     #[error(transparent)]
     Trie(TrieError),
     /// There is no block with the request's hash.
-    #[error("unknown block")]
+    #[error("no block has the hash of the request")]
     UnknownBlock,
     /// The database does not have the state after the block.
     #[error(transparent)]
@@ -44,7 +44,8 @@ impl From<AnswerError> for BusError {
             AnswerError::Store(error) => error.into(),
             AnswerError::Resolve(error) => error.into(),
             AnswerError::Trie(error) => error.into(),
-            AnswerError::UnknownBlock | AnswerError::StateUnavailable(_) => Self::failed(error),
+            AnswerError::UnknownBlock => RequestError::from(UnresolvedBlock::Unknown).into(),
+            AnswerError::StateUnavailable(error) => error.into(),
             AnswerError::Limit(limit) => Self::limit_reached(limit),
         }
     }

@@ -7,7 +7,8 @@ use std::sync::{
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    Account, BlockId, BlockNumber, BlockTag, BusError, ChainReader, LogFilter, Request, codec,
+    Account, BlockId, BlockNumber, BlockTag, BusError, ChainReader, LogFilter, Request, RequestError, UnresolvedBlock,
+    codec,
     messages::{
         BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange,
         GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
@@ -256,9 +257,9 @@ async fn state_is_read_after_the_named_block() {
     let code = GetCode { address: address(1), block: BlockId::LATEST };
     assert_eq!(ask(&bus, code).await, Ok(Default::default()));
     let unknown = ask(&bus, account(BlockId::number(4))).await;
-    assert_eq!(unknown, Err(BusError::failed("header for number not found")));
+    assert_eq!(unknown, Err(RequestError::Block(UnresolvedBlock::UnknownNumber).into()));
     let unknown = ask(&bus, account(BlockId::hash(B256::ZERO))).await;
-    assert_eq!(unknown, Err(BusError::failed("header for hash not found")));
+    assert_eq!(unknown, Err(RequestError::Block(UnresolvedBlock::UnknownHash).into()));
 }
 
 #[tokio::test]
@@ -303,11 +304,11 @@ async fn an_unavailable_state_has_the_references_error_text() {
         (BlockId::number(1), maker.commits[1].block.header.state_root),
         (BlockId::hash(side.hash()), side.header.state_root),
     ] {
-        let text = format!("missing trie Node {} (path )", alloy_primitives::hex::encode(root));
+        let unavailable = || BusError::from(RequestError::StateUnavailable { state_root: root });
         let account = ask(&bus, GetAccount { address: address(1), block }).await;
-        assert_eq!(account, Err(BusError::failed(&text)));
+        assert_eq!(account, Err(unavailable()));
         let proof = ask(&bus, GetProof { address: address(1), slots: Vec::new(), block }).await;
-        assert_eq!(proof, Err(BusError::failed(text)));
+        assert_eq!(proof, Err(unavailable()));
     }
 }
 
@@ -350,7 +351,7 @@ async fn logs_are_found_by_range_and_by_block_up_to_the_limit() {
     assert_eq!(ask(&bus, logs(LogRange::Block(other.commits[1].block.hash()), &any)).await, Ok(Vec::new()));
     assert_eq!(ask(&bus, logs(numbers(3, 1), &any)).await, Ok(Vec::new()));
     let unknown = ask(&bus, logs(LogRange::Block(B256::ZERO), &any)).await;
-    assert_eq!(unknown, Err(BusError::failed("unknown block")));
+    assert_eq!(unknown, Err(RequestError::Block(UnresolvedBlock::Unknown).into()));
     let too_many = BusError::limit_reached("query returned more than 3 results; request blocks 0 to 1 first");
     assert_eq!(ask(&bus, logs(numbers(0, 3), &any)).await, Err(too_many));
 }
@@ -375,7 +376,7 @@ async fn changes_since_a_block_cross_a_reorganisation() {
     assert_eq!((some.removed.len(), some.added), (0, vec![at(1), at(2)]));
     let none = ask(&bus, since(at(5).1, 2)).await.unwrap();
     assert!(none.removed.is_empty() && none.added.is_empty());
-    assert_eq!(ask(&bus, since(B256::ZERO, 2)).await, Err(BusError::failed("unknown block")));
+    assert_eq!(ask(&bus, since(B256::ZERO, 2)).await, Err(RequestError::Block(UnresolvedBlock::Unknown).into()));
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! JSON-RPC texts and codes for refusals of the node, equal to those of the reference and go-ethereum
 //! (`docs/spec/rpc-eth.md` 10, 12; `docs/spec/rpc-node.md` 4).
 
+mod accounts;
 mod calls;
+mod chain;
+mod front_ends;
 mod pool;
 mod traces;
 
@@ -9,6 +12,10 @@ use crate::Failure;
 
 pub use calls::{call_failure_text, revert_text};
 pub use traces::trace_failure_text;
+
+pub(crate) use accounts::account_refusal_text;
+pub(crate) use chain::{epoch_refusal_text, missing_state_text, unresolved_block_text};
+pub(crate) use front_ends::front_end_refusal_text;
 
 /// A refusal that a request can have as its reply.
 pub trait Refusal {

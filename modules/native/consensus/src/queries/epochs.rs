@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, B256, BlockId, SealedHeader, StoreError,
+    Address, B256, BlockId, EpochRefusal, SealedHeader, StoreError,
     messages::{EpochBlocks, EpochMembers, MissedRound, MissedRounds},
 };
 use tenon_bus::CallContext;
@@ -90,7 +90,7 @@ impl Queries {
     ) -> Result<Option<Vec<u64>>, QueryError> {
         let (first, last) = (self.required(first)?, self.required(last)?);
         if !self.engine.is_v2(first.number) || !self.engine.is_v2(last.number) {
-            return Err(V2Error::V1Block.into());
+            return Err(EpochRefusal::BlockOfEngineV1.into());
         }
         let mut switches = Vec::new();
         let (mut current, mut number) = (Arc::clone(&last), last.number);
@@ -140,18 +140,20 @@ impl Queries {
             return Ok(current.switch);
         }
         if epoch > current_epoch {
-            return Err(QueryError::FutureEpoch);
+            return Err(EpochRefusal::Future.into());
         }
-        let Some(epochs) = epoch.checked_sub(consensus.switch_epoch) else { return Err(QueryError::V1Epoch) };
+        let Some(epochs) = epoch.checked_sub(consensus.switch_epoch) else {
+            return Err(EpochRefusal::OfEngineV1.into());
+        };
         if let Some(known) = self.known_switch(epoch)? {
             return Ok(known);
         }
         let start = epochs.saturating_mul(consensus.epoch);
         let found = self.engine.v2().first_from_round(start, &head.header, &*self.chain)?;
-        let found = found.ok_or(QueryError::EpochWithoutBlock)?;
+        let found = found.ok_or(EpochRefusal::WithoutBlock)?;
         let round = round_of(consensus, &found)?;
         if epoch_number(consensus, round) != epoch {
-            return Err(QueryError::EpochWithoutBlock);
+            return Err(EpochRefusal::WithoutBlock.into());
         }
         let switch = BlockInfo { hash: found.hash(), round, number: found.number };
         self.switches.lock().put(epoch, switch);
@@ -174,7 +176,7 @@ impl Queries {
     ) -> Result<Option<MissedRounds>, QueryError> {
         let Some(header) = self.header(block)? else { return Ok(None) };
         if !self.engine.is_v2(header.number) {
-            return Err(V2Error::V1Block.into());
+            return Err(EpochRefusal::BlockOfEngineV1.into());
         }
         let info = self.engine.v2().epoch_of(&header, &*self.chain)?;
         let mut missed = Vec::new();
@@ -183,7 +185,7 @@ impl Queries {
             let previous = self.link(next.parent)?;
             for round in previous.round.saturating_add(1)..next.round {
                 let leader = leader(self.engine.consensus(), round, &info.masternodes)
-                    .ok_or_else(|| QueryError::NoMasternodes { number: header.number, hash: header.hash() })?;
+                    .ok_or_else(|| EpochRefusal::NoMasternodes { number: header.number, hash: header.hash() })?;
                 let [next, previous] = [next, previous].map(|link| (link.number, link.hash));
                 missed.push(MissedRound { round, leader, next, previous });
             }
@@ -208,7 +210,7 @@ impl Queries {
         if let Some(link) = self.links.lock().get(&hash) {
             return Ok(*link);
         }
-        let header = self.chain.header(hash)?.ok_or(QueryError::UnknownAncestor(hash))?;
+        let header = self.chain.header(hash)?.ok_or(EpochRefusal::UnknownAncestor(hash))?;
         Ok(self.link_of(&header)?)
     }
 

@@ -1,6 +1,6 @@
 //! Errors of the queries.
 
-use tenon_api::{B256, BusError, StoreError};
+use tenon_api::{BusError, EpochRefusal, RequestError, StoreError};
 use tenon_bus::RegisterError;
 use tenon_chain::ResolveError;
 
@@ -17,29 +17,12 @@ pub enum SetupError {
     Register(#[from] RegisterError),
 }
 
-/// Why a query has no answer. The texts about epochs and their rounds are the reference's.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QueryError {
-    /// The epoch has not begun.
-    #[error("input epoch number > current epoch number")]
-    FutureEpoch,
-    /// The epoch is one of engine v1.
-    #[error("input epoch number < v2 begin epoch number")]
-    V1Epoch,
-    /// No round of the epoch has a block.
-    #[error("no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)")]
-    EpochWithoutBlock,
-    /// The epoch of this block has no masternodes, so its rounds have no leaders.
-    #[error("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}")]
-    NoMasternodes {
-        /// Height of the block.
-        number: u64,
-        /// Its hash.
-        hash: B256,
-    },
-    /// An ancestor of the block is not stored.
-    #[error("fail to get header by hash {0}: ")]
-    UnknownAncestor(B256),
+    /// The epoch has no answer.
+    #[error(transparent)]
+    Epoch(#[from] EpochRefusal),
     /// The chain has not paid rewards for two epochs yet, so the return of staking cannot be estimated.
     #[error("the staking yield is available after two epochs with rewards")]
     NoStakingReturn,
@@ -67,6 +50,7 @@ impl From<QueryError> for BusError {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::CallerGone => Self::TimedOut,
+            QueryError::Epoch(refusal) => RequestError::from(refusal).into(),
             QueryError::Resolve(error) => error.into(),
             QueryError::Store(error) => error.into(),
             error => match store_error(&error) {

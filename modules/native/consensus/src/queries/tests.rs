@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    Address, B256, BlockId, BlockTag, BusError, StoreError, U256,
+    Address, B256, BlockId, BlockTag, BusError, EpochRefusal, RequestError, StoreError, U256, UnresolvedBlock,
     messages::{EpochBlocks, EpochMembers, RoundOf, RoundProblem},
 };
 use tenon_bus::CallContext;
@@ -18,6 +18,14 @@ use crate::{
     v1::V1Error,
     v2::V2Error,
 };
+
+/// Why a query about epochs was refused.
+fn refusal_of<T: std::fmt::Debug>(answer: Result<T, QueryError>) -> EpochRefusal {
+    match answer {
+        Err(QueryError::Epoch(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
 
 fn queries(name: &str) -> Queries {
     let chain = ModelledChain::read(name);
@@ -115,7 +123,7 @@ fn epochs_begin_at_the_references_blocks() {
     assert_eq!(between(60, 120).unwrap(), [60, 120]);
     assert_eq!(between(61, 119).unwrap(), [0_u64; 0]);
     assert_eq!(between(60, 60).unwrap(), [0_u64; 0]);
-    assert_eq!(between(0, 60).unwrap_err().to_string(), "not supported in the v1 consensus");
+    assert_eq!(refusal_of(between(0, 60)), EpochRefusal::BlockOfEngineV1);
     for (epoch, first) in (0..).zip(all) {
         let last = all.iter().find(|next| **next > first).map(|next| next - 1);
         // First from the chain, then from the cache.
@@ -125,17 +133,16 @@ fn epochs_begin_at_the_references_blocks() {
             assert_eq!((found, found_last, found_hash), (first, last, hash(first)), "epoch {epoch}");
         }
     }
-    assert_eq!(queries.epoch_blocks(12).unwrap_err().to_string(), "input epoch number > current epoch number");
-    assert_eq!(queries.epoch_blocks(u64::MAX).unwrap_err().to_string(), "input epoch number > current epoch number");
+    assert_eq!(refusal_of(queries.epoch_blocks(12)), EpochRefusal::Future);
+    assert_eq!(refusal_of(queries.epoch_blocks(u64::MAX)), EpochRefusal::Future);
 }
 
 #[test]
 fn an_epoch_before_the_switch_is_refused() {
     let queries = queries("v1switch");
 
-    let refused = |epoch| queries.epoch_blocks(epoch).unwrap_err().to_string();
-    assert_eq!(refused(1), "input epoch number < v2 begin epoch number");
-    assert_eq!(refused(4), "input epoch number > current epoch number");
+    assert_eq!(refusal_of(queries.epoch_blocks(1)), EpochRefusal::OfEngineV1);
+    assert_eq!(refusal_of(queries.epoch_blocks(4)), EpochRefusal::Future);
     assert_eq!(queries.epoch_blocks(2).unwrap().first, 1801);
     assert_eq!(queries.epoch_blocks(3).unwrap().first, 2700);
 }
@@ -150,7 +157,7 @@ fn rounds_without_a_block_are_those_between_the_rounds_of_blocks() {
     assert!(missed.missed.iter().all(|round| round.leader == address_of(&key(3))));
     assert!(missed.missed.windows(2).all(|pair| pair[0].next.0 >= pair[1].next.0), "the newest first");
     let v1 = queries.missed_rounds(BlockId::number(0), &CallContext::new());
-    assert_eq!(v1.unwrap_err().to_string(), "not supported in the v1 consensus");
+    assert_eq!(refusal_of(v1), EpochRefusal::BlockOfEngineV1);
     assert_eq!(queries.missed_rounds(BlockId::number(674), &CallContext::new()).unwrap(), None);
 }
 
@@ -232,24 +239,16 @@ fn errors_are_failures_unless_a_limit_was_reached() {
         (QueryError::Store(stopped()), BusError::TimedOut),
         (QueryError::Store(full()), BusError::limit_reached("full")),
         (QueryError::Resolve(ResolveError::Store(stopped())), BusError::TimedOut),
-        (QueryError::Resolve(ResolveError::NoSafeBlock), BusError::failed("safe block not found")),
+        (
+            QueryError::Resolve(UnresolvedBlock::NoSafeBlock.into()),
+            RequestError::Block(UnresolvedBlock::NoSafeBlock).into(),
+        ),
         (QueryError::V1(V1Error::Store(stopped())), BusError::TimedOut),
         (QueryError::V2(V2Error::Store(full())), BusError::limit_reached("full")),
         (QueryError::V2(V2Error::NoCandidates), BusError::failed("no masternode found")),
         (QueryError::Rewards(NativeError::Store(stopped())), BusError::TimedOut),
         (QueryError::Rewards(RewardError::Store(full()).into()), BusError::limit_reached("full")),
-        (QueryError::FutureEpoch, BusError::failed("input epoch number > current epoch number")),
-        (
-            QueryError::UnknownAncestor(B256::ZERO),
-            BusError::failed(format!("fail to get header by hash 0x{}: ", "0".repeat(64))),
-        ),
-        (
-            QueryError::NoMasternodes { number: 7, hash: B256::ZERO },
-            BusError::failed(format!(
-                "masternodes is empty in CalculateMissingRounds, number = 7, hash 0x{}",
-                "0".repeat(64)
-            )),
-        ),
+        (QueryError::Epoch(EpochRefusal::Future), RequestError::Epoch(EpochRefusal::Future).into()),
     ];
     for (error, expected) in cases {
         let text = format!("{error:?}");

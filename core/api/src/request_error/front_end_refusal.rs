@@ -1,0 +1,19 @@
+//! Why a front-end does not start.
+
+use std::net::SocketAddr;
+
+use crate::messages::FrontEnd;
+
+/// Why a front-end does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrontEndRefusal {
+    /// It listens at the requested address.
+    #[error("the front-end {0:?} already listens at this address")]
+    AlreadyEnabled(FrontEnd),
+    /// It listens at another address.
+    #[error("the front-end already listens at {address}")]
+    ListensElsewhere {
+        /// Its address.
+        address: SocketAddr,
+    },
+}

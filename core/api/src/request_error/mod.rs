@@ -1,0 +1,51 @@
+//! What a module reports over the bus if it cannot answer a request.
+
+mod account_refusal;
+mod epoch_refusal;
+mod front_end_refusal;
+mod unresolved_block;
+
+use alloy_primitives::B256;
+
+pub use account_refusal::{AccountRefusal, KeyTextProblem, WalletFeature};
+pub use epoch_refusal::EpochRefusal;
+pub use front_end_refusal::FrontEndRefusal;
+pub use unresolved_block::UnresolvedBlock;
+
+/// Why a module cannot answer a request. A caller can tell the variants apart.
+///
+/// Each module has an error enum of its own and converts it into a [`BusError`](crate::BusError) where it answers
+/// requests. The SDK gives each variant its JSON-RPC code (`tenon_sdk::Failure`). A variant with a string has the text
+/// that the user reads. The others stand for errors whose texts clients know: the SDK writes those
+/// (`tenon_sdk::error_texts`), and the texts here are for logs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Something that the request names is unknown, an action is refused, or something that the module needs has
+    /// failed.
+    #[error("{0}")]
+    Failed(String),
+    /// An argument is wrong.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// A limit of this node is reached: memory, queue, time or size.
+    #[error("{0}")]
+    LimitReached(String),
+    /// The block that the request names is unknown, or is not of the named kind.
+    #[error(transparent)]
+    Block(#[from] UnresolvedBlock),
+    /// The database does not have the state after a block.
+    #[error("the database does not have the state with root {state_root}")]
+    StateUnavailable {
+        /// The block's state root.
+        state_root: B256,
+    },
+    /// An epoch of a native chain has no answer.
+    #[error(transparent)]
+    Epoch(#[from] EpochRefusal),
+    /// A wallet or key refuses.
+    #[error(transparent)]
+    Account(#[from] AccountRefusal),
+    /// A front-end does not start.
+    #[error(transparent)]
+    FrontEnd(#[from] FrontEndRefusal),
+}

@@ -1,0 +1,95 @@
+//! Errors of requests that read the chain, in the words of the reference and go-ethereum (`docs/spec/rpc-eth.md` 5;
+//! `docs/spec/rpc-node.md` 2.4).
+
+use alloy_primitives::B256;
+use tenon_api::{EpochRefusal, UnresolvedBlock};
+
+/// The text for a block id that stands for no block.
+pub(crate) fn unresolved_block_text(problem: UnresolvedBlock) -> String {
+    let text = match problem {
+        UnresolvedBlock::NotCanonical => "hash is not currently canonical",
+        UnresolvedBlock::NoFinalizedBlock => "finalized block not found",
+        UnresolvedBlock::NoSafeBlock => "safe block not found",
+        UnresolvedBlock::UnknownNumber => "header for number not found",
+        UnresolvedBlock::UnknownHash => "header for hash not found",
+        UnresolvedBlock::Unknown => "unknown block",
+        UnresolvedBlock::BeyondHead { requested, head } => {
+            return format!("request beyond head block: requested {requested}, head {head}");
+        }
+    };
+    text.to_owned()
+}
+
+/// The text for a state that the database does not have: the reference's for a trie without root (`docs/spec/rpc-eth.md`
+/// 5.2).
+pub(crate) fn missing_state_text(state_root: B256) -> String {
+    format!("missing trie Node {state_root:x} (path )")
+}
+
+/// The text for a query about epochs without an answer.
+pub(crate) fn epoch_refusal_text(refusal: EpochRefusal) -> String {
+    let text = match refusal {
+        EpochRefusal::Future => "input epoch number > current epoch number",
+        EpochRefusal::OfEngineV1 => "input epoch number < v2 begin epoch number",
+        EpochRefusal::BlockOfEngineV1 => "not supported in the v1 consensus",
+        EpochRefusal::WithoutBlock => {
+            "no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)"
+        }
+        EpochRefusal::NoMasternodes { number, hash } => {
+            return format!("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}");
+        }
+        EpochRefusal::UnknownAncestor(hash) => return format!("fail to get header by hash {hash}: "),
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: B256 = B256::repeat_byte(0xab);
+
+    #[test]
+    fn unresolved_blocks_have_the_texts_of_the_reference() {
+        let cases = [
+            (UnresolvedBlock::NotCanonical, "hash is not currently canonical"),
+            (UnresolvedBlock::NoFinalizedBlock, "finalized block not found"),
+            (UnresolvedBlock::NoSafeBlock, "safe block not found"),
+            (UnresolvedBlock::UnknownNumber, "header for number not found"),
+            (UnresolvedBlock::UnknownHash, "header for hash not found"),
+            (UnresolvedBlock::Unknown, "unknown block"),
+            (UnresolvedBlock::BeyondHead { requested: 9, head: 8 }, "request beyond head block: requested 9, head 8"),
+        ];
+        for (problem, text) in cases {
+            assert_eq!(unresolved_block_text(problem), text);
+        }
+    }
+
+    #[test]
+    fn a_missing_state_has_the_text_of_a_trie_without_root() {
+        assert_eq!(missing_state_text(HASH), format!("missing trie Node {} (path )", "ab".repeat(32)));
+    }
+
+    #[test]
+    fn queries_about_epochs_have_the_texts_of_the_reference() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let cases = [
+            (EpochRefusal::Future, "input epoch number > current epoch number".to_owned()),
+            (EpochRefusal::OfEngineV1, "input epoch number < v2 begin epoch number".to_owned()),
+            (EpochRefusal::BlockOfEngineV1, "not supported in the v1 consensus".to_owned()),
+            (
+                EpochRefusal::WithoutBlock,
+                "no epoch switch header in binary search (all rounds in this epoch are missed, which is very rare)"
+                    .to_owned(),
+            ),
+            (
+                EpochRefusal::NoMasternodes { number: 7, hash: HASH },
+                format!("masternodes is empty in CalculateMissingRounds, number = 7, hash {hash}"),
+            ),
+            (EpochRefusal::UnknownAncestor(HASH), format!("fail to get header by hash {hash}: ")),
+        ];
+        for (refusal, text) in cases {
+            assert_eq!(epoch_refusal_text(refusal), text);
+        }
+    }
+}
