@@ -11,8 +11,8 @@ use tenon_chain::DecodeError;
 /// Why a transaction is not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// It is refused. Logs show the variant; plugins write the text for clients.
-    #[error("the pool refuses the transaction: {0:?}")]
+    /// It is refused. Plugins write the text for clients.
+    #[error("the pool refuses the transaction: {0}")]
     Refused(PoolRefusal),
     /// The chain could not be read.
     #[error(transparent)]
@@ -53,6 +53,8 @@ impl From<NativePoolRefusal> for PoolError {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::{Address, messages::SenderProblem};
+
     use super::*;
 
     #[test]
@@ -62,5 +64,19 @@ mod tests {
 
         assert_eq!(refused, Ok(Err(PoolRefusal::Full)));
         assert_eq!(stopped, Err(BusError::TimedOut));
+    }
+
+    #[test]
+    fn logs_show_a_refusal_in_plain_words() {
+        let denied = PoolError::from(NativePoolRefusal::DeniedSender(Address::ZERO));
+        let sender = PoolError::from(PoolRefusal::InvalidSender(SenderProblem::WrongChain { found: 1, wanted: 50 }));
+
+        let zero = "0".repeat(40);
+        let denied_text = format!("the pool refuses the transaction: its sender 0x{zero} is on the denylist");
+        assert_eq!(denied.to_string(), denied_text);
+        assert_eq!(
+            sender.to_string(),
+            "the pool refuses the transaction: it has no valid sender: it was signed for chain 1, and this is chain 50"
+        );
     }
 }
