@@ -75,7 +75,8 @@ impl Importer {
     /// Inserts a block with a known parent: it becomes the head, joins a side branch, or was already known.
     ///
     /// # Errors
-    /// [`ImportError`]; the canonical chain is unchanged then.
+    /// [`ImportError`]; the canonical chain is unchanged then, as far as this node can read its database: see
+    /// [`StoreError::WriterStopped`].
     pub fn insert(&self, block: Block) -> Result<InsertOutcome, ImportError> {
         let block = Arc::new(self.recover(block)?);
         self.insert_recovered(block)
@@ -207,21 +208,33 @@ impl Importer {
     /// Moves the head back to a canonical block; the blocks above remain as a side branch.
     ///
     /// # Errors
-    /// [`ImportError::Store`] if there is no such block or its state was pruned; nothing is changed then.
+    /// [`ImportError::Store`] if there is no such block or its state was pruned; nothing is changed then. After any other
+    /// error of the database, the head may be in between; the blocks above it were removed and published.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.lock_writing();
         // Before the first step, which could succeed where a later one is refused.
         self.writer.check_unwind(number)?;
         while self.chain.head().number() > number {
             let target = number.0.max(self.chain.head().header.number.saturating_sub(UNWIND_STEP));
-            let removed = self.blocks_above(target.into())?;
-            self.writer.unwind(target.into())?;
-            self.announce_removed(&removed);
+            self.unwind_step(target.into())?;
         }
         self.engine.observe_head(&self.chain.head().header, &*self.chain);
         self.update_finality()?;
         tracing::info!(%number, "head moved back");
         Ok(())
+    }
+
+    /// Removes the blocks above `target`, and publishes those that were removed, even if that ends early.
+    fn unwind_step(&self, target: BlockNumber) -> Result<(), ImportError> {
+        let mut removed = self.blocks_above(target)?;
+        let unwound = self.writer.unwind(target);
+        let reached = self.chain.head().number();
+        removed.retain(|removed| removed.block.number() > reached);
+        self.announce_removed(&removed);
+        match unwound {
+            Err(StoreError::WriterStopped) if reached == target => Ok(()),
+            unwound => Ok(unwound?),
+        }
     }
 
     /// The signature rules of a block's transactions.
@@ -261,12 +274,27 @@ impl Importer {
 
     /// Commits the first of these executed blocks, or several in one batch, and publishes them. Returns how many.
     pub(super) fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, ImportError> {
-        let count = self.writer.commit_first(commits)?;
+        let count = self.writer.commit_first(commits).or_else(|error| self.committed_despite(error, commits))?;
         let added = &commits[..count.min(commits.len())];
         let followed = self.follow_up(added);
         // They are canonical, even if the follow-up failed.
         added.iter().for_each(|commit| self.announce_added(commit));
         followed.map(|()| added.len())
+    }
+
+    /// How many of these blocks were committed by a writer that panicked afterwards, for example while it pruned. It has
+    /// read the head from the disk again before it answers.
+    pub(super) fn committed_despite(
+        &self,
+        error: StoreError,
+        commits: &[Arc<BlockCommit>],
+    ) -> Result<usize, StoreError> {
+        if error != StoreError::WriterStopped {
+            return Err(error);
+        }
+        let head = self.chain.head().header.hash();
+        let newest = commits.iter().position(|commit| commit.block.hash() == head);
+        newest.map(|index| index + 1).ok_or(error)
     }
 
     /// Executes the last block that could not be executed again and reports the differences; `None` if there is none.

@@ -55,7 +55,8 @@ impl Importer {
     /// Builds a block on the head from as many of these transactions as fit and are valid, commits it and publishes it.
     ///
     /// # Errors
-    /// [`ImportError`] if no block could be made; nothing was changed.
+    /// [`ImportError`] if no block could be made; nothing was changed, as far as this node can read its database: see
+    /// [`StoreError::WriterStopped`].
     pub fn produce(
         &self,
         attributes: &SealAttributes,

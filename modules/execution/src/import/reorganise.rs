@@ -48,7 +48,9 @@ impl Importer {
             .map_err(|error| ConsensusError { number, hash, ..error })?;
         let removed = self.blocks_above(ancestor)?;
         let added = self.execute_branch(ancestor, branch)?;
-        self.writer.reorganise(ancestor, &added)?;
+        // A branch is written whole or not at all.
+        let written = self.writer.reorganise(ancestor, &added);
+        written.or_else(|error| self.committed_despite(error, &added).map(drop))?;
         let followed = self.follow_up(&added);
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");

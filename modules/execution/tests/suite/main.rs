@@ -11,3 +11,4 @@ mod native_import;
 mod own_failures;
 mod produce;
 mod release_profile;
+mod stopped_writer;
