@@ -23,6 +23,8 @@ pub(crate) struct WriteRecord {
     last_success: AtomicU64,
     /// Unix seconds of the first failure since the last success; 0 if there is none.
     failing_since: AtomicU64,
+    /// Unix seconds of the first panic in a change of the chain since the last successful one; 0 if there is none.
+    panicking_since: AtomicU64,
     /// The engine's error of the latest failure. Locked when a write fails and on queries.
     reason: Mutex<String>,
 }
@@ -47,11 +49,25 @@ impl WriteRecord {
         let _ = self.failing_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Records that a change of the chain panicked.
+    pub(crate) fn note_panic(&self) {
+        // Keeps the time of the first panic.
+        let _ = self.panicking_since.compare_exchange(0, unix_time(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Records that a change of the chain was made.
+    pub(crate) fn note_chain_write(&self) {
+        if self.panicking_since.load(Ordering::Relaxed) != 0 {
+            self.panicking_since.store(0, Ordering::Relaxed);
+        }
+    }
+
     fn outcomes(&self) -> WriteOutcomes {
         let time = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|time| *time > 0);
         WriteOutcomes {
             last_success: time(&self.last_success),
             failure: time(&self.failing_since).map(|since| WriteFailure { since, reason: self.reason.lock().clone() }),
+            panicking_since: time(&self.panicking_since),
         }
     }
 }
@@ -98,10 +114,22 @@ mod tests {
         record.note_at(Some("no space"), 7);
         record.note_at(Some("still none"), 9);
         let failure = Some(WriteFailure { since: 7, reason: "still none".to_owned() });
-        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(5), failure });
+        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(5), failure, panicking_since: None });
 
         record.note_at(None, 11);
-        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(11), failure: None });
+        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(11), failure: None, panicking_since: None });
+    }
+
+    #[test]
+    fn a_panic_counts_until_the_chain_is_changed_again() {
+        let record = WriteRecord::default();
+
+        record.note_panic();
+        record.note_at(None, 5);
+        assert!(record.outcomes().panicking_since.is_some());
+
+        record.note_chain_write();
+        assert_eq!(record.outcomes().panicking_since, None);
     }
 
     #[test]
@@ -111,8 +139,8 @@ mod tests {
 
         store.try_write().unwrap();
 
-        let WriteOutcomes { last_success, failure } = store.writes();
-        assert!(last_success.is_some() && failure.is_none());
+        let WriteOutcomes { last_success, failure, panicking_since } = store.writes();
+        assert!(last_success.is_some() && failure.is_none() && panicking_since.is_none());
         assert_eq!(store.background().unwrap(), BackgroundCondition::default());
     }
 }

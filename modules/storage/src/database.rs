@@ -39,6 +39,9 @@ pub(crate) struct Database {
     /// Where a test makes the writer panic.
     #[cfg(test)]
     pub(crate) ordered_panic: parking_lot::Mutex<Option<OrderedPanic>>,
+    /// Whether a test makes every sync fail.
+    #[cfg(test)]
+    pub(crate) fails_to_sync: AtomicBool,
     /// Released after the engine has closed: fields are dropped in their order.
     lock: Option<FolderLock>,
 }
@@ -137,6 +140,8 @@ impl Database {
             writes: WriteRecord::default(),
             #[cfg(test)]
             ordered_panic: parking_lot::Mutex::default(),
+            #[cfg(test)]
+            fails_to_sync: AtomicBool::new(false),
             lock: None,
         })
     }
@@ -230,6 +235,10 @@ impl Database {
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         // The engine also records the synced length in its list of tables, by path.
         self.require_folder()?;
+        #[cfg(test)]
+        if self.fails_to_sync.load(Ordering::Relaxed) {
+            return Err(StoreError::Engine("ordered by a test".to_owned()));
+        }
         self.engine.flush_wal(true).map_err(engine_error)
     }
 

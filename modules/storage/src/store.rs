@@ -47,6 +47,8 @@ pub struct Store {
     pub(crate) writer: Mutex<Writer>,
     /// Whether the right to write the chain is given out: see [`Store::take_writer`].
     pub(crate) is_writer_taken: AtomicBool,
+    /// Whether a panic interrupted a write, and the store could not be read from the disk again since.
+    pub(crate) needs_reload: AtomicBool,
     /// Locks for commits to plugins' spaces; the chain's writer and readers never take them.
     pub(crate) spaces: Writers,
 }
@@ -112,6 +114,7 @@ impl Store {
             format_found,
             writer: Mutex::new(writer),
             is_writer_taken: AtomicBool::new(false),
+            needs_reload: AtomicBool::new(false),
             spaces: Writers::default(),
         };
         store.make_head_whole()?;

@@ -58,11 +58,11 @@ pub enum StoreError {
         /// The block.
         number: BlockNumber,
     },
-    /// The actor that writes to the database did not accept the change. Nothing was changed.
-    #[error("{0}; nothing was written: {advice}", advice = advice(.0))]
+    /// The actor that writes to the database did not accept the change. It was not made.
+    #[error("{0}; this change was not made: {advice}", advice = advice(.0))]
     NotAccepted(ActorError),
     /// The actor that writes to the database panicked, or was stopped, before it answered. The change may have been made
-    /// all the same.
+    /// nevertheless; if the database could be read again, the head shows it.
     #[error("the storage's writer stopped before it answered; check the head before you repeat the change")]
     WriterStopped,
     /// Another owner in this process has the right to write.

@@ -214,8 +214,9 @@ impl Health {
         let state = match background {
             Some(background) if background.is_folder_replaced => State::FolderReplaced,
             _ if writes.failure.is_some() => State::WritesFail,
-            None => State::Unknown,
             Some(background) if background.is_damaged => State::Damaged,
+            _ if writes.panicking_since.is_some() => State::WritesPanic,
+            None => State::Unknown,
             Some(background) if background.is_write_stopped => State::WritesStopped,
             Some(_) if has_standing_error => State::BackgroundErrors,
             Some(_) => State::Ok,
@@ -223,7 +224,7 @@ impl Health {
         DatabaseReport {
             state,
             last_write: writes.last_success,
-            failing_since: writes.failure.map(|failure| failure.since),
+            failing_since: writes.failure.map(|failure| failure.since).or(writes.panicking_since),
             background_errors: background.map(|background| background.errors),
         }
     }

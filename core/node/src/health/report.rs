@@ -19,6 +19,8 @@ pub(crate) enum State {
     Low,
     /// The last write of the database failed.
     WritesFail,
+    /// The last change of the chain panicked.
+    WritesPanic,
     /// The database accepts no writes.
     WritesStopped,
     /// A flush or compaction of the database failed.
@@ -92,7 +94,7 @@ pub(crate) struct DatabaseReport {
     pub(crate) state: State,
     /// Unix seconds; `None` if nothing was written since the start.
     pub(crate) last_write: Option<u64>,
-    /// Unix seconds; `None` if the last write succeeded.
+    /// Unix seconds of the first failure or panic; `None` if the last write succeeded.
     pub(crate) failing_since: Option<u64>,
     /// Since the start; `None` if the engine does not report it.
     pub(crate) background_errors: Option<u64>,

@@ -14,6 +14,7 @@ use crate::opened_chain::store_options;
 #[derive(Default)]
 struct Database {
     fails: AtomicBool,
+    panics: AtomicBool,
     errors: AtomicU64,
     is_stopped: AtomicBool,
     is_replaced: AtomicBool,
@@ -23,7 +24,11 @@ struct Database {
 impl DatabaseWatch for Database {
     fn writes(&self) -> WriteOutcomes {
         let failure = WriteFailure { since: 7, reason: "No space left on device: /secret/path".to_owned() };
-        WriteOutcomes { last_success: Some(5), failure: self.fails.load(Ordering::Relaxed).then_some(failure) }
+        WriteOutcomes {
+            last_success: Some(5),
+            failure: self.fails.load(Ordering::Relaxed).then_some(failure),
+            panicking_since: self.panics.load(Ordering::Relaxed).then_some(6),
+        }
     }
 
     fn background(&self) -> Result<BackgroundCondition, StoreError> {
@@ -144,6 +149,9 @@ fn of_several_problems_of_a_database_the_report_names_the_cause() {
     assert_eq!(state(), [("database", "backgroundErrors".to_owned())]);
     database.is_stopped.store(true, Ordering::Relaxed);
     assert_eq!(state(), [("database", "writesStopped".to_owned())]);
+    database.panics.store(true, Ordering::Relaxed);
+    assert_eq!(state(), [("database", "writesPanic".to_owned())]);
+    assert_eq!(node.health.report().member("database")["failingSince"], json!(6));
     database.is_damaged.store(true, Ordering::Relaxed);
     assert_eq!(state(), [("database", "damaged".to_owned())]);
     database.fails.store(true, Ordering::Relaxed);

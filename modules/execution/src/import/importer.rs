@@ -276,10 +276,9 @@ impl Importer {
     pub(super) fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, ImportError> {
         let count = self.writer.commit_first(commits).or_else(|error| self.committed_despite(error, commits))?;
         let added = &commits[..count.min(commits.len())];
-        let followed = self.follow_up(added);
-        // They are canonical, even if the follow-up failed.
+        self.follow_up(added);
         added.iter().for_each(|commit| self.announce_added(commit));
-        followed.map(|()| added.len())
+        Ok(added.len())
     }
 
     /// How many of these blocks were committed by a writer that panicked afterwards, for example while it pruned. It has

@@ -51,13 +51,11 @@ impl Importer {
         // A branch is written whole or not at all.
         let written = self.writer.reorganise(ancestor, &added);
         written.or_else(|error| self.committed_despite(error, &added).map(drop))?;
-        let followed = self.follow_up(&added);
+        self.follow_up(&added);
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
         self.announce_removed(&removed);
         self.announce_branch(&added);
-        // The chain has changed and subscribers have been notified, even if the follow-up failed.
-        followed?;
         Ok(InsertOutcome::Head { reorganised: removed.iter().map(|removed| removed.block.hash()).collect() })
     }
 
@@ -129,8 +127,8 @@ impl Importer {
         Ok(Arc::new(Head { header, total_difficulty, finalized, safe }))
     }
 
-    /// Passes the new blocks to the engine, and records its finality.
-    pub(super) fn follow_up(&self, added: &[Arc<BlockCommit>]) -> Result<(), ImportError> {
+    /// Passes new canonical blocks to the engine, and records its finality.
+    pub(super) fn follow_up(&self, added: &[Arc<BlockCommit>]) {
         for commit in added {
             self.engine.observe(&commit.block);
         }
@@ -139,6 +137,9 @@ impl Importer {
         for commit in added {
             self.engine.observe_head(&commit.block.header, &*self.chain);
         }
-        self.update_finality()
+        // The blocks are canonical nevertheless, and the next one records finality again.
+        if let Err(error) = self.update_finality() {
+            tracing::warn!(number = %self.chain.head().number(), %error, "finality not recorded");
+        }
     }
 }

@@ -129,10 +129,23 @@ impl Generations {
         self.begin(target, true)
     }
 
-    /// Ends an unwind that a panic has interrupted, once readers find what the disk has.
+    /// Ends an unwind that a panic interrupted. Call it after the head was read from the disk again.
     pub(crate) fn end_interrupted(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         if !generation.is_multiple_of(2) {
+            self.end(generation + 1);
+        }
+    }
+
+    /// Ends a replacement that a panic interrupted, and whose readers wait. An unwind goes on: its readers are refused,
+    /// as they would find blocks that are half removed.
+    pub(crate) fn end_interrupted_replacement(&self) {
+        let generation = self.generation.load(Ordering::Acquire);
+        let is_replacement = {
+            let unwinds = self.unwinds.lock();
+            unwinds.back().is_some_and(|last| last.generation == generation && last.is_replacement)
+        };
+        if is_replacement {
             self.end(generation + 1);
         }
     }

@@ -26,7 +26,10 @@ impl Store {
         let Some(wanted) = self.mode.oldest_wanted(shared.head.load().header.number) else { return Ok(()) };
         let oldest = shared.oldest_state();
         for height in (oldest + 1..=wanted).take(HEIGHTS_PER_COMMIT as usize) {
-            prune_before(shared, height)?;
+            // Published first, so that a reader of an older state that misses a record also learns the reason.
+            shared.oldest_state.store(height, Ordering::Release);
+            let pruned = prune_before(shared, height);
+            pruned.inspect_err(|_| shared.oldest_state.store(height - 1, Ordering::Release))?;
         }
         drop_checkpoints(shared)
     }
@@ -35,8 +38,6 @@ impl Store {
 /// Removes all states before `height`, given that all before its parent are removed: versions that are not read at
 /// `height` or later, and trie nodes that its state superseded.
 fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
-    // Published first, so that a reader of an older state that misses a record also learns the reason.
-    shared.oldest_state.store(height, Ordering::Release);
     let mut batch = shared.database.batch();
     meta::set_oldest_state(&mut batch, height)?;
     if let Some(changes) = changes_of(shared, height)? {

@@ -20,36 +20,44 @@ use tenon_api::StoreError;
 
 use crate::{
     format::meta,
+    read::generation::Generations,
     store::{Store, Writer, stored_extent, stored_head},
 };
 
+/// Once dropped, no reader waits for the end of a replacement, even if reading from the disk failed or panicked.
+struct ReleasedReaders<'a>(&'a Generations);
+
+impl Drop for ReleasedReaders<'_> {
+    fn drop(&mut self) {
+        self.0.end_interrupted_replacement();
+    }
+}
+
 impl Store {
-    /// Brings readers and the writer to what the disk has.
+    /// Reads head, extents and caches from the disk again.
     ///
     /// # Errors
     /// [`StoreError`] if the disk cannot be read; the memory may then be older than the disk.
     pub(crate) fn reload(&self) -> Result<(), StoreError> {
         let writer = &mut *self.writer.lock();
-        let reloaded = self.reload_records(writer);
-        // Even after an error: readers that wait for the end of a replacement would wait for ever.
+        let _released = ReleasedReaders(&self.shared.generations);
+        self.reload_records(writer)?;
         self.shared.generations.end_interrupted();
-        reloaded?;
         // Does nothing unless an unwind was interrupted before it completed the head's trie.
         self.make_head_whole()
     }
 
     fn reload_records(&self, writer: &mut Writer) -> Result<(), StoreError> {
         let shared = &self.shared;
+        // First, because this cannot fail. Until the head has moved, nothing is cached.
+        let writing = shared.state_cache.begin_write();
+        writing.clear();
+        shared.receipts.clear();
         writer.created_nodes.forget();
         writer.identity = meta::identity(&shared.database)?;
         shared.oldest_state.store(meta::oldest_state(&shared.database)?, Ordering::Release);
         shared.set_trie_extent(stored_extent(&shared.database, shared.trie_extent().checkpoint_every)?);
-        let head = stored_head(shared)?;
-        // Before the head moves, as in a commit.
-        let writing = shared.state_cache.begin_write();
-        writing.clear();
-        shared.receipts.clear();
-        if let Some(head) = head {
+        if let Some(head) = stored_head(shared)? {
             tracing::warn!(
                 number = head.header.number,
                 "a write was interrupted; the head was read from the disk again"

@@ -123,14 +123,18 @@ pub(crate) fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNode
         changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));
     superseded.sort_unstable();
     let thinning = Thinning::begin(shared, number, number, created)?;
-    // Published first, so that a reader that misses a node also learns the reason.
-    shared.set_trie_extent(thinning.extent);
     let mut batch = shared.database.batch();
     thinning.remove(&mut batch, &superseded, created)?;
     changes.superseded = others;
     batch.put(Column::Changes, keys::number(number), records::encode_changes(&changes))?;
     thinning.end(&mut batch)?;
-    batch.write(false).inspect_err(|_| created.forget())?;
+    // Published first, so that a reader that misses a node also learns the reason.
+    let before = shared.trie_extent();
+    shared.set_trie_extent(thinning.extent);
+    batch.write(false).inspect_err(|_| {
+        shared.set_trie_extent(before);
+        created.forget();
+    })?;
     // A node that was created again after this block stays, and is listed for the block that supersedes it again.
     superseded.iter().for_each(|key| created.removed(key, number));
     Ok(())

@@ -6,11 +6,12 @@ use std::{
         Arc,
         mpsc::{self, SyncSender},
     },
+    time::Duration,
 };
 
 use alloy_primitives::U256;
 use tenon_api::{BlockCommit, BlockNumber, ChainWriter, Header, RecoveredBlock, StoreError};
-use tenon_supervisor::{Actor, ActorOptions, Mailbox, SpawnError, Supervisor};
+use tenon_supervisor::{Actor, ActorOptions, Mailbox, RestartPolicy, SpawnError, Supervisor};
 
 use super::DirectWriter;
 use crate::store::Store;
@@ -18,9 +19,19 @@ use crate::store::Store;
 /// The actor's name.
 pub const ACTOR: &str = "storage";
 
-/// Every sender waits for its answer, and the lock of the importer lets one of them write blocks at a time: more waiting
-/// messages mean that callers have left.
+/// Each caller waits for its answer, and the importer's lock admits one writer of blocks; only the flush at the end of an
+/// import comes without it. So two or three messages wait at most.
 const MAILBOX_CAPACITY: usize = 16;
+
+/// The pause is short and constant, because the state of the writer is read from the disk again before it is restarted, and
+/// the importer waits meanwhile. A block with which every write panics is tried again every few seconds, which must not
+/// end the writes of other blocks.
+const RESTART: RestartPolicy = RestartPolicy {
+    first_pause: Duration::from_millis(10),
+    max_pause: Duration::from_millis(10),
+    ceiling: 1_000,
+    window: Duration::from_secs(60),
+};
 
 /// Receives the answer. Dropped without one if the actor panics.
 ///
@@ -95,8 +106,8 @@ pub(crate) enum StorageMessage {
 ///
 /// It calls the store only, which sends no message and publishes no event: no write can wait for another one.
 struct StorageActor {
-    /// Shared with the closure that builds the actor again after a panic. It has then read the store from the disk
-    /// again, and does so before its next write if that failed.
+    /// Shared with the closure that builds the actor again after a panic. After a panic the writer reads the store from
+    /// the disk again; if this fails, it tries again before its next write.
     writer: Arc<DirectWriter>,
 }
 
@@ -199,12 +210,13 @@ impl ChainWriter for StorageWriter {
     }
 }
 
-/// Takes the right to write the chain, and starts the actor that has it from now on, under supervision.
+/// Takes the right to write the chain, and starts the actor that has it from now on, under supervision. Not with
+/// [`Supervisor::without_threads`]: there the caller and the actor have one thread, and it would wait for itself.
 ///
 /// # Errors
 /// [`SpawnError::NotBuilt`] with [`StoreError::WriterTaken`] if it is taken; otherwise those of [`Supervisor::spawn`].
 pub fn spawn_writer(supervisor: &Supervisor, store: &Arc<Store>) -> Result<StorageWriter, SpawnError> {
-    let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
+    let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, restart: RESTART };
     spawn_with(supervisor, store, options)
 }
 

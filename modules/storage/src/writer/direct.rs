@@ -3,10 +3,7 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use alloy_primitives::U256;
@@ -17,8 +14,6 @@ use crate::store::Store;
 /// The right to write the chain of a store, on the caller's thread. The store gives it out again once it is dropped.
 pub struct DirectWriter {
     store: Arc<Store>,
-    /// Whether a panic has interrupted a write, and the store could not be read from the disk again since.
-    needs_reload: AtomicBool,
 }
 
 impl Store {
@@ -30,7 +25,7 @@ impl Store {
         if self.is_writer_taken.swap(true, Ordering::AcqRel) {
             return Err(StoreError::WriterTaken);
         }
-        Ok(DirectWriter { store: Arc::clone(self), needs_reload: AtomicBool::new(false) })
+        Ok(DirectWriter { store: Arc::clone(self) })
     }
 }
 
@@ -47,14 +42,24 @@ impl fmt::Debug for DirectWriter {
 }
 
 impl DirectWriter {
+    /// Changes the chain. A success shows that the writer works again after a panic.
+    fn write<T>(&self, write: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let written = self.run(write);
+        if written.is_ok() {
+            self.store.shared.database.writes.note_chain_write();
+        }
+        written
+    }
+
     /// Runs a write. If it panics, the store is read from the disk again before the panic continues: when the caller
     /// learns of the panic, memory and disk agree.
-    fn write<T>(&self, write: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        if self.needs_reload.load(Ordering::Acquire) {
+    pub(super) fn run<T>(&self, write: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.store.needs_reload.load(Ordering::Acquire) {
             self.reload()?;
         }
         catch_unwind(AssertUnwindSafe(|| write(&self.store))).unwrap_or_else(|panic| {
-            self.needs_reload.store(true, Ordering::Release);
+            self.store.shared.database.writes.note_panic();
+            self.store.needs_reload.store(true, Ordering::Release);
             if let Err(error) = self.reload() {
                 tracing::error!(%error, "a write was interrupted, and the database can't be read; the next write tries again \
                     to read it");
@@ -65,7 +70,7 @@ impl DirectWriter {
 
     fn reload(&self) -> Result<(), StoreError> {
         self.store.reload()?;
-        self.needs_reload.store(false, Ordering::Release);
+        self.store.needs_reload.store(false, Ordering::Release);
         Ok(())
     }
 }
@@ -108,6 +113,7 @@ impl ChainWriter for DirectWriter {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        self.write(Store::flush)
+        // Writes no change of the chain.
+        self.run(Store::flush)
     }
 }

@@ -1,14 +1,17 @@
 //! Tests of the writers: order, panics in the middle of a write, refusals.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
-    sync::{Arc, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
+    thread,
     time::Duration,
 };
 
 use tempfile::TempDir;
-use tenon_api::{ActorError, BlockCommit, BlockNumber, ChainReader as _, ChainWriter as _, StoreError};
+use tenon_api::{
+    ActorError, BlockCommit, BlockNumber, ChainReader as _, ChainWriter as _, DatabaseWatch as _, StoreError,
+};
 use tenon_supervisor::{ActorOptions, ActorState, RestartPolicy, SpawnError, Supervisor};
 
 use super::{
@@ -18,6 +21,7 @@ use super::{
 use crate::{
     Mode, StoreOptions,
     database::OrderedPanic,
+    format::meta,
     store::{Store, stored_head},
 };
 
@@ -69,21 +73,25 @@ fn shared(maker: &Maker) -> Vec<Arc<BlockCommit>> {
 }
 
 /// Keeps the tries of two blocks only, and commits in groups, so that every kind of write is made of several batches.
-fn open(folder: &Path) -> Arc<Store> {
+fn open(folder: &Path, mode: Mode) -> Arc<Store> {
     let options = StoreOptions {
         trie_window: 2,
         old_trie_window: 2,
         trie_checkpoint_every: 16,
         old_group_blocks: 8,
-        ..support::options(Mode::Archive)
+        ..support::options(mode)
     };
     Store::open(folder, options).unwrap()
 }
 
 /// A store with the first blocks of a branch, whose caches have been used.
 fn filled(branches: &Branches) -> (TempDir, Arc<Store>) {
+    filled_in(branches, Mode::Archive)
+}
+
+fn filled_in(branches: &Branches, mode: Mode) -> (TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let store = open(folder.path(), mode);
     store.initialise(&branches.old[0], CHAIN_ID).unwrap();
     let writer = store.take_writer().unwrap();
     branches.old[1..=HEAD].iter().for_each(|commit| writer.commit(commit).unwrap());
@@ -91,40 +99,40 @@ fn filled(branches: &Branches) -> (TempDir, Arc<Store>) {
     (folder, store)
 }
 
-/// Compares the state of every height up to the head.
+/// Compares the state of every height from the oldest one that is kept up to the head.
 fn assert_states(store: &Store, states: &[Model]) {
-    (0..=store.head().header.number).for_each(|number| assert_state(store, number, states));
+    (store.oldest_state()..=store.head().header.number).for_each(|number| assert_state(store, number, states));
 }
 
 async fn stop(supervisor: Supervisor) {
     assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
 }
 
-type Change = fn(&StorageWriter, &Branches) -> Result<(), StoreError>;
+type Change = fn(&StorageWriter, &Branches, Mode) -> Result<(), StoreError>;
 
 /// Every kind of change.
 const CHANGES: &[(&str, Change)] = &[
-    ("commit", |writer, branches| writer.commit(&branches.old[HEAD + 1])),
-    ("commit of a group", |writer, branches| writer.commit_first(&branches.old[HEAD + 1..]).map(drop)),
-    ("side block", |writer, branches| {
+    ("commit", |writer, branches, _| writer.commit(&branches.old[HEAD + 1])),
+    ("commit of a group", |writer, branches, _| writer.commit_first(&branches.old[HEAD + 1..]).map(drop)),
+    ("side block", |writer, branches, _| {
         let side = &branches.new[FORK + 1];
         writer.insert_side_block(&side.block, side.total_difficulty)?;
         writer.keep_side_state(side)
     }),
-    ("unwind", |writer, _| writer.unwind(BlockNumber(1))),
-    ("reorganisation", |writer, branches| writer.reorganise(BlockNumber(FORK as u64), &branches.new[FORK + 1..])),
-    ("finality", |writer, _| writer.set_finality(Some(BlockNumber(2)), Some(BlockNumber(3)))),
+    ("unwind", |writer, _, mode| writer.unwind(BlockNumber(if mode == Mode::Archive { 1 } else { FORK as u64 }))),
+    ("reorganisation", |writer, branches, _| writer.reorganise(BlockNumber(FORK as u64), &branches.new[FORK + 1..])),
+    ("finality", |writer, _, _| writer.set_finality(Some(BlockNumber(2)), Some(BlockNumber(3)))),
 ];
 
 /// Makes a change during which the writer panics, and checks that memory and disk agree afterwards, and that the chain
 /// continues. Returns false if the change is over before the panic.
-async fn survives(branches: &Branches, (name, change): (&str, Change), order: OrderedPanic) -> bool {
-    let (folder, store) = filled(branches);
+async fn survives(branches: &Branches, mode: Mode, (name, change): (&str, Change), order: OrderedPanic) -> bool {
+    let (folder, store) = filled_in(branches, mode);
     let supervisor = Supervisor::new().unwrap();
     let writer = spawn_writer(&supervisor, &store).unwrap();
     *store.shared.database.ordered_panic.lock() = Some(order);
 
-    let outcome = change(&writer, branches);
+    let outcome = change(&writer, branches, mode);
 
     if store.shared.database.ordered_panic.lock().take().is_some() {
         assert_eq!(outcome, Ok(()), "{name}");
@@ -132,7 +140,9 @@ async fn survives(branches: &Branches, (name, change): (&str, Change), order: Or
         return false;
     }
     assert_eq!(outcome, Err(StoreError::WriterStopped), "{name}, {order:?}");
-    println!("{name}, {order:?}: head {}", store.head().number());
+    println!("{mode:?}, {name}, {order:?}: head {}", store.head().number());
+    assert_eq!(store.oldest_state(), meta::oldest_state(&store.shared.database).unwrap(), "{name}, {order:?}");
+    assert!(store.writes().panicking_since.is_some());
     let head = store.head();
     let stored = stored_head(&store.shared).unwrap().unwrap();
     assert_eq!((head.header.hash(), head.finalized), (stored.header.hash(), stored.finalized), "{name}, {order:?}");
@@ -144,11 +154,12 @@ async fn survives(branches: &Branches, (name, change): (&str, Change), order: Or
     assert_whole(&store);
     if head.header.hash() != store.head().header.hash() {
         assert_eq!(supervisor.health()[0].restarts, 1);
+        assert_eq!(store.writes().panicking_since, None);
     }
 
     stop(supervisor).await;
     drop((writer, store));
-    let store = open(folder.path());
+    let store = open(folder.path(), mode);
     assert_states(&store, states);
     assert_whole(&store);
     true
@@ -157,15 +168,81 @@ async fn survives(branches: &Branches, (name, change): (&str, Change), order: Or
 #[tokio::test]
 async fn after_a_panic_in_any_write_memory_and_disk_agree_and_the_chain_continues() {
     let branches = Branches::random();
-    for change in CHANGES {
-        for is_after_batch in [false, true] {
-            let mut batches = 0;
-            while survives(&branches, *change, OrderedPanic { batches, is_after_batch }).await {
-                batches += 1;
+    for mode in [Mode::Archive, Mode::Pruned(2)] {
+        for change in CHANGES {
+            for is_after_batch in [false, true] {
+                let mut batches = 0;
+                while survives(&branches, mode, *change, OrderedPanic { batches, is_after_batch }).await {
+                    batches += 1;
+                }
+                assert!(batches > 0, "{mode:?}, {}", change.0);
             }
-            assert!(batches > 0, "{}", change.0);
         }
     }
+}
+
+/// Interrupts a change after its first batch, and then fails to read the disk again. `interrupted` runs in between.
+fn fail_to_reload(
+    writer: &DirectWriter,
+    change: impl Fn(&Store) -> Result<(), StoreError>,
+    interrupted: impl FnOnce(&Store),
+) {
+    let panicked = catch_unwind(AssertUnwindSafe(|| -> Result<(), StoreError> {
+        writer.run(|store| {
+            *store.shared.database.ordered_panic.lock() = Some(OrderedPanic { batches: 0, is_after_batch: true });
+            let panic = catch_unwind(AssertUnwindSafe(|| change(store))).unwrap_err();
+            store.shared.database.fails_to_sync.store(true, Ordering::Relaxed);
+            interrupted(store);
+            resume_unwind(panic)
+        })
+    }));
+    assert!(panicked.is_err());
+}
+
+#[test]
+fn a_reload_that_fails_is_repeated_before_the_next_write_also_by_another_writer() {
+    let branches = Branches::random();
+    let (_folder, store) = filled(&branches);
+    let writer = store.take_writer().unwrap();
+    fail_to_reload(&writer, |store| store.unwind_to(BlockNumber(FORK as u64)), |_| {});
+
+    // Blocks above its target may be half removed, so none of them is read.
+    assert!(matches!(store.shared.generations.observe(FORK as u64 + 1), Err(StoreError::Reorganised { .. })));
+    let failed = writer.commit(&branches.old[HEAD]);
+    drop(writer);
+    let writer = store.take_writer().unwrap();
+    let failed_again = writer.commit(&branches.old[HEAD]);
+    store.shared.database.fails_to_sync.store(false, Ordering::Relaxed);
+    writer.commit(&branches.old[HEAD]).unwrap();
+
+    let error = Err(StoreError::Engine("ordered by a test".to_owned()));
+    assert_eq!((failed, failed_again), (error.clone(), error));
+    assert_eq!(store.head().header.number as usize, HEAD);
+    assert_states(&store, &branches.old_states);
+    assert_whole(&store);
+}
+
+#[test]
+fn a_reader_that_waits_in_an_interrupted_replacement_goes_on_even_if_the_disk_cannot_be_read() {
+    let branches = Branches::random();
+    let (_folder, store) = filled(&branches);
+    let writer = store.take_writer().unwrap();
+    let mut readers = Vec::new();
+
+    let replace = |store: &Store| store.replace_above(BlockNumber(FORK as u64), &branches.new[FORK + 1..]);
+    fail_to_reload(&writer, replace, |_| {
+        let store = Arc::clone(&store);
+        readers.push(thread::spawn(move || store.shared.generations.observe(HEAD as u64).map(drop)));
+    });
+
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), Ok(()));
+    }
+    store.shared.database.fails_to_sync.store(false, Ordering::Relaxed);
+    writer.set_finality(None, None).unwrap();
+    assert_eq!(store.head().header.hash(), branches.new.last().unwrap().block.hash());
+    assert_states(&store, &branches.new_states);
+    assert_whole(&store);
 }
 
 #[test]
@@ -228,7 +305,7 @@ async fn a_full_mailbox_refuses_a_change_at_once() {
     };
 
     assert_eq!(refused, Err(StoreError::NotAccepted(ActorError::MailboxFull { actor: ACTOR })));
-    let text = "storage is busy: its mailbox is full; nothing was written: try again";
+    let text = "storage is busy: its mailbox is full; this change was not made: try again";
     assert_eq!(refused.unwrap_err().to_string(), text);
     writer.flush().unwrap_or_else(|error| assert_eq!(error.to_string(), text));
     stop(supervisor).await;
