@@ -1,6 +1,8 @@
 //! The JSON-RPC envelope: every body is answered with JSON or silence, and accepted or refused like by a general
 //! parser.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use serde::de::{Deserialize as _, IgnoredAny};
 use tenon_bus::CallContext;
@@ -42,7 +44,7 @@ const LIMITS: EnvelopeLimits = EnvelopeLimits {
     response_bytes: 64 << 20,
     batch_response_bytes: 25_000_000,
     call_timeout: None,
-    computing_time: None,
+    computing_time: Some(Duration::from_secs(30)),
     subscriptions: 256,
     client_subscriptions: 256,
 };

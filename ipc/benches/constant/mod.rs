@@ -14,7 +14,7 @@ pub(crate) const LIMITS: EnvelopeLimits = EnvelopeLimits {
     call_timeout: Some(Duration::from_secs(600)),
     computing_time: Some(Duration::from_secs(30)),
     subscriptions: 256,
-    client_subscriptions: 256,
+    client_subscriptions: 4_096,
 };
 
 /// Answers with the height 5151.

@@ -92,7 +92,7 @@ const ENVELOPE: EnvelopeLimits = EnvelopeLimits {
     response_bytes: 64 << 20,
     batch_response_bytes: 25_000_000,
     call_timeout: Some(Duration::from_secs(600)),
-    computing_time: None,
+    computing_time: Some(Duration::from_secs(30)),
     subscriptions: 256,
     client_subscriptions: 256,
 };

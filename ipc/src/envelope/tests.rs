@@ -1,5 +1,7 @@
 //! Tests of the envelope without a transport, for cases that are not in the recordings.
 
+use std::time::Duration;
+
 use tenon_bus::CallContext;
 
 use super::*;
@@ -38,7 +40,7 @@ const LIMITS: EnvelopeLimits = EnvelopeLimits {
     response_bytes: 64 << 20,
     batch_response_bytes: 25_000_000,
     call_timeout: None,
-    computing_time: None,
+    computing_time: Some(Duration::from_secs(30)),
     subscriptions: 256,
     client_subscriptions: 256,
 };

@@ -131,6 +131,7 @@ fn small_database() -> StoreOptions {
         // Small, so that records are flushed to table files while the chain grows.
         write_buffer_bytes: 1 << 20,
         trie_cache_bytes: 1 << 20,
+        state_cache_bytes: 48 << 20,
         block_cache_bytes: 1 << 20,
         background_threads: 2,
         ..StoreOptions::new(4 << 20, 1_024, 512)

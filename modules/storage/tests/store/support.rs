@@ -96,6 +96,7 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
         mode,
         durability: Durability::OnFlush,
         trie_cache_bytes: 1 << 20,
+        state_cache_bytes: 48 << 20,
         block_cache_bytes: 1 << 20,
         // The blocks of tests are old.
         old_trie_window: u64::MAX,

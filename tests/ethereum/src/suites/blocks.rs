@@ -98,6 +98,7 @@ fn small_database() -> StoreOptions {
         durability: Durability::OnFlush,
         write_buffer_bytes: 4 << 20,
         trie_cache_bytes: 4 << 20,
+        state_cache_bytes: 48 << 20,
         block_cache_bytes: 4 << 20,
         background_threads: 2,
         ..StoreOptions::new(4 << 20, 1_024, 512)
