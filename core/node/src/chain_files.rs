@@ -284,7 +284,7 @@ pub(crate) fn register(
     work: &WorkPool,
     folders: RequestFolders,
     chain: Arc<dyn ChainReader>,
-    writer: ChainHandle,
+    importer: ChainHandle,
 ) -> Result<(), RegisterError> {
     let readable = folders.clone();
     bus.handle_work(work, move |request: ReadRequestFile, caller: &CallContext| {
@@ -293,7 +293,7 @@ pub(crate) fn register(
     let readable = folders.clone();
     bus.handle_work(work, move |request: ImportChain, caller: &CallContext| {
         let (path, source) = readable.to_read(&request.path)?;
-        Ok(writer.import_blocks(source, &path.display(), caller)?)
+        Ok(importer.import_blocks(source, &path.display(), caller)?)
     })?;
     bus.handle_work(work, move |request: ExportChain, caller: &CallContext| export(&folders, &*chain, &request, caller))
 }

@@ -115,11 +115,11 @@ pub(crate) fn storage(supervisor: &Arc<Supervisor>) -> ActorModule {
     ActorModule { probe: Some(actor_reports::probe(supervisor, &[tenon_storage::ACTOR])), ..module }
 }
 
-/// The write path, which cannot be stopped.
+/// The importer, which cannot be stopped.
 pub(crate) fn execution(supervisor: &Arc<Supervisor>) -> ActorModule {
     let module = fixed(
         "execution",
-        "Executes blocks and calls, and decides which blocks the chain gets.",
+        "Executes blocks and calls, and decides which blocks become canonical.",
         EXECUTION_REQUESTS,
         "only it adds blocks to the chain, and a block in progress would be lost; stop the node instead",
     );

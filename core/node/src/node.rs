@@ -138,9 +138,9 @@ impl Node {
         // Before the importer, so that it is stopped after it.
         let storage = tenon_storage::spawn_writer(&supervisor, &chain.store)?;
         let counted = Arc::new(CountedWriter::new(Arc::new(storage)));
-        let (writer, importer) =
+        let (importer_handle, importer) =
             start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;
-        chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
+        chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), importer_handle.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
         let is_confined = is_development && !settings.dev.expose;
@@ -180,7 +180,7 @@ impl Node {
                 plugins.add_actor(module_actors::voting(&supervisor)).map_err(Stop::failure)?;
             }
         }
-        add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), writer)?;
+        add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), importer_handle)?;
         plugins.add_actor(devices::module(&settings, devices, &supervisor)?).map_err(Stop::failure)?;
         let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
         let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
@@ -326,7 +326,7 @@ fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
     }
 }
 
-/// The chain's handlers, and the actor that decides which blocks it gets.
+/// The chain's handlers, and the actor that decides which blocks become canonical.
 fn start_chain(
     bus: &Bus,
     supervisor: &Supervisor,
@@ -391,7 +391,7 @@ fn add_actors(
     (bus, supervisor): (&Bus, &Arc<Supervisor>),
     chain: &OpenedChain,
     (pool, directory, service): (&Arc<PoolSwitch>, &WalletDirectory, Option<ServiceWallet>),
-    writer: ChainHandle,
+    importer: ChainHandle,
 ) -> Result<(), Stop> {
     let accounts = wallets::module(supervisor, directory.clone(), service);
     let execution = module_actors::execution(supervisor);
@@ -424,7 +424,7 @@ fn add_actors(
             spec: Arc::clone(&chain.spec),
             chain: chain.reader(),
             pool: Arc::clone(pool) as Arc<dyn PendingTransactions>,
-            producer: Arc::new(writer),
+            producer: Arc::new(importer),
             clock: SealerClock::system(),
             choices,
         };

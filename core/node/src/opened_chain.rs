@@ -369,7 +369,7 @@ pub(crate) fn store_options(database: &DatabaseSettings) -> StoreOptions {
         },
         durability: match database.durability {
             Durability::Block => tenon_storage::Durability::EveryBlock,
-            Durability::Process => tenon_storage::Durability::FEW_BLOCKS,
+            Durability::Process => tenon_storage::Durability::PROCESS,
         },
         // With the default window, the store uses a shorter window and larger batches for old blocks. A chosen window
         // applies to old blocks too.

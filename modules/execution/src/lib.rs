@@ -17,6 +17,6 @@ mod register;
 pub use error::ImportError;
 pub use import::{
     ChainActor, ChainHandle, ChainMessage, FileImportError, ImportObserver, ImportSummary, ImportedBlock, Importer,
-    Reply, WriterError,
+    ImporterError, Reply,
 };
 pub use register::register;

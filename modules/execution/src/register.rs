@@ -9,14 +9,14 @@ use crate::ChainHandle;
 ///
 /// # Errors
 /// [`RegisterError`] if one of these messages already has a handler.
-pub fn register(bus: &Bus, writer: ChainHandle) -> Result<(), RegisterError> {
-    let reader = writer.clone();
+pub fn register(bus: &Bus, importer: ChainHandle) -> Result<(), RegisterError> {
+    let reader = importer.clone();
     bus.handle(move |_: GetBadBlocks, _| {
         let reader = reader.clone();
         async move { Ok(reader.refused_blocks().await?) }
     })?;
     bus.handle(move |request: SetHead, _| {
-        let writer = writer.clone();
-        async move { Ok(writer.set_head(request.number).await?) }
+        let importer = importer.clone();
+        async move { Ok(importer.set_head(request.number).await?) }
     })
 }

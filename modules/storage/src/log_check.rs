@@ -282,7 +282,7 @@ mod tests {
 
     fn refused_in_every_mode(logs: &[&[u8]]) -> Option<(usize, u64)> {
         let found = refused(Durability::EveryBlock, logs);
-        assert_eq!(refused(Durability::FEW_BLOCKS, logs), found);
+        assert_eq!(refused(Durability::PROCESS, logs), found);
         found
     }
 
@@ -315,16 +315,16 @@ mod tests {
         let whole = log(1, 100);
         let lost = zeroed(whole.clone(), 4 * PAGE - 100..4 * PAGE);
         assert!(refused(Durability::EveryBlock, &[&lost]).is_some());
-        assert_eq!(refused(Durability::FEW_BLOCKS, &[&lost]), None);
+        assert_eq!(refused(Durability::PROCESS, &[&lost]), None);
         // Zeros elsewhere in the block are another record's own.
         let elsewhere = flipped(zeroed(whole.clone(), 4 * PAGE - 100..4 * PAGE), 20);
-        assert_eq!(refused(Durability::FEW_BLOCKS, &[&elsewhere]), Some((0, 0)));
+        assert_eq!(refused(Durability::PROCESS, &[&elsewhere]), Some((0, 0)));
         // The page was written with a part of its first record.
         let partial = zeroed(whole.clone(), 3 * PAGE + 300..4 * PAGE);
-        assert_eq!(refused(Durability::FEW_BLOCKS, &[&partial]), None);
+        assert_eq!(refused(Durability::PROCESS, &[&partial]), None);
         let shorter = &whole[..50 * SIZE - 9];
         assert_eq!(refused(Durability::EveryBlock, &[shorter, &log(101, 3)]), Some((0, 49 * SIZE as u64)));
-        assert_eq!(refused(Durability::FEW_BLOCKS, &[shorter, &log(101, 3)]), None);
+        assert_eq!(refused(Durability::PROCESS, &[shorter, &log(101, 3)]), None);
     }
 
     /// The engine takes zeros for padding if a record could begin there, and would apply the next batches without those.
@@ -335,7 +335,7 @@ mod tests {
         // It stops at the rest of a batch whose beginning is missing.
         let rest = [record(MIDDLE, &[9; 100]), record(LAST, &[9; 100])].concat();
         let lost = [log(1, 12), vec![0; BLOCK - 12 * SIZE], rest, log(20, 3)].concat();
-        assert_eq!(refused(Durability::FEW_BLOCKS, &[&lost]), None);
+        assert_eq!(refused(Durability::PROCESS, &[&lost]), None);
     }
 
     /// The engine was killed after it had replayed a torn log, and before it removed it.

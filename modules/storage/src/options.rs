@@ -45,8 +45,9 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// A power loss costs the last few blocks.
-    pub const FEW_BLOCKS: Self = Self::Interval { blocks: 64, period: Duration::from_secs(1) };
+    /// The setting `process`: a power loss costs at most 64 blocks, and none of those that come later than 1 s after the
+    /// last sync.
+    pub const PROCESS: Self = Self::Interval { blocks: 64, period: Duration::from_secs(1) };
 }
 
 /// Options for opening a database. Sizes in bytes.
@@ -85,8 +86,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Options of an archive with these limits. The memory beside the cache of database blocks grows with it, up to as
-    /// much as helps.
+    /// Options of an archive with these limits. The other caches are a part of `cache_bytes`, up to 256, 64, 48 and 96 MiB.
     pub fn new(cache_bytes: usize, trie_window: u64, max_open_files: i32) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
@@ -95,7 +95,7 @@ impl StoreOptions {
             old_trie_window: 128,
             old_group_blocks: 64,
             trie_checkpoint_every: 4_096,
-            durability: Durability::FEW_BLOCKS,
+            durability: Durability::PROCESS,
             cache_bytes,
             write_buffer_bytes: (cache_bytes / 2).clamp(MIN_WRITE_BUFFER, 256 << 20),
             trie_cache_bytes: (cache_bytes / 8).min(64 << 20),

@@ -66,7 +66,7 @@ pub enum StoreError {
     #[error("the storage's writer stopped before it answered; check the head before you repeat the change")]
     WriterStopped,
     /// Another owner in this process has the right to write.
-    #[error("the database has a writer in this process already; drop it before you take another")]
+    #[error("the database already has a writer in this process; report this as a defect of the node")]
     WriterTaken,
 }
 

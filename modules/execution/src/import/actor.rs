@@ -78,24 +78,24 @@ impl Actor for ChainActor {
 
 /// Why a request to the importer failed.
 #[derive(Debug, thiserror::Error)]
-pub enum WriterError {
+pub enum ImporterError {
     /// The importer refused it.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The actor did not accept the message.
     #[error(transparent)]
     Actor(#[from] ActorError),
-    /// The actor panicked, or was stopped, before it answered. A change may have been made all the same.
-    #[error("the chain's writer stopped before it answered; check the head before you repeat a change")]
+    /// The actor panicked, or was stopped, before it answered. A change may have been made nevertheless.
+    #[error("the importer stopped before it answered; check the head before you repeat a change")]
     Stopped,
 }
 
-impl From<WriterError> for BusError {
-    fn from(error: WriterError) -> Self {
+impl From<ImporterError> for BusError {
+    fn from(error: ImporterError) -> Self {
         match error {
-            WriterError::Import(error) => error.into(),
-            WriterError::Actor(error) => error.into(),
-            WriterError::Stopped => Self::failed(error),
+            ImporterError::Import(error) => error.into(),
+            ImporterError::Actor(error) => error.into(),
+            ImporterError::Stopped => Self::failed(error),
         }
     }
 }
@@ -115,45 +115,48 @@ impl ChainHandle {
     /// Inserts a block and waits for the result.
     ///
     /// # Errors
-    /// [`WriterError`].
-    pub async fn insert(&self, block: Block) -> Result<InsertOutcome, WriterError> {
+    /// [`ImporterError`].
+    pub async fn insert(&self, block: Block) -> Result<InsertOutcome, ImporterError> {
         self.ask(|reply| ChainMessage::Insert { block: Box::new(block), reply }).await
     }
 
     /// Like [`ChainHandle::insert`], on a thread that may block.
-    pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, WriterError> {
+    pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, ImporterError> {
         self.ask_waiting(|reply| ChainMessage::Insert { block: Box::new(block), reply })
     }
 
     /// Moves the head back and waits for completion.
     ///
     /// # Errors
-    /// [`WriterError`].
-    pub async fn set_head(&self, number: BlockNumber) -> Result<(), WriterError> {
+    /// [`ImporterError`].
+    pub async fn set_head(&self, number: BlockNumber) -> Result<(), ImporterError> {
         self.ask(|reply| ChainMessage::SetHead { number, reply }).await
     }
 
     /// Headers of the newest blocks refused since the start, oldest first.
     ///
     /// # Errors
-    /// [`WriterError`].
-    pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, WriterError> {
+    /// [`ImporterError`].
+    pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, ImporterError> {
         self.ask(|reply| ChainMessage::ListRefused { reply }).await
     }
 
-    async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, WriterError> {
+    async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, ImporterError> {
         let (reply, answer) = oneshot::channel();
         // If the caller has disconnected, the reply cannot be sent. The chain has changed nevertheless.
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
-        Ok(answer.await.map_err(|_| WriterError::Stopped)??)
+        Ok(answer.await.map_err(|_| ImporterError::Stopped)??)
     }
 
     /// Like `ask`, on a thread that may block.
-    fn ask_waiting<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, WriterError> {
+    fn ask_waiting<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(Reply<T>) -> ChainMessage,
+    ) -> Result<T, ImporterError> {
         // Not tokio's channel: a sealer is an actor, on whose thread tokio refuses to block.
         let (reply, answer) = mpsc::sync_channel(1);
         self.mailbox.try_send(message(Box::new(move |outcome| drop(reply.send(outcome)))))?;
-        Ok(answer.recv().map_err(|_| WriterError::Stopped)??)
+        Ok(answer.recv().map_err(|_| ImporterError::Stopped)??)
     }
 }
 
@@ -176,16 +179,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_error_of_a_stopped_writer_holds_for_reads_and_changes() {
-        let text = "the chain's writer stopped before it answered; check the head before you repeat a change";
+    fn the_error_of_a_stopped_importer_holds_for_reads_and_changes() {
+        let text = "the importer stopped before it answered; check the head before you repeat a change";
 
-        assert_eq!(BusError::from(WriterError::Stopped), BusError::failed(text));
+        assert_eq!(BusError::from(ImporterError::Stopped), BusError::failed(text));
     }
 
     #[test]
     fn an_error_of_the_database_keeps_its_kind() {
         let stopped = ImportError::Store(StoreError::Stopped);
 
-        assert_eq!(BusError::from(WriterError::Import(stopped)), BusError::TimedOut);
+        assert_eq!(BusError::from(ImporterError::Import(stopped)), BusError::TimedOut);
     }
 }

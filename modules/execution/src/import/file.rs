@@ -6,7 +6,7 @@ use tenon_api::BusError;
 use tenon_bus::CallContext;
 use tenon_chain::BlockStream;
 
-use super::{ChainHandle, WriterError};
+use super::{ChainHandle, ImporterError};
 
 /// Why the blocks of a file were not all imported.
 #[derive(Debug, thiserror::Error)]
@@ -24,14 +24,14 @@ pub enum FileImportError {
     CallerGone,
     /// A block was not imported.
     #[error(transparent)]
-    Writer(#[from] WriterError),
+    Importer(#[from] ImporterError),
 }
 
 impl From<FileImportError> for BusError {
     fn from(error: FileImportError) -> Self {
         match error {
             FileImportError::CallerGone => Self::TimedOut,
-            FileImportError::Writer(error) => error.into(),
+            FileImportError::Importer(error) => error.into(),
             FileImportError::Source { .. } => Self::failed(error),
         }
     }

@@ -11,7 +11,7 @@ mod prepare;
 mod produce;
 mod reorganise;
 
-pub use actor::{ChainActor, ChainHandle, ChainMessage, Reply, WriterError};
+pub use actor::{ChainActor, ChainHandle, ChainMessage, ImporterError, Reply};
 pub use file::FileImportError;
 pub use importer::Importer;
 pub use pipeline::{ImportObserver, ImportSummary, ImportedBlock};
