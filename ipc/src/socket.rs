@@ -50,7 +50,7 @@ pub struct SocketLimits {
 }
 
 impl SocketLimits {
-    /// These limits, with fixed ones for what no setting limits.
+    /// `envelope`, `connections` and `message_bytes` as given; the other limits are fixed.
     pub const fn new(envelope: EnvelopeLimits, connections: usize, message_bytes: usize) -> Self {
         Self {
             envelope,

@@ -75,13 +75,6 @@ pub struct MemoryLimits {
     pub client: usize,
 }
 
-impl MemoryLimits {
-    /// `total` bytes, of which one client may hold a quarter.
-    pub const fn with_total(total: usize) -> Self {
-        Self { total, client: total / 4 }
-    }
-}
-
 /// Why memory was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfMemory {

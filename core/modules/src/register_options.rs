@@ -67,7 +67,7 @@ impl ModuleOptions {
         })
     }
 
-    /// These options, with no folders, nothing stored, slow calls for a thread on each processor, every plugin foreign.
+    /// These options, with no folders, nothing stored, 16 slow calls of a plugin for each processor, every plugin foreign.
     pub fn new(cache_folder: impl Into<PathBuf>, grace: Duration, slow_queue: usize) -> Self {
         Self {
             cache_folder: cache_folder.into(),

@@ -34,7 +34,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// This limit for a person, and fixed ones for the device.
+    /// `prompt` for a person; the limits of the device are fixed.
     pub const fn with_prompt(prompt: Duration) -> Self {
         Self {
             answer: Duration::from_secs(30),

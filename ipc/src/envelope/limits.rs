@@ -23,8 +23,8 @@ pub struct EnvelopeLimits {
     pub response_bytes: usize,
     /// Bytes of all results of one batch.
     pub batch_response_bytes: usize,
-    /// Time limit for the calls of one message over WebSocket and the socket, `None` for no limit. HTTP
-    /// has its own, shorter limit instead.
+    /// Time limit for the calls of one message over WebSocket and the socket, `None` for no limit. HTTP has its own, shorter
+    /// limit instead.
     pub call_timeout: Option<Duration>,
     /// Total computing time of one message's jobs, `None` for no limit.
     pub computing_time: Option<Duration>,

@@ -40,7 +40,7 @@ pub(crate) fn definition() -> Command {
     let time = Arg::new("for")
         .long("for")
         .value_name("TIME")
-        .help("How long, such as 10m; `0s` means until it is locked or the node ends [default: 5m]")
+        .help("How long, such as 10m; `0s` means until it is locked or the node ends [default: that of personal_unlockAccount]")
         .value_parser(|text: &str| tenon_config::parse_duration(text).map(|time| time.as_secs()));
     let commands = [
         Command::new("new").about("Create a key and store it in a new key file"),

@@ -14,8 +14,8 @@ use crate::key::Key;
 /// The key and the address of the vectors of 6.4.
 const SECRET: &str = "7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d";
 const ADDRESS: Address = address!("008aeeda4d805471df9b2a5b0f38a0c3bcba786b");
-/// Far too cheap for real secrets, but fast in tests.
 const LIMITS: CostLimits = CostLimits::with_memory(512 << 20);
+/// Far too cheap for real secrets, but fast in tests.
 const CHEAP: KeyDerivation = KeyDerivation::Scrypt { log_n: 1, r: 1, p: 1 };
 
 fn scrypt_vector() -> Value {

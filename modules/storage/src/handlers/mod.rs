@@ -48,7 +48,7 @@ pub struct StoreLimits {
 }
 
 impl StoreLimits {
-    /// These limits on log queries, with fixed ones for what no setting limits.
+    /// `log_results` and `log_blocks` as given; the other limits are fixed.
     pub const fn new(log_results: usize, log_blocks: u64) -> Self {
         Self {
             log_results,

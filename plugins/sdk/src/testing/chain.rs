@@ -182,7 +182,7 @@ impl Chain {
         lock(&self.failures).entry(R::TOPIC.0).or_default().push_back(failure);
     }
 
-    /// Maximum number of logs in one answer.
+    /// Maximum number of logs in one answer; by default 20,000.
     #[must_use]
     pub fn max_logs(self, max: usize) -> Self {
         lock(&self.blocks).max_logs = max;

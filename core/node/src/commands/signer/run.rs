@@ -230,7 +230,7 @@ async fn serve(settings: &Settings, keys: Keys, service: Service, log_key: &Byte
 }
 
 async fn open(settings: &Settings, service: &Service) -> Result<Listeners, Stop> {
-    let budget = MemoryBudget::new(MemoryLimits::with_total(REQUEST_BYTES));
+    let budget = MemoryBudget::new(MemoryLimits { total: REQUEST_BYTES, client: REQUEST_BYTES / 4 });
     let page = match &settings.page {
         None => None,
         Some(page) => {

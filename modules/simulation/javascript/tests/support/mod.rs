@@ -42,12 +42,12 @@ pub(crate) fn host() -> ScriptHost {
     host_with(options())
 }
 
-/// Processes with these options.
-/// In processes of this program.
+/// Limits of these processes.
 pub(crate) fn options() -> ScriptOptions {
     ScriptOptions::in_processes(32 << 20, 4)
 }
 
+/// Processes with these options.
 pub(crate) fn host_with(options: ScriptOptions) -> ScriptHost {
     let program = Program::Child(env!("CARGO_BIN_EXE_tenon-script-child").into(), Vec::new());
     ScriptHost::new(ScriptOptions { program, ..options })
