@@ -7,16 +7,17 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
-use tenon_accounts::{Accounts, KeystoreOptions, WalletBackend, WalletDirectory, spawn_accounts};
+use tenon_accounts::{Accounts, AccountsError, KeystoreOptions, WalletBackend, WalletDirectory, spawn_accounts};
 use tenon_api::messages::{
     CreateAccount, DescribeSigner, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction,
     SignMessage, SignTransaction, SignTypedData, UnlockAccount, UseWallet,
 };
-use tenon_api::{BusError, Request as _, Topic};
+use tenon_api::{BusError, Request as _, RequestError, Topic};
 use tenon_bus::{Bus, CallContext};
 use tenon_config::Settings;
 use tenon_device_wallets::DeviceWallets;
 use tenon_modules::{ActorControl, ActorModule, ActorStage, ActorSwitch, SwitchError};
+use tenon_sdk::error_texts::account_refusal_text;
 use tenon_signing_wallet::{Endpoint, ServiceWallet};
 use tenon_supervisor::Supervisor;
 use tokio::task::JoinHandle;
@@ -130,13 +131,19 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
             .account_at_start(word.trim())
             .ok_or_else(|| usage(&"it is neither an address nor a position in the list of key files"))?;
         let password = passwords.next("");
-        directory
-            .unlock(account, &password?, 0, &CallContext::new())
-            .await
-            .map_err(|error| usage(&BusError::from(error)))?;
+        let unlocked = directory.unlock(account, &password?, 0, &CallContext::new()).await;
+        unlocked.map_err(|error| usage(&error_text(error)))?;
         tracing::info!(%account, "account unlocked until the node ends");
     }
     Ok(())
+}
+
+/// The text of a wallet's error: that of clients, if it is one that they know.
+fn error_text(error: AccountsError) -> String {
+    match BusError::from(error) {
+        BusError::Module(RequestError::Account(refusal)) => account_refusal_text(&refusal),
+        error => error.to_string(),
+    }
 }
 
 /// The wallets as a module. While it is stopped, all accounts are locked and nothing is signed.

@@ -192,7 +192,7 @@ impl Caller {
     }
 }
 
-/// Converts an error of a device to the text that clients expect.
+/// Converts an error of a device.
 pub(crate) fn failed(error: DeviceError) -> AccountsError {
     match error {
         DeviceError::UnknownAccount => AccountRefusal::UnknownAccount.into(),

@@ -274,8 +274,8 @@ impl WalletDirectory {
     /// Runs a wallet operation, most of which only devices support. May wait for confirmation by a person.
     ///
     /// # Errors
-    /// [`AccountRefusal::NoWalletUrl`], [`AccountRefusal::UnknownWallet`], [`AccountsError::NotSupported`]; the wallet's
-    /// own error.
+    /// [`AccountRefusal::NoWalletUrl`], [`AccountRefusal::UnknownWallet`], [`AccountRefusal::NotSupported`]; the
+    /// wallet's own error.
     pub async fn use_wallet(
         &self,
         url: &str,

@@ -58,7 +58,7 @@ impl From<AccountsError> for BusError {
         match error {
             AccountsError::NotCompleted(error) | AccountsError::Pool(error) => error,
             AccountsError::Refused(refusal) => RequestError::from(refusal).into(),
-            // Clients match this text without the file's name.
+            // The refusal leaves out the file's name, because clients match its text.
             AccountsError::Folder(KeyFolderError::File { source: KeyFileError::WrongPassword, .. }) => {
                 RequestError::from(AccountRefusal::WrongPassword).into()
             }

@@ -96,7 +96,7 @@ pub enum PoolRefusal {
         needed: u64,
     },
     /// The tip is below the pool's minimum, or below those of all transactions in a full pool.
-    #[error("its tip is {tip} wei per gas, and {needed} are needed")]
+    #[error("its tip is {tip} wei per gas, and the minimum is {needed}")]
     Underpriced {
         /// Wei per gas.
         tip: U256,
@@ -107,7 +107,7 @@ pub enum PoolRefusal {
     #[error("it has no authorizations")]
     NoAuthorizations,
     /// Its blobs are invalid.
-    #[error("its blobs are invalid: {0}")]
+    #[error("{0}")]
     Blobs(BlobProblem),
     /// The account's nonce is already higher.
     #[error("its nonce is {found}, and the next one of the account is {next}")]
@@ -183,10 +183,10 @@ pub enum SenderProblem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BlobProblem {
     /// It has no blob hashes.
-    #[error("it has none")]
+    #[error("a blob transaction has no blobs")]
     None,
     /// It has too many blob hashes.
-    #[error("it has {found}, and the limit is {limit}")]
+    #[error("it has {found} blobs, and the limit is {limit}")]
     TooMany {
         /// Number of hashes.
         found: usize,
@@ -194,10 +194,10 @@ pub enum BlobProblem {
         limit: u64,
     },
     /// A blob transaction may not create a contract.
-    #[error("it creates a contract")]
+    #[error("a blob transaction creates a contract")]
     Creation,
     /// It has no sidecar.
-    #[error("it has no sidecar")]
+    #[error("a blob transaction has no sidecar")]
     NoSidecar,
     /// The sidecar's proofs are of another fork's version.
     #[error("its sidecar has version {found} instead of {wanted}")]
@@ -208,10 +208,10 @@ pub enum BlobProblem {
         wanted: u8,
     },
     /// Counts or commitments do not match the transaction's hashes.
-    #[error("its sidecar does not match its hashes")]
+    #[error("its sidecar does not match its blob hashes")]
     Mismatch,
     /// A proof is invalid.
-    #[error("a proof is invalid")]
+    #[error("its sidecar has an invalid proof")]
     Proof,
     /// Its blob fee cap is below the protocol's minimum.
     #[error("its blob fee cap is {found} wei per blob gas, and the minimum is {wanted}")]

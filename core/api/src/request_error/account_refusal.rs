@@ -14,7 +14,7 @@ pub enum AccountRefusal {
     #[error("no key file contains the address")]
     NoKeyFile,
     /// Several key files contain the address.
-    #[error("several key files contain the address: {0:?}")]
+    #[error("several key files contain the address: {}", listed(.0))]
     SeveralKeyFiles(Vec<PathBuf>),
     /// The password is wrong, or the key file is damaged.
     #[error("the password is wrong, or the key file is damaged")]
@@ -26,7 +26,7 @@ pub enum AccountRefusal {
     #[error("accounts are not unlocked over TCP without a token")]
     UnlockForbidden,
     /// The duration exceeds the maximum.
-    #[error("the account cannot be unlocked for so long")]
+    #[error("the duration exceeds the maximum of an unlock")]
     DurationTooLong,
     /// A key of this address already exists.
     #[error("a key of this address already exists")]
@@ -44,13 +44,13 @@ pub enum AccountRefusal {
     #[error("the text is not the URL of a wallet")]
     NoWalletUrl,
     /// The wallet does not have this feature.
-    #[error("the wallet does not support this: {0:?}")]
+    #[error("the wallet cannot {0}")]
     NotSupported(WalletFeature),
     /// The signature has the wrong length.
-    #[error("a signature has 65 bytes")]
+    #[error("the signature does not have 65 bytes")]
     SignatureLength,
     /// A signature whose last byte is neither 27 nor 28.
-    #[error("the last byte of a signature is 27 or 28")]
+    #[error("the last byte of the signature is neither 27 nor 28")]
     SignatureParity,
     /// No signer can be recovered from the signature.
     #[error("no signer can be recovered from the signature")]
@@ -91,14 +91,23 @@ pub enum AccountRefusal {
     },
 }
 
+/// The paths, separated by commas.
+fn listed(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
+}
+
 /// A feature that only some wallets have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum WalletFeature {
     /// Deriving accounts.
+    #[display("derive accounts")]
     Derivation,
     /// Initializing a device.
+    #[display("be initialized")]
     Initialization,
     /// Pairing a device.
+    #[display("be paired")]
     Pairing,
 }
 
@@ -112,7 +121,7 @@ pub enum KeyTextProblem {
     #[error("the key has an odd number of digits")]
     OddLength,
     /// Not 64 digits.
-    #[error("a key has 64 hexadecimal digits")]
+    #[error("the key does not have 64 hexadecimal digits")]
     Length,
     /// Not below the curve order.
     #[error("the key is not below the order of the curve")]

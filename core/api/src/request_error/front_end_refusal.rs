@@ -8,7 +8,7 @@ use crate::messages::FrontEnd;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrontEndRefusal {
     /// It listens at the requested address.
-    #[error("the front-end {0:?} already listens at this address")]
+    #[error("the {} front-end already listens at this address", name_of(*.0))]
     AlreadyEnabled(FrontEnd),
     /// It listens at another address.
     #[error("the front-end already listens at {address}")]
@@ -16,4 +16,11 @@ pub enum FrontEndRefusal {
         /// Its address.
         address: SocketAddr,
     },
+}
+
+const fn name_of(front_end: FrontEnd) -> &'static str {
+    match front_end {
+        FrontEnd::Http => "HTTP",
+        FrontEnd::WebSocket => "WebSocket",
+    }
 }

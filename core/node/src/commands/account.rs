@@ -9,10 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 use tenon_accounts::keystore::{FileNames, KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
 use tenon_accounts::parse_key_text;
-use tenon_api::Address;
+use tenon_api::{Address, KeyTextProblem};
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
 use tenon_ipc_client::{PersonalClient as _, SecretParams};
 use tenon_native_spec::read_genesis;
+use tenon_sdk::error_texts::account_refusal_text;
 
 use crate::commands::print;
 use crate::exit::Stop;
@@ -195,8 +196,10 @@ fn import(folder: &KeyFolder, path: &Path, passwords: &mut Passwords) -> Result<
         let new_password = passwords.next_new("Password of the new key file: ")?;
         folder.adopt(&file, password.expose().as_bytes(), new_password.expose().as_bytes())
     } else {
-        let secret =
-            parse_key_text(text.trim()).map_err(|error| Stop::Usage(format!("{}: {error}", path.display())))?;
+        let unusable = |problem: KeyTextProblem| {
+            Stop::Usage(format!("{}: {}", path.display(), account_refusal_text(&problem.into())))
+        };
+        let secret = parse_key_text(text.trim()).map_err(unusable)?;
         refuse_known(folder, tenon_accounts::address_of_secret(secret.clone()).unwrap_or_default())?;
         folder.import(secret, passwords.next_new("Password of the new key file: ")?.expose().as_bytes())
     };

@@ -369,7 +369,7 @@ impl Service {
         context: &CallContext,
     ) -> Result<Signed, ServiceError> {
         let signer = self.inner.wallets.signer(ask.account, Authority { password: None, context }).await;
-        let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| error.to_string());
+        let signer = signer.map(Arc::<dyn Signer>::from).map_err(|error| ServiceError::from(error).to_string());
         let (asked, outcome) = match self.begin(client, ask, signer.clone()).await? {
             RequestProgress::Signed(signed) => return Ok(signed),
             RequestProgress::Denied(reason) => return Err(ServiceError::Denied(reason)),

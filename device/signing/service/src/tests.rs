@@ -431,6 +431,15 @@ async fn a_client_has_a_limited_number_of_requests_per_minute() {
 }
 
 #[tokio::test]
+async fn a_request_for_an_account_without_key_has_the_text_of_clients() {
+    let setup = setup("");
+
+    let error = setup.call("payroll", "eth_sign", json!([Address::repeat_byte(9), "0x00"])).await.unwrap_err();
+
+    assert_eq!(error, "request denied: unknown account");
+}
+
+#[tokio::test]
 async fn every_method_of_the_discovery_document_exists() {
     let setup = setup("");
     let document = setup.call("payroll", "rpc_discover", json!([])).await.unwrap();

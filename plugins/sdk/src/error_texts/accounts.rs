@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use tenon_api::{AccountRefusal, KeyTextProblem, WalletFeature};
 
 /// The text for a wallet or key that refuses.
-pub(crate) fn account_refusal_text(refusal: &AccountRefusal) -> String {
+pub fn account_refusal_text(refusal: &AccountRefusal) -> String {
     let text = match refusal {
         AccountRefusal::UnknownAccount => "unknown account",
         AccountRefusal::NoKeyFile => "no key for given address or file",

@@ -164,7 +164,7 @@ async fn unlock(settings: &Settings, directory: &WalletDirectory) -> Result<(), 
     for account in &settings.unlock {
         let password = passwords.next(&format!("Password of {account}: "))?;
         let unlocked = directory.unlock(*account, &password, 0, &CallContext::new()).await;
-        unlocked.map_err(|error| Stop::Usage(format!("`unlock`: {account}: {error}")))?;
+        unlocked.map_err(|error| Stop::Usage(format!("`unlock`: {account}: {}", ServiceError::from(error))))?;
     }
     Ok(())
 }
