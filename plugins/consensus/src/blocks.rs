@@ -1,7 +1,7 @@
 //! Blocks with their rounds (`docs/spec/rpc-node.md` 2.3, 2.4). Errors are in the answer's `Error`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{error_texts::round_problem_text, prelude::*, shapes::JsonWriter};
 
 use crate::{
     Answer, ConsensusContext, Types,
@@ -84,18 +84,6 @@ async fn by_header_in(
     let found = context.call(GetRound { header: RoundOf::Header(header.0) }).await?;
     let found = found.ok_or_else(|| Failure::server("the node did not return the round of this header"))?;
     Ok(Info::of(&found, is_uncle).json(types))
-}
-
-/// The reference's text for a header without a round.
-fn round_problem_text(problem: &RoundProblem) -> String {
-    match problem {
-        RoundProblem::NoExtra => "extra field is 0 length".to_owned(),
-        RoundProblem::ExtraTooLong => "extra field is too long".to_owned(),
-        RoundProblem::Version(version) => {
-            format!("consensus version {version} is not defined, or this block is v1 block")
-        }
-        RoundProblem::Malformed { reason } => format!("rlp: {reason}"),
-    }
 }
 
 /// The answer about a block; all fields are zero or empty if there is an error.

@@ -1,6 +1,6 @@
 //! States and their differences: `docs/spec/rpc-node.md` 4.3.
 
-use tenon_sdk::{param::ParamDescription, prelude::*, rlp, shapes::JsonWriter};
+use tenon_sdk::{error_texts::missing_state_text, param::ParamDescription, prelude::*, rlp, shapes::JsonWriter};
 
 use crate::{DebugContext, Height};
 
@@ -160,10 +160,7 @@ async fn canonical(context: &DebugContext, block: BlockId) -> Result<Option<Stor
     let found = context.call(GetHeader { block }).await?;
     match found {
         // States of other branches are not stored.
-        Some(found) if !found.is_canonical => {
-            let root = digits(found.header.state_root);
-            Err(Failure::server(format!("missing trie Node {root} (path )")))
-        }
+        Some(found) if !found.is_canonical => Err(Failure::server(missing_state_text(found.header.state_root))),
         found => Ok(found),
     }
 }

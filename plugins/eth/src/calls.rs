@@ -1,7 +1,8 @@
 //! Running the EVM: `docs/spec/rpc-eth.md` 10.
 
 use tenon_sdk::{
-    error_texts::call_failure_text,
+    api::UnresolvedBlock,
+    error_texts::{call_failure_text, unresolved_block_text},
     prelude::*,
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, write_access_list},
     transactions::fill_for_access_list,
@@ -112,8 +113,9 @@ async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> R
 /// Refuses a block that does not exist, which the reference checks before the call.
 async fn require_block(context: &EthContext, block: BlockId) -> Result<(), Failure> {
     let missing = match block {
-        BlockId::Hash { .. } => "header for hash not found",
-        BlockId::Tag(_) | BlockId::Number(_) => "header for number not found",
+        BlockId::Hash { .. } => UnresolvedBlock::UnknownHash,
+        BlockId::Tag(_) | BlockId::Number(_) => UnresolvedBlock::UnknownNumber,
     };
-    context.call(GetHeader { block }).await?.map(drop).ok_or_else(|| Failure::server(missing))
+    let found = context.call(GetHeader { block }).await?;
+    found.map(drop).ok_or_else(|| Failure::server(unresolved_block_text(missing)))
 }

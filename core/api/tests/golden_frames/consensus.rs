@@ -60,6 +60,13 @@ fn epoch_frames(frames: &mut Frames) {
     let round = Err(RoundProblem::Malformed { reason: "odd".into() });
     let round = BlockRound { header: sealed(), rlp, round, canonical: Some(HASH), committed: Some(4) };
     frames.request(GetRound { header: RoundOf::Block(BlockId::hash(HASH)) }, Some(round));
+    let problems = [
+        RoundProblem::NoExtra,
+        RoundProblem::ExtraTooLong,
+        RoundProblem::Version(7),
+        RoundProblem::Malformed { reason: "odd".into() },
+    ];
+    frames.add("0806 GetRound problems v2", &problems.to_vec());
     let missed = MissedRound { round: 8, leader: ADDRESS, next: (7, HASH), previous: (6, HASH) };
     let missed = MissedRounds { epoch_round: 1, epoch_number: 2, missed: vec![missed] };
     frames.request(GetMissedRounds { block: BlockId::number(7) }, Some(missed));

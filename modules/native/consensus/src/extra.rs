@@ -18,16 +18,16 @@ const V2_VERSION: u8 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExtraProblem {
     /// It is empty.
-    #[error("extra field is 0 length")]
+    #[error("the extra data is empty")]
     Empty,
     /// More than 20,000 bytes.
-    #[error("extra field is too long")]
+    #[error("the extra data has more than {MAX_EXTRA_BYTES} bytes")]
     TooLong,
     /// The first byte is not 2.
-    #[error("consensus version {0} is not defined, or this block is v1 block")]
+    #[error("the extra data has version {0} instead of {V2_VERSION}")]
     Version(u8),
     /// Malformed RLP after the version byte, or trailing bytes.
-    #[error("rlp: {0}")]
+    #[error("the extra data is not valid RLP: {0}")]
     Rlp(alloy_rlp::Error),
 }
 

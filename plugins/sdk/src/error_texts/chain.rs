@@ -2,10 +2,10 @@
 //! `docs/spec/rpc-node.md` 2.4).
 
 use alloy_primitives::B256;
-use tenon_api::{EpochRefusal, UnresolvedBlock};
+use tenon_api::{EpochRefusal, UnresolvedBlock, messages::RoundProblem};
 
 /// The text for a block id that stands for no block.
-pub(crate) fn unresolved_block_text(problem: UnresolvedBlock) -> String {
+pub fn unresolved_block_text(problem: UnresolvedBlock) -> String {
     let text = match problem {
         UnresolvedBlock::NotCanonical => "hash is not currently canonical",
         UnresolvedBlock::NoFinalizedBlock => "finalized block not found",
@@ -20,10 +20,22 @@ pub(crate) fn unresolved_block_text(problem: UnresolvedBlock) -> String {
     text.to_owned()
 }
 
-/// The text for a state that the database does not have: the reference's for a trie without root (`docs/spec/rpc-eth.md`
-/// 5.2).
-pub(crate) fn missing_state_text(state_root: B256) -> String {
+/// The text for a state that the database does not have: the reference's for a trie without root
+/// (`docs/spec/rpc-eth.md` 5.2).
+pub fn missing_state_text(state_root: B256) -> String {
     format!("missing trie Node {state_root:x} (path )")
+}
+
+/// The text for a header without a round (`docs/spec/consensus.md` 3.2).
+pub fn round_problem_text(problem: &RoundProblem) -> String {
+    match problem {
+        RoundProblem::NoExtra => "extra field is 0 length".to_owned(),
+        RoundProblem::ExtraTooLong => "extra field is too long".to_owned(),
+        RoundProblem::Version(version) => {
+            format!("consensus version {version} is not defined, or this block is v1 block")
+        }
+        RoundProblem::Malformed { reason } => format!("rlp: {reason}"),
+    }
 }
 
 /// The text for a query about epochs without an answer.
@@ -68,6 +80,19 @@ mod tests {
     #[test]
     fn a_missing_state_has_the_text_of_a_trie_without_root() {
         assert_eq!(missing_state_text(HASH), format!("missing trie Node {} (path )", "ab".repeat(32)));
+    }
+
+    #[test]
+    fn headers_without_round_have_the_texts_of_the_reference() {
+        let cases = [
+            (RoundProblem::NoExtra, "extra field is 0 length"),
+            (RoundProblem::ExtraTooLong, "extra field is too long"),
+            (RoundProblem::Version(1), "consensus version 1 is not defined, or this block is v1 block"),
+            (RoundProblem::Malformed { reason: "why".to_owned() }, "rlp: why"),
+        ];
+        for (problem, text) in cases {
+            assert_eq!(round_problem_text(&problem), text);
+        }
     }
 
     #[test]

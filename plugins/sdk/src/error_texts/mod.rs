@@ -12,9 +12,10 @@ use crate::Failure;
 
 pub use accounts::account_refusal_text;
 pub use calls::{call_failure_text, revert_text};
+pub use chain::{missing_state_text, round_problem_text, unresolved_block_text};
 pub use traces::trace_failure_text;
 
-pub(crate) use chain::{epoch_refusal_text, missing_state_text, unresolved_block_text};
+pub(crate) use chain::epoch_refusal_text;
 pub(crate) use front_ends::front_end_refusal_text;
 
 /// A refusal that a request can have as its reply.

@@ -51,6 +51,7 @@ impl From<QueryError> for BusError {
         match error {
             QueryError::CallerGone => Self::TimedOut,
             QueryError::Epoch(refusal) => RequestError::from(refusal).into(),
+            QueryError::V2(V2Error::V1Block) => RequestError::from(EpochRefusal::BlockOfEngineV1).into(),
             QueryError::Resolve(error) => error.into(),
             QueryError::Store(error) => error.into(),
             error => match store_error(&error) {

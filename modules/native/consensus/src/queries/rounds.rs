@@ -21,9 +21,10 @@ impl Queries {
             },
             RoundOf::Header(header) => Arc::new(tenon_chain::seal(*header)),
         };
-        let is_v2 = header.number > self.engine.consensus().switch_block;
-        let round = if is_v2 { ExtraFields::decode(&header.extra_data).map(|extra| extra.round) } else { Ok(0) };
-        let round = round.map_err(round_problem);
+        let round = match self.engine.is_v2(header.number) {
+            true => ExtraFields::decode(&header.extra_data).map(|extra| extra.round).map_err(round_problem),
+            false => Ok(0),
+        };
         let mut rlp = Vec::with_capacity(1024);
         encode_header(&header, &mut rlp);
         let canonical = self.chain.canonical_hash(BlockNumber(header.number))?;

@@ -249,6 +249,7 @@ fn errors_are_failures_unless_a_limit_was_reached() {
         (QueryError::Rewards(NativeError::Store(stopped())), BusError::TimedOut),
         (QueryError::Rewards(RewardError::Store(full()).into()), BusError::limit_reached("full")),
         (QueryError::Epoch(EpochRefusal::Future), RequestError::Epoch(EpochRefusal::Future).into()),
+        (QueryError::V2(V2Error::V1Block), RequestError::Epoch(EpochRefusal::BlockOfEngineV1).into()),
     ];
     for (error, expected) in cases {
         let text = format!("{error:?}");
