@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    BusError, ChainReader, ConsensusEngine,
+    ChainReader, ConsensusEngine,
     messages::{
         Call, CreateAccessList, EstimateGas, GetExecutionWitness, GetFeeHistory, GetIntermediateRoots,
         GetNextBlockFees, GetStorageRange, Simulate, SuggestGasPrice, SuggestTip, Trace,
@@ -18,7 +18,7 @@ use tenon_traces::{RecordingMemory, TraceError, TraceFamily};
 use crate::{
     CallResources,
     call::{Calls, LongCalls},
-    fee::Fees,
+    fee::{FeeError, Fees},
     simulate::SimulateError,
 };
 
@@ -112,8 +112,8 @@ fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), Register
     let (known, own) = (fees.clone(), fees.clone());
     bus.handle_attempt(
         pool,
-        move |request: &GetFeeHistory, _| Some(known.attempt_fee_history(request)?.map_err(BusError::from)),
-        move |request, caller| Ok(own.fee_history(&request, caller)?),
+        move |request: &GetFeeHistory, _| known.attempt_fee_history(request).map(FeeError::reply),
+        move |request, caller| FeeError::reply(own.fee_history(&request, caller)),
     )?;
     let own = fees.clone();
     bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))

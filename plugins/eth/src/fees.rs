@@ -1,6 +1,11 @@
 //! Fees: `docs/spec/rpc-eth.md` 11.
 
-use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    error_texts::{RefusableAnswer as _, Refusal as _},
+    param::ParamDescription,
+    prelude::*,
+    shapes::JsonWriter,
+};
 
 use crate::{Answer, EthContext, deferred::Deferred, dialect::Dialect, named_block};
 
@@ -40,9 +45,9 @@ pub(crate) async fn fee_history(
     if count.0 == 0 {
         return Ok(empty_history());
     }
-    check_percentiles(&percentiles)?;
+    check_percentiles(&percentiles).map_err(PercentileProblem::into_failure)?;
     let request = GetFeeHistory { block_count: count.0.min(MAX_HISTORY_BLOCKS), newest, percentiles };
-    let history = context.call(request).await?;
+    let history = context.call(request).await.or_failure()?;
     if history.gas_used_ratio.is_empty() {
         return Ok(empty_history());
     }
@@ -74,25 +79,20 @@ impl Param for BlockCount {
     }
 }
 
-pub(crate) fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
+pub(crate) fn check_percentiles(percentiles: &[f64]) -> Result<(), PercentileProblem> {
     if percentiles.len() > MAX_PERCENTILES {
-        return Err(invalid_percentile(&format!("over the query limit {MAX_PERCENTILES}")));
+        return Err(PercentileProblem::TooMany { max: MAX_PERCENTILES as u64 });
     }
-    for (index, percentile) in percentiles.iter().enumerate() {
-        if !(0.0..=100.0).contains(percentile) {
-            return Err(invalid_percentile(&format!("{percentile:.6}")));
+    let mut before = None;
+    for (index, &percentile) in (0..).zip(percentiles) {
+        if !(0.0..=100.0).contains(&percentile) {
+            return Err(PercentileProblem::OutOfRange(percentile));
         }
-        let previous = index.checked_sub(1).and_then(|previous| percentiles.get(previous));
-        if let Some(previous) = previous.filter(|previous| *previous >= percentile) {
-            let text = format!("#{}:{previous:.6} >= #{index}:{percentile:.6}", index - 1);
-            return Err(invalid_percentile(&text));
+        if let Some(previous) = before.replace(percentile).filter(|previous| *previous >= percentile) {
+            return Err(PercentileProblem::NotAscending { index, percentile, previous });
         }
     }
     Ok(())
-}
-
-fn invalid_percentile(reason: &str) -> Failure {
-    Failure::server(format!("invalid reward percentile: {reason}"))
 }
 
 /// The answer of `eth_feeHistory`.
@@ -142,6 +142,8 @@ fn write_ratios(json: &mut JsonWriter, ratios: &[f64]) {
 
 #[cfg(test)]
 mod tests {
+    use tenon_sdk::error_texts::percentile_problem_text;
+
     use super::*;
 
     #[test]
@@ -155,10 +157,10 @@ mod tests {
         ];
 
         for (percentiles, expected) in cases {
-            let refused = check_percentiles(percentiles).err().map(|failure| failure.message);
+            let refused = check_percentiles(percentiles).err().map(percentile_problem_text);
             assert_eq!(refused.as_deref(), expected, "{percentiles:?}");
         }
-        let many = check_percentiles(&[0.0; 101]).map_err(|failure| failure.message);
+        let many = check_percentiles(&[0.0; 101]).map_err(percentile_problem_text);
         assert_eq!(many, Err("invalid reward percentile: over the query limit 100".to_owned()));
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenon_sdk::{
     Param, RawArgument,
     api::{B256, BlockNumber},
+    error_texts::percentile_problem_text,
 };
 
 use crate::{
@@ -73,9 +74,8 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
         },
         1 => BlockCount::decode(raw).map_or_else(|error| refused(error.to_string()), |_| Read::Taken),
         2 => match Vec::<f64>::decode(raw) {
-            Ok(percentiles) => {
-                check_percentiles(&percentiles).map_or_else(|failure| refused(failure.message), |()| Read::Taken)
-            }
+            Ok(percentiles) => check_percentiles(&percentiles)
+                .map_or_else(|problem| refused(percentile_problem_text(problem)), |()| Read::Taken),
             Err(error) => refused(error.to_string()),
         },
         3 => Settings::parse(text).map_or_else(|failure| refused(failure.message), |_| Read::Taken),

@@ -27,7 +27,32 @@ pub struct GetFeeHistory {
     pub percentiles: Vec<f64>,
 }
 
-request!(GetFeeHistory => FeeHistory, topic 0x0381, ReadChain);
+request!(GetFeeHistory => Result<FeeHistory, PercentileProblem>, topic 0x0381, schema 2, ReadChain);
+
+/// Why the percentiles of a [`GetFeeHistory`] are refused. The texts are for logs; plugins write those for clients
+/// (`tenon_sdk::error_texts`).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+pub enum PercentileProblem {
+    /// There are too many.
+    #[error("there are more than {max} percentiles")]
+    TooMany {
+        /// Maximum number.
+        max: u64,
+    },
+    /// One is not between 0 and 100.
+    #[error("percentile {0} is not between 0 and 100")]
+    OutOfRange(f64),
+    /// One is not above the one before it.
+    #[error("percentile {percentile} at index {index} is not above the one before it, {previous}")]
+    NotAscending {
+        /// Its index.
+        index: u64,
+        /// The percentile.
+        percentile: f64,
+        /// The one before it.
+        previous: f64,
+    },
+}
 
 /// Fees of a range of blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

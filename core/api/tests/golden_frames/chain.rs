@@ -93,7 +93,13 @@ pub(crate) fn fee_frames(frames: &mut Frames) {
         blob_gas_used_ratio: vec![0.0],
         reward: Some(vec![vec![wei(3)]]),
     };
-    frames.request(GetFeeHistory { block_count: 1, newest: BlockId::LATEST, percentiles: vec![12.5] }, history);
+    frames.request(GetFeeHistory { block_count: 1, newest: BlockId::LATEST, percentiles: vec![12.5] }, Ok(history));
+    let problems = [
+        PercentileProblem::TooMany { max: 100 },
+        PercentileProblem::OutOfRange(100.5),
+        PercentileProblem::NotAscending { index: 1, percentile: 20.0, previous: 50.0 },
+    ];
+    frames.add("0381 GetFeeHistory problems v2", &problems.to_vec());
     frames.request(GetNextBlockFees, NextBlockFees { base_fee_per_gas: Some(wei(1)), blob_base_fee: None });
 }
 

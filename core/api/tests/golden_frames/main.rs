@@ -48,7 +48,7 @@ impl Frames {
 }
 
 /// Number of frames with the refusals that a request can have as its reply.
-const REFUSALS: usize = 5;
+const REFUSALS: usize = 6;
 
 #[test]
 fn every_message_is_encoded_as_it_always_was() {

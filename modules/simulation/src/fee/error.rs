@@ -1,9 +1,10 @@
 //! Why a request about fees failed.
 
-use tenon_api::{BusError, RequestError, StoreError, UnresolvedBlock};
+use tenon_api::{
+    BusError, RequestError, StoreError, UnresolvedBlock,
+    messages::{FeeHistory, PercentileProblem},
+};
 use tenon_chain::ResolveError;
-
-use super::history::MAX_PERCENTILES;
 
 /// Why a request about fees failed.
 #[derive(Debug, thiserror::Error)]
@@ -19,10 +20,9 @@ pub(crate) enum FeeError {
         /// Height of the head.
         head: u64,
     },
-    /// A history has too many percentiles, or they do not ascend from 0 to 100. Plugins check this too, and have texts
-    /// that clients know.
-    #[error("a history has at most {MAX_PERCENTILES} percentiles, ascending from 0 to 100")]
-    InvalidPercentiles,
+    /// The percentiles are refused. Plugins write the text for clients.
+    #[error(transparent)]
+    Percentiles(#[from] PercentileProblem),
     /// The caller has disconnected, or the deadline of the request has passed.
     #[error("request timed out")]
     CallerGone,
@@ -34,16 +34,21 @@ pub(crate) enum FeeError {
     Store(#[from] StoreError),
 }
 
-impl From<FeeError> for BusError {
-    fn from(error: FeeError) -> Self {
-        match error {
-            FeeError::Resolve(error) => error.into(),
-            FeeError::Store(error) => error.into(),
-            FeeError::BeyondHead { requested, head } => {
-                RequestError::from(UnresolvedBlock::BeyondHead { requested, head }).into()
+impl FeeError {
+    /// The answer on the bus: refused percentiles are a reply.
+    ///
+    /// # Errors
+    /// If the node could not read the fees.
+    pub(crate) fn reply(outcome: Result<FeeHistory, Self>) -> Result<Result<FeeHistory, PercentileProblem>, BusError> {
+        outcome.map(Ok).or_else(|error| match error {
+            Self::Percentiles(problem) => Ok(Err(problem)),
+            Self::Resolve(error) => Err(error.into()),
+            Self::Store(error) => Err(error.into()),
+            Self::BeyondHead { requested, head } => {
+                Err(RequestError::from(UnresolvedBlock::BeyondHead { requested, head }).into())
             }
-            FeeError::CallerGone => Self::TimedOut,
-            error => Self::failed(error),
-        }
+            Self::CallerGone => Err(BusError::TimedOut),
+            Self::UnreadTips => Err(BusError::failed(error)),
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256};
 use tenon_api::{
     BlockId, BlockNumber, BlockTag, SealedHeader, StoreError,
-    messages::{FeeHistory, GetFeeHistory},
+    messages::{FeeHistory, GetFeeHistory, PercentileProblem},
 };
 use tenon_bus::CallContext;
 
@@ -13,7 +13,7 @@ use super::{FeeError, Fees, tips::WeightedTip, unknown};
 use crate::CallLimits;
 
 /// Maximum number of percentiles of one request.
-pub(super) const MAX_PERCENTILES: usize = 100;
+const MAX_PERCENTILES: usize = 100;
 /// Maximum number of blocks of a history computed on the caller's own task: each costs a look-up or two.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
@@ -158,11 +158,20 @@ const fn empty() -> FeeHistory {
     }
 }
 
-fn check_percentiles(percentiles: &[f64]) -> Result<(), FeeError> {
-    let are_in_range = percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile));
-    let ascend = percentiles.windows(2).all(|pair| matches!(pair, [before, after] if before < after));
-    let are_valid = percentiles.len() <= MAX_PERCENTILES && are_in_range && ascend;
-    if are_valid { Ok(()) } else { Err(FeeError::InvalidPercentiles) }
+fn check_percentiles(percentiles: &[f64]) -> Result<(), PercentileProblem> {
+    if percentiles.len() > MAX_PERCENTILES {
+        return Err(PercentileProblem::TooMany { max: MAX_PERCENTILES as u64 });
+    }
+    let mut before = None;
+    for (index, &percentile) in (0..).zip(percentiles) {
+        if !(0.0..=100.0).contains(&percentile) {
+            return Err(PercentileProblem::OutOfRange(percentile));
+        }
+        if let Some(previous) = before.replace(percentile).filter(|previous| *previous >= percentile) {
+            return Err(PercentileProblem::NotAscending { index, percentile, previous });
+        }
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "gas stays far below 2^53")]
@@ -207,10 +216,19 @@ mod tests {
     #[test]
     fn percentiles_ascend_from_0_to_100() {
         let ascending: Vec<f64> = (0..=100).map(f64::from).collect();
-        let refused: [&[f64]; 5] = [&[101.0], &[50.0, 20.0], &[20.0, 20.0], &ascending, &[f64::NAN]];
-        for percentiles in refused {
-            assert!(matches!(check_percentiles(percentiles), Err(FeeError::InvalidPercentiles)), "{percentiles:?}");
+        let not_ascending =
+            |index, previous, percentile| PercentileProblem::NotAscending { index, percentile, previous };
+        let refused: [(&[f64], PercentileProblem); 5] = [
+            (&[50.0, 101.0], PercentileProblem::OutOfRange(101.0)),
+            (&[-1.0], PercentileProblem::OutOfRange(-1.0)),
+            (&[10.0, 50.0, 20.0], not_ascending(2, 50.0, 20.0)),
+            (&[20.0, 20.0], not_ascending(1, 20.0, 20.0)),
+            (&ascending, PercentileProblem::TooMany { max: 100 }),
+        ];
+        for (percentiles, problem) in refused {
+            assert_eq!(check_percentiles(percentiles), Err(problem));
         }
+        assert!(matches!(check_percentiles(&[f64::NAN]), Err(PercentileProblem::OutOfRange(_))));
         assert!(check_percentiles(&ascending[..100]).is_ok());
         assert!(check_percentiles(&[]).is_ok());
     }

@@ -14,7 +14,7 @@ use tenon_chain::ChainSpec;
 use tenon_simulation_interface::SimulationFamily;
 
 use crate::CallLimits;
-use error::FeeError;
+pub(crate) use error::FeeError;
 use oracle::Suggestion;
 use tips::TipCache;
 

@@ -205,7 +205,7 @@ async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
     let history =
         node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(27), percentiles: vec![95.0, 99.0] }).await;
 
-    let history = history.unwrap();
+    let history = history.or_failure().unwrap();
     assert_eq!(history.oldest.0, 27);
     assert_eq!(history.reward, Some(vec![vec![U256::from(1), U256::from(1)]]));
     assert_eq!(history.base_fee_per_gas, [U256::from(0x3b9a_ca00_u64), U256::from(0x342a_385a_u64)]);
@@ -244,6 +244,17 @@ async fn a_fee_history_beyond_the_head_is_refused() {
     let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(9), percentiles: vec![] }).await;
 
     assert_eq!(refused.unwrap_err().message, "request beyond head block: requested 9, head 3");
+}
+
+#[tokio::test]
+async fn refused_percentiles_of_a_fee_history_have_the_text_of_clients() {
+    let node = TestNode::with_conformance_chain(3);
+    let _served = node.serve(LIMITS);
+
+    let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::LATEST, percentiles: vec![50.0, 20.0] });
+
+    let text = "invalid reward percentile: #0:50.000000 >= #1:20.000000";
+    assert_eq!(refused.await.or_failure().unwrap_err(), Failure::server(text));
 }
 
 #[tokio::test]

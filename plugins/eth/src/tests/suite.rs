@@ -123,7 +123,7 @@ fn answers_about_state(host: FakeHost, result: &Value) -> FakeHost {
         let blob_base_fee = serde_json::from_value(fees.clone()).expect("a quantity");
         Ok(NextBlockFees { base_fee_per_gas: None, blob_base_fee: Some(blob_base_fee) })
     })
-    .answer(move |_: GetFeeHistory| Ok(recorded::fee_history(&history)))
+    .answer(move |_: GetFeeHistory| Ok(Ok(recorded::fee_history(&history))))
 }
 
 fn answers_of_evm(host: FakeHost, result: &Value, failure: Option<Failure>) -> FakeHost {

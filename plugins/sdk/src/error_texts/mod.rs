@@ -4,6 +4,7 @@
 mod accounts;
 mod calls;
 mod chain;
+mod fees;
 mod front_ends;
 mod pool;
 mod traces;
@@ -13,6 +14,7 @@ use crate::Failure;
 pub use accounts::account_refusal_text;
 pub use calls::{call_failure_text, revert_text};
 pub use chain::{missing_state_text, round_problem_text, unresolved_block_text};
+pub use fees::percentile_problem_text;
 pub use traces::trace_failure_text;
 
 pub(crate) use chain::epoch_refusal_text;
