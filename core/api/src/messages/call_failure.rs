@@ -60,6 +60,24 @@ pub enum CallFailure {
     },
 }
 
+impl CallFailure {
+    /// Memory of the output and the texts in it, bytes, approximately.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::InvalidMessage { reason, .. } | Self::InvalidListMessage { reason, .. } => reason.len(),
+            Self::Reverted { output } => output.len(),
+            Self::Halted(cause) => cause.len(),
+            Self::TimeLimitReached { .. }
+            | Self::Contradiction(_)
+            | Self::RevertedWithoutData
+            | Self::OutOfGas
+            | Self::AllowanceExceeded { .. }
+            | Self::ValueNotCovered { .. }
+            | Self::BlobsNotCovered { .. } => 0,
+        }
+    }
+}
+
 /// A contradiction in a call object or its overrides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallContradiction {
@@ -93,7 +111,8 @@ pub enum CallContradiction {
         /// The account.
         address: Address,
     },
-    /// The same on native chains, whose addresses have another form in texts.
+    /// The same on native chains, whose addresses have another form in texts. A variant instead of a field with the
+    /// family: only few files compare families (`scripts/check-family.py`).
     BothStatesOnNative {
         /// The account.
         address: Address,

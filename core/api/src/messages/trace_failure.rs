@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use super::{CallFailure, SenderProblem, TracerDialect};
-use crate::{BlockId, DecodeProblem};
+use crate::{BlockId, DecodeProblem, UnresolvedBlock};
 
 /// Why a trace, or another request that executes a block again, has no result, if the cause is the request itself and
 /// not the node. Plugins write the text and the code for clients (`tenon_sdk::error_texts`).
@@ -79,10 +79,22 @@ pub enum TraceFailure {
         /// The broken rule, in the words that traces show too.
         reason: String,
     },
+    /// This node cannot execute a transaction of a block, so that no later one can be traced.
+    NotExecuted {
+        /// What the node cannot do, in the words that traces show too.
+        reason: String,
+    },
     /// The time limit of the trace has passed.
     TimedOut,
     /// A failure that a call can have too.
     Call(CallFailure),
+    /// Only in the traces of a block: the database does not have a state that the transaction needs.
+    StateUnavailable {
+        /// The root of the state.
+        state_root: B256,
+    },
+    /// Only in the traces of a block: a block that the transaction needs is unknown.
+    UnresolvedBlock(UnresolvedBlock),
     /// Only in the traces of a block: the node could not trace this transaction, for example because its trace is too
     /// large.
     Node {
@@ -96,8 +108,8 @@ pub enum TraceFailure {
 pub enum MissingItem {
     /// The transaction with this hash.
     Transaction(B256),
-    /// The block, by its hash, that contains the transaction of the request.
-    BlockOfTransaction(B256),
+    /// The block with this hash: that of the requested transaction, or that of a range of storage.
+    BlockByHash(B256),
     /// A block.
     Block(BlockId),
     /// The parent of a block, by its hash.
@@ -113,7 +125,8 @@ pub enum MissingItem {
     Account(Address),
 }
 
-/// The outermost RLP item of bytes that are not a block, as far as Go's decoder reports it instead of a field.
+/// Form of the outermost RLP item of bytes that are not a block. For every form but the last, Go's decoder has a text
+/// of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutermostItem {
     /// There are no bytes.
@@ -124,8 +137,8 @@ pub enum OutermostItem {
     NotList,
     /// It is an empty list.
     EmptyList,
-    /// A list with items.
-    List,
+    /// A list with items, or an item whose length cannot be read.
+    Other,
 }
 
 /// Why a tracer has no result for a run.
@@ -156,17 +169,49 @@ impl TraceFailure {
             | Self::Script { error: text }
             | Self::EarlierTransaction { reason: text, .. }
             | Self::InvalidTransaction { reason: text }
+            | Self::NotExecuted { reason: text }
             | Self::Node { error: text } => text.len(),
+            Self::UndecodableBlock { what, .. } => what.len(),
+            Self::Call(failure) => failure.size(),
             Self::Missing { .. }
             | Self::Genesis
-            | Self::UndecodableBlock { .. }
             | Self::UnknownAncestor
             | Self::InvalidSender(_)
             | Self::NoSuchTracer
             | Self::InvalidTracerConfig
             | Self::NoResult(_)
             | Self::TimedOut
-            | Self::Call(_) => 0,
+            | Self::StateUnavailable { .. }
+            | Self::UnresolvedBlock(_) => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_failure_covers_its_texts() {
+        let text = || "why".to_owned();
+        let undecodable = TraceFailure::UndecodableBlock {
+            outermost: OutermostItem::Other,
+            what: text().into(),
+            offset: 3,
+            problem: DecodeProblem::TooLarge,
+            dialect: TracerDialect::Ethereum,
+        };
+        let cases = [
+            TraceFailure::Script { error: text() },
+            TraceFailure::NotExecuted { reason: text() },
+            TraceFailure::Call(CallFailure::Halted(text().into())),
+            TraceFailure::Call(CallFailure::InvalidMessage { reason: text(), gas_limit: 9 }),
+            TraceFailure::Call(CallFailure::Reverted { output: vec![0; 3].into() }),
+            undecodable,
+        ];
+        for failure in cases {
+            assert_eq!(failure.size(), 3, "{failure:?}");
+        }
+        assert_eq!(TraceFailure::Genesis.size(), 0);
     }
 }

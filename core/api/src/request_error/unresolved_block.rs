@@ -1,7 +1,9 @@
 //! Why a block id stands for no block.
 
+use serde::{Deserialize, Serialize};
+
 /// Why a block id stands for no block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum UnresolvedBlock {
     /// The caller wants a canonical block, and the block with this hash is not.
     #[error("the block with this hash is not canonical")]

@@ -256,13 +256,16 @@ fn trace_failures() -> Vec<TraceFailure> {
         TraceFailure::Script { error: text() },
         TraceFailure::EarlierTransaction { hash: HASH, reason: text(), dialect },
         TraceFailure::InvalidTransaction { reason: text() },
+        TraceFailure::NotExecuted { reason: text() },
         TraceFailure::TimedOut,
         TraceFailure::Call(CallFailure::OutOfGas),
+        TraceFailure::StateUnavailable { state_root: HASH },
+        TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock),
         TraceFailure::Node { error: text() },
     ];
     let missing = [
         MissingItem::Transaction(HASH),
-        MissingItem::BlockOfTransaction(HASH),
+        MissingItem::BlockByHash(HASH),
         MissingItem::Block(BlockId::LATEST),
         MissingItem::Parent(HASH),
         MissingItem::Index { index: -1, block: HASH },
@@ -274,7 +277,7 @@ fn trace_failures() -> Vec<TraceFailure> {
         OutermostItem::Truncated,
         OutermostItem::NotList,
         OutermostItem::EmptyList,
-        OutermostItem::List,
+        OutermostItem::Other,
     ];
     let undecodable = |outermost| {
         let (what, problem) = ("header".into(), DecodeProblem::TooLarge);

@@ -1,8 +1,8 @@
 //! The reference client's tracers, for native chains (`docs/spec/rpc-node.md` 4.2).
 //!
-//! It owns how the reference traces a transaction, a block and a call (`replay`), and its tracers: each other file is one tracer, or a group of similar ones, that only receives events. `tenon-traces` has
-//! what the traces of all families share. `tenon-simulation` answers the requests; `core/node` passes it the result of
-//! [`tracers_of`].
+//! It owns how the reference traces a transaction, a block and a call (`replay`), and its tracers: each other file is
+//! one tracer, or a group of similar ones, that only receives events. `tenon-traces` has what the traces of all
+//! families share. `tenon-simulation` answers the requests; `core/node` passes it the result of [`tracers_of`].
 //!
 //! Invariant: tracing changes neither the state nor the set of warm addresses and slots.
 

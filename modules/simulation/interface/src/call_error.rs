@@ -14,7 +14,7 @@ use crate::error_texts::HaltCause;
 #[derive(Debug, derive_more::From, thiserror::Error)]
 pub enum CallError {
     /// The call itself has failed. Plugins write the text for clients.
-    #[error("the call failed: {0:?}")]
+    #[error("the call itself failed")]
     #[from(CallFailure, CallContradiction, HaltCause)]
     Failed(CallFailure),
     /// The request's block id cannot be resolved to a block.
@@ -48,16 +48,23 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The answer of a call on the bus: the failure of the call itself is a reply.
+    /// The answer of a call on the bus: the failure of the call itself is a reply. There is no other conversion into a
+    /// [`BusError`], which would send its text for logs to clients.
     ///
     /// # Errors
     /// If the node could not run the call.
     pub fn reply<T>(outcome: Result<T, Self>) -> Result<Result<T, CallFailure>, BusError> {
-        match outcome {
-            Ok(result) => Ok(Ok(result)),
-            Err(Self::Failed(failure)) => Ok(Err(failure)),
-            Err(error) => Err(error.into()),
-        }
+        outcome.map(Ok).or_else(|error| match error {
+            Self::Failed(failure) => Ok(Err(failure)),
+            Self::Resolve(error) => Err(error.into()),
+            Self::StateUnavailable(error) => Err(error.into()),
+            Self::Block(error) => Err((*error).into()),
+            Self::OutOfMemory(error) => Err(error.into()),
+            Self::Store(error) => Err(error.into()),
+            Self::CallerGone => Err(BusError::TimedOut),
+            Self::UnsettledList { .. } => Err(BusError::limit_reached(error)),
+            Self::Evm(_) => Err(BusError::failed(error)),
+        })
     }
 }
 
@@ -72,22 +79,6 @@ impl From<HaltCause> for CallFailure {
         match cause {
             HaltCause::OutOfGas => Self::OutOfGas,
             HaltCause::Other(text) => Self::Halted(text),
-        }
-    }
-}
-
-/// For traces and for requests that run no call; requests for calls use [`CallError::reply`].
-impl From<CallError> for BusError {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Resolve(error) => error.into(),
-            CallError::Block(error) => (*error).into(),
-            CallError::OutOfMemory(error) => error.into(),
-            CallError::Store(error) => error.into(),
-            CallError::CallerGone => Self::TimedOut,
-            CallError::UnsettledList { .. } => Self::limit_reached(error),
-            CallError::StateUnavailable(error) => error.into(),
-            CallError::Failed(_) | CallError::Evm(_) => Self::failed(error),
         }
     }
 }

@@ -46,7 +46,7 @@ pub trait CallFamily {
     /// Converts a call object for the EVM, and returns the rules under which it runs.
     ///
     /// # Errors
-    /// Contradictory or invalid members, with the texts of the family's clients.
+    /// Contradictory or invalid members.
     fn message(
         &self,
         request: &CallRequest,
@@ -56,8 +56,7 @@ pub trait CallFamily {
     /// Applies state overrides, and returns the addresses of precompiled contracts.
     ///
     /// # Errors
-    /// Contradictory overrides, with the texts of the family's clients; the database failed, or the caller's memory is
-    /// used up.
+    /// Contradictory overrides; the database failed, or the caller's memory is used up.
     fn override_accounts(
         &self,
         overrides: &[(Address, AccountOverride)],

@@ -39,10 +39,13 @@ impl AnswerLength for TraceReply {
     }
 }
 
-/// Failures of traces are short: a client's own text at most.
+/// A failure can have a text of the client or of its script, which may be long.
 impl AnswerLength for Result<TraceReply, TraceFailure> {
     fn copies(&self) -> usize {
-        self.as_ref().map_or(0, AnswerLength::copies)
+        match self {
+            Ok(reply) => reply.copies(),
+            Err(failure) => failure.size().saturating_mul(2),
+        }
     }
 }
 
@@ -87,6 +90,13 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_a_failed_trace_is_counted() {
+        let failed: Result<TraceReply, _> = Err(TraceFailure::Script { error: "thrown".to_owned() });
+
+        assert_eq!(failed.copies(), 2 * "thrown".len());
+    }
 
     #[test]
     fn the_reason_of_a_reverted_call_is_at_most_as_long_as_counted() {

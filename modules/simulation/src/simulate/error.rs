@@ -16,7 +16,7 @@ use crate::CallLimits;
 #[derive(Debug, derive_more::From, thiserror::Error)]
 pub(crate) enum SimulateError {
     /// The simulation itself has failed. Plugins write the text for clients.
-    #[error("the simulation failed: {0:?}")]
+    #[error("the simulation itself failed")]
     #[from(SimulationFailure)]
     Failed(SimulationFailure),
     /// The memory of traces, or of the client, is used up.
@@ -33,29 +33,20 @@ pub(crate) enum SimulateError {
     Call(#[from] CallError),
 }
 
-impl From<SimulateError> for BusError {
-    fn from(error: SimulateError) -> Self {
-        match error {
-            SimulateError::Call(error) => error.into(),
-            SimulateError::Trie(error) => (*error).into(),
-            SimulateError::OutOfMemory => Self::limit_reached(error),
-            SimulateError::StateInUse | SimulateError::Failed(_) => Self::failed(error),
-        }
-    }
-}
-
 impl SimulateError {
-    /// The answer of a simulation on the bus: the failure of the simulation itself is a reply.
+    /// The answer of a simulation on the bus: the failure of the simulation itself is a reply. There is no other
+    /// conversion into a [`BusError`], which would send its text for logs to clients.
     ///
     /// # Errors
     /// If the node could not run the simulation.
     pub(crate) fn reply<T>(outcome: Result<T, Self>) -> Result<Result<T, SimulationFailure>, BusError> {
-        match outcome {
-            Ok(result) => Ok(Ok(result)),
-            Err(Self::Failed(failure)) => Ok(Err(failure)),
-            Err(Self::Call(CallError::Failed(failure))) => Ok(Err(SimulationFailure::Call(failure))),
-            Err(error) => Err(error.into()),
-        }
+        outcome.map(Ok).or_else(|error| match error {
+            Self::Failed(failure) => Ok(Err(failure)),
+            Self::Call(error) => CallError::reply(Err(error)).map(|reply| reply.map_err(SimulationFailure::Call)),
+            Self::Trie(error) => Err((*error).into()),
+            Self::OutOfMemory => Err(BusError::limit_reached(error)),
+            Self::StateInUse => Err(BusError::failed(error)),
+        })
     }
 
     const fn invalid(kind: TransactionRule, reason: String, gas_limit: u64) -> Self {
@@ -210,8 +201,8 @@ mod tests {
         let stopped = SimulateError::rejected(StoreError::Stopped.into(), 9);
         let unreadable = SimulateError::rejected(lost.clone().into(), 9);
 
-        assert_eq!(BusError::from(stopped), BusError::TimedOut);
+        assert_eq!(SimulateError::reply::<()>(Err(stopped)), Err(BusError::TimedOut));
         assert!(matches!(&unreadable, SimulateError::Trie(error) if **error == lost), "{unreadable:?}");
-        assert_eq!(BusError::from(unreadable), BusError::failed(lost));
+        assert_eq!(SimulateError::reply::<()>(Err(unreadable)), Err(BusError::failed(lost)));
     }
 }

@@ -200,8 +200,8 @@ impl<'a> EthereumTracing<'a> {
                 // The result contains a copy of the recording, or shares it.
                 self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
-                let without = |error: String| TraceFailure::NoResult(NoTraceResult::Library { error });
-                let mut result = result.map_err(|error| without(error.to_string()))?;
+                let no_result = |error: String| TraceFailure::NoResult(NoTraceResult::Library { error });
+                let mut result = result.map_err(|error| no_result(error.to_string()))?;
                 tracer.amend(&mut result);
                 self.replay.ensure_awaited()?;
                 let result = trace_result(result)?;

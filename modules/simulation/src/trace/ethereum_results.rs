@@ -269,6 +269,7 @@ mod tests {
         geth::{GethDebugBuiltInTracerType as BuiltIn, NoopFrame},
         parity::{RewardAction, RewardType, TransactionTrace},
     };
+    use tenon_api::messages::TraceFailure;
 
     use super::*;
 
@@ -319,8 +320,8 @@ mod tests {
             (GethTrace::default(), "result"),
         ];
         for (trace, expected) in cases {
-            let refused = trace_result(trace).unwrap_err().to_string();
-            assert_eq!(refused, format!("tracing failed: unexpected {expected}"));
+            let refused = trace_result(trace).unwrap_err().into_failure();
+            assert_eq!(refused, TraceFailure::NotTraced { reason: format!("unexpected {expected}") });
         }
     }
 

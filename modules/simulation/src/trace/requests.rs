@@ -92,7 +92,7 @@ fn transaction(tracing: &dyn Tracing, hash: B256) -> Result<(Arc<RecoveredBlock>
     let chain = replay.source.chain();
     let unknown = || replay.missing(MissingItem::Transaction(hash));
     let (block_hash, index) = chain.transaction_location(hash)?.ok_or_else(unknown)?;
-    let unknown_block = || replay.missing(MissingItem::BlockOfTransaction(block_hash));
+    let unknown_block = || replay.missing(MissingItem::BlockByHash(block_hash));
     let block = chain.block(block_hash)?.ok_or_else(unknown_block)?;
     Ok((block, usize::try_from(index).map_err(|_| unknown())?))
 }
@@ -110,7 +110,7 @@ fn raw_block(tracing: &dyn Tracing, bytes: &[u8]) -> Result<RecoveredBlock, Trac
     Ok(tenon_chain::recover_senders_under(block, &rules)?)
 }
 
-/// The outermost item of bytes that are not a block. A length of the long form may begin with zeros.
+/// The form of the outermost item of bytes that are not a block. A length of the long form may begin with zeros.
 fn outermost_item(bytes: &[u8]) -> OutermostItem {
     let Some((first, rest)) = bytes.split_first() else { return OutermostItem::None };
     let long = |base: u8| {
@@ -131,7 +131,7 @@ fn outermost_item(bytes: &[u8]) -> OutermostItem {
         Some(needed) if needed > rest.len() as u64 => OutermostItem::Truncated,
         Some(_) if *first < 0xc0 => OutermostItem::NotList,
         Some(_) if *first == 0xc0 => OutermostItem::EmptyList,
-        _ => OutermostItem::List,
+        _ => OutermostItem::Other,
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             (&[0xd3, 0x17, 0x34], OutermostItem::Truncated),
             (&[0xf9, 0x01, 0x00], OutermostItem::Truncated),
             (&[0xc0], OutermostItem::EmptyList),
-            (&[0xc1, 0x80], OutermostItem::List),
+            (&[0xc1, 0x80], OutermostItem::Other),
         ];
         for (bytes, expected) in cases {
             assert_eq!(outermost_item(bytes), expected, "{bytes:02x?}");

@@ -28,7 +28,7 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<StorageRange, TraceError> {
         let hash = request.block;
-        let unknown = || missing(MissingItem::BlockOfTransaction(hash));
+        let unknown = || missing(MissingItem::BlockByHash(hash));
         let block = self.chain.block(hash)?.ok_or_else(unknown)?;
         let mut state = self.state_inside(&block, request.transaction_index, caller)?;
         if !state.exists(request.contract)? {

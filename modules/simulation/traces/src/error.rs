@@ -7,7 +7,7 @@ use tenon_api::{
     BlockId, BusError, ConsensusError, StoreError,
     messages::{CallFailure, MissingItem, TraceFailure, TracerDialect},
 };
-use tenon_chain::{RecoverError, ResolveError, TrieError};
+use tenon_chain::{RecoverError, ResolveError, StateUnavailable, TrieError};
 use tenon_execution_interface::{ExecutionError, Stopped, TransactionRejection};
 use tenon_javascript::ScriptError;
 use tenon_simulation_interface::{CallError, RunFailure};
@@ -16,7 +16,7 @@ use tenon_simulation_interface::{CallError, RunFailure};
 #[derive(Debug, derive_more::From, thiserror::Error)]
 pub enum TraceError {
     /// The trace itself has failed. Plugins write the text for clients.
-    #[error("the trace failed: {0:?}")]
+    #[error("the trace itself failed")]
     #[from(TraceFailure)]
     Failed(TraceFailure),
     /// The state on which the block or call builds has an error.
@@ -60,41 +60,37 @@ pub enum TraceError {
     NotAttempted,
 }
 
-impl From<TraceError> for BusError {
-    fn from(error: TraceError) -> Self {
-        match error {
-            TraceError::Call(error) => error.into(),
-            TraceError::Trie(error) => (*error).into(),
-            TraceError::Script(ScriptError::CallerGone) => Self::TimedOut,
-            TraceError::TooLong { .. }
-            | TraceError::TooLarge { .. }
-            | TraceError::TooManySlots { .. }
-            | TraceError::NotAttempted
-            | TraceError::Script(ScriptError::TooMany { .. } | ScriptError::NoMemory { .. }) => {
-                Self::limit_reached(error)
-            }
-            TraceError::Failed(_) | TraceError::Script(_) | TraceError::NotCall => Self::failed(error),
-        }
-    }
-}
-
 impl TraceError {
-    /// The answer of a trace on the bus: the failure of the trace itself is a reply.
+    /// The answer of a trace on the bus: the failure of the trace itself is a reply. There is no other conversion into
+    /// a [`BusError`], which would send its text for logs to clients.
     ///
     /// # Errors
     /// If the node could not make the trace.
     pub fn reply<T>(outcome: Result<T, Self>) -> Result<Result<T, TraceFailure>, BusError> {
-        match outcome {
-            Ok(result) => Ok(Ok(result)),
-            Err(Self::Failed(failure)) => Ok(Err(failure)),
-            Err(error) => Err(error.into()),
-        }
+        outcome.map(Ok).or_else(|error| match error {
+            Self::Failed(failure) => Ok(Err(failure)),
+            Self::Call(error) => CallError::reply(Err(error)).map(|reply| reply.map_err(TraceFailure::Call)),
+            Self::Trie(error) => Err((*error).into()),
+            Self::Script(ScriptError::CallerGone) => Err(BusError::TimedOut),
+            Self::TooLong { .. }
+            | Self::TooLarge { .. }
+            | Self::TooManySlots { .. }
+            | Self::NotAttempted
+            | Self::Script(ScriptError::TooMany { .. } | ScriptError::NoMemory { .. }) => {
+                Err(BusError::limit_reached(error))
+            }
+            Self::Script(_) | Self::NotCall => Err(BusError::failed(error)),
+        })
     }
 
     /// Why one transaction of a traced block has no trace.
     pub fn into_failure(self) -> TraceFailure {
         match self {
             Self::Failed(failure) => failure,
+            Self::Call(CallError::StateUnavailable(StateUnavailable { state_root })) => {
+                TraceFailure::StateUnavailable { state_root }
+            }
+            Self::Call(CallError::Resolve(ResolveError::Unresolved(problem))) => TraceFailure::UnresolvedBlock(problem),
             error => TraceFailure::Node { error: error.to_string() },
         }
     }
@@ -158,6 +154,9 @@ impl From<TransactionRejection> for TraceError {
         match rejection {
             TransactionRejection::Store(error) => error.into(),
             TransactionRejection::Trie(error) => Self::Trie(error),
+            TransactionRejection::Unsupported(_) | TransactionRejection::NoResult(_) => {
+                Self::Failed(TraceFailure::NotExecuted { reason: rejection.to_string() })
+            }
             rejection => Self::Failed(TraceFailure::InvalidTransaction { reason: rejection.to_string() }),
         }
     }
@@ -188,6 +187,8 @@ impl From<RunFailure> for TraceError {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::UnresolvedBlock;
+
     use super::*;
 
     #[test]
@@ -230,6 +231,7 @@ mod tests {
             (ScriptError::Script(reason()).into(), TraceFailure::Script { error: reason() }),
             (RunFailure::Stopped(Stopped::TimedOut).into(), TraceFailure::TimedOut),
             (TransactionRejection::Rule(reason()).into(), TraceFailure::InvalidTransaction { reason: reason() }),
+            (TransactionRejection::NoResult(reason()).into(), TraceFailure::NotExecuted { reason: reason() }),
             (TraceError::not_traced("no"), TraceFailure::NotTraced { reason: reason() }),
             (CallError::Failed(CallFailure::OutOfGas).into(), TraceFailure::Call(CallFailure::OutOfGas)),
         ];
@@ -244,5 +246,10 @@ mod tests {
 
         assert_eq!(TraceError::TooLong { max: 9 }.into_failure(), TraceFailure::Node { error });
         assert_eq!(TraceError::from(ScriptError::TimedOut).into_failure(), TraceFailure::TimedOut);
+        let state_root = B256::repeat_byte(7);
+        let unavailable = TraceError::from(CallError::from(StateUnavailable { state_root }));
+        assert_eq!(unavailable.into_failure(), TraceFailure::StateUnavailable { state_root });
+        let unresolved = TraceError::from(ResolveError::from(UnresolvedBlock::NoSafeBlock));
+        assert_eq!(unresolved.into_failure(), TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock));
     }
 }

@@ -46,7 +46,7 @@ impl Answers {
             let (header, state) = self.state_of(request.block)?;
             let proof = self.prove(&header, request, context);
             // Returns the specific error if the state was pruned or unwound during the walk of the trie.
-            state.account(request.address).map_err(|error| with_reference_text(error, &header))?;
+            state.account(request.address).map_err(|error| unavailable_state(error, &header))?;
             Ok(proof?)
         })
     }
@@ -88,7 +88,7 @@ impl Answers {
                 return Ok(value);
             }
             let (header, state) = self.state_of(block)?;
-            read(&*state).map_err(|error| with_reference_text(error, &header))
+            read(&*state).map_err(|error| unavailable_state(error, &header))
         })
     }
 
@@ -122,8 +122,7 @@ impl Answers {
         block: BlockId,
     ) -> Result<(Arc<SealedHeader>, Result<Arc<dyn StateReader>, AnswerError>), AnswerError> {
         let header = require_block(&*self.store, block)?;
-        let state =
-            self.store.state_at(BlockNumber(header.number)).map_err(|error| with_reference_text(error, &header));
+        let state = self.store.state_at(BlockNumber(header.number)).map_err(|error| unavailable_state(error, &header));
         Ok((header, state))
     }
 
@@ -138,8 +137,8 @@ impl Answers {
     }
 }
 
-/// Gives the error of an unavailable state the text that clients of the reference match (`docs/spec/rpc-eth.md` 5.2).
-fn with_reference_text(error: StoreError, header: &SealedHeader) -> AnswerError {
+/// Converts the error of a state that is not available.
+fn unavailable_state(error: StoreError, header: &SealedHeader) -> AnswerError {
     match error {
         StoreError::Pruned { .. } => missing_state(header),
         // The head moved below the block between the look-ups of the block and of its state.

@@ -288,7 +288,7 @@ async fn the_latest_state_follows_the_head_down_and_up_again() {
 }
 
 #[tokio::test]
-async fn an_unavailable_state_has_the_references_error_text() {
+async fn an_unavailable_state_is_reported_with_its_root() {
     let maker = chain();
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Pruned(1));

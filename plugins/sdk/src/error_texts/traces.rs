@@ -7,7 +7,12 @@ use tenon_api::{
     messages::{MissingItem, NoTraceResult, OutermostItem, TraceFailure, TracerDialect},
 };
 
-use super::{Refusal, calls::call_failure_text, pool::sender_problem_text};
+use super::{
+    Refusal,
+    calls::call_failure_text,
+    chain::{missing_state_text, unresolved_block_text},
+    pool::sender_problem_text,
+};
 use crate::Failure;
 
 impl Refusal for TraceFailure {
@@ -27,10 +32,10 @@ pub fn trace_failure_text(failure: &TraceFailure) -> String {
         TraceFailure::Genesis => "genesis is not traceable".to_owned(),
         TraceFailure::UndecodableBlock { outermost, what, offset, problem, dialect } => {
             let cause = match dialect {
-                TracerDialect::Ethereum => decode_text(what, *offset, *problem),
-                TracerDialect::Reference => match decoder_text(*outermost) {
+                TracerDialect::Ethereum => own_decoder_text(what, *offset, *problem),
+                TracerDialect::Reference => match go_decoder_text(*outermost) {
                     Some(text) => text.to_owned(),
-                    None => decode_text(what, *offset, *problem),
+                    None => own_decoder_text(what, *offset, *problem),
                 },
             };
             format!("could not decode block: {cause}")
@@ -38,7 +43,9 @@ pub fn trace_failure_text(failure: &TraceFailure) -> String {
         TraceFailure::UnknownAncestor => "unknown ancestor".to_owned(),
         TraceFailure::InvalidSender(problem) => sender_problem_text(*problem),
         TraceFailure::NoSuchTracer => "the chain has no such tracer".to_owned(),
-        TraceFailure::UnusableTracer { reason } | TraceFailure::InvalidTransaction { reason } => reason.clone(),
+        TraceFailure::UnusableTracer { reason }
+        | TraceFailure::InvalidTransaction { reason }
+        | TraceFailure::NotExecuted { reason } => reason.clone(),
         TraceFailure::UnknownInstruction { name } => format!("opcode {name} not defined"),
         TraceFailure::InvalidTracerConfig => "invalid tracerConfig".to_owned(),
         TraceFailure::NotTraced { reason } => format!("tracing failed: {reason}"),
@@ -50,6 +57,8 @@ pub fn trace_failure_text(failure: &TraceFailure) -> String {
         },
         TraceFailure::TimedOut => "execution timeout".to_owned(),
         TraceFailure::Call(failure) => call_failure_text(failure),
+        TraceFailure::StateUnavailable { state_root } => missing_state_text(*state_root),
+        TraceFailure::UnresolvedBlock(problem) => unresolved_block_text(*problem),
     }
 }
 
@@ -58,14 +67,13 @@ fn missing_text(item: &MissingItem, dialect: TracerDialect) -> String {
     match (item, dialect) {
         (MissingItem::Transaction(_), TracerDialect::Ethereum) => "transaction not found".to_owned(),
         (MissingItem::Transaction(hash), TracerDialect::Reference) => format!("transaction {hash:x} not found"),
-        (MissingItem::BlockOfTransaction(hash), TracerDialect::Reference) => format!("block {hash:x} not found"),
+        (MissingItem::BlockByHash(hash), TracerDialect::Reference) => format!("block {hash:x} not found"),
         (MissingItem::Block(BlockId::Hash { hash, .. }), TracerDialect::Reference) => {
             format!("block #{hash:x} not found")
         }
-        (
-            MissingItem::Block(BlockId::Hash { hash, .. }) | MissingItem::BlockOfTransaction(hash),
-            TracerDialect::Ethereum,
-        ) => format!("block {hash} not found"),
+        (MissingItem::Block(BlockId::Hash { hash, .. }) | MissingItem::BlockByHash(hash), TracerDialect::Ethereum) => {
+            format!("block {hash} not found")
+        }
         (MissingItem::Block(BlockId::Number(number)), _) => format!("block #{number} not found"),
         (MissingItem::Block(BlockId::Tag(_)), _) => "block not found".to_owned(),
         (MissingItem::Parent(hash), TracerDialect::Ethereum) => format!("parent {hash} not found"),
@@ -81,18 +89,18 @@ fn missing_text(item: &MissingItem, dialect: TracerDialect) -> String {
 }
 
 /// This node's own text for bytes that cannot be decoded.
-fn decode_text(what: &str, offset: usize, problem: DecodeProblem) -> String {
+fn own_decoder_text(what: &str, offset: usize, problem: DecodeProblem) -> String {
     format!("{what} at byte {offset}: {problem}")
 }
 
 /// The text of Go's decoder, if the outermost item determines it.
-const fn decoder_text(outermost: OutermostItem) -> Option<&'static str> {
+const fn go_decoder_text(outermost: OutermostItem) -> Option<&'static str> {
     match outermost {
         OutermostItem::None => Some("EOF"),
         OutermostItem::Truncated => Some("rlp: value size exceeds available input length"),
         OutermostItem::NotList => Some("rlp: expected input list for types.extblock"),
         OutermostItem::EmptyList => Some("rlp: too few elements for types.extblock"),
-        OutermostItem::List => None,
+        OutermostItem::Other => None,
     }
 }
 
@@ -117,7 +125,7 @@ fn shortened(address: Address) -> String {
 mod tests {
     use alloy_primitives::B256;
     use tenon_api::{
-        BlockTag,
+        BlockTag, UnresolvedBlock,
         messages::{CallFailure, SenderProblem},
     };
 
@@ -138,11 +146,7 @@ mod tests {
                 "transaction not found".to_owned(),
                 format!("transaction {hash} not found"),
             ),
-            (
-                MissingItem::BlockOfTransaction(HASH),
-                format!("block 0x{hash} not found"),
-                format!("block {hash} not found"),
-            ),
+            (MissingItem::BlockByHash(HASH), format!("block 0x{hash} not found"), format!("block {hash} not found")),
             (
                 MissingItem::Block(BlockId::hash(HASH)),
                 format!("block 0x{hash} not found"),
@@ -182,7 +186,7 @@ mod tests {
             (OutermostItem::Truncated, "rlp: value size exceeds available input length"),
             (OutermostItem::NotList, "rlp: expected input list for types.extblock"),
             (OutermostItem::EmptyList, "rlp: too few elements for types.extblock"),
-            (OutermostItem::List, own),
+            (OutermostItem::Other, own),
         ];
         for (outermost, reference) in cases {
             for (dialect, expected) in [(TracerDialect::Ethereum, own), (TracerDialect::Reference, reference)] {
@@ -211,6 +215,7 @@ mod tests {
         let of_null = format!(
             "TypeError: cannot read property '{shortened}...' of null    in server-side tracer function 'result'"
         );
+        let unavailable = format!("missing trie Node {} (path )", digits());
         let cases = [
             (TraceFailure::Genesis, "genesis is not traceable"),
             (TraceFailure::UnknownAncestor, "unknown ancestor"),
@@ -228,8 +233,11 @@ mod tests {
             (TraceFailure::NoResult(NoTraceResult::Library { error: reason() }), "why"),
             (TraceFailure::Script { error: reason() }, "why"),
             (TraceFailure::InvalidTransaction { reason: reason() }, "why"),
+            (TraceFailure::NotExecuted { reason: reason() }, "why"),
             (TraceFailure::TimedOut, "execution timeout"),
             (TraceFailure::Call(CallFailure::OutOfGas), "out of gas"),
+            (TraceFailure::StateUnavailable { state_root: HASH }, unavailable.as_str()),
+            (TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock), "safe block not found"),
             (TraceFailure::Node { error: reason() }, "why"),
         ];
         for (failure, text) in cases {
