@@ -11,8 +11,6 @@ use crate::{Answer, EthContext, deferred::Deferred, dialect::Dialect, named_bloc
 
 /// Maximum number of blocks in one answer; more are cut silently, as in the reference.
 const MAX_HISTORY_BLOCKS: u64 = 1024;
-/// Maximum number of percentiles in one request.
-const MAX_PERCENTILES: usize = 100;
 
 pub(crate) async fn max_priority_fee_per_gas(context: EthContext) -> Result<U256, Failure> {
     context.call(SuggestTip).await
@@ -45,7 +43,7 @@ pub(crate) async fn fee_history(
     if count.0 == 0 {
         return Ok(empty_history());
     }
-    check_percentiles(&percentiles).map_err(PercentileProblem::into_failure)?;
+    PercentileProblem::check(&percentiles).map_err(PercentileProblem::into_failure)?;
     let request = GetFeeHistory { block_count: count.0.min(MAX_HISTORY_BLOCKS), newest, percentiles };
     let history = context.call(request).await.or_failure()?;
     if history.gas_used_ratio.is_empty() {
@@ -77,22 +75,6 @@ impl Param for BlockCount {
     fn description() -> ParamDescription {
         Index::description()
     }
-}
-
-pub(crate) fn check_percentiles(percentiles: &[f64]) -> Result<(), PercentileProblem> {
-    if percentiles.len() > MAX_PERCENTILES {
-        return Err(PercentileProblem::TooMany { max: MAX_PERCENTILES as u64 });
-    }
-    let mut before = None;
-    for (index, &percentile) in (0..).zip(percentiles) {
-        if !(0.0..=100.0).contains(&percentile) {
-            return Err(PercentileProblem::OutOfRange(percentile));
-        }
-        if let Some(previous) = before.replace(percentile).filter(|previous| *previous >= percentile) {
-            return Err(PercentileProblem::NotAscending { index, percentile, previous });
-        }
-    }
-    Ok(())
 }
 
 /// The answer of `eth_feeHistory`.
@@ -157,10 +139,10 @@ mod tests {
         ];
 
         for (percentiles, expected) in cases {
-            let refused = check_percentiles(percentiles).err().map(percentile_problem_text);
+            let refused = PercentileProblem::check(percentiles).err().map(percentile_problem_text);
             assert_eq!(refused.as_deref(), expected, "{percentiles:?}");
         }
-        let many = check_percentiles(&[0.0; 101]).map_err(percentile_problem_text);
+        let many = PercentileProblem::check(&[0.0; 101]).map_err(percentile_problem_text);
         assert_eq!(many, Err("invalid reward percentile: over the query limit 100".to_owned()));
     }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tenon_sdk::{
     Param, RawArgument,
-    api::{B256, BlockNumber},
+    api::{B256, BlockNumber, messages::PercentileProblem},
     error_texts::percentile_problem_text,
 };
 
 use crate::{
     criteria::Criteria,
     dialect::Dialect,
-    fees::{BlockCount, check_percentiles},
+    fees::BlockCount,
     go_rlp,
     registry::{Installer, Position, Registry, Watched, parse_id},
     settings::Settings,
@@ -74,7 +74,7 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
         },
         1 => BlockCount::decode(raw).map_or_else(|error| refused(error.to_string()), |_| Read::Taken),
         2 => match Vec::<f64>::decode(raw) {
-            Ok(percentiles) => check_percentiles(&percentiles)
+            Ok(percentiles) => PercentileProblem::check(&percentiles)
                 .map_or_else(|problem| refused(percentile_problem_text(problem)), |()| Read::Taken),
             Err(error) => refused(error.to_string()),
         },

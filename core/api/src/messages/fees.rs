@@ -54,6 +54,31 @@ pub enum PercentileProblem {
     },
 }
 
+impl PercentileProblem {
+    /// Maximum number of percentiles in one request.
+    pub const MAX_PERCENTILES: usize = 100;
+
+    /// Checks that the percentiles of a request ascend from 0 to 100, and are not too many.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn check(percentiles: &[f64]) -> Result<(), Self> {
+        if percentiles.len() > Self::MAX_PERCENTILES {
+            return Err(Self::TooMany { max: Self::MAX_PERCENTILES as u64 });
+        }
+        let mut before = None;
+        for (index, &percentile) in (0..).zip(percentiles) {
+            if !(0.0..=100.0).contains(&percentile) {
+                return Err(Self::OutOfRange(percentile));
+            }
+            if let Some(previous) = before.replace(percentile).filter(|previous| *previous >= percentile) {
+                return Err(Self::NotAscending { index, percentile, previous });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Fees of a range of blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeeHistory {

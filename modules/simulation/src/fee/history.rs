@@ -12,8 +12,6 @@ use tenon_bus::CallContext;
 use super::{FeeError, Fees, tips::WeightedTip, unknown};
 use crate::CallLimits;
 
-/// Maximum number of percentiles of one request.
-const MAX_PERCENTILES: usize = 100;
 /// Maximum number of blocks of a history computed on the caller's own task: each costs a look-up or two.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
@@ -47,7 +45,7 @@ impl Fees {
         should_stop: &dyn Fn() -> bool,
     ) -> Result<Option<FeeHistory>, FeeError> {
         let GetFeeHistory { block_count, newest, ref percentiles } = *request;
-        check_percentiles(percentiles)?;
+        PercentileProblem::check(percentiles)?;
         // Without a pending block the head is used.
         let is_one_less =
             self.family.client_behaviour().history_lacks_pending && newest == BlockId::Tag(BlockTag::Pending);
@@ -158,22 +156,6 @@ const fn empty() -> FeeHistory {
     }
 }
 
-fn check_percentiles(percentiles: &[f64]) -> Result<(), PercentileProblem> {
-    if percentiles.len() > MAX_PERCENTILES {
-        return Err(PercentileProblem::TooMany { max: MAX_PERCENTILES as u64 });
-    }
-    let mut before = None;
-    for (index, &percentile) in (0..).zip(percentiles) {
-        if !(0.0..=100.0).contains(&percentile) {
-            return Err(PercentileProblem::OutOfRange(percentile));
-        }
-        if let Some(previous) = before.replace(percentile).filter(|previous| *previous >= percentile) {
-            return Err(PercentileProblem::NotAscending { index, percentile, previous });
-        }
-    }
-    Ok(())
-}
-
 #[expect(clippy::cast_precision_loss, reason = "gas stays far below 2^53")]
 fn ratio(used: u64, max: u64) -> f64 {
     if max == 0 { 0.0 } else { used as f64 / max as f64 }
@@ -226,11 +208,11 @@ mod tests {
             (&ascending, PercentileProblem::TooMany { max: 100 }),
         ];
         for (percentiles, problem) in refused {
-            assert_eq!(check_percentiles(percentiles), Err(problem));
+            assert_eq!(PercentileProblem::check(percentiles), Err(problem));
         }
-        assert!(matches!(check_percentiles(&[f64::NAN]), Err(PercentileProblem::OutOfRange(_))));
-        assert!(check_percentiles(&ascending[..100]).is_ok());
-        assert!(check_percentiles(&[]).is_ok());
+        assert!(matches!(PercentileProblem::check(&[f64::NAN]), Err(PercentileProblem::OutOfRange(_))));
+        assert!(PercentileProblem::check(&ascending[..100]).is_ok());
+        assert!(PercentileProblem::check(&[]).is_ok());
     }
 
     #[test]
