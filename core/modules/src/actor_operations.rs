@@ -92,7 +92,7 @@ impl ModuleRegister {
             ModuleChange::Enable if state == ModuleState::Enabled => return Err(wrong("is enabled already")),
             ModuleChange::Enable => (ModuleOperation::Enable, ModuleState::Enabled),
             ModuleChange::Disable => (ModuleOperation::Disable, ModuleState::Disabled),
-            _ => return Err(wrong("is a part of the node: it can be enabled and disabled, and nothing else")),
+            _ => return Err(wrong("is a part of the node, which cannot be loaded, replaced or unloaded")),
         };
         let switch = actor.switch()?;
         let begun = Instant::now();

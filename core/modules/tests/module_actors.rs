@@ -183,7 +183,11 @@ async fn impossible_operations_are_refused_and_parts_names_are_reserved() {
     assert_eq!(refusal("rock", ModuleChange::Disable).await, "module rock cannot be stopped: it is all there is");
     assert!(refusal("rock", ModuleChange::Enable).await.ends_with("is enabled already"));
     for change in [replace, ModuleChange::Unload] {
-        assert!(refusal("part", change).await.contains("is a part of the node: it can be enabled and disabled"));
+        assert!(
+            refusal("part", change)
+                .await
+                .contains("is a part of the node, which cannot be loaded, replaced or unloaded")
+        );
     }
     assert!(refusal("part", load).await.ends_with("is a part of the node; give the library another name"));
     assert!(test.modules.add_actor(fixed("part")).unwrap_err().to_string().ends_with("already exists"));

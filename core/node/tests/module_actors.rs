@@ -138,7 +138,10 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
     }
     for operation in ["replace", "unload"] {
         let refused = refusal(folder, &[operation, "sealing"]);
-        assert!(refused.contains("module sealing is a part of the node: it can be enabled and disabled"), "{refused}");
+        assert!(
+            refused.contains("module sealing is a part of the node, which cannot be loaded, replaced or unloaded"),
+            "{refused}"
+        );
     }
     assert!(refusal(folder, &["load", "sealing"]).contains("is a part of the node; give the library another name"));
     assert!(list.contains("sealing    actor  enabled"), "{list}");
