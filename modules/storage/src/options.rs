@@ -45,8 +45,8 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// The setting `process`: a power loss costs at most 64 blocks, and none of those that come later than 1 s after the
-    /// last sync.
+    /// The setting `process`: syncs every 64 blocks, and with the first block that is written a second or more after the
+    /// last sync. A power failure can lose the blocks since then.
     pub const PROCESS: Self = Self::Interval { blocks: 64, period: Duration::from_secs(1) };
 }
 

@@ -224,7 +224,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Removes the blocks above `target`, and publishes those that were removed, even if that ends early.
+    /// Removes the blocks above `target`. After an error, publishes the blocks that were already removed.
     fn unwind_step(&self, target: BlockNumber) -> Result<(), ImportError> {
         let mut removed = self.blocks_above(target)?;
         let unwound = self.writer.unwind(target);
