@@ -69,12 +69,13 @@ modules-bench: setup ## run 1,000 life-cycle operations and 1,000 replacements u
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-modules --bench plugin_hop --bench process_hop
 
-lint: setup ## run clippy with warnings as errors, and the checks of unsafe code, citations of docs/spec, chain families, JSON dependencies and mutants
+lint: setup ## run clippy with warnings as errors, and the checks of unsafe code, citations of docs/spec, chain families, JSON dependencies, overflow checks and mutants
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
 	scripts/check-citations.py
 	scripts/check-family.py
 	scripts/check-json.py
+	scripts/check-overflow.py
 	tests/mutants/run.py --check
 	@$(CARGO) tree --locked --manifest-path fuzz/Cargo.toml >/dev/null || { echo "fuzz/Cargo.lock is out of date: run scripts/fuzz.sh lock"; exit 1; }
 
