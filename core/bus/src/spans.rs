@@ -99,8 +99,17 @@ pub struct SpanGuard {
 }
 
 impl Drop for SpanGuard {
+    #[inline]
     fn drop(&mut self) {
-        let Some(began) = self.began else { return };
+        if let Some(began) = self.began {
+            self.record(began);
+        }
+    }
+}
+
+impl SpanGuard {
+    #[cold]
+    fn record(&self, began: Instant) {
         let lasted = began.elapsed();
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         // A span that began before this recording belongs to an earlier one.

@@ -298,17 +298,13 @@ impl Router {
     ) -> Result<JsonBytes, Failure> {
         let _permit = match cost {
             Cost::Fast => None,
-            Cost::Slow => {
-                let mut entering = Box::pin(self.slow_call_permit(plugin, caller));
-                let first = poll_fn(|task| Poll::Ready(entering.as_mut().poll(task))).await;
-                Some(match first {
-                    Poll::Ready(permit) => permit?,
-                    Poll::Pending => {
-                        raw.detach();
-                        entering.await?
-                    }
-                })
-            }
+            Cost::Slow => match self.slow_calls(plugin).try_enter(Share::from(caller.context.origin())) {
+                Some(permit) => Some(permit),
+                None => {
+                    raw.detach();
+                    Some(Box::pin(self.slow_call_permit(plugin, caller)).await?)
+                }
+            },
         };
         let mut call = plugin.instance.call_plugin(index, raw.params(), caller);
         // The call may wait for long, and no longer needs its text.
@@ -536,10 +532,15 @@ impl Router {
         Arc::ptr_eq(routes, &self.inner.routes.load())
     }
 
-    /// Waits until a slow call may run. Each plugin has its own places, shared fairly by its callers: one whose calls
+    /// The queue of a plugin's slow calls. Each plugin has its own places, shared fairly by its callers: one whose calls
     /// do not end blocks no other.
+    fn slow_calls<'a>(&self, plugin: &'a RunningPlugin) -> &'a FairQueue {
+        plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow))
+    }
+
+    /// Waits until a slow call may run.
     async fn slow_call_permit(&self, plugin: &RunningPlugin, caller: &Caller) -> Result<JobPermit, Failure> {
-        let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
+        let queue = self.slow_calls(plugin);
         let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
         plugin.unless_cancelled(queue.enter(share, deadline)).await?.map_err(|reason| {
             Failure::limit(match reason {

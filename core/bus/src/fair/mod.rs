@@ -143,6 +143,16 @@ impl FairQueue {
         self.inner.limits
     }
 
+    /// Takes a place if the job need not wait for one: without a future, for callers with short jobs.
+    pub fn try_enter(&self, share: Share) -> Option<JobPermit> {
+        let mut state = self.inner.lock();
+        let job = state.new_job();
+        let begins = state.try_begin(job, share, Instant::now());
+        self.inner.note_contention(&state);
+        drop(state);
+        begins.then(|| JobPermit::new(&self.inner, job, share))
+    }
+
     /// Waits for a place until `deadline`. Dropping the future leaves the queue.
     ///
     /// # Errors

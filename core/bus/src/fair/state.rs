@@ -156,17 +156,24 @@ impl<W, P> State<W, P> {
         self.waiting == 0 && self.parked == 0
     }
 
-    /// Adds a job. `waiter` is called only if the job has to wait.
-    pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
+    /// Starts a job if it need not wait; returns whether it did.
+    pub(super) fn try_begin(&mut self, job: JobId, share: Share, now: Instant) -> bool {
         self.account(now);
         // If jobs wait although a place is free, their clients already have their maximum number of places.
         let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
-        let client = self.client(share.client);
-        let (running, waits) = (client.running, client.waiting);
-        if has_free_place && running < self.limits.client_places {
+        let may_run = has_free_place && self.client(share.client).running < self.limits.client_places;
+        if may_run {
             self.begin(job, share, now);
+        }
+        may_run
+    }
+
+    /// Adds a job. `waiter` is called only if the job has to wait.
+    pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
+        if self.try_begin(job, share, now) {
             return Arrival::Runs;
         }
+        let waits = self.client(share.client).waiting;
         let is_full = self.waiting >= self.limits.queue;
         if let Some(refusal) = self.refusal(is_full, waits) {
             self.forget_idle();

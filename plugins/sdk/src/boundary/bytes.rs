@@ -122,7 +122,8 @@ pub(super) fn reply_with(result: Result<OutgoingItem, Failure>) -> TenonReply {
 /// The buffers follow the rules of [`TenonBuffer`] and have no other user.
 pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure> {
     // SAFETY: guaranteed by the caller.
-    unsafe { reply_into_item(reply) }.map(|item| item.body)
+    let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
+    if reply.code == 0 { Ok(body) } else { Err(failure(reply.code, &body, &data)) }
 }
 
 /// Reads a reply that may be an item of a stream, taking ownership of its buffers.
@@ -132,15 +133,21 @@ pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure
 pub(super) unsafe fn reply_into_item(reply: TenonReply) -> Result<StreamItem, Failure> {
     // SAFETY: guaranteed by the caller.
     let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
-    let data = data.as_ref();
     if reply.code == 0 {
-        return Ok(StreamItem { body, position: EventPosition::from_bytes(data) });
+        let position = EventPosition::from_bytes(data.as_ref());
+        return Ok(StreamItem { body, position });
     }
-    Err(Failure {
-        code: FailureCode(reply.code),
-        message: String::from_utf8_lossy(body.as_ref()).into_owned(),
-        data: (!data.is_empty()).then(|| String::from_utf8_lossy(data).into_owned()),
-    })
+    Err(failure(reply.code, &body, &data))
+}
+
+/// The failure that a reply carries.
+fn failure(code: i32, body: &OwnedBytes, data: &OwnedBytes) -> Failure {
+    let (message, data) = (String::from_utf8_lossy(body.as_ref()), String::from_utf8_lossy(data.as_ref()));
+    Failure {
+        code: FailureCode(code),
+        message: message.into_owned(),
+        data: (!data.is_empty()).then(|| data.into_owned()),
+    }
 }
 
 /// An item of a stream of the other side.

@@ -11,7 +11,7 @@ use std::{
 use crate::Failure;
 use tenon_api::abi::{POLL_END, POLL_PENDING, POLL_READY, TenonBuffer, TenonFuture, TenonReply, TenonStream};
 
-use super::{ExportedFuture, ExportedStream, OwnedBytes, StreamItem, bytes::reply_into_item, waker};
+use super::{ExportedFuture, ExportedStream, OwnedBytes, StreamItem, bytes::reply_into_item, reply_into_result, waker};
 
 /// A future of the other side. Dropping it cancels the work.
 #[derive(Debug)]
@@ -35,14 +35,17 @@ struct Raw {
 // SAFETY: the ABI allows calling a future's functions from any thread, one at a time; `&mut` ensures the latter.
 unsafe impl Send for Raw {}
 
-enum Polled {
+enum Polled<T> {
     Pending,
-    Ready(Result<StreamItem, Failure>),
+    Ready(Result<T, Failure>),
     End,
 }
 
+/// Reads a reply: [`reply_into_result`] of a future, [`reply_into_item`] of a stream.
+type Read<T> = unsafe fn(TenonReply) -> Result<T, Failure>;
+
 impl Raw {
-    fn poll(&mut self, task: &TaskContext<'_>) -> Polled {
+    fn poll<T>(&mut self, task: &TaskContext<'_>, read: Read<T>) -> Polled<T> {
         let Some(poll) = self.future.poll else {
             self.is_finished = true;
             return Polled::Ready(Err(Failure::server(
@@ -59,7 +62,7 @@ impl Raw {
         match outcome {
             POLL_PENDING => Polled::Pending,
             // SAFETY: the other side wrote the reply by the ABI, or left the empty one.
-            POLL_READY => Polled::Ready(unsafe { reply_into_item(reply) }),
+            POLL_READY => Polled::Ready(unsafe { read(reply) }),
             POLL_END => {
                 self.is_finished = true;
                 Polled::End
@@ -97,13 +100,13 @@ impl ForeignFuture {
 
     /// Polls; the same as [`Future::poll`] without the pin.
     pub fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
-        let polled = self.raw.poll(task);
+        let polled = self.raw.poll(task, reply_into_result);
         if matches!(polled, Polled::Pending) {
             return Poll::Pending;
         }
         self.raw.is_finished = true;
         match polled {
-            Polled::Ready(result) => Poll::Ready(result.map(|item| item.body)),
+            Polled::Ready(result) => Poll::Ready(result),
             _ => Poll::Ready(Err(Failure::server("the plugin boundary ended a call without an answer"))),
         }
     }
@@ -128,7 +131,7 @@ impl ForeignStream {
 
     /// The next item; `None` at the end.
     pub fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<StreamItem, Failure>>> {
-        match self.raw.poll(task) {
+        match self.raw.poll(task, reply_into_item) {
             Polled::Pending => Poll::Pending,
             Polled::Ready(result) => Poll::Ready(Some(result)),
             Polled::End => Poll::Ready(None),
