@@ -19,6 +19,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_sdk::Failure;
@@ -36,7 +37,7 @@ use writer::Writer;
 
 use crate::{
     envelope::{
-        Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, failures,
+        Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, SpareFuture, Subscriptions, TaskTurn, failures,
         first_poll_of_message, work_on_message,
     },
     exposure::ConnectionExposure,
@@ -237,10 +238,14 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
         // A child token, because its lock is taken at every wake, and all connections would share the parent's.
-        let (stopping, expiry) = (self.stopping.child_token(), self.expiry);
+        let stopping = self.stopping.child_token();
+        // Polls only what has been woken: a token takes two locks in each poll.
+        let mut ends = FuturesUnordered::<BoxFuture<'_, End>>::new();
+        ends.push(stopping.cancelled().map(|()| End::Finish(F::goodbye())).boxed());
+        if let Some(expiry) = self.expiry {
+            ends.push(tokio::time::sleep_until(expiry.into()).map(|()| End::Finish(F::expired())).boxed());
+        }
         let mut reading = pin!(self.read_all(shared, reader, gone));
-        let mut stopped = pin!(stopping.cancelled());
-        let mut expired = pin!(expiry.map(|expiry| tokio::time::sleep_until(expiry.into())));
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
             if let Poll::Ready(end) = reading.as_mut().poll(context) {
@@ -250,12 +255,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             if let Poll::Ready(error) = writer.poll(context) {
                 return Poll::Ready(Err(error));
             }
-            if let Some(expired) = expired.as_mut().as_pin_mut()
-                && expired.poll(context).is_ready()
-            {
-                return Poll::Ready(Ok(End::Finish(F::expired())));
+            match ends.poll_next_unpin(context) {
+                Poll::Ready(Some(end)) => Poll::Ready(Ok(end)),
+                _ => Poll::Pending,
             }
-            stopped.as_mut().poll(context).map(|()| Ok(End::Finish(F::goodbye())))
         })
         .await
     }
@@ -271,6 +274,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         // Reservation for the buffer beyond the connection's own size.
         let mut memory: Option<Reservation> = None;
         let mut turn = shared.dispatcher.turn_of(shared.origin);
+        let mut spare = SpareFuture::none();
         loop {
             let arrived = self.buffer.len() + self.framing.kept_bytes();
             match work_on_message(arrived, || self.framing.next(&mut self.buffer)) {
@@ -279,7 +283,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     let text = MessageText { bytes, memory: self.part_with(&shared.memory, &mut memory) };
                     tokio::select! {
                         biased;
-                        () = start_call(shared, text, message, &mut turn) => {}
+                        () = start_call(shared, text, message, &mut turn, &mut spare) => {}
                         () = gone() => return End::Gone,
                     }
                     // Messages that arrived together are answered sequentially on this task.
@@ -398,6 +402,7 @@ async fn start_call<S: RpcService>(
     text: MessageText,
     message: RawMessage,
     turn: &mut TaskTurn,
+    spare: &mut SpareFuture<'static, ()>,
 ) {
     turn.rest_while(shared.outgoing.has_room()).await;
     // Only this task takes permits: one that is free now is still free when the call needs it.
@@ -415,11 +420,11 @@ async fn start_call<S: RpcService>(
             deliver(&shared, answer);
         }
     };
-    let mut call = Box::pin(call);
+    let mut call = spare.fill(call);
     // Most calls are done on their first poll and need neither a permit nor a task.
-    if first_poll_of_message(length, call.as_mut()).await.is_pending()
-        && let Ok(place) = Arc::clone(&shared.places).try_acquire_owned()
-    {
+    if first_poll_of_message(length, pin!(&mut call)).await.is_ready() {
+        spare.keep(call);
+    } else if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {
         shared.spawn(async move {
             call.await;
             drop(place);

@@ -14,6 +14,7 @@ use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
     poll_once, reply,
     scan::{RawMessage, RawRequest},
+    spare_future::SpareFuture,
     turns::TaskTurn,
 };
 use crate::service::{Caller, RawCall, RpcService};
@@ -134,6 +135,7 @@ impl<S: RpcService> Dispatcher<S> {
         let mut prepared = 0_usize;
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
+        let mut spare = SpareFuture::none();
         for (place, raw) in message.items.iter().enumerate() {
             let (id, method, params) = match Request::inspect(raw, text) {
                 Request::Ignored => continue,
@@ -176,12 +178,15 @@ impl<S: RpcService> Dispatcher<S> {
             }
             let subscriptions = subscriptions.filter(|_| id.is_some());
             let name = method.clone();
-            let mut call = Box::pin(async move {
+            let mut call = spare.fill(async move {
                 let mut call = RawCall::lent(&method, params);
                 (index, self.call_in_time(&mut call, 0, caller, subscriptions).await)
             });
-            match poll_once(call.as_mut()).await {
-                Poll::Ready((index, outcome)) => batch.settle(index, outcome),
+            match poll_once(pin!(&mut call)).await {
+                Poll::Ready((index, outcome)) => {
+                    batch.settle(index, outcome);
+                    spare.keep(call);
+                }
                 Poll::Pending => {
                     must_run_alone = must_run_alone || self.must_run_alone(&name);
                     batch.running.push(call);

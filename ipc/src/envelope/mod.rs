@@ -7,6 +7,7 @@ mod reply;
 mod request_id;
 mod scan;
 mod secrets;
+mod spare_future;
 mod subscriptions;
 mod text;
 mod turns;
@@ -30,6 +31,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use secrets::UsedBuffers;
+pub(crate) use spare_future::SpareFuture;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};
 

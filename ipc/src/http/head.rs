@@ -10,8 +10,8 @@ pub(super) fn is_root<B>(request: &Request<B>) -> bool {
 /// Whether the request has exactly one host. With none or several, this node and a proxy before it could interpret it
 /// differently.
 pub(super) fn has_one_host(headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(header::HOST).iter();
-    hosts.next().is_some_and(|host| !host.is_empty()) && hosts.next().is_none()
+    let is_alone = || headers.len() == headers.keys_len() || headers.get_all(header::HOST).iter().nth(1).is_none();
+    headers.get(header::HOST).is_some_and(|host| !host.is_empty()) && is_alone()
 }
 
 /// The hosts that a request names: in its header, and from some clients in the target too.

@@ -36,12 +36,13 @@ impl VirtualHosts {
         let has_port = |name: &str, port: &str| {
             port.bytes().all(|byte| byte.is_ascii_digit()) && (name.ends_with(']') || !name.contains(':'))
         };
-        let name = match host.rsplit_once(':') {
+        let parts = host.bytes().rposition(|byte| byte == b':').map(|colon| (&host[..colon], &host[colon + 1..]));
+        let name = match parts {
             Some((name, port)) if has_port(name, port) => name,
             _ => host,
         };
         let name = name.trim_start_matches('[').trim_end_matches(']');
-        name.parse::<IpAddr>().is_ok() || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        self.names.iter().any(|known| known.eq_ignore_ascii_case(name)) || name.parse::<IpAddr>().is_ok()
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tenon_bus::{MemoryBudget, MemoryUse};
@@ -165,10 +166,12 @@ async fn serve<S: RpcService>(
     let mut connection = pin!(connection);
     // A child token, because its lock is taken at every wake, and all connections would share the parent's.
     let stopping = signals.stopping.child_token();
+    // Polled only when it has been woken: a token takes two locks in each poll.
+    let mut stopped = FuturesUnordered::from_iter([stopping.cancelled()]);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
-        () = stopping.cancelled() => {
+        _ = stopped.next() => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,

@@ -162,8 +162,8 @@ impl<S: RpcService> Port<S> {
             return Step::Done(refused(StatusCode::BAD_REQUEST, "a request needs exactly one Host header"));
         }
         if let Some(side) = &self.websocket
-            && !side.stop_signals.stopping.is_cancelled()
             && handshake::is_upgrade(request.headers())
+            && !side.stop_signals.stopping.is_cancelled()
         {
             return Step::Done(side.upgrade(&mut request, conversation));
         }
