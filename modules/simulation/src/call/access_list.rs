@@ -112,7 +112,7 @@ fn reply(
         ExecutionResult::Success { .. } => None,
         // Clients receive no reason and no output here.
         ExecutionResult::Revert { .. } => Some(CallFailure::RevertedWithoutData),
-        ExecutionResult::Halt { reason, .. } => Some(halt_cause_of(environment, reason, message, evm).into()),
+        ExecutionResult::Halt { reason, .. } => Some(halt_cause_of(environment, reason, &message, evm).into()),
     };
     AccessListReply { access_list: access_list_items(list), gas_used: result.tx_gas_used(), failure }
 }

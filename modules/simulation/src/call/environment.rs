@@ -1,5 +1,7 @@
 //! Prepares the EVM's input from a call object.
 
+use std::borrow::Cow;
+
 use alloy_primitives::{Address, U256};
 use revm::{
     context::{BlockEnv, TxEnv},
@@ -53,13 +55,17 @@ pub(crate) fn prepare(
 
 /// The header that determines the fork. With an overridden height or time the fork may be another one, whose header
 /// items the block may lack.
-fn header_for_rules(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
+fn header_for_rules<'h>(header: &'h SealedHeader, overrides: &BlockOverrides) -> Cow<'h, Header> {
+    let has_items = header.parent_beacon_block_root.is_some() && header.excess_blob_gas.is_some();
+    if has_items && overrides.number.is_none() && overrides.time.is_none() {
+        return Cow::Borrowed(header.header());
+    }
     let mut header = header.header().clone();
     header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
     header.timestamp = overrides.time.unwrap_or(header.timestamp);
     header.parent_beacon_block_root.get_or_insert_default();
     header.excess_blob_gas.get_or_insert_default();
-    header
+    Cow::Owned(header)
 }
 
 /// Relaxes rules that apply to transactions only: a call's sender may be a contract, its nonce is ignored, and its gas

@@ -88,7 +88,7 @@ impl Trials for CallTrials<'_> {
 
     fn output(self: Box<Self>, result: ExecutionResult, gas_limit: u64) -> Result<Bytes, CallError> {
         let message = TxEnv { gas_limit, ..self.environment.transaction.clone() };
-        output_of(self.environment, result, message, self.evm)
+        output_of(self.environment, result, &message, self.evm)
     }
 }
 

@@ -131,16 +131,15 @@ impl Calls {
         let is_attempt = interrupt.is_attempt();
         let environment =
             prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
-        let message = environment.transaction.clone();
-        let gas_limit = message.gas_limit;
+        let gas_limit = environment.transaction.gas_limit;
         if is_attempt && gas_limit > MAX_ATTEMPTED_GAS {
             return Err(CallEnd::GaveUp);
         }
         let mut evm = environment.evm(state, interrupt, ());
-        match environment.run(&mut evm, message.clone()) {
+        match environment.run(&mut evm, environment.transaction.clone()) {
             // The failure's text needs a second run, for which an attempt may not have enough time.
-            Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
-            Ok(result) => Ok(output_of(&environment, result, message, evm)?),
+            Ok(result) if is_attempt && needs_second_run(&result, &environment.transaction) => Err(CallEnd::GaveUp),
+            Ok(result) => Ok(output_of(&environment, result, &environment.transaction, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
             Err(failure) => Err(environment.error_of(failure, gas_limit, self.limits.call_timeout).into()),
         }

@@ -20,7 +20,7 @@ use super::failing_step::{LastStep, needs_step};
 pub(crate) fn output_of(
     environment: &CallEnvironment,
     result: ExecutionResult,
-    message: TxEnv,
+    message: &TxEnv,
     evm: BlockEvm,
 ) -> Result<Bytes, CallError> {
     match result {
@@ -35,7 +35,7 @@ pub(crate) fn output_of(
 pub(crate) fn halt_cause_of<I>(
     environment: &CallEnvironment,
     reason: &HaltReason,
-    message: TxEnv,
+    message: &TxEnv,
     evm: BlockEvm<I>,
 ) -> HaltCause {
     if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
@@ -46,12 +46,12 @@ pub(crate) fn halt_cause_of<I>(
         let cause = precompile_failure(environment.rules.precompiles.extras, contract, &message.data);
         return cause.unwrap_or_else(|| halt_cause(reason));
     }
-    if !needs_step(reason, &message) {
+    if !needs_step(reason, message) {
         return halt_cause(reason);
     }
     let interrupt = evm.ctx.chain.clone();
     let mut evm = environment.evm(evm.ctx.journaled_state.database, interrupt, LastStep::default());
-    let again = environment.inspect(&mut evm, message).is_ok();
+    let again = environment.inspect(&mut evm, message.clone()).is_ok();
     let cause = evm.inspector.halt_cause(reason).filter(|_| again);
     cause.unwrap_or_else(|| halt_cause(reason))
 }
