@@ -23,7 +23,7 @@ use crate::Outcome;
 
 /// Options of a database with a cache of this size.
 pub(crate) fn store_options(cache_mebibytes: usize) -> StoreOptions {
-    StoreOptions::new(cache_mebibytes << 20, 1_024, 512)
+    StoreOptions::with_cache(cache_mebibytes << 20)
 }
 
 /// Rules, database and engine of a new chain.

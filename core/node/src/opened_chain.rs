@@ -359,8 +359,7 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
 /// Options for the database, from the settings.
 pub(crate) fn store_options(database: &DatabaseSettings) -> StoreOptions {
     let cache = usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX);
-    let open_files = i32::try_from(database.open_files).unwrap_or(i32::MAX);
-    let options = StoreOptions::new(cache, database.trie_window, open_files);
+    let options = StoreOptions::with_cache(cache);
     let is_default_window = database.trie_window == DatabaseSettings::default().trie_window;
     StoreOptions {
         mode: match database.mode {
@@ -375,6 +374,22 @@ pub(crate) fn store_options(database: &DatabaseSettings) -> StoreOptions {
         // applies to old blocks too.
         old_trie_window: if is_default_window { options.old_trie_window } else { database.trie_window },
         old_group_blocks: if is_default_window { options.old_group_blocks } else { 1 },
+        trie_window: database.trie_window,
+        max_open_files: i32::try_from(database.open_files).unwrap_or(i32::MAX),
         ..options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_of_the_settings_reaches_its_own_option_of_the_database() {
+        let options =
+            store_options(&DatabaseSettings { cache: 3, trie_window: 5, open_files: 7, ..DatabaseSettings::default() });
+
+        assert_eq!((options.cache_bytes, options.trie_window, options.max_open_files), (3 << 20, 5, 7));
+        assert_eq!((options.old_trie_window, options.old_group_blocks), (5, 1));
     }
 }

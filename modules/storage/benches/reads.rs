@@ -52,7 +52,7 @@ fn commit(number: u64, parent_hash: B256, accounts: Vec<AccountChange>) -> Block
 /// Opens the store with a state cache of this many bytes.
 fn open(folder: &std::path::Path, state_cache_bytes: usize) -> Arc<Store> {
     let options =
-        StoreOptions { durability: Durability::OnFlush, state_cache_bytes, ..StoreOptions::new(512 << 20, 1_024, 512) };
+        StoreOptions { durability: Durability::OnFlush, state_cache_bytes, ..StoreOptions::with_cache(512 << 20) };
     Store::open(folder, options).expect("a folder that can be written")
 }
 

@@ -22,7 +22,7 @@
 //! use tenon_storage::{Store, StoreOptions};
 //!
 //! fn start(genesis: &BlockCommit, block_1: &Arc<BlockCommit>) -> Result<(), Box<dyn std::error::Error>> {
-//!     let store = Store::open("data/chain".as_ref(), StoreOptions::new(64 << 20, 1_024, 512))?;
+//!     let store = Store::open("data/chain".as_ref(), StoreOptions::with_cache(64 << 20))?;
 //!     store.initialise(genesis, 31337)?;
 //!     store.take_writer()?.commit(block_1)?;
 //!     let state = store.state_at(store.head().number())?;

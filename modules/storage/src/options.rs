@@ -86,12 +86,13 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Options of an archive with these limits. The other caches are a part of `cache_bytes`, up to 256, 64, 48 and 96 MiB.
-    pub fn new(cache_bytes: usize, trie_window: u64, max_open_files: i32) -> Self {
+    /// Options of an archive with a cache of this size, bytes. The other caches are a part of it, up to 256, 64, 48 and
+    /// 96 MiB. Tests and benches keep the other values; the node sets those that have a setting.
+    pub fn with_cache(cache_bytes: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
             mode: Mode::Archive,
-            trie_window,
+            trie_window: 1_024,
             old_trie_window: 128,
             old_group_blocks: 64,
             trie_checkpoint_every: 4_096,
@@ -101,14 +102,14 @@ impl StoreOptions {
             trie_cache_bytes: (cache_bytes / 8).min(64 << 20),
             state_cache_bytes: (cache_bytes / 32).min(16 << 20) * 3,
             block_cache_bytes: (cache_bytes / 16).min(32 << 20) * 3,
-            max_open_files,
+            max_open_files: 512,
             background_threads: i32::try_from(processors.clamp(2, 8)).unwrap_or(2),
         }
     }
 
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
-        Self::new(64 << 20, 1_024, 512)
+        Self::with_cache(64 << 20)
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
                 state_cache_bytes,
                 block_cache_bytes,
                 ..
-            } = StoreOptions::new(cache, 1_024, 512);
+            } = StoreOptions::with_cache(cache);
             [cache_bytes, write_buffer_bytes, trie_cache_bytes, state_cache_bytes, block_cache_bytes]
                 .map(|bytes| bytes >> 20)
         };

@@ -134,6 +134,6 @@ fn small_database() -> StoreOptions {
         state_cache_bytes: 48 << 20,
         block_cache_bytes: 1 << 20,
         background_threads: 2,
-        ..StoreOptions::new(4 << 20, 1_024, 512)
+        ..StoreOptions::with_cache(4 << 20)
     }
 }

@@ -82,7 +82,7 @@ fn lending_and_unknown_forms_of_batches_are_refused_by_name() {
 }
 
 fn open_store(folder: &Path, mode: Mode) -> (Arc<Store>, Arc<dyn ChainWriter>) {
-    let options = StoreOptions { mode, background_threads: 2, ..StoreOptions::new(4 << 20, 1_024, 512) };
+    let options = StoreOptions { mode, background_threads: 2, ..StoreOptions::with_cache(4 << 20) };
     let store = Store::open(folder, options).unwrap();
     let writer = Arc::new(store.take_writer().unwrap());
     (store, writer)

@@ -147,7 +147,7 @@ impl Network {
 }
 
 fn open(folder: &Path) -> Arc<Store> {
-    let options = StoreOptions { mode: Mode::Archive, background_threads: 2, ..StoreOptions::new(4 << 20, 1_024, 512) };
+    let options = StoreOptions { mode: Mode::Archive, background_threads: 2, ..StoreOptions::with_cache(4 << 20) };
     Store::open(folder, options).unwrap()
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn options(mode: Mode) -> StoreOptions {
         old_trie_window: u64::MAX,
         old_group_blocks: 1,
         background_threads: 2,
-        ..StoreOptions::new(8 << 20, 1_024, 512)
+        ..StoreOptions::with_cache(8 << 20)
     }
 }
 

@@ -302,7 +302,7 @@ fn removing_the_newest_log_of_a_running_node_is_detected_after_a_kill() {
     let maker = chain();
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // With large memory tables, so that all blocks are in the log only.
-    let store = Store::open(folder.path(), StoreOptions::new(64 << 20, 1_024, 512)).unwrap();
+    let store = Store::open(folder.path(), StoreOptions::with_cache(64 << 20)).unwrap();
     fill(&store, &maker.commits[..20]);
     let log = logs(folder.path()).pop().unwrap();
 
