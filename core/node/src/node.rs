@@ -137,7 +137,7 @@ impl Node {
         profiles::register(&bus, RequestFolders::of(&settings))?;
         // Before the importer, so that it is stopped after it.
         let storage = tenon_storage::spawn_writer(&supervisor, &chain.store)?;
-        let counted = Arc::new(CountedWriter::new(Arc::new(storage)));
+        let counted = Arc::new(CountedWriter::new(Arc::new(storage), chain.reader()));
         let (importer_handle, importer) =
             start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), importer_handle.clone())?;

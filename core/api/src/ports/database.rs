@@ -70,6 +70,22 @@ pub enum StoreError {
     WriterTaken,
 }
 
+impl StoreError {
+    /// How many of these consecutive blocks were committed although the writer stopped: it may have panicked after it had
+    /// written them, for example while it pruned. It reads the head from the disk again before its caller gets the error.
+    ///
+    /// # Errors
+    /// The error itself if none was.
+    pub fn committed_despite(self, chain: &dyn ChainReader, commits: &[Arc<BlockCommit>]) -> Result<usize, Self> {
+        if self != Self::WriterStopped {
+            return Err(self);
+        }
+        let head = chain.head().header.hash();
+        let newest = commits.iter().position(|commit| commit.block.hash() == head);
+        newest.map(|index| index + 1).ok_or(self)
+    }
+}
+
 /// What to do after the actor that writes has refused a change.
 const fn advice(error: &ActorError) -> &'static str {
     match error {

@@ -274,26 +274,12 @@ impl Importer {
 
     /// Commits the first of these executed blocks, or several in one batch, and publishes them. Returns how many.
     pub(super) fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, ImportError> {
-        let count = self.writer.commit_first(commits).or_else(|error| self.committed_despite(error, commits))?;
+        let written = self.writer.commit_first(commits);
+        let count = written.or_else(|error| error.committed_despite(&*self.chain, commits))?;
         let added = &commits[..count.min(commits.len())];
         self.follow_up(added);
         added.iter().for_each(|commit| self.announce_added(commit));
         Ok(added.len())
-    }
-
-    /// How many of these blocks were committed by a writer that panicked afterwards, for example while it pruned. It has
-    /// read the head from the disk again before it answers.
-    pub(super) fn committed_despite(
-        &self,
-        error: StoreError,
-        commits: &[Arc<BlockCommit>],
-    ) -> Result<usize, StoreError> {
-        if error != StoreError::WriterStopped {
-            return Err(error);
-        }
-        let head = self.chain.head().header.hash();
-        let newest = commits.iter().position(|commit| commit.block.hash() == head);
-        newest.map(|index| index + 1).ok_or(error)
     }
 
     /// Executes the last block that could not be executed again and reports the differences; `None` if there is none.

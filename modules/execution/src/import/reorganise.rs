@@ -50,7 +50,7 @@ impl Importer {
         let added = self.execute_branch(ancestor, branch)?;
         // A branch is written whole or not at all.
         let written = self.writer.reorganise(ancestor, &added);
-        written.or_else(|error| self.committed_despite(error, &added).map(drop))?;
+        written.or_else(|error| error.committed_despite(&*self.chain, &added).map(drop))?;
         self.follow_up(&added);
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
