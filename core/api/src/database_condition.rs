@@ -9,8 +9,9 @@ pub struct WriteOutcomes {
     pub last_success: Option<u64>,
     /// Set when the last write failed.
     pub failure: Option<WriteFailure>,
-    /// Unix time of the first panic in a change of the chain since the last successful one, seconds; `None` if there is
-    /// none. [`DatabaseWatch::try_write`] does not end it.
+    /// Set while the writer is broken: the last changes of the chain, two or more, have panicked, or one has and the
+    /// database could not be read again since. Unix time of the first of these panics, seconds.
+    /// [`DatabaseWatch::try_write`] does not end it.
     pub panicking_since: Option<u64>,
 }
 

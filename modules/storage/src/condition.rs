@@ -4,7 +4,7 @@
 //! [`WriteRecord`] therefore records the outcome of each write.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -16,6 +16,10 @@ use crate::{database::was_damage_read, format::columns::Column, store::Store};
 /// Key of a record that no release writes and that [`DatabaseWatch::try_write`] deletes.
 const KEY_PROBE: &[u8] = b"probe";
 
+/// Number of panics in a row after which the writer counts as broken. After a single one, the database has been read again
+/// and is sound, and the next change may be long in coming: a development node makes blocks on demand.
+const BROKEN_AFTER: u32 = 2;
+
 /// Outcomes of a database's writes. Recording a success costs reading the clock and two atomics.
 #[derive(Debug, Default)]
 pub(crate) struct WriteRecord {
@@ -25,6 +29,8 @@ pub(crate) struct WriteRecord {
     failing_since: AtomicU64,
     /// Unix seconds of the first panic in a change of the chain since the last successful one; 0 if there is none.
     panicking_since: AtomicU64,
+    /// Panics in changes of the chain since the last successful one.
+    panics: AtomicU32,
     /// The engine's error of the latest failure. Locked when a write fails and on queries.
     reason: Mutex<String>,
 }
@@ -53,21 +59,25 @@ impl WriteRecord {
     pub(crate) fn note_panic(&self) {
         // Keeps the time of the first panic.
         let _ = self.panicking_since.compare_exchange(0, unix_time(), Ordering::Relaxed, Ordering::Relaxed);
+        self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records that a change of the chain was made.
     pub(crate) fn note_chain_write(&self) {
         if self.panicking_since.load(Ordering::Relaxed) != 0 {
             self.panicking_since.store(0, Ordering::Relaxed);
+            self.panics.store(0, Ordering::Relaxed);
         }
     }
 
-    fn outcomes(&self) -> WriteOutcomes {
+    /// `needs_reload` tells whether the store could not be read from the disk again after the last panic.
+    fn outcomes(&self, needs_reload: bool) -> WriteOutcomes {
+        let is_broken = needs_reload || self.panics.load(Ordering::Relaxed) >= BROKEN_AFTER;
         let time = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|time| *time > 0);
         WriteOutcomes {
             last_success: time(&self.last_success),
             failure: time(&self.failing_since).map(|since| WriteFailure { since, reason: self.reason.lock().clone() }),
-            panicking_since: time(&self.panicking_since),
+            panicking_since: time(&self.panicking_since).filter(|_| is_broken),
         }
     }
 }
@@ -79,7 +89,7 @@ pub(crate) fn unix_time() -> u64 {
 
 impl DatabaseWatch for Store {
     fn writes(&self) -> WriteOutcomes {
-        self.shared.database.writes.outcomes()
+        self.shared.database.writes.outcomes(self.needs_reload.load(Ordering::Acquire))
     }
 
     fn background(&self) -> Result<BackgroundCondition, StoreError> {
@@ -108,28 +118,47 @@ mod tests {
     #[test]
     fn keeps_the_time_of_the_first_failure_and_the_error_of_the_latest_until_a_write_succeeds() {
         let record = WriteRecord::default();
-        assert_eq!(record.outcomes(), WriteOutcomes::default());
+        assert_eq!(record.outcomes(false), WriteOutcomes::default());
 
         record.note_at(None, 5);
         record.note_at(Some("no space"), 7);
         record.note_at(Some("still none"), 9);
         let failure = Some(WriteFailure { since: 7, reason: "still none".to_owned() });
-        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(5), failure, panicking_since: None });
+        let expected = WriteOutcomes { last_success: Some(5), failure, panicking_since: None };
+        assert_eq!(record.outcomes(false), expected);
 
         record.note_at(None, 11);
-        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(11), failure: None, panicking_since: None });
+        let expected = WriteOutcomes { last_success: Some(11), failure: None, panicking_since: None };
+        assert_eq!(record.outcomes(false), expected);
     }
 
     #[test]
-    fn a_panic_counts_until_the_chain_is_changed_again() {
+    fn panics_count_from_the_second_in_a_row_until_the_chain_is_changed_again() {
         let record = WriteRecord::default();
+        let is_broken = || record.outcomes(false).panicking_since.is_some();
 
         record.note_panic();
+        assert!(!is_broken());
+        // Not a change of the chain.
         record.note_at(None, 5);
-        assert!(record.outcomes().panicking_since.is_some());
+        record.note_panic();
+        assert!(is_broken());
 
         record.note_chain_write();
-        assert_eq!(record.outcomes().panicking_since, None);
+        assert!(!is_broken());
+        record.note_panic();
+        assert!(!is_broken());
+    }
+
+    #[test]
+    fn a_single_panic_counts_while_the_database_cannot_be_read_again() {
+        let record = WriteRecord::default();
+        assert_eq!(record.outcomes(true).panicking_since, None);
+
+        record.note_panic();
+
+        assert!(record.outcomes(true).panicking_since.is_some());
+        assert_eq!(record.outcomes(false).panicking_since, None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) enum State {
     Low,
     /// The last write of the database failed.
     WritesFail,
-    /// The last change of the chain panicked.
+    /// The last changes of the chain panicked, or one did and the database could not be read again.
     WritesPanic,
     /// The database accepts no writes.
     WritesStopped,

@@ -142,7 +142,8 @@ async fn survives(branches: &Branches, mode: Mode, (name, change): (&str, Change
     assert_eq!(outcome, Err(StoreError::WriterStopped), "{name}, {order:?}");
     println!("{mode:?}, {name}, {order:?}: head {}", store.head().number());
     assert_eq!(store.oldest_state(), meta::oldest_state(&store.shared.database).unwrap(), "{name}, {order:?}");
-    assert!(store.writes().panicking_since.is_some());
+    // The store was read again, so a single panic is over.
+    assert_eq!(store.writes().panicking_since, None);
     let head = store.head();
     let stored = stored_head(&store.shared).unwrap().unwrap();
     assert_eq!((head.header.hash(), head.finalized), (stored.header.hash(), stored.finalized), "{name}, {order:?}");
@@ -154,7 +155,6 @@ async fn survives(branches: &Branches, mode: Mode, (name, change): (&str, Change
     assert_whole(&store);
     if head.header.hash() != store.head().header.hash() {
         assert_eq!(supervisor.health()[0].restarts, 1);
-        assert_eq!(store.writes().panicking_since, None);
     }
 
     stop(supervisor).await;
@@ -209,11 +209,13 @@ fn a_reload_that_fails_is_repeated_before_the_next_write_also_by_another_writer(
     // Blocks above its target may be half removed, so none of them is read.
     assert!(matches!(store.shared.generations.observe(FORK as u64 + 1), Err(StoreError::Reorganised { .. })));
     let failed = writer.commit(&branches.old[HEAD]);
+    assert!(store.writes().panicking_since.is_some());
     drop(writer);
     let writer = store.take_writer().unwrap();
     let failed_again = writer.commit(&branches.old[HEAD]);
     store.shared.database.fails_to_sync.store(false, Ordering::Relaxed);
     writer.commit(&branches.old[HEAD]).unwrap();
+    assert_eq!(store.writes().panicking_since, None);
 
     let error = Err(StoreError::Engine("ordered by a test".to_owned()));
     assert_eq!((failed, failed_again), (error.clone(), error));
@@ -259,6 +261,25 @@ fn a_panic_of_a_direct_write_reaches_the_caller_and_the_next_write_succeeds() {
     writer.commit(&branches.old[HEAD + 2]).unwrap();
     assert_states(&store, &branches.old_states);
     assert_whole(&store);
+}
+
+#[tokio::test]
+async fn a_writer_that_panics_twice_in_a_row_counts_as_broken_until_it_changes_the_chain() {
+    let branches = Branches::random();
+    let (_folder, store) = filled(&branches);
+    let supervisor = Supervisor::new().unwrap();
+    let writer = spawn_writer(&supervisor, &store).unwrap();
+
+    let is_broken = [(), ()].map(|()| {
+        *store.shared.database.ordered_panic.lock() = Some(OrderedPanic { batches: 0, is_after_batch: false });
+        assert_eq!(writer.commit(&branches.old[HEAD + 1]), Err(StoreError::WriterStopped));
+        store.writes().panicking_since.is_some()
+    });
+    writer.commit(&branches.old[HEAD + 1]).unwrap();
+
+    assert_eq!(is_broken, [false, true]);
+    assert_eq!(store.writes().panicking_since, None);
+    stop(supervisor).await;
 }
 
 #[tokio::test]
