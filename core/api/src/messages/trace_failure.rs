@@ -48,7 +48,7 @@ pub enum TraceFailure {
     },
     /// The tracer's options name an instruction that the EVM does not have.
     UnknownInstruction {
-        /// The name.
+        /// The name, or the beginning of a long one.
         name: String,
     },
     /// The tracer's own options are not valid.

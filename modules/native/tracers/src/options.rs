@@ -54,8 +54,20 @@ pub(super) fn watch_of(
     Ok(Watch::new(tracer, precompiles))
 }
 
+/// Maximum number of characters of an unknown instruction's name in an error, which the trace of a block has for each
+/// transaction.
+const MAX_SHOWN_NAME: usize = 40;
+
 fn defined_instruction(name: &str) -> Result<u8, TraceError> {
-    instruction_of(name).ok_or_else(|| TraceFailure::UnknownInstruction { name: name.to_owned() }.into())
+    instruction_of(name).ok_or_else(|| TraceFailure::UnknownInstruction { name: beginning_of(name) }.into())
+}
+
+fn beginning_of(name: &str) -> String {
+    let mut beginning: String = name.chars().take(MAX_SHOWN_NAME).collect();
+    if beginning.len() < name.len() {
+        beginning.push('…');
+    }
+    beginning
 }
 
 #[cfg(test)]
@@ -98,6 +110,17 @@ mod tests {
         for chosen in all {
             assert_eq!(refusal(&chosen), None, "{chosen:?}");
         }
+    }
+
+    #[test]
+    fn a_long_name_of_an_unknown_instruction_is_cut() {
+        let refused = |name: String| match refusal(&RequestedTracer::Contracts { instruction: Some(name) }) {
+            Some(TraceFailure::UnknownInstruction { name }) => name,
+            other => panic!("{other:?}"),
+        };
+
+        assert_eq!(refused("é".repeat(40)), "é".repeat(40));
+        assert_eq!(refused("é".repeat(1 << 20)), "é".repeat(40) + "…");
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use super::quoted;
+
 /// Parses a duration in Go's format: `5s`, `300ms`, `1m30s`, `1.5h`.
 ///
 /// # Errors
 /// Go's text.
 pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
+    let invalid = || format!("time: invalid duration {}", quoted(text));
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -23,14 +25,14 @@ pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
         let unit_end = tail.find(|character: char| character.is_ascii_digit() || character == '.');
         let (unit, tail) = tail.split_at(unit_end.unwrap_or(tail.len()));
         let seconds = match unit {
-            "" => return Err(format!("time: missing unit in duration {text:?}")),
+            "" => return Err(format!("time: missing unit in duration {}", quoted(text))),
             "ns" => 1e-9,
             "us" | "µs" | "μs" => 1e-6,
             "ms" => 1e-3,
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            unit => return Err(format!("time: unknown unit {unit:?} in duration {text:?}")),
+            unit => return Err(format!("time: unknown unit {} in duration {}", quoted(unit), quoted(text))),
         };
         total += number * seconds;
         rest = tail;

@@ -11,7 +11,7 @@ use tenon_api::messages::{
     TraceOptions, Tracer,
 };
 
-use super::{durations::parse_go_duration, invalid, is_name, read_config, unknown_name};
+use super::{durations::parse_go_duration, invalid, is_name, quoted, read_config, shortened, unknown_name};
 
 /// The tracers by name, with the names that errors of the mux tracer give them.
 const NAMES: [(&str, &str); 8] = [
@@ -177,7 +177,7 @@ fn mux(config: HashMap<String, Option<Value>>) -> Result<Vec<MuxedTracer>, Strin
 
 fn muxed(name: &str, config: Option<Value>) -> Result<MuxedTracer, String> {
     let shown = NAMES.iter().find(|(known, _)| *known == name).map(|(_, shown)| *shown);
-    let shown = shown.ok_or_else(|| format!("unsupported tracer type: 'JsTracer({name:?})'"))?;
+    let shown = shown.ok_or_else(|| format!("unsupported tracer type: 'JsTracer({})'", quoted(name)))?;
     let unexpected = || format!("unexpected config for tracer '{shown}'");
     let without = |tracer| if config.is_some() { Err(unexpected()) } else { Ok(tracer) };
     match name {
@@ -194,7 +194,7 @@ fn muxed(name: &str, config: Option<Value>) -> Result<MuxedTracer, String> {
 /// The configuration of a tracer that must have one.
 fn required<T: DeserializeOwned>(config: Option<Value>, shown: &str) -> Result<T, String> {
     let config = config.ok_or_else(|| format!("expected config is missing for tracer '{shown}'"))?;
-    serde_json::from_value(config).map_err(|error| format!("error deserializing config: {error}"))
+    serde_json::from_value(config).map_err(|error| format!("error deserializing config: {}", shortened(&error)))
 }
 
 #[cfg(test)]

@@ -48,13 +48,34 @@ fn is_number(text: &str) -> bool {
 
 /// The error's text for an unknown name.
 fn unknown_name(name: &str, known: &[&str]) -> String {
-    const MAX_LENGTH: usize = 40;
-    let start: String = name.chars().take(MAX_LENGTH).collect();
-    let dots = if name.chars().count() > MAX_LENGTH { "…" } else { "" };
     format!(
-        "tracer {start:?}{dots} is not available: there are {}, the struct logger, and tracers written in JavaScript",
+        "tracer {} is not available: there are {}, the struct logger, and tracers written in JavaScript",
+        quoted(name),
         known.join(", ")
     )
+}
+
+/// A text of the request in quotation marks, for an error. Of a long text, the beginning.
+fn quoted(text: &str) -> String {
+    const MAX_LENGTH: usize = 40;
+    let (beginning, dots) = beginning_of(text, MAX_LENGTH);
+    format!("{beginning:?}{dots}")
+}
+
+/// The text of an error that may repeat a value of the request in full. Of a long text, the beginning.
+fn shortened(problem: &dyn std::fmt::Display) -> String {
+    const MAX_LENGTH: usize = 200;
+    let text = problem.to_string();
+    let (beginning, dots) = beginning_of(&text, MAX_LENGTH);
+    format!("{beginning}{dots}")
+}
+
+/// The first characters of a text, and dots if it has more.
+fn beginning_of(text: &str, max_length: usize) -> (&str, &'static str) {
+    match text.char_indices().nth(max_length) {
+        Some((end, _)) => (text.split_at(end).0, "…"),
+        None => (text, ""),
+    }
 }
 
 /// Reads a tracer's configuration.
@@ -65,16 +86,18 @@ fn read_config(json: &str) -> Result<Value, String> {
     if !RawArgument::new(json).has_at_most_values(MAX_CONFIG_VALUES) {
         return Err(format!("tracerConfig has more than {MAX_CONFIG_VALUES} values"));
     }
-    serde_json::from_str(json).map_err(|error| error.to_string())
+    serde_json::from_str(json).map_err(|error| shortened(&error))
 }
 
 /// The error of a text that is not an options object.
 fn invalid(problem: &dyn std::fmt::Display) -> Failure {
-    Failure::invalid_params(format!("invalid trace options: {problem}"))
+    Failure::invalid_params(format!("invalid trace options: {}", shortened(problem)))
 }
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::messages::Tracer;
+
     use super::*;
 
     #[test]
@@ -84,6 +107,30 @@ mod tests {
         }
         for script in ["", "{}", "{", "1", "0x10", "1e30", "null", "undefined", "this", "a.b", "(a)", "f()", " a"] {
             assert!(!is_name(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn an_error_repeats_only_the_beginning_of_a_long_text() {
+        let long = "x".repeat(1 << 20);
+        let options = [
+            format!(r#"{{"tracer":"{long}"}}"#),
+            format!(r#"{{"tracer":"callTracer","timeout":"{long}"}}"#),
+            format!(r#"{{"tracer":"callTracer","timeout":"1{long}"}}"#),
+            format!(r#"{{"tracer":"muxTracer","tracerConfig":{{"{long}":{{}}}}}}"#),
+            format!(r#"{{"tracer":"muxTracer","tracerConfig":{{"callTracer":"{long}"}}}}"#),
+            format!(r#"{{"disableStack":"{long}"}}"#),
+        ];
+
+        for profile in [Profile::Ethereum, Profile::Native] {
+            for options in &options {
+                let text = match trace_options(options, profile) {
+                    Err(refused) => refused.message,
+                    Ok(TraceOptions { tracer: Tracer::Unusable { reason }, .. }) => reason,
+                    Ok(other) => panic!("{other:?}"),
+                };
+                assert!(text.len() < 400 && !text.contains(&"x".repeat(201)), "{text}");
+            }
         }
     }
 
