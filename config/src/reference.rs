@@ -9,7 +9,7 @@ use crate::value::Value;
 const HEAD: &str = "\
 # Settings
 
-<!-- Generated from config/src/settings.rs: TENON_WRITE_PAGES=1 cargo test -p tenon-config -->
+<!-- Generated from config/src/settings: TENON_WRITE_PAGES=1 cargo test -p tenon-config -->
 
 Every setting can be given in a settings file, in the environment or as a flag. Later ones win:
 
