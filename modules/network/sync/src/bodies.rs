@@ -203,7 +203,7 @@ impl BlockQueue {
         Some(tenon_chain::assemble_block(header, body.transactions, body.ommers, None))
     }
 
-    /// Whether the import has enough blocks for now.
+    /// Whether enough blocks are queued that the import does not wait for peers.
     pub(crate) fn keeps_import_busy(&self) -> bool {
         self.importing.len() >= MIN_IMPORTING_BUSY
     }
