@@ -141,15 +141,13 @@ impl ModuleRegister {
         }
     }
 
-    /// Enabled modules that may send requests to this one.
+    /// Enabled modules that use this one: parts of the node that name it, and plugins that may send requests to it.
     fn dependants(&self, actor: &KnownActor) -> Vec<String> {
         let name = actor.name();
         let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
         let known = self.known_actors();
         let actors = known.iter().filter(|other| uses(other)).map(|other| other.name().to_owned());
-        // No plugins are listed for an actor that cannot be stopped.
-        let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
-        let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
+        let asked = schema_entries().iter().filter(|entry| actor.module.answers.contains(&entry.topic));
         let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();
         let modules = self.modules.lock();
         let may_ask = modules.by_name.iter().filter(|(_, module)| {

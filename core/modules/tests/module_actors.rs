@@ -266,9 +266,21 @@ async fn panics_of_handlers_are_counted_for_their_part() {
         test.bus.call(GetDataFolder, &CallContext::new()).await.unwrap_err();
     }
 
-    let info = test.modules.info("facts").unwrap();
-    assert_eq!(info.faults.panics, 2);
-    assert!(info.needed_by.is_empty(), "what cannot be stopped has no dependants to tell");
+    assert_eq!(test.modules.info("facts").unwrap().faults.panics, 2);
+}
+
+#[tokio::test]
+async fn the_users_of_a_part_that_cannot_be_stopped_are_listed() {
+    let test = TestModules::new();
+    test.answer_version();
+    test.modules.add_actor(ActorModule { answers: VERSION, ..fixed("base") }).unwrap();
+    test.modules.add_actor(module("user", &["base"], &[], &Part::default())).unwrap();
+    test.modules.add_actor(module("stopped", &["base"], &[], &Part::default())).unwrap();
+    test.modules.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    test.modules.change("stopped", ModuleChange::Disable, true).await.unwrap();
+    test.modules.start(&[PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving"))]).unwrap();
+
+    assert_eq!(test.modules.info("base").unwrap().needed_by, ["user", "bad"]);
 }
 
 /// The health of a part, as listed.

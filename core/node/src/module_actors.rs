@@ -109,6 +109,7 @@ pub(crate) fn storage(supervisor: &Arc<Supervisor>) -> ActorModule {
     let module = fixed(
         "storage",
         "Stores blocks and state in the database.",
+        &[],
         STORAGE_REQUESTS,
         "every read needs it; stop the node instead",
     );
@@ -120,26 +121,37 @@ pub(crate) fn execution(supervisor: &Arc<Supervisor>) -> ActorModule {
     let module = fixed(
         "execution",
         "Executes blocks and calls, and decides which blocks become canonical.",
+        &["storage"],
         EXECUTION_REQUESTS,
         "only it adds blocks to the chain, and a block in progress would be lost; stop the node instead",
     );
     ActorModule { probe: Some(actor_reports::probe(supervisor, &[CHAIN])), ..module }
 }
 
-/// The voting of a native chain, which cannot be stopped.
-pub(crate) fn voting(supervisor: &Arc<Supervisor>) -> ActorModule {
+/// The voting of a native chain, which cannot be stopped. `signs_with_account`: whether the masternode's key is an account
+/// of the node.
+pub(crate) fn voting(supervisor: &Arc<Supervisor>, signs_with_account: bool) -> ActorModule {
+    const USES: &[&str] = &["storage", "execution", "pool", "network", "accounts"];
+    let without_accounts = USES.split_last().map_or(USES, |(_, others)| others);
     let module = fixed(
         "voting",
         "Checks and collects the votes of the masternodes, and votes if the node is one.",
+        if signs_with_account { USES } else { without_accounts },
         &[GetVotingPool::TOPIC],
         "it votes and passes on the votes of others, without which no block is made; stop the node instead",
     );
     ActorModule { probe: Some(actor_reports::probe(supervisor, &[tenon_native_voting::ACTOR])), ..module }
 }
 
-fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], reason: &'static str) -> ActorModule {
+fn fixed(
+    name: &'static str,
+    summary: &'static str,
+    uses: &'static [&'static str],
+    answers: &'static [Topic],
+    reason: &'static str,
+) -> ActorModule {
     let (stage, control) = (ActorStage::BeforePlugins, ActorControl::Fixed(reason));
-    ActorModule { name, summary, uses: &[], answers, stage, is_wanted: true, control, probe: None }
+    ActorModule { name, summary, uses, answers, stage, is_wanted: true, control, probe: None }
 }
 
 /// The transaction pool. While stopped, it accepts, shows and proposes no transactions.
@@ -171,7 +183,7 @@ pub(crate) fn sealing(
     ActorModule {
         name: "sealing",
         summary: "Makes blocks from pending transactions.",
-        uses: &["execution", "pool"],
+        uses: &["storage", "execution", "pool"],
         answers: &[],
         stage: ActorStage::BeforePlugins,
         is_wanted: true,

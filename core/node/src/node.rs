@@ -177,7 +177,8 @@ impl Node {
                 network: &network,
             };
             if voting::start(&settings, &voting, &parts)? {
-                plugins.add_actor(module_actors::voting(&supervisor)).map_err(Stop::failure)?;
+                let voting = module_actors::voting(&supervisor, settings.masternode.account.is_some());
+                plugins.add_actor(voting).map_err(Stop::failure)?;
             }
         }
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory, service), importer_handle)?;

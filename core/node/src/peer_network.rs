@@ -133,7 +133,7 @@ pub(crate) fn module(
     Ok(Some(ActorModule {
         name: MODULE,
         summary: "Connects to peers, follows their chain and serves them.",
-        uses: &["storage"],
+        uses: &["storage", "execution", "pool"],
         answers: &[],
         stage: ActorStage::AfterPlugins,
         is_wanted,

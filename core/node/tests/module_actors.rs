@@ -98,6 +98,27 @@ fn a_stopped_pool_is_named_in_errors_and_its_dependants_are_notified() {
 }
 
 #[test]
+fn what_cannot_be_stopped_names_its_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let _node = RunningNode::start_dev(&["--datadir", folder]);
+
+    let users = |name| state(folder, name)["neededBy"].as_array().unwrap().clone();
+
+    for (part, user) in [
+        ("storage", "execution"),
+        ("storage", "pool"),
+        ("storage", "sealing"),
+        ("storage", "eth"),
+        ("execution", "sealing"),
+        ("execution", "eth"),
+    ] {
+        assert!(users(part).contains(&json!(user)), "{user} uses {part}");
+    }
+    assert!(!users("execution").contains(&json!("storage")));
+}
+
+#[test]
 fn the_shown_settings_include_the_modules_that_the_node_runs_now() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
@@ -146,7 +167,6 @@ fn parts_that_cannot_be_stopped_give_the_reason_and_none_can_be_replaced_or_unlo
     assert!(refusal(folder, &["load", "sealing"]).contains("is a part of the node; give the library another name"));
     assert!(list.contains("sealing    actor  enabled"), "{list}");
     assert_eq!(state(folder, "sealing")["neededBy"], json!([]));
-    assert_eq!(state(folder, "execution")["neededBy"], json!(["sealing"]));
 }
 
 #[test]
