@@ -8,6 +8,7 @@ so the node continues only after a restart. A small memory file system needs roo
 import contextlib
 import json
 import os
+import re
 import resource
 import subprocess
 import time
@@ -18,6 +19,8 @@ from figures import tell
 from tenon_node import DATA, Node, RpcError, folder, run
 
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+#: Space that must be free before a node on a full disk continues, bytes.
+SPACE = 64 << 20
 #: The system's texts for the two kinds of full disk.
 FULL = ("File too large", "No space left on device")
 
@@ -107,6 +110,11 @@ def check_health(node, is_healthy):
     assert health["database"]["state"] == ("ok" if is_healthy else "writesFail"), health
     assert (health["database"]["failingSince"] is None) == is_healthy and health["database"]["lastWrite"] > 0, health
     assert "/" not in json.dumps(health), "no path is shown to callers"
+    if not is_healthy:
+        log = node.log_path.read_text(errors="replace")
+        is_full = FULL[1] in log
+        assert health["database"]["spaceNeeded"] == (SPACE if is_full else None), health
+        assert (f"free at least {SPACE >> 20} MiB on the disk of the database" in log) == is_full
 
 
 def check_ending(node):
@@ -200,6 +208,26 @@ def test_a_node_that_cannot_write_at_its_start_names_the_file_and_starts_later(l
         assert str(path / "data" / file) in stopped.stderr and FULL[0] in stopped.stderr, stopped.stderr
         with Node("dev", datadir=path / "data") as node:
             assert node.stop() == 0
+
+
+def test_a_start_on_a_full_disk_says_how_much_to_free():
+    with folder() as path, memory_disk(path / "data" / "db", "12m") as enlarge:
+        with Node("dev", datadir=path / "data") as node:
+            shown = fill(node)
+            # Killed, so that the next start has logs to write into tables.
+            node.kill()
+        filler = path / "data" / "db" / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        stopped = run("dev", "--datadir", path / "data", "--http.port", "0", "--ws.port", "0", check=False)
+        assert stopped.returncode == 3, (stopped.returncode, stopped.stderr)
+        *_, error = stopped.stderr.splitlines()
+        freed = re.search(r"database \S+/db: .*No space left on device; free at least (\d+) MiB on its disk, and start again$", error)
+        assert freed and int(freed[1]) > SPACE >> 20, error
+        filler.unlink()
+        enlarge(f"{int(freed[1]) + 12}m")
+        check_recovered(path / "data", shown, int(shown["number"], 16))
 
 
 def check_named(stopped):

@@ -22,6 +22,8 @@ pub struct WriteFailure {
     pub since: u64,
     /// The engine's error for the latest failure.
     pub reason: String,
+    /// If the disk is full: bytes that must be free before writes succeed again.
+    pub space_needed: Option<u64>,
 }
 
 /// State of the engine's background work.

@@ -11,7 +11,12 @@ use std::{
 use parking_lot::Mutex;
 use tenon_api::{BackgroundCondition, DatabaseWatch, StoreError, WriteFailure, WriteOutcomes};
 
-use crate::{database::was_damage_read, format::columns::Column, store::Store};
+use crate::{
+    database::was_damage_read,
+    format::columns::Column,
+    full_disk::{SPACE_TO_WRITE, is_full_disk, with_advice},
+    store::Store,
+};
 
 /// Key of a record that no release writes and that [`DatabaseWatch::try_write`] deletes.
 const KEY_PROBE: &[u8] = b"probe";
@@ -50,7 +55,7 @@ impl WriteRecord {
             }
             return;
         };
-        reason.clone_into(&mut self.reason.lock());
+        *self.reason.lock() = with_advice(reason);
         // Keeps the time of the first failure.
         let _ = self.failing_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -70,13 +75,19 @@ impl WriteRecord {
         }
     }
 
+    fn failure(&self, since: u64) -> WriteFailure {
+        let reason = self.reason.lock().clone();
+        let space_needed = is_full_disk(&reason).then_some(SPACE_TO_WRITE as u64);
+        WriteFailure { since, reason, space_needed }
+    }
+
     /// `needs_reload` tells whether the store could not be read from the disk again after the last panic.
     fn outcomes(&self, needs_reload: bool) -> WriteOutcomes {
         let is_broken = needs_reload || self.panics.load(Ordering::Relaxed) >= BROKEN_AFTER;
         let time = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|time| *time > 0);
         WriteOutcomes {
             last_success: time(&self.last_success),
-            failure: time(&self.failing_since).map(|since| WriteFailure { since, reason: self.reason.lock().clone() }),
+            failure: time(&self.failing_since).map(|since| self.failure(since)),
             panicking_since: time(&self.panicking_since).filter(|_| is_broken),
         }
     }
@@ -123,13 +134,27 @@ mod tests {
         record.note_at(None, 5);
         record.note_at(Some("no space"), 7);
         record.note_at(Some("still none"), 9);
-        let failure = Some(WriteFailure { since: 7, reason: "still none".to_owned() });
+        let failure = Some(WriteFailure { since: 7, reason: "still none".to_owned(), space_needed: None });
         let expected = WriteOutcomes { last_success: Some(5), failure, panicking_since: None };
         assert_eq!(record.outcomes(false), expected);
 
         record.note_at(None, 11);
         let expected = WriteOutcomes { last_success: Some(11), failure: None, panicking_since: None };
         assert_eq!(record.outcomes(false), expected);
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_with_the_space_that_is_needed() {
+        let record = WriteRecord::default();
+
+        record.note_at(Some("IO error: No space left on device: While appending to file: /db/000004.log"), 7);
+
+        let failure = record.outcomes(false).failure.unwrap();
+        assert!(
+            failure.reason.ends_with("/db/000004.log; free at least 64 MiB on the disk of the database"),
+            "{failure:?}"
+        );
+        assert_eq!(failure.space_needed, Some(64 << 20));
     }
 
     #[test]

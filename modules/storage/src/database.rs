@@ -10,8 +10,8 @@ use std::{
 
 use rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBRawIteratorWithThreadMode, DBRecoveryMode,
-    DBWithThreadMode, ErrorKind, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions,
-    checkpoint::Checkpoint,
+    DBWithThreadMode, DEFAULT_COLUMN_FAMILY_NAME, ErrorKind, Options, ReadOptions, SingleThreaded, WriteBatch,
+    WriteOptions, checkpoint::Checkpoint,
 };
 use tenon_api::StoreError;
 
@@ -20,6 +20,7 @@ use crate::{
     condition::{WriteRecord, unix_time},
     folder_lock::FolderLock,
     format::columns::Column,
+    full_disk::{SPACE_TO_WRITE, with_advice},
     table_list::TableList,
 };
 
@@ -89,7 +90,7 @@ pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
     if is_damage {
         report_damage(&text);
     }
-    StoreError::Engine(text)
+    StoreError::Engine(with_advice(&text))
 }
 
 /// Replaces paths, also relative ones, by the names of their files.
@@ -129,11 +130,14 @@ impl Database {
         let existing = Engine::list_cf(&Options::default(), path).unwrap_or_default();
         let unknown = existing
             .into_iter()
-            .filter(|name| name != "default" && Column::ALL.iter().all(|column| column.name() != name))
+            .filter(|name| name != DEFAULT_COLUMN_FAMILY_NAME && Column::ALL.iter().all(|column| column.name() != name))
             .map(|name| ColumnFamilyDescriptor::new(name, Options::default()));
         let known =
             Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
-        let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown))?;
+        let mut unused = Options::default();
+        unused.set_write_buffer_size(SPACE_TO_WRITE);
+        let unused = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, unused);
+        let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown).chain([unused]))?;
         Ok(Self {
             engine: Arc::new(engine),
             tables: TableList::start(path),

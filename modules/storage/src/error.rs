@@ -89,6 +89,16 @@ pub enum OpenError {
         /// The engine's error.
         reason: String,
     },
+    /// The disk is full.
+    #[error("database {path}: {reason}; free at least {} MiB on its disk, and start again", .space_needed.div_ceil(1 << 20))]
+    FullDisk {
+        /// The folder.
+        path: PathBuf,
+        /// The engine's error.
+        reason: String,
+        /// Bytes that must be free.
+        space_needed: u64,
+    },
     /// The folder cannot be used: permissions, disk.
     #[error("database {path}: {reason}")]
     Engine {

@@ -21,7 +21,7 @@ use crate::{
         meta::{self, Identity, MIGRATIONS, TrieExtent},
         migration,
     },
-    log_check,
+    full_disk, log_check,
     read::shared::{Shared, StoredStates, corrupt, cursor_status},
     space::Writers,
     table_list,
@@ -76,7 +76,7 @@ impl Store {
     /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
     /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged,
     /// [`OpenError::Migration`] if it is older and cannot be migrated, [`OpenError::Damaged`] if a file is missing or damaged,
-    /// [`OpenError::Engine`] if it cannot be used.
+    /// [`OpenError::FullDisk`] if the disk is full, [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path).map_err(|error| no_folder(path, &error))?;
         let lock = FolderLock::take(path)?;
@@ -252,6 +252,8 @@ fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
         OpenError::Locked { path }
     } else if is_damage {
         OpenError::Damaged { path, reason: without_folders(&reason) }
+    } else if full_disk::is_full_disk(&reason) {
+        OpenError::FullDisk { space_needed: full_disk::space_to_open(&path), path, reason }
     } else {
         OpenError::Engine { path, reason }
     }

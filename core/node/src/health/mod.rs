@@ -224,7 +224,8 @@ impl Health {
         DatabaseReport {
             state,
             last_write: writes.last_success,
-            failing_since: writes.failure.map(|failure| failure.since).or(writes.panicking_since),
+            failing_since: writes.failure.as_ref().map(|failure| failure.since).or(writes.panicking_since),
+            space_needed: writes.failure.and_then(|failure| failure.space_needed),
             background_errors: background.map(|background| background.errors),
         }
     }

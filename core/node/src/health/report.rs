@@ -96,6 +96,8 @@ pub(crate) struct DatabaseReport {
     pub(crate) last_write: Option<u64>,
     /// Unix seconds of the first failure or panic; `None` if the last write succeeded.
     pub(crate) failing_since: Option<u64>,
+    /// If writes fail because the disk is full: bytes that must be free before they succeed again.
+    pub(crate) space_needed: Option<u64>,
     /// Since the start; `None` if the engine does not report it.
     pub(crate) background_errors: Option<u64>,
 }

@@ -23,7 +23,8 @@ struct Database {
 
 impl DatabaseWatch for Database {
     fn writes(&self) -> WriteOutcomes {
-        let failure = WriteFailure { since: 7, reason: "No space left on device: /secret/path".to_owned() };
+        let reason = "No space left on device: /secret/path".to_owned();
+        let failure = WriteFailure { since: 7, reason, space_needed: Some(9) };
         WriteOutcomes {
             last_success: Some(5),
             failure: self.fails.load(Ordering::Relaxed).then_some(failure),
@@ -128,12 +129,15 @@ fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
     node.database.fails.store(true, Ordering::Relaxed);
     let report = node.health.report();
     assert!(!report.is_healthy());
-    let expected = json!({ "state": "writesFail", "lastWrite": 5, "failingSince": 7, "backgroundErrors": 0 });
+    let expected =
+        json!({ "state": "writesFail", "lastWrite": 5, "failingSince": 7, "spaceNeeded": 9, "backgroundErrors": 0 });
     assert_eq!(report.member("database"), expected);
     assert!(!report.to_json().to_string().contains("secret"), "callers must not see paths");
 
     node.database.fails.store(false, Ordering::Relaxed);
-    assert!(node.health.report().is_healthy());
+    let report = node.health.report();
+    assert!(report.is_healthy());
+    assert_eq!(report.member("database")["spaceNeeded"], json!(null));
 }
 
 #[test]
