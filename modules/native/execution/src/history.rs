@@ -20,7 +20,7 @@ const CODE_HASH: B256 = b256!("6e49e66782037c0555897870e29fa5e552daf4719552131a0
 /// never disappears, so it deploys in the fork block or in block 1, and the parent is the only such block.
 ///
 /// # Errors
-/// [`ExecutionError::Unsupported`] if other code is at the address: the reference stops there.
+/// [`ExecutionError::Unsupported`] if other code is at the address: the rules do not define such a block (7.3).
 /// [`ExecutionError::Store`] if the state cannot be read.
 pub(super) fn store_parent_hash(evm: &mut AnyEvm<'_>, header: &Header) -> Result<(), ExecutionError> {
     deploy(&mut evm.context().journaled_state.database, header)?;

@@ -120,7 +120,7 @@ impl NativeDevelopment {
     }
 
     /// The `XDPoS` member of the configuration. At most one masternode: the one whose key this node has. Blocks are at
-    /// least one second apart: the reference client hangs with a period of 0.
+    /// least one second apart, because other clients of the chain need a period of at least 1.
     fn consensus(&self) -> Value {
         let (epoch, switch_block) = match self.engine {
             DevelopmentEngine::V2 { epoch } => (epoch, 0),

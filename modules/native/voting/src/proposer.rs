@@ -13,11 +13,10 @@ use crate::error::ProposalError;
 
 /// Decides about this node's proposals. Its past proposals are recorded in the [`VotingState`] on disk.
 ///
-/// A node proposes at most once in a round, but in a later round it may build again on the same parent. The reference
-/// does not (7.1 step 2, quirk 24): if every masternode has built a block on one parent and none was certified, its
-/// network stops forever. The second block is as safe as one by another leader: the voting rule (5.5), the verification
-/// of a header (6) and the commit rule (8.1) depend on round and certificate, never on earlier proposals of the leader.
-/// A reference node behaves in the same way after a restart.
+/// A node proposes at most once in a round, but in a later round it builds again on the same parent (7.1 step 2), so
+/// that rounds continue after a block without a certificate. The second block is as safe as one by another leader: the
+/// voting rule (5.5), the verification of a header (6) and the commit rule (8.1) depend on round and certificate, never
+/// on earlier proposals of the leader.
 #[derive(Debug, Default)]
 pub(crate) struct Proposer {
     /// Round and parent for which it is another masternode's turn.

@@ -315,12 +315,10 @@ impl Replica {
         Ok(())
     }
 
-    /// A peer's highest certificates were received (5.6). Both must be valid.
+    /// A peer's highest certificates were received (5.6). Both must be valid, unless the timeout certificate is empty.
     ///
-    /// A node that has seen no failed round sends an empty timeout certificate, and the reference then refuses the
-    /// quorum certificate sent with it (pitfall 27). That can halt a network permanently before its first timeout: some
-    /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
-    /// quorum certificate counts.
+    /// A node that has seen no failed round sends an empty timeout certificate. The quorum certificate counts even then
+    /// (5.6).
     ///
     /// # Errors
     /// The [`V2Error`] of the invalid certificate.

@@ -1,7 +1,6 @@
 //! Proofs that a node receives packets at its address (`docs/spec/p2p.md` 4.4).
 //!
-//! The reference stores a proof by identifier only. Here it is valid for one pair of identifier and address: otherwise
-//! a node could prove one address and have answers sent to another one.
+//! A proof is valid for one pair of identifier and address.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

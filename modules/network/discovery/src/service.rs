@@ -28,8 +28,7 @@ const EXPIRATION: u64 = 20;
 const MAX_LOW_PORT: u16 = 1024;
 /// Number of unanswered requests in a row after which a node is removed.
 const MAX_FAILURES: u32 = 5;
-/// The same for checks of the table's nodes. The reference removes a node after the first failed check, for which a
-/// single lost packet suffices.
+/// The same for checks of the table's nodes. More than one, because a single packet may be lost.
 const MAX_FAILED_CHECKS: u32 = 3;
 /// Interval between two complete searches.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30 * 60);

@@ -31,8 +31,8 @@ pub(crate) struct ConnectionLimiterSettings {
 }
 
 impl ConnectionLimiterSettings {
-    /// The reference allows 50 concurrent handshakes. Here one address gets a fifth of the slots. A reference node that
-    /// was refused may dial hundreds of times a second (`docs/spec/p2p.md` 11); two attempts a second are enough.
+    /// One address gets a fifth of the handshake slots, and two attempts a second on average: enough for the two
+    /// connections of a pair (`docs/spec/p2p.md` 11).
     pub(crate) fn new(max_pending: usize, restrict: Option<Networks>) -> Self {
         Self {
             max_pending,

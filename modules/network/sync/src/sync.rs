@@ -90,8 +90,7 @@ impl ChainSync {
     }
 
     /// Whether a cycle runs and the node is far behind: its head is old, and the cycle has imported new blocks or the node has
-    /// just connected to its first peer. Votes and timeouts are ignored then. The reference ignores them during every cycle
-    /// (`docs/spec/p2p.md` 16.4), so that a false claim of one peer stops its votes.
+    /// just connected to its first peer. Votes and timeouts are ignored only then (`docs/spec/p2p.md` 16.4).
     pub const fn is_behind(&self) -> bool {
         self.cycle.is_some() && self.lag.is_behind()
     }

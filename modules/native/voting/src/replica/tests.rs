@@ -391,8 +391,8 @@ fn timeouts_of_a_quorum_end_a_round() {
         SyncInfo { quorum: replica.state().highest_quorum.clone(), timeout: replica.state().highest_timeout.clone() };
     assert!(actions.contains(&Action::SendSyncInfo(sync.clone())));
 
-    // Another node learns the round from it. It ignores the first, empty certificate and uses the other one; the
-    // reference refuses both (pitfall 27).
+    // Another node learns the round from it. A quorum certificate counts even if the timeout certificate beside it is
+    // empty (5.6).
     let mut other = replica_at(&chain, 12, None);
     other.on_sync_info(sync.clone(), &*chain, &mut actions).unwrap();
     assert_eq!(other.state().round, 13);
@@ -410,8 +410,7 @@ fn timeouts_of_a_quorum_end_a_round() {
     assert_eq!((third.state().round, third.state().highest_timeout.round), (12, 0));
 }
 
-/// Repeating the first one could halt a network whose nodes had different heads: timeouts with different gap numbers are
-/// not counted together (5.7).
+/// Timeouts with different gap numbers are not counted together (5.7).
 #[test]
 fn a_second_timeout_of_a_round_has_the_gap_number_of_the_new_head() {
     let (before, after) = (recorded(58), recorded(59));

@@ -315,8 +315,8 @@ fn a_slow_reader_is_closed_at_the_limit_for_writing_and_delays_no_other_peer() {
     });
 }
 
-/// Seven peers claim an immense total difficulty: six answer nothing, one answers slowly with forged headers. One such peer
-/// at each masternode would stop the network if claims decided whether a node votes.
+/// Seven peers claim an immense total difficulty: six answer nothing, one answers slowly with forged headers. Claims do not
+/// decide whether a node votes.
 #[test]
 fn false_claims_neither_stop_the_voting_of_a_node_nor_hold_back_messages_and_blocks() {
     for_each_seed(|seed| {

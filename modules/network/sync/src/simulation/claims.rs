@@ -1,5 +1,5 @@
-//! Peers that claim a higher chain than there is. One of them at each masternode must not stop the network: the votes of a node
-//! near the head do not depend on claims, and the blocks of other peers still arrive.
+//! Peers that claim a higher chain than there is. The votes of a node near the head do not depend on claims, and the blocks
+//! of other peers still arrive.
 
 use super::*;
 
