@@ -39,6 +39,7 @@ pub(crate) async fn get_token_stats(context: EthContext, epoch: EpochParam) -> A
     let minted = slot(epoch_slot(MINTED, epoch)).await?;
     let burned = slot(epoch_slot(BURNED, epoch)).await?;
     let reward_block = slot(epoch_slot(REWARD_BLOCK, epoch)).await?.saturating_to();
+    // Block 0 for an epoch without a record. A chain that was not imported from block 0 may not have it.
     let rewarded = context.call(GetHeader { block: BlockId::number(reward_block) }).await?;
     let rewarded = rewarded.ok_or_else(|| Failure::server(format!("block {reward_block} is not on the chain")))?;
     let before = first.saturating_sub(U256::from(1)).wrapping_mul(U256::from(parameters.reward)).wrapping_mul(COIN);
