@@ -262,8 +262,7 @@ impl VotingActor {
     }
 
     /// Sends a message to the peers that do not have it. A message of this node's countdown that was sent before is
-    /// repeated to all: a peer that was busy or synchronising has not processed it, and would otherwise stay behind
-    /// forever.
+    /// repeated to all, because a peer that was busy or synchronising has not processed it.
     fn broadcast(&mut self, kind: RoundMessageKind, message: &dyn Encodable, is_of_countdown: bool) {
         let mut payload = Vec::with_capacity(message.length());
         message.encode(&mut payload);

@@ -315,10 +315,8 @@ impl Replica {
         Ok(())
     }
 
-    /// A peer's highest certificates were received (5.6). Both must be valid, unless the timeout certificate is empty.
-    ///
-    /// A node that has seen no failed round sends an empty timeout certificate. The quorum certificate counts even then
-    /// (5.6).
+    /// A peer's highest certificates were received (5.6). Both must be valid. The quorum certificate counts even if the
+    /// timeout certificate beside it is empty: a node sends that while it has seen no failed round.
     ///
     /// # Errors
     /// The [`V2Error`] of the invalid certificate.
@@ -359,7 +357,7 @@ impl Replica {
 
     /// Signs and counts this node's timeout of the round, if it is a masternode. For [`Replica::on_countdown`], and once
     /// a signature that was pending then has arrived. Its gap number follows the head, so a second timeout of a round
-    /// can differ from the first: with the first one only, nodes with different heads would never be counted together.
+    /// can differ from the first (5.7).
     ///
     /// # Errors
     /// [`ReplicaError::Engine`] if the head's epoch cannot be determined; [`ReplicaError::Signer`].
