@@ -36,8 +36,8 @@ use world::{Outcome, World};
 const RUNS: u64 = 200;
 const FIRST_SEED: u64 = 1;
 /// Seeds that are always run twice, for bugs that are fixed. The runs of the first four differed, because nodes
-/// requested announced blocks in a random order. The fourth one stopped forever, because no masternode built twice on
-/// one parent. The last one needed 12 rounds to progress, because external signers stayed unavailable after the end of
+/// requested announced blocks in a random order. The fourth one needs masternodes that build twice on one parent. The
+/// last one needed 12 rounds to progress, because external signers stayed unavailable after the end of
 /// the faults.
 const REPEATED: [u64; 5] = [1, 61, 181, 15_528_235_348_361_057_283, 4_395_257_023_938_336_050];
 /// One in this many seeds is run twice.
