@@ -81,7 +81,7 @@ pub enum BusError {
     #[error("the node is shutting down")]
     ShuttingDown,
     /// The handler panicked; the cause is in the log.
-    #[error("method handler crashed")]
+    #[error("the handler of the request panicked")]
     HandlerCrashed,
     /// The actor behind the handler did not accept the message.
     #[error(transparent)]

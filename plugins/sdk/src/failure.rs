@@ -8,7 +8,8 @@ use tenon_api::{
 };
 
 use crate::error_texts::{
-    account_refusal_text, epoch_refusal_text, front_end_refusal_text, missing_state_text, unresolved_block_text,
+    account_refusal_text, epoch_refusal_text, front_end_refusal_text, missing_state_text, missing_trie_node_text,
+    unresolved_block_text,
 };
 
 /// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
@@ -161,6 +162,7 @@ impl From<RequestError> for Failure {
             RequestError::LimitReached(message) => Self::limit(message),
             RequestError::Block(problem) => Self::server(unresolved_block_text(problem)),
             RequestError::StateUnavailable { state_root } => Self::server(missing_state_text(state_root)),
+            RequestError::MissingTrieNode { hash, path } => Self::server(missing_trie_node_text(hash, &path)),
             RequestError::Epoch(refusal) => Self::server(epoch_refusal_text(refusal)),
             RequestError::Account(refusal) => Self::server(account_refusal_text(&refusal)),
             RequestError::FrontEnd(refusal) => Self::server(front_end_refusal_text(refusal)),

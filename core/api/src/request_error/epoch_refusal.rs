@@ -28,4 +28,29 @@ pub enum EpochRefusal {
     /// An ancestor of the block is not stored.
     #[error("the ancestor {0} is not stored")]
     UnknownAncestor(B256),
+    /// A block between a block and the first of its epoch is not stored.
+    #[error("block {number} ({hash}) is not stored")]
+    MissingBlock {
+        /// Its height.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// A block whose signers count for the rewards of an epoch is not stored.
+    #[error("block {number} ({hash}), whose signers are rewarded, is not stored")]
+    MissingRewardedBlock {
+        /// Its height.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// The gap block of an epoch is not canonical.
+    #[error("there is no canonical gap block {0}")]
+    NoGapBlock(u64),
+    /// The block that switches to engine v2 is not canonical.
+    #[error("there is no canonical switch block {0}")]
+    NoSwitchBlock(u64),
+    /// The state that decides about an epoch has no candidates.
+    #[error("the state has no candidates")]
+    NoCandidates,
 }

@@ -5,7 +5,7 @@ mod epoch_refusal;
 mod front_end_refusal;
 mod unresolved_block;
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, hex};
 
 pub use account_refusal::{AccountRefusal, KeyTextProblem, WalletFeature};
 pub use epoch_refusal::EpochRefusal;
@@ -38,6 +38,14 @@ pub enum RequestError {
     StateUnavailable {
         /// The block's state root.
         state_root: B256,
+    },
+    /// The database lacks a node of a trie.
+    #[error("the database does not have the trie node {hash} at path {}", hex::encode(path))]
+    MissingTrieNode {
+        /// The node's hash.
+        hash: B256,
+        /// Its path, one nibble a byte.
+        path: Vec<u8>,
     },
     /// An epoch of a native chain has no answer.
     #[error(transparent)]

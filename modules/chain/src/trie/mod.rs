@@ -22,7 +22,7 @@ mod write;
 mod tests;
 
 use alloy_primitives::{B256, hex};
-use tenon_api::{BusError, StoreError, TrieNodeWrite, TriePosition};
+use tenon_api::{BusError, RequestError, StoreError, TrieNodeWrite, TriePosition};
 
 pub use nibbles::{from_hex_prefix, to_hex_prefix};
 pub use plain::{prove_key, read_key, update_owned_trie, update_plain_trie};
@@ -50,8 +50,9 @@ pub enum TrieError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A required node is missing: the state was pruned, or the database is corrupt. The text is the reference's
-    /// (`docs/spec/rpc-eth.md` 5.2).
+    /// A required node is missing: the state was pruned, or the database is corrupt. Clients receive
+    /// [`RequestError::MissingTrieNode`] and its text from the SDK. This text is the same, because longer texts about a
+    /// block or a damaged record contain it.
     #[error("missing trie Node {hash} (path {path})", hash = hex::encode(hash), path = hex::encode(path))]
     Missing {
         /// keccak256 of the address for a storage trie; `None` for the state trie.
@@ -77,7 +78,8 @@ impl From<TrieError> for BusError {
     fn from(error: TrieError) -> Self {
         match error {
             TrieError::Store(error) => error.into(),
-            error => Self::failed(error),
+            TrieError::Missing { owner: _, path, hash } => RequestError::MissingTrieNode { hash, path }.into(),
+            error @ TrieError::Corrupt { .. } => Self::failed(error),
         }
     }
 }

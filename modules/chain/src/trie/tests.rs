@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy_trie::{HashBuilder, Nibbles};
 use proptest::prelude::*;
-use tenon_api::{Account, AccountChange, BusError, EMPTY_ROOT_HASH, SlotChange, StoreError, TrieReader};
+use tenon_api::{Account, AccountChange, BusError, EMPTY_ROOT_HASH, RequestError, SlotChange, StoreError, TrieReader};
 
 use super::change::Change;
 use super::nibbles::{from_hex_prefix, to_hex_prefix, unpack};
@@ -123,7 +123,7 @@ fn a_path_has_exactly_one_packed_form() {
 }
 
 #[test]
-fn a_missing_node_is_reported_with_the_references_text() {
+fn a_missing_node_is_reported_with_its_hash_and_path() {
     let root = B256::repeat_byte(0xab);
 
     let error = prove(&LiveNodes::default(), root, Address::ZERO, &[]).unwrap_err();
@@ -139,7 +139,7 @@ fn an_error_of_the_database_keeps_its_kind() {
 
     assert_eq!(BusError::from(TrieError::Store(StoreError::Stopped)), BusError::TimedOut);
     assert_eq!(BusError::from(TrieError::Store(full)), BusError::limit_reached("full"));
-    assert_eq!(BusError::from(lost.clone()), BusError::failed(lost));
+    assert_eq!(BusError::from(lost), RequestError::MissingTrieNode { hash: B256::ZERO, path: Vec::new() }.into());
 }
 
 #[test]

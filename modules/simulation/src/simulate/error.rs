@@ -203,6 +203,6 @@ mod tests {
 
         assert_eq!(SimulateError::reply::<()>(Err(stopped)), Err(BusError::TimedOut));
         assert!(matches!(&unreadable, SimulateError::Trie(error) if **error == lost), "{unreadable:?}");
-        assert_eq!(SimulateError::reply::<()>(Err(unreadable)), Err(BusError::failed(lost)));
+        assert_eq!(SimulateError::reply::<()>(Err(unreadable)), Err(lost.into()));
     }
 }

@@ -69,7 +69,7 @@ pub(super) enum LimitExceeded {
         fitting: Option<(BlockNumber, BlockNumber)>,
     },
     /// A proof covers too many slots.
-    #[error("too many storage keys requested (max {max}, got {requested})")]
+    #[error("a proof of {requested} slots was requested, and at most {max} are allowed")]
     ProofSlots { max: usize, requested: usize },
     /// An account to dump has too many slots.
     #[error("account {address:x} has more than {max} slots: its state is too large to dump")]

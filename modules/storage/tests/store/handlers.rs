@@ -327,7 +327,7 @@ async fn proofs_are_those_of_the_trie_and_bounded() {
     assert_eq!(found.account.balance, U256::from(5));
     assert_eq!(found.storage.iter().map(|slot| slot.value).collect::<Vec<_>>(), [7, 8].map(U256::from));
     assert!(!found.proof.is_empty() && found.storage.iter().all(|slot| !slot.proof.is_empty()));
-    let too_many = BusError::limit_reached("too many storage keys requested (max 2, got 3)");
+    let too_many = BusError::limit_reached("a proof of 3 slots was requested, and at most 2 are allowed");
     assert_eq!(ask(&bus, proof(3)).await, Err(too_many));
 }
 

@@ -1,7 +1,7 @@
 //! Errors of requests that read the chain, in the words of the reference and go-ethereum (`docs/spec/rpc-eth.md` 5;
 //! `docs/spec/rpc-node.md` 2.4).
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, hex};
 use tenon_api::{EpochRefusal, UnresolvedBlock, messages::RoundProblem};
 
 /// The text for a block id that stands for no block.
@@ -23,7 +23,12 @@ pub fn unresolved_block_text(problem: UnresolvedBlock) -> String {
 /// The text for a state that the database does not have: the reference's for a trie without root
 /// (`docs/spec/rpc-eth.md` 5.2).
 pub fn missing_state_text(state_root: B256) -> String {
-    format!("missing trie Node {state_root:x} (path )")
+    missing_trie_node_text(state_root, &[])
+}
+
+/// The text for a node of a trie that the database does not have (`docs/spec/rpc-eth.md` 5.2).
+pub(crate) fn missing_trie_node_text(hash: B256, path: &[u8]) -> String {
+    format!("missing trie Node {hash:x} (path {})", hex::encode(path))
 }
 
 /// The text for a header without a round (`docs/spec/consensus.md` 3.2).
@@ -51,6 +56,15 @@ pub(crate) fn epoch_refusal_text(refusal: EpochRefusal) -> String {
             return format!("masternodes is empty in CalculateMissingRounds, number = {number}, hash {hash}");
         }
         EpochRefusal::UnknownAncestor(hash) => return format!("fail to get header by hash {hash}: "),
+        EpochRefusal::MissingBlock { number, hash } => {
+            return format!("block not found, number: {number}, hash: {hash}");
+        }
+        EpochRefusal::MissingRewardedBlock { number, hash } => {
+            return format!("fail to get header in GetSigningTxCount at number: {number}, hash: {hash}");
+        }
+        EpochRefusal::NoGapBlock(number) => return format!("getSnapshot fail to get header by number: {number}"),
+        EpochRefusal::NoSwitchBlock(number) => return format!("masternodes are empty v2 switch number: {number}"),
+        EpochRefusal::NoCandidates => "no masternode found",
     };
     text.to_owned()
 }
@@ -83,6 +97,13 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_node_of_a_trie_is_named_with_its_path() {
+        let text = missing_trie_node_text(HASH, &[1, 0xf]);
+
+        assert_eq!(text, format!("missing trie Node {} (path 010f)", "ab".repeat(32)));
+    }
+
+    #[test]
     fn headers_without_round_have_the_texts_of_the_reference() {
         let cases = [
             (RoundProblem::NoExtra, "extra field is 0 length"),
@@ -112,6 +133,14 @@ mod tests {
                 format!("masternodes is empty in CalculateMissingRounds, number = 7, hash {hash}"),
             ),
             (EpochRefusal::UnknownAncestor(HASH), format!("fail to get header by hash {hash}: ")),
+            (EpochRefusal::MissingBlock { number: 7, hash: HASH }, format!("block not found, number: 7, hash: {hash}")),
+            (
+                EpochRefusal::MissingRewardedBlock { number: 7, hash: HASH },
+                format!("fail to get header in GetSigningTxCount at number: 7, hash: {hash}"),
+            ),
+            (EpochRefusal::NoGapBlock(7), "getSnapshot fail to get header by number: 7".to_owned()),
+            (EpochRefusal::NoSwitchBlock(7), "masternodes are empty v2 switch number: 7".to_owned()),
+            (EpochRefusal::NoCandidates, "no masternode found".to_owned()),
         ];
         for (refusal, text) in cases {
             assert_eq!(epoch_refusal_text(refusal), text);

@@ -17,7 +17,7 @@ pub use chain::{missing_state_text, round_problem_text, unresolved_block_text};
 pub use fees::percentile_problem_text;
 pub use traces::trace_failure_text;
 
-pub(crate) use chain::epoch_refusal_text;
+pub(crate) use chain::{epoch_refusal_text, missing_trie_node_text};
 pub(crate) use front_ends::front_end_refusal_text;
 
 /// A refusal that a request can have as its reply.

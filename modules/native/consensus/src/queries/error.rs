@@ -4,7 +4,7 @@ use tenon_api::{BusError, EpochRefusal, RequestError, StoreError};
 use tenon_bus::RegisterError;
 use tenon_chain::ResolveError;
 
-use crate::{NativeError, engine::store_error, v1::V1Error, v2::V2Error};
+use crate::{NativeError, engine::store_error, rewards::RewardError, v1::V1Error, v2::V2Error};
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +50,43 @@ impl From<QueryError> for BusError {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::CallerGone => Self::TimedOut,
-            QueryError::Epoch(refusal) => RequestError::from(refusal).into(),
-            QueryError::V2(V2Error::V1Block) => RequestError::from(EpochRefusal::BlockOfEngineV1).into(),
             QueryError::Resolve(error) => error.into(),
             QueryError::Store(error) => error.into(),
-            error => match store_error(&error) {
-                Some(error) => error.clone().into(),
-                None => Self::failed(error),
+            error => match (error.refusal(), store_error(&error)) {
+                (Some(refusal), _) => RequestError::from(refusal).into(),
+                (None, Some(error)) => error.clone().into(),
+                (None, None) => Self::failed(error),
             },
         }
+    }
+}
+
+impl QueryError {
+    /// The refusal, if the epoch has no answer. A query has the other errors of the engines only if the database lacks
+    /// a state or is damaged.
+    const fn refusal(&self) -> Option<EpochRefusal> {
+        match self {
+            Self::Epoch(refusal) => Some(*refusal),
+            Self::V1(V1Error::NoCandidates) => Some(EpochRefusal::NoCandidates),
+            Self::V2(error)
+            | Self::Rewards(NativeError::V2(error) | NativeError::Reward(RewardError::Epoch(error))) => {
+                refusal_of_v2(error)
+            }
+            Self::Rewards(NativeError::Reward(RewardError::MissingHeader { number, hash })) => {
+                Some(EpochRefusal::MissingRewardedBlock { number: *number, hash: *hash })
+            }
+            _ => None,
+        }
+    }
+}
+
+const fn refusal_of_v2(error: &V2Error) -> Option<EpochRefusal> {
+    match error {
+        V2Error::V1Block => Some(EpochRefusal::BlockOfEngineV1),
+        V2Error::MissingBlock { number, hash } => Some(EpochRefusal::MissingBlock { number: *number, hash: *hash }),
+        V2Error::NoGapBlock(number) => Some(EpochRefusal::NoGapBlock(*number)),
+        V2Error::NoSwitchBlock(number) => Some(EpochRefusal::NoSwitchBlock(*number)),
+        V2Error::NoCandidates => Some(EpochRefusal::NoCandidates),
+        _ => None,
     }
 }

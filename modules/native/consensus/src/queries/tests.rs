@@ -245,15 +245,37 @@ fn errors_are_failures_unless_a_limit_was_reached() {
         ),
         (QueryError::V1(V1Error::Store(stopped())), BusError::TimedOut),
         (QueryError::V2(V2Error::Store(full())), BusError::limit_reached("full")),
-        (QueryError::V2(V2Error::NoCandidates), BusError::failed("no masternode found")),
+        (QueryError::V2(V2Error::NotNative), BusError::failed(V2Error::NotNative)),
         (QueryError::Rewards(NativeError::Store(stopped())), BusError::TimedOut),
         (QueryError::Rewards(RewardError::Store(full()).into()), BusError::limit_reached("full")),
-        (QueryError::Epoch(EpochRefusal::Future), RequestError::Epoch(EpochRefusal::Future).into()),
-        (QueryError::V2(V2Error::V1Block), RequestError::Epoch(EpochRefusal::BlockOfEngineV1).into()),
     ];
     for (error, expected) in cases {
         let text = format!("{error:?}");
 
         assert_eq!(BusError::from(error), expected, "{text}");
+    }
+}
+
+#[test]
+fn an_epoch_without_answer_is_a_refusal_whichever_engine_reports_it() {
+    let (number, hash) = (7, B256::repeat_byte(7));
+    let missing = || V2Error::MissingBlock { number, hash };
+    let cases = [
+        (QueryError::Epoch(EpochRefusal::Future), EpochRefusal::Future),
+        (QueryError::V1(V1Error::NoCandidates), EpochRefusal::NoCandidates),
+        (QueryError::V2(V2Error::NoCandidates), EpochRefusal::NoCandidates),
+        (QueryError::V2(V2Error::V1Block), EpochRefusal::BlockOfEngineV1),
+        (QueryError::V2(V2Error::NoGapBlock(number)), EpochRefusal::NoGapBlock(number)),
+        (QueryError::V2(V2Error::NoSwitchBlock(number)), EpochRefusal::NoSwitchBlock(number)),
+        (QueryError::V2(missing()), EpochRefusal::MissingBlock { number, hash }),
+        (QueryError::Rewards(missing().into()), EpochRefusal::MissingBlock { number, hash }),
+        (QueryError::Rewards(RewardError::Epoch(missing()).into()), EpochRefusal::MissingBlock { number, hash }),
+        (
+            QueryError::Rewards(RewardError::MissingHeader { number, hash }.into()),
+            EpochRefusal::MissingRewardedBlock { number, hash },
+        ),
+    ];
+    for (error, refusal) in cases {
+        assert_eq!(BusError::from(error), RequestError::Epoch(refusal).into());
     }
 }
