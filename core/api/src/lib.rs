@@ -42,7 +42,8 @@ pub use ports::{
 };
 pub use primitives::*;
 pub use request_error::{
-    AccountRefusal, EpochRefusal, FrontEndRefusal, KeyTextProblem, RequestError, UnresolvedBlock, WalletFeature,
+    AccountRefusal, EnodeProblem, EpochRefusal, FrontEndRefusal, HostProblem, KeyTextProblem, RecordingKind,
+    RecordingRefusal, RequestError, UnresolvedBlock, UnusableNode, UrlProblem, WalletFeature,
 };
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn wrong_nodes_and_networks_name_their_setting() {
         let refused = enodes("p2p.static", &["enode://01@1.2.3.4:5".to_owned()]).unwrap_err().to_string();
-        assert!(refused.contains("p2p.static") && refused.contains("want 128 hex chars"), "{refused}");
+        assert!(refused.contains("p2p.static") && refused.contains("128 hexadecimal digits"), "{refused}");
         assert!(restriction(&["10.0.0.0/33".to_owned()]).unwrap_err().to_string().contains("p2p.netrestrict"));
     }
 }

@@ -8,8 +8,8 @@ use tenon_api::{
 };
 
 use crate::error_texts::{
-    account_refusal_text, epoch_refusal_text, front_end_refusal_text, missing_state_text, missing_trie_node_text,
-    unresolved_block_text,
+    account_refusal_text, enode_problem_text, epoch_refusal_text, front_end_refusal_text, missing_state_text,
+    missing_trie_node_text, recording_refusal_text, unresolved_block_text,
 };
 
 /// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
@@ -166,13 +166,17 @@ impl From<RequestError> for Failure {
             RequestError::Epoch(refusal) => Self::server(epoch_refusal_text(refusal)),
             RequestError::Account(refusal) => Self::server(account_refusal_text(&refusal)),
             RequestError::FrontEnd(refusal) => Self::server(front_end_refusal_text(refusal)),
+            RequestError::Enode(problem) => Self::server(enode_problem_text(&problem)),
+            RequestError::Recording(refusal) => Self::server(recording_refusal_text(refusal)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tenon_api::{AccountRefusal, EpochRefusal, PoolBusy, Topic, UnresolvedBlock};
+    use tenon_api::{
+        AccountRefusal, EnodeProblem, EpochRefusal, PoolBusy, RecordingKind, RecordingRefusal, Topic, UnresolvedBlock,
+    };
 
     use super::*;
 
@@ -216,6 +220,12 @@ mod tests {
             (RequestError::Block(UnresolvedBlock::Unknown).into(), -32000, "unknown block"),
             (RequestError::Account(AccountRefusal::Locked).into(), -32000, "authentication needed: password or unlock"),
             (RequestError::Epoch(EpochRefusal::Future).into(), -32000, "input epoch number > current epoch number"),
+            (RequestError::Enode(EnodeProblem::Port).into(), -32000, "invalid enode: invalid port"),
+            (
+                RequestError::Recording(RecordingRefusal::Running(RecordingKind::Spans)).into(),
+                -32000,
+                "trace already in progress",
+            ),
         ];
         for (error, code, text) in cases {
             let failure = Failure::from(error.clone()).for_client();

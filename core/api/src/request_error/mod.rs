@@ -1,15 +1,19 @@
 //! What a module reports over the bus if it cannot answer a request.
 
 mod account_refusal;
+mod enode_problem;
 mod epoch_refusal;
 mod front_end_refusal;
+mod recording_refusal;
 mod unresolved_block;
 
 use alloy_primitives::{B256, hex};
 
 pub use account_refusal::{AccountRefusal, KeyTextProblem, WalletFeature};
+pub use enode_problem::{EnodeProblem, HostProblem, UnusableNode, UrlProblem};
 pub use epoch_refusal::EpochRefusal;
 pub use front_end_refusal::FrontEndRefusal;
+pub use recording_refusal::{RecordingKind, RecordingRefusal};
 pub use unresolved_block::UnresolvedBlock;
 
 /// Why a module cannot answer a request. A caller can tell the variants apart.
@@ -56,4 +60,10 @@ pub enum RequestError {
     /// A front-end does not start.
     #[error(transparent)]
     FrontEnd(#[from] FrontEndRefusal),
+    /// An enode URL is refused.
+    #[error(transparent)]
+    Enode(#[from] EnodeProblem),
+    /// A recording for a profile is not started or stopped.
+    #[error(transparent)]
+    Recording(#[from] RecordingRefusal),
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use tenon_api::BusError;
+use tenon_api::{BusError, RecordingRefusal, RequestError};
 
 use super::{MAX_PROFILE, MAX_SECONDS};
 use crate::chain_files::RequestFileError;
@@ -11,12 +11,9 @@ use crate::chain_files::RequestFileError;
 /// Why a profile was not recorded or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProfileError {
-    /// A recording of the kind is already running.
-    #[error("{kind} already in progress")]
-    InProgress { kind: RecordingKind },
-    /// No recording of the kind is running, or not the one to end.
-    #[error("{kind} not in progress")]
-    NotInProgress { kind: RecordingKind },
+    /// A recording is not started or stopped.
+    #[error(transparent)]
+    Recording(#[from] RecordingRefusal),
     /// The allocator was started without profiling.
     #[error("heap profiling is not enabled; start the node with MALLOC_CONF=prof:true in its environment")]
     HeapProfilingOff,
@@ -53,20 +50,10 @@ impl From<ProfileError> for BusError {
     fn from(error: ProfileError) -> Self {
         match error {
             ProfileError::File(error) => error.into(),
+            ProfileError::Recording(refusal) => RequestError::from(refusal).into(),
             ProfileError::PauseTooLong { .. } => Self::invalid_argument(error),
             ProfileError::TooLarge => Self::limit_reached(error),
             error => Self::failed(error),
         }
     }
-}
-
-/// Kinds of recordings that are started and stopped. One of a kind runs at a time. `Display` writes its name in errors.
-#[derive(Clone, Copy, Debug, derive_more::Display)]
-pub(super) enum RecordingKind {
-    /// Samples of the processor's use.
-    #[display("CPU profiling")]
-    Cpu,
-    /// Spans.
-    #[display("trace")]
-    Spans,
 }

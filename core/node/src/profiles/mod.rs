@@ -20,14 +20,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tempfile::NamedTempFile;
-use tenon_api::BusError;
 use tenon_api::messages::{ProfileStep, RecordProfile};
+use tenon_api::{BusError, RecordingKind, RecordingRefusal};
 use tenon_bus::waits::{self, WaitKind};
 use tenon_bus::{Bus, CallContext, RegisterError, spans};
 
 use crate::chain_files::RequestFolders;
 use cpu::CpuRecording;
-use error::{ProfileError, RecordingKind};
+use error::ProfileError;
 
 /// Maximum duration of the timed steps and of a recording that is never stopped, in seconds.
 const MAX_SECONDS: u64 = 600;
@@ -72,9 +72,9 @@ fn take_placed<T>(
     kind: RecordingKind,
 ) -> Result<(Recording<T>, PathBuf), ProfileError> {
     let is_it = |recording: &&Recording<T>| number.is_none_or(|number| number == recording.number);
-    let found = running.as_ref().filter(is_it).ok_or(ProfileError::NotInProgress { kind })?;
+    let found = running.as_ref().filter(is_it).ok_or(RecordingRefusal::NotRunning(kind))?;
     let path = folders.for_profile(&found.file)?;
-    let recording = running.take().ok_or(ProfileError::NotInProgress { kind })?;
+    let recording = running.take().ok_or(RecordingRefusal::NotRunning(kind))?;
     Ok((recording, path))
 }
 
@@ -160,7 +160,7 @@ impl Profiles {
     fn start_cpu(&self, file: String) -> Result<u64, ProfileError> {
         let mut running = self.running.lock();
         if running.cpu.is_some() {
-            return Err(ProfileError::InProgress { kind: RecordingKind::Cpu });
+            return Err(RecordingRefusal::Running(RecordingKind::Cpu).into());
         }
         self.folders.for_profile(&file)?;
         let value = CpuRecording::start()?;
@@ -179,11 +179,11 @@ impl Profiles {
     fn start_spans(&self, file: String) -> Result<u64, ProfileError> {
         let mut running = self.running.lock();
         if running.spans.is_some() {
-            return Err(ProfileError::InProgress { kind: RecordingKind::Spans });
+            return Err(RecordingRefusal::Running(RecordingKind::Spans).into());
         }
         self.folders.for_profile(&file)?;
         if !spans::start_recording() {
-            return Err(ProfileError::InProgress { kind: RecordingKind::Spans });
+            return Err(RecordingRefusal::Running(RecordingKind::Spans).into());
         }
         running.newest += 1;
         let number = running.newest;
@@ -195,7 +195,7 @@ impl Profiles {
     async fn stop_spans(&self, number: Option<u64>) -> Result<(), ProfileError> {
         let kind = RecordingKind::Spans;
         let (_, path) = take_placed(&mut self.running.lock().spans, number, &self.folders, kind)?;
-        let spans = spans::stop_recording().ok_or(ProfileError::NotInProgress { kind })?;
+        let spans = spans::stop_recording().ok_or(RecordingRefusal::NotRunning(kind))?;
         in_background(move || write(&path, &trace_events::encode(&spans).map_err(ProfileError::Trace)?)).await
     }
 

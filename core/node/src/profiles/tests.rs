@@ -86,10 +86,13 @@ async fn functions_that_use_the_processor_are_in_a_pprof_profile() {
         move || busy_for_the_profile(&stop)
     });
 
-    assert_eq!(test.step(ProfileStep::StopCpu).await, Err("CPU profiling not in progress".to_owned()));
+    assert_eq!(
+        test.step(ProfileStep::StopCpu).await,
+        Err(RecordingRefusal::NotRunning(RecordingKind::Cpu).to_string())
+    );
     test.step(ProfileStep::StartCpu { file: file("cpu") }).await.unwrap();
     let again = test.step(ProfileStep::Cpu { file: file("other"), seconds: 0 }).await;
-    assert_eq!(again, Err("CPU profiling already in progress".to_owned()));
+    assert_eq!(again, Err(RecordingRefusal::Running(RecordingKind::Cpu).to_string()));
     // Until there are samples: a signal is sent for every 10 ms of the busy thread's time.
     tokio::time::sleep(Duration::from_millis(500)).await;
     test.step(ProfileStep::StopCpu).await.unwrap();
@@ -131,10 +134,13 @@ async fn waits_are_written_with_gos_value_types() {
 async fn spans_are_written_as_trace_events() {
     let test = fixture().await;
 
-    assert_eq!(test.step(ProfileStep::StopSpans).await, Err("trace not in progress".to_owned()));
+    assert_eq!(
+        test.step(ProfileStep::StopSpans).await,
+        Err(RecordingRefusal::NotRunning(RecordingKind::Spans).to_string())
+    );
     test.step(ProfileStep::StartSpans { file: file("trace.json") }).await.unwrap();
     let again = test.step(ProfileStep::Spans { file: file("other"), seconds: 0 }).await;
-    assert_eq!(again, Err("trace already in progress".to_owned()));
+    assert_eq!(again, Err(RecordingRefusal::Running(RecordingKind::Spans).to_string()));
     drop(spans::span("test", "of this test"));
     test.step(ProfileStep::StopSpans).await.unwrap();
 
@@ -160,7 +166,10 @@ async fn a_timed_step_whose_caller_leaves_ends_its_recording() {
         assert!(tokio::time::timeout(Duration::from_millis(50), waiting).await.is_err());
     }
 
-    assert_eq!(test.step(ProfileStep::StopCpu).await, Err("CPU profiling not in progress".to_owned()));
+    assert_eq!(
+        test.step(ProfileStep::StopCpu).await,
+        Err(RecordingRefusal::NotRunning(RecordingKind::Cpu).to_string())
+    );
     assert_eq!(waits::wait_began(), None);
     assert!(!test.folder.path().join("files/left").exists());
 }
@@ -215,7 +224,10 @@ async fn files_elsewhere_and_excessive_times_are_refused_before_anything_is_reco
     }
     let endless = test.step(ProfileStep::Cpu { file: file("cpu"), seconds: MAX_SECONDS + 1 }).await;
     assert!(endless.unwrap_err().contains("at most 600 are allowed"));
-    assert_eq!(test.step(ProfileStep::StopCpu).await, Err("CPU profiling not in progress".to_owned()));
+    assert_eq!(
+        test.step(ProfileStep::StopCpu).await,
+        Err(RecordingRefusal::NotRunning(RecordingKind::Cpu).to_string())
+    );
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
-//! enode URLs (`docs/spec/p2p.md` 3), with the reference's error texts.
+//! enode URLs (`docs/spec/p2p.md` 3).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use crate::{NodeId, NodeIdError};
+use tenon_api::{EnodeProblem, HostProblem, UnusableNode, UrlProblem};
+
+use crate::NodeId;
 
 const SCHEME: &str = "enode";
 
@@ -26,93 +28,6 @@ pub struct Endpoint {
     pub udp: u16,
     /// TCP port, for connections.
     pub tcp: u16,
-}
-
-/// Why a text is not an enode URL. The texts are the reference's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EnodeError {
-    /// The text is not a URL.
-    #[error("parse {text:?}: {cause}")]
-    Url {
-        /// The text.
-        text: String,
-        /// The rule of URLs that it breaks.
-        cause: &'static str,
-    },
-    /// The port is not a number.
-    #[error("parse {text:?}: invalid port {port:?} after host")]
-    UrlPort {
-        /// The text.
-        text: String,
-        /// The port with its colon.
-        port: String,
-    },
-    /// The scheme is not `enode`.
-    #[error("invalid URL scheme, want \"enode\"")]
-    Scheme,
-    /// Nothing precedes the `@`.
-    #[error("does not contain node ID")]
-    NoId,
-    /// A character of the identifier is not a hexadecimal digit.
-    #[error("invalid node ID (encoding/hex: invalid byte: {})", GoByte(*byte))]
-    IdDigit {
-        /// The character's byte.
-        byte: u8,
-    },
-    /// The identifier has an odd number of digits.
-    #[error("invalid node ID (encoding/hex: odd length hex string)")]
-    IdOdd,
-    /// The identifier has the wrong number of digits.
-    #[error("invalid node ID (wrong length, want 128 hex chars)")]
-    IdLength,
-    /// Address and port cannot be separated.
-    #[error("invalid host: address {host}: {cause}")]
-    Host {
-        /// The part after the `@`.
-        host: String,
-        /// The problem.
-        cause: &'static str,
-    },
-    /// The address is not an IP address.
-    #[error("invalid IP address")]
-    Address,
-    /// The port is not a number up to 65,535.
-    #[error("invalid port")]
-    Port,
-    /// `discport` is not a number up to 65,535.
-    #[error("invalid discport in query")]
-    DiscoveryPort,
-}
-
-/// A byte as Go's decoder shows it.
-struct GoByte(u8);
-
-impl fmt::Display for GoByte {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "U+{:04X}", self.0)?;
-        let shown = char::from(self.0);
-        if shown.is_control() { Ok(()) } else { write!(formatter, " '{shown}'") }
-    }
-}
-
-/// Why a node cannot be used although its URL is valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnusableNode {
-    /// There is no address.
-    #[error("incomplete node")]
-    Incomplete,
-    /// The UDP port is 0.
-    #[error("missing UDP port")]
-    NoUdpPort,
-    /// The TCP port is 0.
-    #[error("missing TCP port")]
-    NoTcpPort,
-    /// The address is unspecified or a multicast address.
-    #[error("invalid IP (multicast/unspecified)")]
-    Address,
-    /// The identifier is not a valid public key.
-    #[error(transparent)]
-    Id(#[from] NodeIdError),
 }
 
 impl Endpoint {
@@ -143,27 +58,27 @@ impl Enode {
         if endpoint.ip.is_multicast() || endpoint.ip.is_unspecified() {
             return Err(UnusableNode::Address);
         }
-        self.id.public_key()?;
+        self.id.public_key().map_err(|_| UnusableNode::NotOnCurve)?;
         Ok(endpoint)
     }
 }
 
 impl FromStr for Enode {
-    type Err = EnodeError;
+    type Err = EnodeProblem;
 
-    fn from_str(text: &str) -> Result<Self, EnodeError> {
+    fn from_str(text: &str) -> Result<Self, EnodeProblem> {
         let bare = strip_scheme(text);
         if !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(Self { id: node_id(bare)?, endpoint: None });
         }
         let parts = Parts::split(text)?;
-        let id = node_id(parts.user.ok_or(EnodeError::NoId)?)?;
+        let id = node_id(parts.user.ok_or(EnodeProblem::NoId)?)?;
         let (host, port) = split_host_port(parts.host)?;
-        let ip = host.parse().map_err(|_| EnodeError::Address)?;
-        let tcp = decimal(port).ok_or(EnodeError::Port)?;
+        let ip = host.parse().map_err(|_| EnodeProblem::Address)?;
+        let tcp = decimal(port).ok_or(EnodeProblem::Port)?;
         let udp = match discovery_port(parts.query) {
             None => tcp,
-            Some(port) => decimal(port).ok_or(EnodeError::DiscoveryPort)?,
+            Some(port) => decimal(port).ok_or(EnodeProblem::DiscoveryPort)?,
         };
         Ok(Self { id, endpoint: Some(Endpoint { ip, udp, tcp }) })
     }
@@ -186,15 +101,15 @@ fn strip_scheme(text: &str) -> &str {
     }
 }
 
-fn node_id(digits: &str) -> Result<NodeId, EnodeError> {
+fn node_id(digits: &str) -> Result<NodeId, EnodeProblem> {
     let digits = digits.strip_prefix("0x").unwrap_or(digits);
     if let Some(byte) = digits.bytes().find(|byte| !byte.is_ascii_hexdigit()) {
-        return Err(EnodeError::IdDigit { byte });
+        return Err(EnodeProblem::IdDigit { byte });
     }
     if !digits.len().is_multiple_of(2) {
-        return Err(EnodeError::IdOdd);
+        return Err(EnodeProblem::IdOdd);
     }
-    digits.parse().map_err(|_| EnodeError::IdLength)
+    digits.parse().map_err(|_| EnodeProblem::IdLength)
 }
 
 /// The parts of a URL that this crate uses.
@@ -206,22 +121,22 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Splits a URL as Go's `net/url` does.
-    fn split(text: &'a str) -> Result<Self, EnodeError> {
-        let wrong = |cause| Err(EnodeError::Url { text: text.to_owned(), cause });
+    fn split(text: &'a str) -> Result<Self, EnodeProblem> {
+        let wrong = |problem| Err(EnodeProblem::Url { text: text.to_owned(), problem });
         if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
-            return wrong("net/url: invalid control character in URL");
+            return wrong(UrlProblem::ControlCharacter);
         }
         let before_fragment = text.split('#').next().unwrap_or_default();
         let (scheme, rest) = match before_fragment.split_once(':') {
-            Some(("", _)) => return wrong("missing protocol scheme"),
+            Some(("", _)) => return wrong(UrlProblem::NoScheme),
             Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
             Some((first, _)) if !first.contains(['/', '?']) => {
-                return wrong("first path segment in URL cannot contain colon");
+                return wrong(UrlProblem::Colon);
             }
             _ => ("", before_fragment),
         };
         if !scheme.eq_ignore_ascii_case(SCHEME) {
-            return Err(EnodeError::Scheme);
+            return Err(EnodeProblem::Scheme);
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let authority = rest.strip_prefix("//").unwrap_or_default().split('/').next().unwrap_or_default();
@@ -230,13 +145,13 @@ impl<'a> Parts<'a> {
             None => (None, authority),
         };
         if host.starts_with('[') && !host.contains(']') {
-            return wrong("missing ']' in host");
+            return wrong(UrlProblem::NoBracket);
         }
         let after_host = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
         if let Some((_, port)) = after_host.rsplit_once(':')
             && !port.bytes().all(|byte| byte.is_ascii_digit())
         {
-            return Err(EnodeError::UrlPort { text: text.to_owned(), port: format!(":{port}") });
+            return wrong(UrlProblem::Port(port.to_owned()));
         }
         Ok(Self { user, host, query })
     }
@@ -248,20 +163,20 @@ fn is_scheme(text: &str) -> bool {
 }
 
 /// Splits as Go's `net.SplitHostPort` does.
-fn split_host_port(text: &str) -> Result<(&str, &str), EnodeError> {
-    let wrong = |cause| EnodeError::Host { host: text.to_owned(), cause };
+fn split_host_port(text: &str) -> Result<(&str, &str), EnodeProblem> {
+    let wrong = |problem| EnodeProblem::Host { host: text.to_owned(), problem };
     if let Some(rest) = text.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or_else(|| wrong("missing ']' in address"))?;
+        let (host, rest) = rest.split_once(']').ok_or_else(|| wrong(HostProblem::NoBracket))?;
         let port = match rest.strip_prefix(':') {
             Some(port) => port,
-            None if rest.is_empty() => return Err(wrong("missing port in address")),
-            None => return Err(wrong("address after ']' is no port")),
+            None if rest.is_empty() => return Err(wrong(HostProblem::NoPort)),
+            None => return Err(wrong(HostProblem::NotPort)),
         };
-        return if port.contains(':') { Err(wrong("too many colons in address")) } else { Ok((host, port)) };
+        return if port.contains(':') { Err(wrong(HostProblem::Colons)) } else { Ok((host, port)) };
     }
     match text.rsplit_once(':') {
-        None => Err(wrong("missing port in address")),
-        Some((host, _)) if host.contains(':') => Err(wrong("too many colons in address")),
+        None => Err(wrong(HostProblem::NoPort)),
+        Some((host, _)) if host.contains(':') => Err(wrong(HostProblem::Colons)),
         Some(parts) => Ok(parts),
     }
 }
@@ -285,8 +200,8 @@ mod tests {
 
     const ID: &str = "1dd9d65c4552b5eb43d5ad55a2ee3f56c6cbc1c64a5c8d659f51fcd51bace24351232b8d7821617d2b29b54b81cdefb9b3e9c37d7fd5f63270bcc9e1a6f6a439";
 
-    fn error(text: &str) -> String {
-        text.parse::<Enode>().unwrap_err().to_string()
+    fn error(text: &str) -> EnodeProblem {
+        text.parse::<Enode>().unwrap_err()
     }
 
     /// `docs/spec/p2p.md` 26.4.
@@ -313,17 +228,36 @@ mod tests {
 
     /// `docs/spec/p2p.md` 3 and 26.4.
     #[test]
-    fn wrong_urls_are_refused_with_the_references_texts() {
-        let length = "invalid node ID (wrong length, want 128 hex chars)";
-        assert_eq!(error("http://foobar"), "invalid URL scheme, want \"enode\"");
+    fn wrong_urls_are_refused_as_the_reference_does() {
+        let url = |text: &str, problem| EnodeProblem::Url { text: text.to_owned(), problem };
+        let host = |host: &str, problem| EnodeProblem::Host { host: host.to_owned(), problem };
+        assert_eq!(error("http://foobar"), EnodeProblem::Scheme);
         for text in ["enode://01010101@123.124.125.126:3", "01010101", "enode://01010101"] {
-            assert_eq!(error(text), length, "{text}");
+            assert_eq!(error(text), EnodeProblem::IdLength, "{text}");
         }
-        assert_eq!(error(&format!("enode://{ID}@hostname:3")), "invalid IP address");
-        assert_eq!(error(&format!("enode://{ID}@127.0.0.1:3?discport=foo")), "invalid discport in query");
-        assert_eq!(error(&format!("enode://{ID}@127.0.0.1:65536")), "invalid port");
-        assert_eq!(error("://foo"), "parse \"://foo\": missing protocol scheme");
-        assert_eq!(error("enode://foobar.com:1"), "does not contain node ID");
+        assert_eq!(error("enode://010@1.2.3.4:5"), EnodeProblem::IdOdd);
+        assert_eq!(error("enode://01g@1.2.3.4:5"), EnodeProblem::IdDigit { byte: b'g' });
+        assert_eq!(error(&format!("enode://{ID}@hostname:3")), EnodeProblem::Address);
+        assert_eq!(error(&format!("enode://{ID}@127.0.0.1:3?discport=foo")), EnodeProblem::DiscoveryPort);
+        assert_eq!(error(&format!("enode://{ID}@127.0.0.1:65536")), EnodeProblem::Port);
+        assert_eq!(error("enode://foobar.com:1"), EnodeProblem::NoId);
+        for (text, problem) in [
+            ("://foo", UrlProblem::NoScheme),
+            ("enode://\u{1}", UrlProblem::ControlCharacter),
+            ("1:2", UrlProblem::Colon),
+            ("enode://01@[::1", UrlProblem::NoBracket),
+            ("enode://01@1.2.3.4:x", UrlProblem::Port("x".to_owned())),
+        ] {
+            assert_eq!(error(text), url(text, problem));
+        }
+        for (rest, problem) in [
+            ("[::1]", HostProblem::NoPort),
+            ("[::1]5", HostProblem::NotPort),
+            ("1.2.3.4", HostProblem::NoPort),
+            ("::1:5", HostProblem::Colons),
+        ] {
+            assert_eq!(error(&format!("enode://{ID}@{rest}")), host(rest, problem));
+        }
     }
 
     #[test]
@@ -337,7 +271,7 @@ mod tests {
         assert_eq!(usable("0.0.0.0:5"), Err(UnusableNode::Address));
         assert_eq!(usable("[ff02::1]:5"), Err(UnusableNode::Address));
         let off_curve: Enode = format!("enode://{}@1.2.3.4:5", "01".repeat(64)).parse().unwrap();
-        assert_eq!(off_curve.usable(), Err(UnusableNode::Id(NodeIdError::NotOnCurve)));
+        assert_eq!(off_curve.usable(), Err(UnusableNode::NotOnCurve));
     }
 
     proptest! {

@@ -15,7 +15,7 @@ mod key_file;
 mod node_id;
 mod record;
 
-pub use enode::{Endpoint, Enode, EnodeError, UnusableNode};
+pub use enode::{Endpoint, Enode};
 pub use key::{KeyError, NodeKey, recover};
 pub use key_file::{KeyFileError, load_or_create, parse_key};
 pub use node_id::{NodeId, NodeIdError};

@@ -16,13 +16,13 @@ pub struct NodeId(pub [u8; 64]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeIdError {
     /// The text has the wrong number of digits.
-    #[error("wrong length, want 128 hex chars")]
+    #[error("the text does not have 128 hexadecimal digits")]
     Length,
     /// A character is not a hexadecimal digit.
     #[error("a character is not a hexadecimal digit")]
     Digit,
     /// The coordinates are not those of a point of the curve.
-    #[error("invalid secp256k1 curve point")]
+    #[error("the coordinates are not those of a point of the curve")]
     NotOnCurve,
 }
 

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use tenon_api::messages::PeerChange;
 use tenon_api::{
     Block, BlockPort, BlockVerdict, FailedBlock, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
-    Transaction,
+    Transaction, UnusableNode,
 };
 use tenon_bus::Bus;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
-use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
+use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Dial, Fault};
 use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, SyncRequest};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use alloy_primitives::{B256, U256};
-use tenon_api::BlockNumber;
 use tenon_api::messages::{PeerChain, PeerChange, PeerChanged, PeerInfo};
+use tenon_api::{BlockNumber, UnusableNode};
 use tenon_network_discovery::Clock;
-use tenon_network_identity::{Endpoint, Enode, NodeId, UnusableNode};
+use tenon_network_identity::{Endpoint, Enode, NodeId};
 use tenon_network_peers::{Connection, Dial, Dialer, Fault, FaultOutcome, Refusal, Reputation, Slots, StoredBan};
 use tenon_network_rlpx::{DisconnectReason, Hello};
 use tenon_network_wire::Status;

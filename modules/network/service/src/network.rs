@@ -12,13 +12,13 @@ use tenon_api::messages::{
     ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, NetworkNode, NetworkStatus, PeerChange,
 };
 use tenon_api::{
-    ActorError, Block, BlockNumber, BlockPort, BusError, EncodedChainReader, PeerTransactions, RoundMessage,
-    RoundMessages, RoundNetwork, U256,
+    ActorError, Block, BlockNumber, BlockPort, BusError, EncodedChainReader, EnodeProblem, PeerTransactions,
+    RequestError, RoundMessage, RoundMessages, RoundNetwork, U256,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_network_connection::{Bandwidth, FairTurns, ReceiveBudget};
 use tenon_network_discovery::{Clock, Discovery, DiscoverySettings, PacketEndpoint, PacketTypes, TableSettings};
-use tenon_network_identity::{Endpoint, Enode, EnodeError, NodeId, NodeKey, UnusableNode, load_or_create};
+use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, load_or_create};
 use tenon_network_nat::{MappedPort, NatSettings, PortMapper, Transport};
 use tenon_network_peers::{Dialer, DialerSettings, Reputation, ReputationSettings, SlotSettings, Slots};
 use tenon_network_rlpx::{OfferedProtocol, SessionSettings};
@@ -116,12 +116,9 @@ enum ChangePeerError {
          it on"
     )]
     Off,
-    /// The text is no enode URL.
-    #[error("invalid enode: {0}")]
-    Enode(#[from] EnodeError),
-    /// The enode has no address that can be dialed.
-    #[error("invalid enode: {0}")]
-    Unusable(#[from] UnusableNode),
+    /// The text is no enode URL, or its node cannot be dialed.
+    #[error(transparent)]
+    Enode(#[from] EnodeProblem),
     /// The actor did not accept the request.
     #[error(transparent)]
     Actor(#[from] ActorError),
@@ -134,6 +131,7 @@ impl From<ChangePeerError> for BusError {
     fn from(error: ChangePeerError) -> Self {
         match error {
             ChangePeerError::Actor(error) => error.into(),
+            ChangePeerError::Enode(problem) => RequestError::from(problem).into(),
             error => Self::failed(error),
         }
     }
@@ -192,7 +190,7 @@ impl Network {
         let mailbox = mailbox.ok_or(ChangePeerError::Off)?;
         let (answer, answered) = oneshot::channel();
         mailbox.try_send(Input::Change { enode, change, answer })?;
-        answered.await.map_err(|_| ChangePeerError::Failed)??;
+        answered.await.map_err(|_| ChangePeerError::Failed)?.map_err(EnodeProblem::from)?;
         Ok(true)
     }
 

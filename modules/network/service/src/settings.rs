@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tenon_api::UnusableNode;
 use tenon_network_connection::BandwidthLimits;
 use tenon_network_discovery::Networks;
-use tenon_network_identity::{Enode, UnusableNode};
+use tenon_network_identity::Enode;
 use tenon_network_nat::Mechanism;
 
 /// Settings of the network.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tenon_api::messages::{ChangePeer, GetNetworkNode, GetNetworkStatus, ListPeers, PeerChange, PeerChanged, PeerInfo};
-use tenon_api::{BlockNumber, ChainReader, EncodedChainReader, U256};
+use tenon_api::{BlockNumber, ChainReader, EncodedChainReader, EnodeProblem, U256};
 use tenon_bus::{Bus, CallContext, Delivery};
 use tenon_memory_chain::MemoryChain;
 use tenon_memory_chain::network_ports::{EmptyPool, NextBlocks, chain_of};
@@ -146,7 +146,7 @@ async fn a_peer_that_is_added_shows_its_head_to_both_and_is_gone_when_it_is_remo
         let Some(Delivery::Event(event)) = events.next().await else { panic!("an event") };
         assert_eq!((event.is_connected, event.peer), (is_connected, one.enode().id.to_string()));
     }
-    assert!(one.change("enode://7", PeerChange::Add).await.unwrap_err().starts_with("invalid enode: "));
+    assert_eq!(one.change("enode://7", PeerChange::Add).await, Err(EnodeProblem::IdOdd.to_string()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,9 +4,11 @@
 mod accounts;
 mod calls;
 mod chain;
+mod enodes;
 mod fees;
 mod front_ends;
 mod pool;
+mod recordings;
 mod traces;
 
 use crate::Failure;
@@ -18,7 +20,9 @@ pub use fees::percentile_problem_text;
 pub use traces::trace_failure_text;
 
 pub(crate) use chain::{epoch_refusal_text, missing_trie_node_text};
+pub(crate) use enodes::enode_problem_text;
 pub(crate) use front_ends::front_end_refusal_text;
+pub(crate) use recordings::recording_refusal_text;
 
 /// A refusal that a request can have as its reply.
 pub trait Refusal {
