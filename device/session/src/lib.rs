@@ -40,7 +40,7 @@ pub use operation::{Operation, Progress};
 pub use operations::{
     GetAddress, GetFeatures, Initialize, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash,
 };
-pub use path::{DerivationPath, PathError};
+pub use path::DerivationPath;
 pub use prompt::{Answer, NoPerson, Person, PinKind, Prompt, PromptReply, Question};
 pub use transaction::{AccessListItem, Fees, Transaction};
 pub use typed_data::{Member, MemberType, TypedData, Value};

@@ -13,7 +13,7 @@ use tenon_api::messages::{
 };
 use tenon_api::{AccountRefusal, Address, WalletFeature};
 use tenon_bus::{Bus, CallContext};
-use tenon_device_session::{DerivationPath, Hub, PathError, WalletHandle};
+use tenon_device_session::{DerivationPath, Hub, WalletHandle};
 use zeroize::Zeroizing;
 
 use crate::person::EventPerson;
@@ -80,8 +80,7 @@ impl DeviceWallets {
                 Ok(WalletAnswer::Done)
             }
             WalletOperation::Derive { path, is_pinned } => {
-                let path: DerivationPath =
-                    path.parse().map_err(|error: PathError| AccountsError::Wallet(error.to_string()))?;
+                let path: DerivationPath = path.parse().map_err(AccountRefusal::Path)?;
                 let account_url = account_url(url, &path);
                 let derived = handle.derive(path, is_pinned, false, person, caller.deadline);
                 let address = caller.wait(derived).await.map_err(failed)?;

@@ -1,6 +1,7 @@
 //! Encrypted key files, which any program may put into the folder.
 
-use tenon_accounts::keystore::{CostLimits, KeyFile, KeyFileError};
+use tenon_accounts::keystore::{CostLimits, KeyFile};
+use tenon_api::KeyFileProblem;
 
 /// Small, so that a search opens many files.
 const LIMITS: CostLimits = CostLimits { memory: 1 << 20, scrypt_work: 1 << 13, pbkdf2_rounds: 100 };
@@ -17,7 +18,7 @@ pub(crate) fn file(input: &[u8]) {
     assert!(file.memory() <= LIMITS.memory);
     match file.check(b"password") {
         Ok(address) => assert!(file.address().is_none_or(|stated| stated == address)),
-        Err(KeyFileError::WrongPassword | KeyFileError::InvalidKey | KeyFileError::OtherAccount { .. }) => {}
+        Err(KeyFileProblem::WrongPassword | KeyFileProblem::InvalidKey | KeyFileProblem::OtherAccount { .. }) => {}
         Err(other) => panic!("{other}"),
     }
 }

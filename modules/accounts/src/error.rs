@@ -1,8 +1,8 @@
 //! Errors of the accounts module.
 
-use tenon_api::{AccountRefusal, BusError, RequestError};
+use tenon_api::{AccountRefusal, BusError, KeyFileProblem, RequestError};
 
-use crate::keystore::{KeyFileError, KeyFolderError};
+use crate::keystore::KeyFolderError;
 
 /// Why a key could not be created or used. No variant contains any part of a secret.
 #[derive(Debug, thiserror::Error)]
@@ -53,16 +53,32 @@ pub enum AccountsError {
     NoBlobs,
 }
 
+impl AccountsError {
+    /// The refusal whose text clients know.
+    ///
+    /// # Errors
+    /// This error if it is not a refusal.
+    pub fn into_refusal(self) -> Result<AccountRefusal, Self> {
+        match self {
+            Self::Refused(refusal) => Ok(refusal),
+            Self::Folder(error) => error.into_refusal().map_err(Self::Folder),
+            error => Err(error),
+        }
+    }
+}
+
 impl From<AccountsError> for BusError {
     fn from(error: AccountsError) -> Self {
         match error {
             AccountsError::NotCompleted(error) | AccountsError::Pool(error) => error,
-            AccountsError::Refused(refusal) => RequestError::from(refusal).into(),
             // The refusal leaves out the file's name, because clients match its text.
-            AccountsError::Folder(KeyFolderError::File { source: KeyFileError::WrongPassword, .. }) => {
+            AccountsError::Folder(KeyFolderError::File { source: KeyFileProblem::WrongPassword, .. }) => {
                 RequestError::from(AccountRefusal::WrongPassword).into()
             }
-            error => Self::failed(error),
+            error => match error.into_refusal() {
+                Ok(refusal) => RequestError::from(refusal).into(),
+                Err(error) => Self::failed(error),
+            },
         }
     }
 }

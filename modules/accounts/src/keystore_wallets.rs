@@ -10,7 +10,7 @@ use std::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use parking_lot::Mutex;
 use tenon_api::{
-    AccountRefusal, Address, KeyTextProblem, SecretText,
+    AccountRefusal, Address, KeyFileProblem, KeyTextProblem, SecretText,
     messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
 };
 use tenon_bus::{Bus, CallContext, Transport};
@@ -22,7 +22,7 @@ use crate::{
     key::{HashSignature, Key, scrub_stack},
     key_text::parse_key_text,
     key_work::KeyWork,
-    keystore::{KeyChanges, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey, StoredKey},
+    keystore::{KeyChanges, KeyFolder, KeyFolderError, KeyList, ListedKey, StoredKey},
     port::{Authority, KeyPlace, Signable, Signer, WalletBackend},
     unlocked::{UnlockTime, UnlockedKeys},
 };
@@ -240,10 +240,10 @@ impl KeystoreWallets {
         let opened = self.work.run(context, memory, move || file.open(password.expose().as_bytes())).await?;
         let opened = opened.and_then(|key| match key.address() {
             have if have == address => Ok(key),
-            have => Err(KeyFileError::OtherAccount { have, want: address }),
+            have => Err(KeyFileProblem::OtherAccount { have, want: address }),
         });
         match &opened {
-            Err(KeyFileError::WrongPassword) => attempt.fail(),
+            Err(KeyFileProblem::WrongPassword) => attempt.fail(),
             _ => attempt.end_delay(),
         }
         opened.map_err(|source| KeyFolderError::File { path, source }.into())

@@ -1,8 +1,8 @@
 //! Why a wallet or key refuses a request.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 
 /// Why a wallet or key refuses a request. No variant contains any part of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +19,22 @@ pub enum AccountRefusal {
     /// The password is wrong, or the key file is damaged.
     #[error("the password is wrong, or the key file is damaged")]
     WrongPassword,
+    /// A key file cannot be read or opened.
+    #[error("{}{problem}", prefix(path.as_deref()))]
+    KeyFile {
+        /// The file; `None` if it was not written.
+        path: Option<PathBuf>,
+        /// The problem with it.
+        problem: KeyFileProblem,
+    },
+    /// A new key file could not be opened again after it was written. It was removed.
+    #[error("the new key file {} cannot be opened and was removed: {problem}", path.display())]
+    KeyNotSaved {
+        /// The file.
+        path: PathBuf,
+        /// The problem with it.
+        problem: KeyFileProblem,
+    },
     /// The account is locked, or the caller may not use its key.
     #[error("the account is locked, or the caller may not use its key")]
     Locked,
@@ -43,6 +59,9 @@ pub enum AccountRefusal {
     /// The text is not a wallet URL.
     #[error("the text is not the URL of a wallet")]
     NoWalletUrl,
+    /// The text is not a derivation path.
+    #[error(transparent)]
+    Path(#[from] PathProblem),
     /// The wallet does not have this feature.
     #[error("the wallet cannot {0}")]
     NotSupported(WalletFeature),
@@ -97,6 +116,34 @@ fn listed(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
+/// The path and a colon, if there is a path.
+fn prefix(path: Option<&Path>) -> String {
+    path.map(|path| format!("{}: ", path.display())).unwrap_or_default()
+}
+
+/// Why a text is not a derivation path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    /// The path has no elements.
+    #[error("the path has no elements")]
+    Empty,
+    /// The text begins with a slash.
+    #[error("the path begins with a slash instead of m/ or a number")]
+    Ambiguous,
+    /// A component is not a number.
+    #[error("{0:?} in the path is not a number")]
+    Component(String),
+    /// A number is too large.
+    #[error("{0} in the path is above 4294967295")]
+    Range(u128),
+    /// A number is too large to be hardened.
+    #[error("{0}' in the path is above 2147483647'")]
+    HardenedRange(u128),
+    /// The path has more elements than any device accepts.
+    #[error("a path has at most 16 elements")]
+    TooLong,
+}
+
 /// A feature that only some wallets have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum WalletFeature {
@@ -129,4 +176,68 @@ pub enum KeyTextProblem {
     /// Zero.
     #[error("the key is zero")]
     Zero,
+}
+
+/// Why a key file cannot be read or opened. No variant contains a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFileProblem {
+    /// The file is longer than the maximum of a key file.
+    #[error("a key file has at most {allowed} bytes")]
+    TooLong {
+        /// The limit, in bytes.
+        allowed: usize,
+    },
+    /// The file is not JSON, or not an object.
+    #[error("the key file is not JSON: line {line}, column {column}")]
+    NotJson {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// A member is missing or has the wrong type.
+    #[error("invalid key file: {name} {problem}")]
+    Field {
+        /// The member.
+        name: &'static str,
+        /// The problem.
+        problem: &'static str,
+    },
+    /// A version other than 1 and 3.
+    #[error("unknown version {0}")]
+    Version(String),
+    /// A cipher other than `aes-128-ctr`.
+    #[error("unknown cipher {0}")]
+    Cipher(String),
+    /// A key derivation other than `scrypt` and `pbkdf2`.
+    #[error("unknown key derivation {0}")]
+    Kdf(String),
+    /// A pseudo-random function other than `hmac-sha256`.
+    #[error("unknown pseudo-random function {0}")]
+    Prf(String),
+    /// Opening the file needs more memory than is allowed.
+    #[error("opening this key file takes {wanted} MiB, but `accounts.memory` allows {allowed}")]
+    TooMuchMemory {
+        /// Memory needed, in MiB.
+        wanted: u64,
+        /// The limit, in MiB.
+        allowed: u64,
+    },
+    /// Opening the file needs more computing time than is allowed.
+    #[error("opening this key file takes too long: create it again with the standard cost")]
+    TooMuchWork,
+    /// The password is wrong, or the file is damaged.
+    #[error("the password is wrong, or the key file is damaged")]
+    WrongPassword,
+    /// The decrypted bytes are not a valid secret key.
+    #[error("invalid key: the decrypted number is zero or not below the order of the curve")]
+    InvalidKey,
+    /// The key's address differs from the one in the file.
+    #[error("the key file contains the key of {have} instead of {want}")]
+    OtherAccount {
+        /// The key's own address.
+        have: Address,
+        /// The address in the file.
+        want: Address,
+    },
 }

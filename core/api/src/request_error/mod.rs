@@ -9,7 +9,7 @@ mod unresolved_block;
 
 use alloy_primitives::{B256, hex};
 
-pub use account_refusal::{AccountRefusal, KeyTextProblem, WalletFeature};
+pub use account_refusal::{AccountRefusal, KeyFileProblem, KeyTextProblem, PathProblem, WalletFeature};
 pub use enode_problem::{EnodeProblem, HostProblem, UnusableNode, UrlProblem};
 pub use epoch_refusal::EpochRefusal;
 pub use front_end_refusal::FrontEndRefusal;

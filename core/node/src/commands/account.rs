@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
-use tenon_accounts::keystore::{FileNames, KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
+use tenon_accounts::keystore::{FileNames, KeyFile, KeyFolder, KeyFolderError, KeyList, ListedKey};
 use tenon_accounts::parse_key_text;
 use tenon_api::{Address, KeyTextProblem};
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
@@ -141,11 +141,9 @@ fn key_file_names(settings: &Settings) -> FileNames {
 }
 
 fn stop(error: KeyFolderError) -> Stop {
-    match error {
-        KeyFolderError::File { source: KeyFileError::WrongPassword, path } => {
-            Stop::Failure(format!("{}: {}", path.display(), KeyFileError::WrongPassword))
-        }
-        error => Stop::failure(error),
+    match error.into_refusal() {
+        Ok(refusal) => Stop::Failure(account_refusal_text(&refusal)),
+        Err(error) => Stop::failure(error),
     }
 }
 

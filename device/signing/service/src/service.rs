@@ -77,9 +77,9 @@ pub enum ServiceError {
 /// The error of a key, with the text that clients of a node know.
 impl From<AccountsError> for ServiceError {
     fn from(error: AccountsError) -> Self {
-        Self::Key(match error {
-            AccountsError::Refused(refusal) => RequestError::from(refusal).into(),
-            error => Failure::server(error.to_string()),
+        Self::Key(match error.into_refusal() {
+            Ok(refusal) => RequestError::from(refusal).into(),
+            Err(error) => Failure::server(error.to_string()),
         })
     }
 }

@@ -5,9 +5,8 @@
 use hmac::Hmac;
 use scrypt::Params;
 use sha2::Sha256;
+use tenon_api::KeyFileProblem;
 use zeroize::Zeroizing;
-
-use super::KeyFileError;
 
 /// Bytes derived from a password: half for the cipher, half for the checksum.
 pub(super) const DERIVED_BYTES: usize = 32;
@@ -61,26 +60,26 @@ impl KeyDerivation {
     /// scrypt with the parameters of a file.
     ///
     /// # Errors
-    /// [`KeyFileError::Field`] for an invalid parameter, [`KeyFileError::TooMuchMemory`],
-    /// [`KeyFileError::TooMuchWork`].
-    pub(super) fn scrypt(n: u64, r: u64, p: u64, limits: &CostLimits) -> Result<Self, KeyFileError> {
+    /// [`KeyFileProblem::Field`] for an invalid parameter, [`KeyFileProblem::TooMuchMemory`],
+    /// [`KeyFileProblem::TooMuchWork`].
+    pub(super) fn scrypt(n: u64, r: u64, p: u64, limits: &CostLimits) -> Result<Self, KeyFileProblem> {
         if n < 2 || !n.is_power_of_two() {
-            return Err(KeyFileError::Field { name: "n", problem: "is not a power of two above 1" });
+            return Err(KeyFileProblem::Field { name: "n", problem: "is not a power of two above 1" });
         }
         let (Ok(r32), Ok(p32)) = (u32::try_from(r), u32::try_from(p)) else {
-            return Err(KeyFileError::TooMuchWork);
+            return Err(KeyFileProblem::TooMuchWork);
         };
         if r32 == 0 || p32 == 0 {
-            return Err(KeyFileError::Field { name: "kdfparams", problem: "has r or p equal to zero" });
+            return Err(KeyFileProblem::Field { name: "kdfparams", problem: "has r or p equal to zero" });
         }
         let work = u128::from(n) * u128::from(r) * u128::from(p);
         let memory = u128::from(SCRYPT_BLOCK) * u128::from(r) * u128::from(n);
         if memory > u128::from(limits.memory) {
             let wanted = u64::try_from(memory / u128::from(MEBIBYTE)).unwrap_or(u64::MAX);
-            return Err(KeyFileError::TooMuchMemory { wanted, allowed: limits.memory / MEBIBYTE });
+            return Err(KeyFileProblem::TooMuchMemory { wanted, allowed: limits.memory / MEBIBYTE });
         }
         if work > u128::from(limits.scrypt_work) {
-            return Err(KeyFileError::TooMuchWork);
+            return Err(KeyFileProblem::TooMuchWork);
         }
         // A power of two below 2^64 has a logarithm below 64.
         Ok(Self::Scrypt { log_n: n.trailing_zeros() as u8, r: r32, p: p32 })
@@ -89,12 +88,12 @@ impl KeyDerivation {
     /// PBKDF2 with the parameters of a file.
     ///
     /// # Errors
-    /// [`KeyFileError::Field`], [`KeyFileError::TooMuchWork`].
-    pub(super) fn pbkdf2(rounds: u64, limits: &CostLimits) -> Result<Self, KeyFileError> {
+    /// [`KeyFileProblem::Field`], [`KeyFileProblem::TooMuchWork`].
+    pub(super) fn pbkdf2(rounds: u64, limits: &CostLimits) -> Result<Self, KeyFileProblem> {
         match u32::try_from(rounds) {
-            Ok(0) => Err(KeyFileError::Field { name: "c", problem: "is zero" }),
+            Ok(0) => Err(KeyFileProblem::Field { name: "c", problem: "is zero" }),
             Ok(rounds) if rounds <= limits.pbkdf2_rounds => Ok(Self::Pbkdf2 { rounds }),
-            _ => Err(KeyFileError::TooMuchWork),
+            _ => Err(KeyFileProblem::TooMuchWork),
         }
     }
 
@@ -107,7 +106,7 @@ impl KeyDerivation {
     }
 
     /// Derives the key bytes from a password. Blocks the thread for the time of the cost.
-    pub(super) fn derive(self, password: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; DERIVED_BYTES]>, KeyFileError> {
+    pub(super) fn derive(self, password: &[u8], salt: &[u8]) -> Result<Zeroizing<[u8; DERIVED_BYTES]>, KeyFileProblem> {
         let mut derived = Zeroizing::new([0; DERIVED_BYTES]);
         let done = match self {
             Self::Scrypt { log_n, r, p } => Params::new(log_n, r, p)
@@ -116,7 +115,7 @@ impl KeyDerivation {
                 pbkdf2::pbkdf2::<Hmac<Sha256>>(password, salt, rounds, derived.as_mut_slice()).is_ok()
             }
         };
-        if done { Ok(derived) } else { Err(KeyFileError::TooMuchWork) }
+        if done { Ok(derived) } else { Err(KeyFileProblem::TooMuchWork) }
     }
 }
 
@@ -126,7 +125,7 @@ mod tests {
 
     const LIMITS: CostLimits = CostLimits::with_memory(512 * MEBIBYTE);
 
-    fn scrypt(n: u64, r: u64, p: u64) -> Result<KeyDerivation, KeyFileError> {
+    fn scrypt(n: u64, r: u64, p: u64) -> Result<KeyDerivation, KeyFileProblem> {
         KeyDerivation::scrypt(n, r, p, &LIMITS)
     }
 
@@ -142,21 +141,21 @@ mod tests {
 
     #[test]
     fn excessive_costs_are_refused_before_allocation() {
-        let too_much_memory = KeyFileError::TooMuchMemory { wanted: 1024, allowed: 512 };
+        let too_much_memory = KeyFileProblem::TooMuchMemory { wanted: 1024, allowed: 512 };
         assert_eq!(scrypt(1 << 20, 8, 1).unwrap_err(), too_much_memory);
-        assert!(matches!(scrypt(1 << 63, u64::MAX, u64::MAX), Err(KeyFileError::TooMuchWork)));
-        assert!(matches!(scrypt(1 << 63, 1, 1), Err(KeyFileError::TooMuchMemory { .. })));
-        assert!(matches!(scrypt(2, 1 << 16, 1 << 16), Err(KeyFileError::TooMuchWork)));
-        assert!(matches!(scrypt(4096, 8, 4096), Err(KeyFileError::TooMuchWork)));
-        assert!(matches!(KeyDerivation::pbkdf2(u64::from(u32::MAX), &LIMITS), Err(KeyFileError::TooMuchWork)));
+        assert!(matches!(scrypt(1 << 63, u64::MAX, u64::MAX), Err(KeyFileProblem::TooMuchWork)));
+        assert!(matches!(scrypt(1 << 63, 1, 1), Err(KeyFileProblem::TooMuchMemory { .. })));
+        assert!(matches!(scrypt(2, 1 << 16, 1 << 16), Err(KeyFileProblem::TooMuchWork)));
+        assert!(matches!(scrypt(4096, 8, 4096), Err(KeyFileProblem::TooMuchWork)));
+        assert!(matches!(KeyDerivation::pbkdf2(u64::from(u32::MAX), &LIMITS), Err(KeyFileProblem::TooMuchWork)));
     }
 
     #[test]
     fn invalid_parameters_are_named() {
         for (n, r, p) in [(0, 8, 1), (1, 8, 1), (3, 8, 1), (4096, 0, 1), (4096, 8, 0)] {
-            assert!(matches!(scrypt(n, r, p), Err(KeyFileError::Field { .. })), "{n} {r} {p}");
+            assert!(matches!(scrypt(n, r, p), Err(KeyFileProblem::Field { .. })), "{n} {r} {p}");
         }
-        assert!(matches!(KeyDerivation::pbkdf2(0, &LIMITS), Err(KeyFileError::Field { .. })));
+        assert!(matches!(KeyDerivation::pbkdf2(0, &LIMITS), Err(KeyFileProblem::Field { .. })));
     }
 
     #[test]

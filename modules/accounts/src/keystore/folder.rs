@@ -9,11 +9,12 @@ use std::{
 };
 
 use alloy_primitives::{Address, hex};
+use tenon_api::KeyFileProblem;
 use tenon_file_access::{FileExposure, check_secret, check_unchangeable};
 use zeroize::Zeroizing;
 
 use super::{
-    CostLimits, FileNames, KeyDerivation, KeyFile, KeyFileError, KeyFolderError, ListedKey, MAX_KEY_FILE_BYTES,
+    CostLimits, FileNames, KeyDerivation, KeyFile, KeyFolderError, ListedKey, MAX_KEY_FILE_BYTES,
     sealed_text::{fill_random, seal},
 };
 use crate::key::Key;
@@ -90,9 +91,9 @@ impl KeyFolder {
     /// Encrypts a given key into a new file. Blocks the thread for twice the time of the derivation.
     ///
     /// # Errors
-    /// [`KeyFolderError`]; [`KeyFileError::InvalidKey`] if the number is not a valid key. The folder is unchanged then.
+    /// [`KeyFolderError`]; [`KeyFileProblem::InvalidKey`] if the number is not a valid key. The folder is unchanged then.
     pub fn import(&self, secret: Zeroizing<[u8; 32]>, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
-        self.store(&Key::from_secret(secret).ok_or(KeyFileError::InvalidKey)?, password)
+        self.store(&Key::from_secret(secret).ok_or(KeyFileProblem::InvalidKey)?, password)
     }
 
     /// Re-encrypts the key of another client's file into a new file of this folder, with a new password.
@@ -136,11 +137,11 @@ impl KeyFolder {
     }
 
     /// Opens the written file again, from disk.
-    fn verify(&self, path: &Path, address: Address, password: &[u8]) -> Result<(), KeyFileError> {
-        let unreadable = |_| KeyFileError::NotJson { line: 0, column: 0 };
+    fn verify(&self, path: &Path, address: Address, password: &[u8]) -> Result<(), KeyFileProblem> {
+        let unreadable = |_| KeyFileProblem::NotJson { line: 0, column: 0 };
         let file = KeyFile::parse(&read_bounded(path).map_err(unreadable)?, &self.limits)?;
         let have = file.open(password)?.address();
-        if have == address { Ok(()) } else { Err(KeyFileError::OtherAccount { have, want: address }) }
+        if have == address { Ok(()) } else { Err(KeyFileProblem::OtherAccount { have, want: address }) }
     }
 
     /// The folder and the files of `keys` that other users could replace or read.

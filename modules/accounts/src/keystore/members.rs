@@ -2,8 +2,7 @@
 //! `Crypto`, go-ethereum `crypto`.
 
 use serde_json::{Map, Value};
-
-use super::KeyFileError;
+use tenon_api::KeyFileProblem;
 
 pub(super) type Members = Map<String, Value>;
 
@@ -18,25 +17,25 @@ pub(super) fn member<'a>(members: &'a Members, name: &str) -> Option<&'a Value> 
     members.get(name).or_else(in_any_case)
 }
 
-pub(super) fn required<'a>(members: &'a Members, name: &'static str) -> Result<&'a Value, KeyFileError> {
-    member(members, name).ok_or(KeyFileError::Field { name, problem: MISSING })
+pub(super) fn required<'a>(members: &'a Members, name: &'static str) -> Result<&'a Value, KeyFileProblem> {
+    member(members, name).ok_or(KeyFileProblem::Field { name, problem: MISSING })
 }
 
-pub(super) fn object<'a>(members: &'a Members, name: &'static str) -> Result<&'a Members, KeyFileError> {
-    required(members, name)?.as_object().ok_or(KeyFileError::Field { name, problem: NO_OBJECT })
+pub(super) fn object<'a>(members: &'a Members, name: &'static str) -> Result<&'a Members, KeyFileProblem> {
+    required(members, name)?.as_object().ok_or(KeyFileProblem::Field { name, problem: NO_OBJECT })
 }
 
-pub(super) fn string<'a>(members: &'a Members, name: &'static str) -> Result<&'a str, KeyFileError> {
-    required(members, name)?.as_str().ok_or(KeyFileError::Field { name, problem: NO_STRING })
+pub(super) fn string<'a>(members: &'a Members, name: &'static str) -> Result<&'a str, KeyFileProblem> {
+    required(members, name)?.as_str().ok_or(KeyFileProblem::Field { name, problem: NO_STRING })
 }
 
-pub(super) fn number(members: &Members, name: &'static str) -> Result<u64, KeyFileError> {
-    required(members, name)?.as_u64().ok_or(KeyFileError::Field { name, problem: NO_NUMBER })
+pub(super) fn number(members: &Members, name: &'static str) -> Result<u64, KeyFileProblem> {
+    required(members, name)?.as_u64().ok_or(KeyFileProblem::Field { name, problem: NO_NUMBER })
 }
 
 /// Bytes of a hexadecimal text, with or without `0x`.
-pub(super) fn bytes(members: &Members, name: &'static str) -> Result<Vec<u8>, KeyFileError> {
-    alloy_primitives::hex::decode(string(members, name)?).map_err(|_| KeyFileError::Field { name, problem: NO_HEX })
+pub(super) fn bytes(members: &Members, name: &'static str) -> Result<Vec<u8>, KeyFileProblem> {
+    alloy_primitives::hex::decode(string(members, name)?).map_err(|_| KeyFileProblem::Field { name, problem: NO_HEX })
 }
 
 /// The same, with an exact length.
@@ -44,6 +43,6 @@ pub(super) fn exact_bytes<const N: usize>(
     members: &Members,
     name: &'static str,
     problem: &'static str,
-) -> Result<[u8; N], KeyFileError> {
-    bytes(members, name)?.try_into().map_err(|_| KeyFileError::Field { name, problem })
+) -> Result<[u8; N], KeyFileProblem> {
+    bytes(members, name)?.try_into().map_err(|_| KeyFileProblem::Field { name, problem })
 }

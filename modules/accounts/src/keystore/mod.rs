@@ -13,7 +13,7 @@ mod sealed_text;
 mod tests;
 
 pub use cost::{CostLimits, KeyDerivation};
-pub use error::{KeyFileError, KeyFolderError};
+pub use error::KeyFolderError;
 pub use file_name::FileNames;
 pub use folder::{KeyFolder, StoredKey};
 pub use key_file::{KeyFile, MAX_KEY_FILE_BYTES};

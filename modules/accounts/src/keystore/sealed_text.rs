@@ -2,10 +2,11 @@
 
 use alloy_primitives::hex;
 use rand::{TryRngCore as _, rngs::OsRng};
+use tenon_api::KeyFileProblem;
 use zeroize::Zeroizing;
 
 use super::{
-    KeyDerivation, KeyFileError, KeyFolderError,
+    KeyDerivation, KeyFolderError,
     key_file::{apply_counter_cipher, checksum, first_half},
 };
 use crate::key::Key;
@@ -44,7 +45,7 @@ fn text(
     password: &[u8],
     derivation: KeyDerivation,
     Randomness { salt, initial_vector, id }: &Randomness,
-) -> Result<String, KeyFileError> {
+) -> Result<String, KeyFileProblem> {
     let derived = derivation.derive(password, salt)?;
     let mut ciphertext: Zeroizing<[u8; 32]> = key.secret();
     apply_counter_cipher(&first_half(&derived), initial_vector, ciphertext.as_mut_slice());

@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use alloy_primitives::{Address, address, hex};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tenon_api::KeyFileProblem;
 use tenon_file_access::FileExposure;
 use zeroize::Zeroizing;
 
@@ -120,11 +121,11 @@ fn short_key_vectors() -> [(Value, Address); 2] {
     ]
 }
 
-fn parse(file: &Value) -> Result<KeyFile, KeyFileError> {
+fn parse(file: &Value) -> Result<KeyFile, KeyFileProblem> {
     KeyFile::parse(file.to_string().as_bytes(), &LIMITS)
 }
 
-fn open(file: &Value, password: &str) -> Result<Key, KeyFileError> {
+fn open(file: &Value, password: &str) -> Result<Key, KeyFileProblem> {
     parse(file)?.open(password.as_bytes())
 }
 
@@ -151,24 +152,20 @@ fn opens_the_recorded_vectors() {
 fn a_wrong_password_opens_nothing() {
     for file in [pbkdf2_vector(), version_1_vector(), presale_vector()] {
         for password in ["", "testpassword ", "Testpassword"] {
-            assert_eq!(open(&file, password).unwrap_err(), KeyFileError::WrongPassword, "{file}");
+            assert_eq!(open(&file, password).unwrap_err(), KeyFileProblem::WrongPassword, "{file}");
         }
     }
-    assert_eq!(KeyFileError::WrongPassword.to_string(), "could not decrypt key with given password");
 }
 
 #[test]
-fn a_file_of_another_address_is_refused_with_the_recorded_text() {
+fn a_file_of_another_address_is_refused() {
     let mut file = version_1_vector();
     file["Address"] = json!("xdcf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 
     let error = open(&file, "testpassword").unwrap_err();
 
-    assert_eq!(
-        error.to_string(),
-        "key content mismatch: have account 008aeeda4d805471df9b2a5b0f38a0c3bcba786b, want \
-         f39fd6e51aad88f6f4ce6ab8827279cfffb92266"
-    );
+    let want = address!("f39fd6e51aad88f6f4ce6ab8827279cfffb92266");
+    assert_eq!(error, KeyFileProblem::OtherAccount { have: ADDRESS, want });
 }
 
 #[test]
@@ -189,14 +186,7 @@ fn addresses_are_read_with_every_prefix() {
 #[test]
 fn malformed_files_are_refused_by_name() {
     let cases = [
-        ("/version", json!(4), "version not supported: 4"),
-        ("/version", json!("2"), "version not supported: 2"),
-        ("/version", json!({ "a": 1 }), "version not supported: {\"a\":1}"),
-        ("/crypto/cipher", json!("aes-256-ctr"), "cipher not supported: aes-256-ctr"),
         ("/crypto/cipher", json!(7), "invalid key file: cipher is not a string"),
-        ("/crypto/kdf", json!("argon2"), "unsupported KDF: argon2"),
-        ("/crypto/kdf", json!("x".repeat(1000)), &format!("unsupported KDF: {}", "x".repeat(32))),
-        ("/crypto/kdfparams/prf", json!("hmac-sha512"), "unsupported PBKDF2 PRF: hmac-sha512"),
         ("/crypto/kdfparams/dklen", json!(16), "invalid key file: dklen is below 32"),
         ("/crypto/kdfparams/dklen", json!(-1), "invalid key file: dklen is not a number from 0 to 2^64-1"),
         ("/crypto/kdfparams/dklen", json!(1.5), "invalid key file: dklen is not a number from 0 to 2^64-1"),
@@ -228,14 +218,33 @@ fn malformed_files_are_refused_by_name() {
 }
 
 #[test]
+fn unsupported_files_are_refused_with_the_beginning_of_what_they_state() {
+    let cases = [
+        ("/version", json!(4), KeyFileProblem::Version("4".to_owned())),
+        ("/version", json!("2"), KeyFileProblem::Version("2".to_owned())),
+        ("/version", json!({ "a": 1 }), KeyFileProblem::Version("{\"a\":1}".to_owned())),
+        ("/crypto/cipher", json!("aes-256-ctr"), KeyFileProblem::Cipher("aes-256-ctr".to_owned())),
+        ("/crypto/kdf", json!("argon2"), KeyFileProblem::Kdf("argon2".to_owned())),
+        ("/crypto/kdf", json!("x".repeat(1000)), KeyFileProblem::Kdf("x".repeat(32))),
+        ("/crypto/kdfparams/prf", json!("hmac-sha512"), KeyFileProblem::Prf("hmac-sha512".to_owned())),
+    ];
+    for (place, value, wanted) in cases {
+        let mut file = pbkdf2_vector();
+        *file.pointer_mut(place).unwrap() = value;
+
+        assert_eq!(parse(&file).unwrap_err(), wanted, "{place}");
+    }
+}
+
+#[test]
 fn other_files_are_refused() {
     let parse = |text: &[u8]| KeyFile::parse(text, &LIMITS).unwrap_err();
 
     assert_eq!(parse(b"").to_string(), "the key file is not JSON: line 1, column 0");
-    assert_eq!(parse(b"[]"), KeyFileError::NotJson { line: 1, column: 1 });
+    assert_eq!(parse(b"[]"), KeyFileProblem::NotJson { line: 1, column: 1 });
     assert_eq!(parse(b"{}").to_string(), "invalid key file: version is missing");
-    assert!(matches!(parse("[".repeat(60_000).as_bytes()), KeyFileError::NotJson { .. }));
-    assert_eq!(parse(&[b' '; MAX_KEY_FILE_BYTES + 1]), KeyFileError::TooLong { allowed: MAX_KEY_FILE_BYTES });
+    assert!(matches!(parse("[".repeat(60_000).as_bytes()), KeyFileProblem::NotJson { .. }));
+    assert_eq!(parse(&[b' '; MAX_KEY_FILE_BYTES + 1]), KeyFileProblem::TooLong { allowed: MAX_KEY_FILE_BYTES });
     assert_eq!(
         parse(b"{\"encseed\":\"00\",\"ethaddr\":\"\"}").to_string(),
         "invalid key file: encseed is not an initialisation vector followed by whole blocks"
@@ -257,7 +266,7 @@ fn zero_is_not_a_key() {
         "version": 3
     });
 
-    assert_eq!(open(&file, "").unwrap_err(), KeyFileError::InvalidKey);
+    assert_eq!(open(&file, "").unwrap_err(), KeyFileProblem::InvalidKey);
 }
 
 fn folder(path: &Path, names: FileNames) -> KeyFolder {
@@ -282,7 +291,7 @@ fn a_stored_key_is_private_and_opens_again() {
     assert!(names(&folder)[0].ends_with("Z--xdc008AeEda4D805471dF9b2A5B0f38A0C3bCBA786b"), "{:?}", names(&folder));
     let file = folder.read(&stored.path).unwrap();
     assert_eq!(file.open("päßwort".as_bytes()).unwrap().address(), ADDRESS);
-    assert_eq!(file.open(b"other").unwrap_err(), KeyFileError::WrongPassword);
+    assert_eq!(file.open(b"other").unwrap_err(), KeyFileProblem::WrongPassword);
 }
 
 #[test]
@@ -294,10 +303,10 @@ fn a_new_password_replaces_the_old_one() {
     let refused = folder.change_password(&stored.path, b"wrong", b"new").unwrap_err();
     folder.change_password(&stored.path, b"old", b"new").unwrap();
 
-    assert_eq!(refused.to_string(), "could not decrypt key with given password");
+    assert!(matches!(refused, KeyFolderError::NotEncrypted(KeyFileProblem::WrongPassword)), "{refused}");
     assert_eq!(names(&folder).len(), 1);
     let file = folder.read(&stored.path).unwrap();
-    assert_eq!(file.open(b"old").unwrap_err(), KeyFileError::WrongPassword);
+    assert_eq!(file.open(b"old").unwrap_err(), KeyFileProblem::WrongPassword);
     assert_eq!(file.open(b"new").unwrap().address(), ADDRESS);
 }
 
@@ -437,7 +446,7 @@ proptest! {
         prop_assert_eq!(file.memory(), derivation.memory());
         prop_assert_eq!(file.open(&password).unwrap().address(), key.address());
         if same_key(&other) != same_key(&password) {
-            prop_assert_eq!(file.open(&other).unwrap_err(), KeyFileError::WrongPassword);
+            prop_assert_eq!(file.open(&other).unwrap_err(), KeyFileProblem::WrongPassword);
         }
     }
 
