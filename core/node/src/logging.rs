@@ -10,7 +10,7 @@ use crate::exit::Stop;
 use crate::log_output::LogOutput;
 
 /// Libraries that log more than an operator needs, and their maximum levels at verbosity 4.
-const QUIETER: &str = "hyper=info,h2=info,tokio_tungstenite=info,tungstenite=info,soketto=info,actix=info,mio=info";
+const QUIETER: &str = "hyper=info,h2=info,actix=info,mio=info";
 
 /// This process's log, once it has been started.
 static LOG: OnceLock<Log> = OnceLock::new();
