@@ -1,4 +1,10 @@
 //! The program around a target: libFuzzer's entry point, the counting allocator, and the option to write the seeds.
+//!
+//! It owns the macro [`fuzz!`], which makes a program of a target, and the allocator that counts for the target's
+//! memory bound. The targets and their seeds are in `tenon_fuzz_targets`.
+//!
+//! Invariants: it contains no rule and no input of a target, so that the replay of the kept inputs, which does without
+//! libFuzzer, checks the same; no crate of the node depends on it.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,6 @@
-//! A time limit that is restarted often. tokio's `timeout` makes a timer for each wait.
+//! A time limit that is restarted often.
+//!
+//! Implemented here, because tokio's `timeout` makes a timer for each wait.
 
 use std::{
     pin::Pin,

@@ -220,7 +220,7 @@ def test_a_log_that_cannot_grow_ends_signing(place):
         size = next((place / "log").glob("audit-*.jsonl")).stat().st_size
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (size + 300, resource.RLIM_INFINITY))
         for nonce in (1, 2):
-            with pytest.raises(Refused, match="nothing is signed without the log"):
+            with pytest.raises(Refused, match="cannot use the audit log, so nothing is signed"):
                 service.call("payroll", "eth_signTransaction", transfer(nonce))
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         # The end of the file is unknown until the service has read it again.

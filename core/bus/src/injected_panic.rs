@@ -1,6 +1,9 @@
 //! Deliberate panics for the fault tests. Compiled only into builds with debug assertions, so never into a release. The
 //! variable `TENON_TEST_PANICS` names a file that lists where to panic, one place and name per line: `read GetHead`,
 //! `pool Call`, `task SetHead`, `actor chain`.
+//!
+//! Implemented here, because the crate `fail` takes its orders from the environment at the start or from calls inside
+//! the process, whereas the fault tests give orders to a node that is running.
 
 /// Panics if the file lists this place and name.
 ///

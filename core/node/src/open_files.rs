@@ -11,7 +11,7 @@ use tenon_config::Settings;
 use crate::exit::Stop;
 
 /// A node's open files besides tables and connections: the database's folders and logs, threads' pollers, listeners,
-/// the journal, plugins' processes. 50 at rest; a compaction writes several tables at once.
+/// the journal, plugins' processes. 50 when idle; a compaction writes several tables at once.
 const OWN: u64 = 112;
 /// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
 const MIN_FILES: u64 = 256;

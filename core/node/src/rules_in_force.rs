@@ -60,7 +60,7 @@ pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<Accepted
         return Err(refusal(&concerned, lowest, head));
     }
     for change in &changes {
-        tracing::info!(%change, "rule change applied; it concerns no block of the chain");
+        tracing::info!(%change, "rule change applied; it affects no existing block");
     }
     // Side-branch blocks may be above the head.
     Ok(Some(AcceptedRules { rules: configured, first: Some(head.saturating_add(1)) }))

@@ -1,5 +1,7 @@
-//! Outgoing data of a connection. Not a channel of tokio, because its bound is in bytes, a reservation of memory belongs
-//! to each item, and one write takes all that waits.
+//! Outgoing data of a connection.
+//!
+//! Implemented here, because tokio's channels do not fit: the bound is in bytes, a reservation of memory belongs to
+//! each item, and one write sends everything queued.
 
 use std::{
     collections::VecDeque,

@@ -2,9 +2,10 @@
 //!
 //! The scanner can be stopped after any byte and continued when more has arrived, so that the socket transports, whose
 //! JSON values have no framing, read each byte once. It keeps offsets instead of copies: `params` is not read again
-//! before its method decodes it. Hand-written because the protocol needs what a general parser does not offer: raw ids,
-//! the reference's syntax error texts, a value's end inside a stream, member names in any case, and 10,000 levels
-//! without recursion.
+//! before its method decodes it.
+//!
+//! Implemented here, because the protocol needs what a general parser does not offer: raw ids, the reference's syntax
+//! error texts, a value's end inside a stream, member names in any case, and 10,000 levels without recursion.
 
 use std::borrow::Cow;
 

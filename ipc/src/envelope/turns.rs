@@ -136,9 +136,8 @@ impl TaskTurn {
         work.await
     }
 
-    /// Runs work that one event may start for thousands of tasks at once: polls it only with a place, and releases the
-    /// place whenever the work waits. Keeps the place when the work is done; the caller then calls
-    /// [`TaskTurn::is_over`].
+    /// Polls `work` only while the task holds a place. For work that one event starts for thousands of tasks. Releases
+    /// the place whenever the work waits. Keeps it when the work is done; the caller then calls [`TaskTurn::is_over`].
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -246,10 +245,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_clock_is_read_after_each_expensive_entry_and_every_eighth_cheap_one() {
-        let mut dear = TaskTurns::default().begin(ClientId::from_number(1)).await;
-        dear.began = Instant::now().checked_sub(SLICE * 3 / 4);
-        assert!(!dear.is_over(0));
-        assert_eq!(dear.entries, 1, "the first took three quarters of the slice");
+        let mut expensive = TaskTurns::default().begin(ClientId::from_number(1)).await;
+        expensive.began = Instant::now().checked_sub(SLICE * 3 / 4);
+        assert!(!expensive.is_over(0));
+        assert_eq!(expensive.entries, 1, "the first took three quarters of the slice");
 
         let mut cheap = TaskTurns::default().begin(ClientId::from_number(1)).await;
         cheap.began = Some(Instant::now() + SLICE);

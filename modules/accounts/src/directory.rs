@@ -321,7 +321,10 @@ impl WalletDirectory {
 
     fn report_duplicate(&self, address: Address, used: &str, ignored: &str) {
         if self.inner.reported.lock().insert(address) {
-            tracing::warn!(%address, used, ignored, "two kinds of wallets list the same account");
+            tracing::warn!(
+                %address, used, ignored,
+                "two kinds of wallets list the same account, and only one of them signs: remove it from the other"
+            );
         }
     }
 

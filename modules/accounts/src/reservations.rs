@@ -1,5 +1,5 @@
-//! Nonce reservations: one transaction of a sender at a time chooses its nonce and reaches the pool, whichever plugin
-//! sends it.
+//! Nonce reservations: one transaction of a sender at a time chooses its nonce and reaches the pool, regardless of
+//! the plugin that requests it.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -188,7 +188,7 @@ async fn over_tcp_an_unlocked_account_needs_a_token() {
         node.unlock("pass", 0, &socket()).await.unwrap();
         assert_eq!(words(node.sign(None, &without).await), "authentication needed: password or unlock");
         assert!(node.sign(None, &with).await.is_ok());
-        assert!(node.sign(Some("pass"), &without).await.is_ok(), "a password is its own right");
+        assert!(node.sign(Some("pass"), &without).await.is_ok(), "a password alone authorises a signature");
         node.directory.lock_all();
         node.unlock("pass", 0, &with).await.unwrap();
         node.directory.lock_all();

@@ -10,7 +10,7 @@ use tenon_api::{
 /// Why a block id has no header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// The id stands for no block.
+    /// The id cannot be resolved to a block.
     #[error(transparent)]
     Unresolved(#[from] UnresolvedBlock),
     /// The database failed.

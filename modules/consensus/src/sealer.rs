@@ -36,19 +36,19 @@ const MAILBOX_CAPACITY: usize = 2;
 /// Time after which a failed round is repeated. Needed because its transactions cause no further events.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The sealer's trigger.
+/// When blocks are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealMode {
-    /// A pending transaction: a block with all pending transactions is made immediately.
+    /// As soon as transactions are pending: a block with all of them.
     OnTransaction,
-    /// A timer with this period: a block is made with or without transactions.
+    /// Once per period, with or without transactions.
     Interval(Duration),
 }
 
 /// Parameters of the sealer's blocks.
 #[derive(Clone, Debug)]
 pub struct SealerOptions {
-    /// The trigger.
+    /// When blocks are made.
     pub mode: SealMode,
     /// Receiver of fees.
     pub beneficiary: Address,

@@ -1,5 +1,5 @@
-//! Base64 of the standard alphabet, padded, as in Go's JSON. Hand-written because errors give the position that Go's
-//! decoder gives, which libraries count differently.
+//! Base64 of the standard alphabet, padded, as in Go's JSON. Implemented here, because errors give the position that
+//! Go's decoder gives, which libraries count differently.
 
 /// Decodes a text; line breaks are ignored. The error is the position that Go's decoder gives.
 pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, usize> {

@@ -3,6 +3,8 @@
 //!
 //! It checks the bytes in the order of Go's stream decoder, field by field, and tracks the bytes left in the open
 //! lists, because the order of the checks decides which of several defects is reported. It keeps no decoded value.
+//!
+//! Implemented here, because alloy-rlp reports other errors, in another order.
 
 use crate::dialect::Dialect;
 

@@ -2,7 +2,7 @@
 //!
 //! One listener receives the node's events for all of them. The subscription polled first accepts an event; the others
 //! read the kept copy. An event is kept until all have read it, or until too many are kept: a subscription that falls
-//! too far behind is told that it missed events, as the node itself would do.
+//! too far behind gets the same "missed" notice as from the bus.
 
 use std::{
     collections::{HashMap, VecDeque},

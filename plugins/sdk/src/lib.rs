@@ -39,7 +39,7 @@
 
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code, reason = "the price of the plugin boundary")]
+#[allow(unsafe_code, reason = "the C boundary passes raw pointers")]
 pub mod boundary;
 mod context;
 pub mod error_texts;

@@ -1,6 +1,6 @@
 //! The `web3` namespace (`docs/spec/rpc-eth.md` 16): the node's name and a hash function.
 //!
-//! It owns nothing and knows nothing of the chain.
+//! It owns nothing. Invariant: no answer depends on the chain, so both methods work on a node without blocks or peers.
 
 #![deny(unsafe_code)]
 

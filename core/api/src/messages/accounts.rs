@@ -43,7 +43,7 @@ pub struct SignedTransactionReply {
 }
 
 /// Signs a transaction and submits it to the pool. Without a nonce it gets the sender's next one; the node chooses
-/// nonces for one transaction of a sender at a time, whichever plugin asks.
+/// nonces for one transaction of a sender at a time, regardless of the plugin that requests it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendTransaction {
     /// The transaction; `from` names the key. Only the nonce may be missing.

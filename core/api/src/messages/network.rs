@@ -39,7 +39,7 @@ pub struct PeerInfo {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Protocols that it speaks, such as `eth/100`, sorted by name and version.
+    /// Protocols that it supports, such as `eth/100`, sorted by name and version.
     pub capabilities: Vec<String>,
     /// Address and port of this side.
     pub local_address: String,

@@ -152,7 +152,7 @@ pub struct PrestateTracerOptions {
 /// Options of [`Tracer::FlatCalls`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlatCallTracerOptions {
-    /// Words errors like Parity.
+    /// Uses Parity's error texts.
     pub converts_errors: bool,
     /// Includes calls of precompiled contracts.
     pub with_precompiles: bool,

@@ -1,8 +1,8 @@
-//! Why a block id stands for no block.
+//! Why a block id cannot be resolved to a block.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a block id stands for no block.
+/// Why a block id cannot be resolved to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum UnresolvedBlock {
     /// The caller wants a canonical block, and the block with this hash is not.

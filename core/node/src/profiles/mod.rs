@@ -216,8 +216,8 @@ impl Profiles {
                 _ => return,
             };
             match written {
-                Ok(()) => tracing::warn!(seconds = MAX_SECONDS, "profile ended at its maximum time and written"),
-                Err(error) => tracing::warn!(%error, "profile ended at its maximum time and lost"),
+                Ok(()) => tracing::warn!(seconds = MAX_SECONDS, "profile reached its maximum duration and was written"),
+                Err(error) => tracing::warn!(%error, "profile reached its maximum duration and was lost"),
             }
         });
     }

@@ -55,11 +55,11 @@ pub enum ServiceError {
     /// No key could sign.
     #[error("{0}")]
     Key(Failure),
-    /// The log can't be written or read, so nothing is signed.
-    #[error("nothing is signed without the log: {0}")]
+    /// The audit log can't be written or read, so nothing is signed.
+    #[error("cannot use the audit log, so nothing is signed: {0}")]
     Log(#[from] AuditError),
     /// The policy can't be read; the current one stays in force.
-    #[error("the policy: {0}")]
+    #[error("cannot read the policy: {0}")]
     Policy(#[from] PolicyError),
     /// Others can change the policy; the current one stays in force.
     #[error("{}: {access}", .path.display())]
@@ -351,7 +351,7 @@ impl Service {
             // Not logged again: after the first failure, every request fails with this error.
             Err(ServiceError::Log(AuditError::Broken)) => {}
             Err(ServiceError::Log(error)) => {
-                tracing::error!(%error, "nothing is signed without the log: restart the service")
+                tracing::error!(%error, "cannot use the audit log, so nothing is signed: restart the service")
             }
             _ => {}
         }

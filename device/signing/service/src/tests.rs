@@ -345,7 +345,7 @@ async fn nothing_is_signed_if_the_log_cannot_be_written() {
     for nonce in ["0x0", "0x1"] {
         let transfer = setup.transfer(&[("nonce", json!(nonce)), ("value", json!("0x1"))]);
         let error = setup.call("payroll", "eth_signTransaction", transfer).await.unwrap_err();
-        assert!(error.starts_with("nothing is signed without the log: "), "{error}");
+        assert!(error.starts_with("cannot use the audit log, so nothing is signed: "), "{error}");
     }
 }
 

@@ -1,4 +1,8 @@
-//! The address of a signing service, and calls to it.
+//! The address of a signing service, and requests to it.
+//!
+//! Implemented here, because jsonrpsee's clients have no transport over a Unix socket and `tenon-ipc-client` has none
+//! over HTTP. Each request has a connection of its own, which closes, and so cancels the request, when its future is
+//! dropped.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 

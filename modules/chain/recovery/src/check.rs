@@ -35,9 +35,9 @@ pub fn check_status() -> CheckStatus {
     CHECKS.status()
 }
 
-/// Which results are computed again, and how that ended.
+/// Which results are recomputed, and the outcome.
 pub(crate) struct Checks {
-    /// One result in this number is computed again; 0 means none.
+    /// One result in this number is recomputed; 0 means none.
     one_in: AtomicU32,
     results: AtomicU64,
     checked: AtomicU64,

@@ -91,7 +91,7 @@ impl Importer {
         self.insert_exclusively(block)
     }
 
-    /// Takes the write lock. Waits for it appear in the samples of `waits`.
+    /// Takes the write lock. `waits` samples the time spent waiting for it.
     pub(super) fn lock_writing(&self) -> MutexGuard<'_, ()> {
         let (file, line) = (file!(), line!());
         let place =

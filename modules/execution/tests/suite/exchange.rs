@@ -68,17 +68,17 @@ fn lending_and_unknown_forms_of_batches_are_refused_by_name() {
     let root = scenario["Blocks"][0]["Root"].as_str().unwrap().parse().unwrap();
     transactions[3].input = roots(root, B256::repeat_byte(7));
     let found = market.execute(0, &transactions).unwrap_err().to_string();
-    assert!(found.contains("a state of lending that is not empty (spec/chain.md 6.5)"), "{found}");
+    assert!(found.contains("a state of lending that is not empty (docs/spec/chain.md 6.5)"), "{found}");
 
     let mut transactions = market.transactions(0);
     transactions.push(Sent::to_exchange(LENDING, STRANGER, &br#"{"Data":[{}],"Timestamp":1}"#[..]));
     let found = market.execute(0, &transactions).unwrap_err().to_string();
-    assert!(found.contains("lending on the historic exchange (spec/chain.md 6.5)"), "{found}");
+    assert!(found.contains("lending on the historic exchange (docs/spec/chain.md 6.5)"), "{found}");
 
     let mut transactions = market.transactions(0);
     transactions.push(Sent::to_exchange(TRADING, STRANGER, &br#"{"data":[{"Order":"wA=="}]}"#[..]));
     let found = market.execute(0, &transactions).unwrap_err().to_string();
-    assert!(found.contains("a batch of orders in a form that no miner wrote (spec/chain.md 6.1)"), "{found}");
+    assert!(found.contains("a batch of orders in a form that no miner wrote (docs/spec/chain.md 6.1)"), "{found}");
 }
 
 fn open_store(folder: &Path, mode: Mode) -> (Arc<Store>, Arc<dyn ChainWriter>) {

@@ -3,6 +3,8 @@
 //! The moves of this algorithm decide the order of candidates with equal stakes, and thereby the leaders and which
 //! candidates are beyond the end of the list. Any other sort, stable or not, breaks consensus; so do "improvements" of
 //! this file.
+//!
+//! Implemented here, because no crate gives the order of Go's sort.
 
 /// Ranges of at most this length are left to the shell and insertion passes.
 const INSERTION_SORT_MAX: usize = 12;

@@ -27,7 +27,7 @@ pub fn check_block(
     // An epoch of engine v2 may begin at any height.
     let may_update_prices = number.is_multiple_of(native.consensus.epoch) || number > native.consensus.switch_block;
     if may_update_prices && !state.slot(native.contracts.relayer_registration, RELAYER_COUNT)?.is_zero() {
-        let what = "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)";
+        let what = "the prices of the historic exchange at the end of an epoch (docs/spec/chain.md 6.1)";
         return Ok(Err(Unsupported(what)));
     }
     Ok(Ok(()))
@@ -51,10 +51,10 @@ pub fn check_transaction(
     match receiver {
         EXCHANGE_ROOTS if sender == author => check_roots(&transaction.input),
         TRADING if may_hold_orders(&transaction.input) => {
-            Err(Unsupported("orders of the historic exchange (spec/chain.md 6.4)"))
+            Err(Unsupported("orders of the historic exchange (docs/spec/chain.md 6.4)"))
         }
         LENDING if may_hold_orders(&transaction.input) => {
-            Err(Unsupported("lending on the historic exchange (spec/chain.md 6.5)"))
+            Err(Unsupported("lending on the historic exchange (docs/spec/chain.md 6.5)"))
         }
         _ => Ok(()),
     }
@@ -71,5 +71,5 @@ fn check_roots(input: &[u8]) -> Result<(), Unsupported> {
     if is_untouched {
         return Ok(());
     }
-    Err(Unsupported("a state of the historic exchange that is not empty (spec/chain.md 6.3)"))
+    Err(Unsupported("a state of the historic exchange that is not empty (docs/spec/chain.md 6.3)"))
 }

@@ -172,8 +172,12 @@ impl Market<'_, '_> {
     fn match_with(&mut self, taker: &Order, maker: &Order, side: Side, max: Wide) -> Step<Matched> {
         let rejected = |rejects_maker| Ok(Ok(Matched::Traded { quantity: Wide::ZERO, rejects_maker }));
         let coins = step!(self.price_in_coins(maker.quote));
-        let Some(base_unit) = self.ledger.unit(maker.base)? else { return Ok(Err("decimals of the base token")) };
-        let Some(quote_unit) = self.ledger.unit(maker.quote)? else { return Ok(Err("decimals of the quote token")) };
+        let Some(base_unit) = self.ledger.unit(maker.base)? else {
+            return Ok(Err("the base token's decimals are unknown"));
+        };
+        let Some(quote_unit) = self.ledger.unit(maker.quote)? else {
+            return Ok(Err("the quote token's decimals are unknown"));
+        };
         if taker.exchange == maker.exchange {
             if !self.ledger.can_pay(taker.exchange, RELAYER_FEE + RELAYER_FEE)? {
                 return rejected(false);
@@ -213,7 +217,7 @@ impl Market<'_, '_> {
             return Ok(Ok(Some(price)));
         }
         let inverse = self.trading.last_price(book_of(NATIVE, quote))?;
-        let Some(unit) = self.ledger.unit(quote)? else { return Ok(Err("decimals of the quote token")) };
+        let Some(unit) = self.ledger.unit(quote)? else { return Ok(Err("the quote token's decimals are unknown")) };
         // A value that rounds to zero counts as unknown.
         Ok(Ok((!inverse.is_zero()).then(|| COIN * unit / inverse).filter(|price| !price.is_zero())))
     }
@@ -223,7 +227,9 @@ impl Market<'_, '_> {
         if !self.ledger.can_pay(asked.exchange, CANCEL_FEE)? {
             return Ok(Err("the relayer cannot pay"));
         }
-        let Some(base_unit) = self.ledger.unit(asked.base)? else { return Ok(Err("decimals of the base token")) };
+        let Some(base_unit) = self.ledger.unit(asked.base)? else {
+            return Ok(Err("the base token's decimals are unknown"));
+        };
         let book = asked.book();
         let Some(order) = self.trading.order(book, asked.id)? else { return Ok(Err("there is no such order")) };
         let Some(side) = order.side() else { return Ok(Ok(())) };

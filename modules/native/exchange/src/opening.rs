@@ -84,13 +84,14 @@ impl Opening {
             received.map(|transaction| &transaction.input)
         };
         if inputs(LENDING).any(|input| may_hold_orders(input)) {
-            return Err(unsupported("lending on the historic exchange (spec/chain.md 6.5)"));
+            return Err(unsupported("lending on the historic exchange (docs/spec/chain.md 6.5)"));
         }
         let opens_epoch = engine.opens_epoch(&block.header)?;
         let mut orders = Vec::new();
         if !opens_epoch {
             for input in inputs(TRADING) {
-                let unclear = |_| unsupported("a batch of orders in a form that no miner wrote (spec/chain.md 6.1)");
+                let unclear =
+                    |_| unsupported("a batch of orders in a form that no miner wrote (docs/spec/chain.md 6.1)");
                 orders.extend(orders_in(input).map_err(unclear)?);
             }
         }
@@ -114,7 +115,7 @@ impl Opening {
         state: &mut dyn MainState,
     ) -> Result<(TrieUpdate, Prices), OpeningError> {
         if self.lending_root != EMPTY_ROOT_HASH {
-            return Err(unsupported("a state of lending that is not empty (spec/chain.md 6.5)"));
+            return Err(unsupported("a state of lending that is not empty (docs/spec/chain.md 6.5)"));
         }
         let mut market = Market {
             trading: TradingState::new(&*self.trie, self.parent_root),
@@ -193,7 +194,7 @@ fn unsupported(what: &str) -> OpeningError {
 fn in_block(error: ExchangeError) -> OpeningError {
     match error {
         ExchangeError::Rule(reason) => OpeningError::Rule(reason),
-        ExchangeError::Unsupported(what) => unsupported(&format!("{what} (spec/chain.md 6.4)")),
+        ExchangeError::Unsupported(what) => unsupported(&format!("{what} (docs/spec/chain.md 6.4)")),
         ExchangeError::Damaged(what) => StoreError::Corrupt { what: format!("the trading state: {what}") }.into(),
         ExchangeError::Trie(source) => OpeningError::Trie(source),
         ExchangeError::Store(error) => error.into(),

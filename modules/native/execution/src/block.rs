@@ -176,7 +176,9 @@ impl FamilyBlock for NativeBlock {
         let number = BlockNumber(self.number);
         let unpaid = |lacking: U256| ExecutionError::Unsupported {
             number,
-            what: format!("a sponsorship that paid {lacking} wei more than its contract holds (spec/chain.md 3.5)"),
+            what: format!(
+                "a sponsorship that paid {lacking} wei more than its contract holds (docs/spec/chain.md 3.5)"
+            ),
         };
         self.sponsorship.write_back(state)?.map_err(unpaid)?;
         Ok(self.trading)

@@ -42,8 +42,8 @@ impl<'e> Handler for NativeHandler<'_, 'e> {
         result
     }
 
-    /// Computes the floor here: it counts four tokens for a nonzero byte, as on Ethereum, but the intrinsic gas of such
-    /// a byte is another one (`docs/spec/upgrades.md` 7.4), so the EVM crate cannot compute both.
+    /// Computes the floor gas here. It counts four tokens per nonzero byte, as on Ethereum, but the intrinsic gas of
+    /// that byte differs (`docs/spec/upgrades.md` 7.4), so the EVM crate cannot compute both.
     fn validate_initial_tx_gas(&self, evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
         let context = evm.context();
         let (tx, cfg) = (&context.tx, &context.cfg);

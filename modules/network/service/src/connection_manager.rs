@@ -216,12 +216,12 @@ impl ConnectionManager {
         managed.node
     }
 
-    /// Number of connections that speak `eth`.
+    /// Number of connections with an `eth` session.
     pub(crate) fn established_count(&self) -> usize {
         self.connections.values().filter(|managed| managed.chain.is_some()).count()
     }
 
-    /// The connections over which a node speaks `eth`, the oldest first: one or two.
+    /// The connections of a node with an `eth` session, the oldest first: one or two.
     pub(crate) fn established_connections(&self, node: &NodeId) -> impl Iterator<Item = ConnectionId> {
         let of_node = self
             .connections

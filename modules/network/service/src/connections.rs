@@ -76,7 +76,7 @@ pub(crate) struct Context {
     pub(crate) acceptance: Arc<SharedAcceptance>,
     /// Limits the number of large messages that are processed at a time.
     pub(crate) turns: MessageTurns,
-    /// The answers that each node owes.
+    /// The outstanding answers of each node.
     pub(crate) awaited: AwaitedAnswers,
     pub(crate) traffic: Arc<Traffic>,
 }
@@ -129,7 +129,7 @@ pub(crate) async fn run(
         biased;
         over = running => over,
         () = displaced(displacement) => {
-            EndReason::new("handshake closed: all handshake slots are in use, and another connection took this one")
+            EndReason::new("handshake closed: all handshake slots are in use; another connection took this one's slot")
         }
     };
     if let Some(fault) = over.fault {
@@ -275,7 +275,7 @@ struct ConnectionTask<'a> {
     conversation: Option<(usize, Conversation)>,
     /// The message that is being processed.
     in_progress: Option<InProgress>,
-    /// The answers that the node owes, from its authentication on.
+    /// The outstanding answers of the node, from its authentication on.
     awaited: Option<AwaitedOfNode>,
     /// Counts the blocks whose body did not match their header.
     mismatched_bodies: MismatchedBodies,

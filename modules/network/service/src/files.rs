@@ -72,7 +72,7 @@ fn read(path: &Path, max: usize) -> Option<String> {
     }
 }
 
-/// Replaces a file whole: a reader has the old one or the new one.
+/// Replaces a file atomically: a reader sees the old or the new content.
 fn write(path: &Path, text: &str) {
     let next = path.with_extension("new");
     let replace = || -> io::Result<()> {

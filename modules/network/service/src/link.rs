@@ -68,7 +68,7 @@ pub(crate) struct SharedAcceptance {
 }
 
 impl SharedAcceptance {
-    /// Returns the messages to accept from a node now: the shared settings, and the answers that the node owes.
+    /// Returns the messages to accept from a node now: the shared settings, and the node's outstanding answers.
     pub(crate) fn now(&self, awaited: Option<&AwaitedOfNode>, accepts_new_blocks: bool) -> AcceptedMessages {
         AcceptedMessages {
             accepts_transactions: self.accepts_transactions.load(Ordering::Relaxed),

@@ -92,7 +92,8 @@ struct Awaited {
     bodies: AtomicUsize,
 }
 
-/// The answers that one node owes, shared by its connections. The drop of the last one removes the node from the table.
+/// The outstanding answers of one node, shared by its connections. The drop of the last one removes the node from the
+/// table.
 #[derive(Debug)]
 pub(crate) struct AwaitedOfNode {
     all: AwaitedAnswers,
@@ -128,7 +129,7 @@ impl AwaitedOfNode {
         };
     }
 
-    /// Whether the node owes an answer of this kind.
+    /// Whether an answer of this kind is outstanding.
     pub(crate) fn awaits(&self, answer: Kind) -> bool {
         self.count(answer).is_some_and(|count| count.load(Ordering::Relaxed) > 0)
     }

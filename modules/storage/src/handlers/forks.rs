@@ -21,7 +21,7 @@ impl Answers {
         });
         let mut times: Vec<(u64, Fork)> = times.collect();
         times.sort_unstable();
-        // Of several forks at one time the newest counts.
+        // If several forks activate at the same time, the newest applies.
         times.dedup_by(|later, earlier| {
             let is_same = later.0 == earlier.0;
             if is_same {

@@ -57,7 +57,7 @@ impl StoreLimits {
             proof_slots: 1_024,
             chain_changes: 10_000,
             dump_records: 200_000,
-            // They take some seconds.
+            // Hashing this many takes a few seconds.
             preimage_keys: 4_000_000,
         }
     }

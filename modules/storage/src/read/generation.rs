@@ -137,8 +137,8 @@ impl Generations {
         }
     }
 
-    /// Ends a replacement that a panic interrupted, and whose readers wait. An unwind goes on: its readers are refused,
-    /// as they would find blocks that are half removed.
+    /// Ends an interrupted replacement, because readers wait for it. An interrupted unwind stays in force: its readers
+    /// get an error, because blocks may be half removed.
     pub(crate) fn end_interrupted_replacement(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         let is_replacement = {

@@ -41,8 +41,8 @@ impl Check<'_> {
         self.changes(done, total)
     }
 
-    /// Every block above the oldest state has a list of its changes, without which it cannot be unwound, and its past
-    /// state not be listed.
+    /// Every block above the oldest state has a list of its changes; without it the block cannot be unwound and its
+    /// earlier state cannot be listed.
     fn changes(&mut self, mut done: u64, total: u64) -> Result<(), Stop> {
         let shared = &self.store.shared;
         let mut cursor = shared.database.range_cursor(Column::Changes, &[], None)?;

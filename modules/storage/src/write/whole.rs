@@ -20,7 +20,7 @@ use crate::{
     write::rebuild::complete_tries,
 };
 
-/// Nodes in one batch, before the next is begun.
+/// Maximum number of nodes per batch.
 const NODES_PER_BATCH: usize = 10_000;
 
 /// Refuses an unwind to a height whose trie cannot be completed, because no checkpoint below it is usable. This happens

@@ -155,8 +155,8 @@ fn whole_record<'a>(bytes: &'a [u8], is_searching: bool, search_left: &mut usize
     (checksum(*word, raw) == *sum).then_some((WORD + CHECKSUM + length, raw))
 }
 
-/// Whether the bytes are worth decoding: a type byte below the lists of RLP or none, and a list that ends where the
-/// record ends.
+/// Cheap test that the bytes can be an encoded transaction: an optional type byte below RLP's list prefixes, and a list
+/// that ends where the record ends.
 fn has_form_of_transaction(raw: &[u8]) -> bool {
     let list = match raw {
         [0x01..=0x7f, list @ ..] => list,

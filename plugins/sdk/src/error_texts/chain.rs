@@ -4,7 +4,7 @@
 use alloy_primitives::{B256, hex};
 use tenon_api::{EpochRefusal, UnresolvedBlock, messages::RoundProblem};
 
-/// The text for a block id that stands for no block.
+/// The text for a block id that cannot be resolved to a block.
 pub fn unresolved_block_text(problem: UnresolvedBlock) -> String {
     let text = match problem {
         UnresolvedBlock::NotCanonical => "hash is not currently canonical",

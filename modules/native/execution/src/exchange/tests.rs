@@ -89,8 +89,8 @@ const ORDER: &[u8] = br#"{"Data":[{"Order":"wA=="}],"Timestamp":1,"TxHash":"0x00
 #[test]
 fn a_batch_with_orders_is_refused_by_name_from_any_sender() {
     let cases = [
-        (TRADING, "orders of the historic exchange (spec/chain.md 6.4)"),
-        (LENDING, "lending on the historic exchange (spec/chain.md 6.5)"),
+        (TRADING, "orders of the historic exchange (docs/spec/chain.md 6.4)"),
+        (LENDING, "lending on the historic exchange (docs/spec/chain.md 6.5)"),
     ];
     for (to, what) in cases {
         for sender in [AUTHOR, STRANGER] {
@@ -136,14 +136,17 @@ fn only_the_authors_roots_count_and_must_be_empty() {
     }
     for refused in [other.clone(), [empty.clone(), other.clone()].concat(), [other, empty].concat()] {
         let found = verdict(FIRST, 0, &[(EXCHANGE_ROOTS, AUTHOR, &refused)]).unwrap_err();
-        assert!(found.contains("a state of the historic exchange that is not empty (spec/chain.md 6.3)"), "{found}");
+        assert!(
+            found.contains("a state of the historic exchange that is not empty (docs/spec/chain.md 6.3)"),
+            "{found}"
+        );
         assert_eq!(verdict(FIRST, 0, &[(EXCHANGE_ROOTS, STRANGER, &refused)]), Ok(1));
     }
 }
 
 #[test]
 fn an_epoch_that_would_record_prices_is_refused_by_name() {
-    let text = "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)";
+    let text = "the prices of the historic exchange at the end of an epoch (docs/spec/chain.md 6.1)";
     let found = verdict(1_800, 1, &[]).unwrap_err();
     assert!(found.contains(text), "{found}");
     for (number, relayers) in [(1_800, 0), (1_801, 1), (END, 1), (900, 1)] {

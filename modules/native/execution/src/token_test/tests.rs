@@ -176,5 +176,5 @@ fn a_tested_token_gets_no_prices() {
         candidate(native, 150, &apply(listing(native))).unwrap().try_out(&mut AnyEvm::plain(execution.evm_mut()));
 
     assert_eq!(verdict, Ok(()));
-    assert!(execution.evm_mut().precompiles.set_records(None).is_some(), "transactions are told them as before");
+    assert!(execution.evm_mut().precompiles.set_records(None).is_some(), "transactions still get the records");
 }

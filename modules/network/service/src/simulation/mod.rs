@@ -276,7 +276,7 @@ fn silent_handshakes_are_displaced_by_a_node_that_connects() {
 
         let connected = world.run_until(Duration::from_secs(10), World::is_connected);
         assert!(connected.is_some_and(|time| time < Duration::from_secs(3)), "{connected:?}");
-        assert!(world.transcript.count("another connection took this one") > 0);
+        assert!(world.transcript.count("another connection took this one's slot") > 0);
         world.run(Duration::from_secs(10));
         assert!(shortest.get() < HANDSHAKE, "{shortest:?}");
     });
@@ -305,13 +305,13 @@ fn a_slow_reader_is_closed_at_the_limit_for_writing_and_delays_no_other_peer() {
             round += 1;
             world.nodes[0].broadcast(round);
             let heard = world.run_until(Duration::from_secs(1), |world| world.nodes[1].has_received(round));
-            assert!(heard.is_some(), "the other peer waits for the slow one");
+            assert!(heard.is_some(), "the other peer waits for the slow peer");
         }
         let lasted = world.now() - begun;
         assert_eq!(world.nodes[0].ends_of(&id), ["write timeout"]);
         assert!((WRITE..WRITE + Duration::from_secs(4)).contains(&lasted), "{lasted:?}");
         world.run(Duration::from_secs(20));
-        assert!(is_over.get(), "the slow one is told");
+        assert!(is_over.get(), "the slow peer gets a Disconnect");
     });
 }
 
