@@ -21,24 +21,24 @@ const GIB: u64 = 1 << 30;
 struct Bounds {
     /// Whether 0 is allowed with a special meaning, such as no limit.
     takes_zero: bool,
-    least: u64,
+    min: u64,
     max: u64,
 }
 
 impl Bounds {
     fn show<T: SettingValue>(&self) -> String {
-        let [least, max] = [self.least, self.max].map(T::show_number);
+        let [min, max] = [self.min, self.max].map(T::show_number);
         let zero = if self.takes_zero { "0, or " } else { "" };
-        format!("{zero}{least} to {max}")
+        format!("{zero}{min} to {max}")
     }
 }
 
-const fn from_to(least: u64, max: u64) -> Bounds {
-    Bounds { takes_zero: false, least, max }
+const fn from_to(min: u64, max: u64) -> Bounds {
+    Bounds { takes_zero: false, min, max }
 }
 
-const fn zero_or(least: u64, max: u64) -> Bounds {
-    Bounds { takes_zero: true, least, max }
+const fn zero_or(min: u64, max: u64) -> Bounds {
+    Bounds { takes_zero: true, min, max }
 }
 
 /// The bounds of a setting; `None` if every value of its type is allowed.
@@ -112,7 +112,7 @@ pub(crate) fn read<T: SettingValue>(key: &str, value: &Value) -> Result<T, Strin
 /// The allowed range and the given value.
 fn check<T: SettingValue>(key: &str, value: T) -> Result<T, String> {
     let (Some(bounds), Some(number)) = (bounds_of(key), value.as_number()) else { return Ok(value) };
-    if (bounds.least..=bounds.max).contains(&number) || (bounds.takes_zero && number == 0) {
+    if (bounds.min..=bounds.max).contains(&number) || (bounds.takes_zero && number == 0) {
         return Ok(value);
     }
     Err(format!("expected {}, found {}", bounds.show::<T>(), value.show()))

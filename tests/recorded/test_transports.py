@@ -37,7 +37,7 @@ def node():
             yield running
 
 
-def patience(expected, answers):
+def time_limit(expected, answers):
     """How long to wait for the next answer, seconds."""
     is_complete = len(answers) >= len(expected["answers"]) and expected["then"] == "open"
     return QUIET if is_complete else TIME_LIMIT
@@ -49,7 +49,7 @@ def over_websocket(node, text, expected):
         line.send(text)
         with contextlib.suppress(TimeoutError):
             while True:
-                answers.append(json.loads(line.recv(patience(expected, answers))))
+                answers.append(json.loads(line.recv(time_limit(expected, answers))))
         then = "open" if not line.protocol.close_expected() else "closed"
     return {"answers": answers, "then": then}
 
@@ -61,12 +61,12 @@ def over_socket(node, text, expected):
         line.connect(node.ipc_path)
         try:
             line.sendall(text.encode() + b"\n")
-            line.settimeout(patience(expected, answers))
+            line.settimeout(time_limit(expected, answers))
             while data := line.recv(1 << 20):
                 rest += data.decode()
                 *whole, rest = rest.split("\n")
                 answers += [json.loads(answer) for answer in whole if answer.strip()]
-                line.settimeout(patience(expected, answers))
+                line.settimeout(time_limit(expected, answers))
         except TimeoutError:
             then = "open"
         except OSError:

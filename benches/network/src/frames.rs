@@ -210,7 +210,7 @@ fn messages(blocks: &[Block]) -> Vec<(&'static str, Message)> {
 
 /// The fastest of several rounds.
 fn compare(message: &Message, version: &Version, plan: &Plan) -> Outcome<Value> {
-    let (mut session, mut least) = (f64::INFINITY, f64::INFINITY);
+    let (mut session, mut shortest) = (f64::INFINITY, f64::INFINITY);
     let mut of_payload = 0;
     for _ in 0..plan.rounds {
         let mut link = Link::open(version)?;
@@ -221,13 +221,13 @@ fn compare(message: &Message, version: &Version, plan: &Plan) -> Outcome<Value> 
         }
         of_payload = snap::raw::decompress_len(&frames.compressed)?;
         session = session.min(used.as_nanos() as f64 / count as f64);
-        least = least.min(alone(&frames)? as f64 / count as f64);
+        shortest = shortest.min(alone(&frames)? as f64 / count as f64);
     }
     Ok(json!({
         "payload_bytes": of_payload,
         "nanoseconds": session.round(),
-        "alone_nanoseconds": least.round(),
-        "ratio": least / session,
+        "alone_nanoseconds": shortest.round(),
+        "ratio": shortest / session,
     }))
 }
 

@@ -27,7 +27,7 @@ fn bucket(micros: u64) -> usize {
 }
 
 /// The minimum latency of a bucket.
-fn least(bucket: usize) -> u64 {
+fn min_latency(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / PARTS).saturating_sub(1);
     (bucket - shift * PARTS) << shift
@@ -61,7 +61,7 @@ impl Latencies {
             seen += count;
             seen > rank
         })?;
-        Some(least(position))
+        Some(min_latency(position))
     }
 }
 
@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn buckets_are_contiguous() {
         for index in 1..bucket(1 << 40) {
-            assert_eq!(bucket(least(index)), index);
-            assert_eq!(bucket(least(index) - 1), index - 1);
+            assert_eq!(bucket(min_latency(index)), index);
+            assert_eq!(bucket(min_latency(index) - 1), index - 1);
         }
     }
 

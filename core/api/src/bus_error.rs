@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_database_tells_its_caller_whether_to_try_again() {
+    fn an_error_of_the_database_reports_whether_to_try_again() {
         let cases = [
             (StoreError::Stopped, BusError::TimedOut),
             (StoreError::OutOfMemory { reason: "full".to_owned() }, BusError::limit_reached("full")),

@@ -50,7 +50,7 @@ struct RunningJob {
     has_ended: AtomicBool,
 }
 
-/// How long a job runs before it checks again whether to give way.
+/// How long a job runs before it checks again whether to yield to another client.
 const CHECK_PERIOD: Duration = Duration::from_micros(500);
 /// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
 /// caches, and makes the kernel prefer every thread that wakes up: with a yield every half millisecond, a trace of one
@@ -197,8 +197,8 @@ impl CallContext {
         caller.has_large_reply.store(true, Ordering::Release);
     }
 
-    /// Whether a large reply to one of this caller's requests has been announced since the last call of this function.
-    pub fn takes_large_reply(&self) -> bool {
+    /// Returns and clears the announcement of a large reply to one of this caller's requests.
+    pub fn take_large_reply_announcement(&self) -> bool {
         self.state.has_large_reply.swap(false, Ordering::AcqRel)
     }
 

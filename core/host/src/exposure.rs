@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_plugins_the_same_as_it_checks() {
+    fn reports_to_plugins_what_it_checks() {
         let exposure = Exposure::of(["net", "eth", "eth"]).refusing(patterns(&["eth_sign*", "net_version"]));
 
         assert_eq!(exposure.as_text(), "eth,net,!eth_sign*,!net_version");

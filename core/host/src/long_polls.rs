@@ -48,7 +48,7 @@ impl LongPolls {
     pub(crate) async fn finish(&self, mut call: PluginCall<'_>, context: &CallContext) -> Result<OwnedBytes, Failure> {
         let before_large_reply = poll_fn(|task| match call.poll_reply(task) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending if context.takes_large_reply() => Poll::Ready(None),
+            Poll::Pending if context.take_large_reply_announcement() => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         });
         if let Some(answer) = before_large_reply.await {

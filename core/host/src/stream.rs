@@ -343,7 +343,7 @@ impl Parts {
             if let Some(item) = self.backlog.pop_front() {
                 return self.deliver(item, namespace);
             }
-            self.look_ahead(task);
+            self.buffer_next_instance(task);
             if self.is_collected {
                 return Poll::Pending;
             }
@@ -377,7 +377,7 @@ impl Parts {
     }
 
     /// Collects items of the next instance, so that it does not miss events before its turn.
-    fn look_ahead(&mut self, task: &mut TaskContext<'_>) {
+    fn buffer_next_instance(&mut self, task: &mut TaskContext<'_>) {
         while let Some(next) = self.next.as_mut().filter(|_| self.ahead.len() < MAX_BACKLOG) {
             match next.poll_item(task) {
                 Poll::Pending => return,
@@ -440,7 +440,7 @@ impl Parts {
             // The reader has switched to it already.
             return Poll::Ready(());
         }
-        self.look_ahead(task);
+        self.buffer_next_instance(task);
         loop {
             match ready!(self.poll_current(task)) {
                 Some(item) if item.result.is_ok() && self.backlog.len() < MAX_BACKLOG => {

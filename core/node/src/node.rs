@@ -203,13 +203,13 @@ impl Node {
             chain: Arc::clone(&chain.info),
         };
         let names = namespace_names(&settings, &chain);
-        let front_ends = add_entrances(&plugins, &settings, is_confined, names, node_source, &endpoints)?;
+        let front_ends = add_front_ends(&plugins, &settings, is_confined, names, node_source, &endpoints)?;
         if let Some(module) = peers {
             plugins.add_actor(module).map_err(Stop::failure)?;
         }
         let reloader = Reloader::new(source, Arc::clone(&plugins), Arc::clone(&front_ends));
         reloader.register(&bus)?;
-        plugins.start_actors(ActorStage::BeforePlugins).await.map_err(refusal_of_modules)?;
+        plugins.start_actors(ActorStage::BeforePlugins).await.map_err(module_start_error)?;
         match is_development {
             true => tasks.spawn(development_log::write(bus.clone())),
             false => tasks.spawn(log_blocks(bus.clone())),
@@ -219,7 +219,7 @@ impl Node {
         start_plugins(&plugins, &settings)?;
         tasks.spawn(Arc::clone(&plugins).end_on_time());
         front_ends.open_fixed().await?;
-        plugins.start_actors(ActorStage::AfterPlugins).await.map_err(refusal_of_modules)?;
+        plugins.start_actors(ActorStage::AfterPlugins).await.map_err(module_start_error)?;
         // So that the first answer of `/health` includes failed modules.
         Arc::clone(&health).check_now(&bus).await;
         endpoints.announce()?;
@@ -436,7 +436,7 @@ fn add_actors(
 }
 
 /// The front-ends and the metrics as modules: registered before the plugins, started after them.
-fn add_entrances(
+fn add_front_ends(
     host: &Arc<ModuleRegister>,
     settings: &Settings,
     is_confined: bool,
@@ -501,11 +501,11 @@ fn plugin_host(
 /// prevent the others from being served, unless it is required.
 fn start_plugins(host: &ModuleRegister, settings: &Settings) -> Result<(), Stop> {
     let plans = plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
-    host.start(&plans).map(drop).map_err(refusal_of_modules)
+    host.start(&plans).map(drop).map_err(module_start_error)
 }
 
 /// Why modules prevent the node from starting.
-fn refusal_of_modules(error: ModuleError) -> Stop {
+fn module_start_error(error: ModuleError) -> Stop {
     match error {
         ModuleError::Choices { .. } => Stop::DataFolder(error.to_string()),
         other => Stop::failure(other),

@@ -72,10 +72,10 @@ fn fit_settings_to(max: u64, settings: &mut Settings) -> Result<(), Stop> {
     if wanted <= max {
         return Ok(());
     }
-    let least = MIN_FILES + peers(settings);
-    if max < least {
+    let min = MIN_FILES + peers(settings);
+    if max < min {
         return Err(Stop::Failure(format!(
-            "this process may have {max} files open, but a node needs at least {least}, and {wanted} with these \
+            "this process may have {max} files open, but a node needs at least {min}, and {wanted} with these \
              settings; raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
         )));
     }

@@ -92,8 +92,8 @@ fn bandwidth(settings: &Settings) -> Result<BandwidthLimits, Stop> {
     let limit = |key: &str, size: ByteSize| match size.0 {
         0 => Ok(None),
         bytes if bytes < MIN_BYTES_PER_SECOND => {
-            let least = MIN_BYTES_PER_SECOND >> 10;
-            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give at least {least} KiB, or 0 for no limit")))
+            let min = MIN_BYTES_PER_SECOND >> 10;
+            Err(Stop::Usage(format!("{key}: {bytes} bytes per second; give at least {min} KiB, or 0 for no limit")))
         }
         bytes => Ok(Some(bytes)),
     };

@@ -91,11 +91,11 @@ fn list_in(folder: &Path) -> Vec<RunningNode> {
         return Vec::new();
     }
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    entries.take(MAX_NODES).filter_map(|entry| living(&entry.ok()?.path())).collect()
+    entries.take(MAX_NODES).filter_map(|entry| node_if_listening(&entry.ok()?.path())).collect()
 }
 
 /// The node of a file, if it accepts connections; removes the file otherwise.
-fn living(path: &Path) -> Option<RunningNode> {
+fn node_if_listening(path: &Path) -> Option<RunningNode> {
     let mut text = Vec::new();
     fs::File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
     let node: RunningNode = serde_json::from_slice(&text).ok()?;
@@ -125,13 +125,13 @@ mod tests {
     fn lists_nodes_that_accept_connections_and_removes_the_others() {
         let parent = tempfile::tempdir().unwrap();
         let (folder, data) = (parent.path().join("tenon-1"), tempfile::tempdir().unwrap());
-        let living = node(1, data.path());
-        let _listener = UnixListener::bind(&living.ipc).unwrap();
-        let registration = Registration::add_to(&folder, &living).unwrap();
+        let listening = node(1, data.path());
+        let _listener = UnixListener::bind(&listening.ipc).unwrap();
+        let registration = Registration::add_to(&folder, &listening).unwrap();
         let dead = Registration::add_to(&folder, &node(2, Path::new("/nowhere"))).unwrap();
         fs::write(folder.join("3.json"), "no JSON").unwrap();
 
-        assert_eq!(list_in(&folder), [living]);
+        assert_eq!(list_in(&folder), [listening]);
         assert!(!dead.0.exists());
         drop(registration);
         assert_eq!(list_in(&folder), []);

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::exchange::refused;
 use crate::operations::{Initialize, Ping};
-use crate::{Answer, DeviceError, DeviceInfo, Exchange, Operation, Outgoing, Person, Question, Step, Wait};
+use crate::{Answer, DeviceError, DeviceInfo, Exchange, NumberedPrompt, Operation, Outgoing, Person, Step, Wait};
 
 /// Time limits for the device and for a person who uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,11 +218,11 @@ impl Driver {
             match exchange.message(&message)? {
                 Step::Send(outgoing, for_whom) => (next, wait) = (outgoing, for_whom),
                 Step::Done(result) => return Ok(Some(result)),
-                Step::Ask(question) => {
-                    let Some(answer) = ask(self.timeouts.prompt, question, person, cancel).await? else {
+                Step::Ask(numbered) => {
+                    let Some(answer) = ask(self.timeouts.prompt, numbered, person, cancel).await? else {
                         return Ok(None);
                     };
-                    (next, wait) = exchange.answer(question.number, answer)?;
+                    (next, wait) = exchange.answer(numbered.number, answer)?;
                 }
             }
         }
@@ -379,11 +379,11 @@ impl Driver {
 /// Asks a person, limited by the time for a prompt. `None` if no person can be asked now.
 pub(crate) async fn ask(
     limit: Duration,
-    question: Question,
+    numbered: NumberedPrompt,
     person: &mut dyn Person,
     cancel: &mut BoxFuture<'_, ()>,
 ) -> Result<Option<Answer>, DeviceError> {
-    let asked = timeout(limit, person.ask(question.prompt));
+    let asked = timeout(limit, person.ask(numbered.prompt));
     unless_cancelled(cancel, async { asked.await.map_err(|_| DeviceError::PromptTimeout) }).await
 }
 

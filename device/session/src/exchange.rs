@@ -11,7 +11,7 @@ use tenon_proto::common::{
 use tenon_proto::{WireMessage, decode, encode, shown_text};
 use zeroize::Zeroizing;
 
-use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt, Question};
+use crate::{Answer, DeviceError, NumberedPrompt, Operation, PinKind, Progress, Prompt};
 
 /// Maximum number of messages in one exchange that are answered without a person: session states, and notices that a
 /// passphrase is typed on the device. A device sends one of each; without the bound, it could keep its session busy
@@ -63,13 +63,13 @@ pub enum Step<T> {
     /// Send this, then read a message.
     Send(Outgoing, Wait),
     /// Ask a person, then continue with [`Exchange::answer`].
-    Ask(Question),
+    Ask(NumberedPrompt),
     /// The result.
     Done(T),
 }
 
-/// Number of the next question. Unique within the process.
-static NEXT_QUESTION: AtomicU64 = AtomicU64::new(1);
+/// Number of the next prompt. Unique within the process.
+static NEXT_PROMPT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// An exchange in progress.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub struct Exchange<O> {
     operation: O,
     buttons: u32,
     automatic_answers: u32,
-    asked: Option<Question>,
+    asked: Option<NumberedPrompt>,
     can_type_passphrase_on_device: bool,
     /// Session state to pass to the device at the next `Initialize`, so that it keeps the passphrase.
     learned_state: Option<Zeroizing<Vec<u8>>>,
@@ -169,24 +169,24 @@ impl<O: Operation> Exchange<O> {
     }
 
     fn ask(&mut self, prompt: Prompt) -> Step<O::Output> {
-        let question = Question { number: NEXT_QUESTION.fetch_add(1, Ordering::Relaxed), prompt };
-        self.asked = Some(question);
-        Step::Ask(question)
+        let numbered = NumberedPrompt { number: NEXT_PROMPT_NUMBER.fetch_add(1, Ordering::Relaxed), prompt };
+        self.asked = Some(numbered);
+        Step::Ask(numbered)
     }
 
-    /// The open question.
-    pub const fn asked(&self) -> Option<Question> {
+    /// The open prompt.
+    pub const fn asked(&self) -> Option<NumberedPrompt> {
         self.asked
     }
 
-    /// Handles a person's answer to the question with this number. Returns the message to send and what the device
-    /// waits for afterwards. A PIN is sent only once: another one needs a new question.
+    /// Handles a person's answer to the prompt with this number. Returns the message to send and what the device
+    /// waits for afterwards. A PIN is sent only once: another one needs a new prompt.
     ///
     /// # Errors
-    /// The answer is malformed, is for another question, is of another kind, or declines. The question stays open if
+    /// The answer is malformed, is for another prompt, is of another kind, or declines. The prompt stays open if
     /// the answer was malformed.
     pub fn answer(&mut self, number: u64, answer: Answer) -> Result<(Outgoing, Wait), DeviceError> {
-        let asked = self.asked.filter(|question| question.number == number).map(|question| question.prompt);
+        let asked = self.asked.filter(|numbered| numbered.number == number).map(|numbered| numbered.prompt);
         let mut wait = Wait::Person;
         let out = match (asked, answer.checked()?) {
             (Some(Prompt::Pin(_)), Answer::Pin(positions)) => {
@@ -239,15 +239,15 @@ mod tests {
         exchange
     }
 
-    fn asked<O: Operation>(exchange: &mut Exchange<O>, id: u16) -> Question {
+    fn asked<O: Operation>(exchange: &mut Exchange<O>, id: u16) -> NumberedPrompt {
         match exchange.message(&Message { id, body: Vec::new().into() }) {
-            Ok(Step::Ask(question)) => question,
+            Ok(Step::Ask(numbered)) => numbered,
             other => panic!("{:?}", other.err()),
         }
     }
 
     #[test]
-    fn an_answer_goes_to_the_question_that_it_was_given_to() {
+    fn an_answer_goes_to_the_prompt_that_it_was_given_to() {
         let mut exchange = address();
         let pin = || Answer::Pin(Zeroizing::new("1234".into()));
         let passphrase = || Answer::Passphrase(Zeroizing::new("1234".into()));

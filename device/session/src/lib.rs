@@ -41,7 +41,7 @@ pub use operations::{
     GetAddress, GetFeatures, Initialize, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash,
 };
 pub use path::DerivationPath;
-pub use prompt::{Answer, NoPerson, Person, PinKind, Prompt, PromptReply, Question};
+pub use prompt::{Answer, NoPerson, NumberedPrompt, Person, PinKind, Prompt, PromptReply};
 pub use transaction::{AccessListItem, Fees, Transaction};
 pub use typed_data::{Member, MemberType, TypedData, Value};
 pub use wallet::{OpenState, Wallet, WalletStatus};

@@ -52,19 +52,19 @@ impl Prompt {
 /// A prompt with a unique number that binds the answer to it: positions for one keypad are wrong on another, and a PIN
 /// is not a passphrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct NumberedPrompt {
     /// Unique within the process.
     pub number: u64,
     /// The prompt.
     pub prompt: Prompt,
 }
 
-/// An answer to a question that an earlier call left open.
+/// An answer to a prompt that an earlier call left open.
 #[derive(Clone, Debug)]
 pub struct PromptReply {
-    /// The question's number.
+    /// The prompt's number.
     pub number: u64,
-    /// The answer, which must be of the kind that the question asks for.
+    /// The answer, which must be of the kind that the prompt asks for.
     pub answer: Answer,
 }
 

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use self::opening::Suspended;
 use crate::operations::{GetAddress, GetFeatures, SignMessage, SignTransaction, SignTypedData, SignTypedHash};
 use crate::{
-    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Operation, Person, Prompt, Question, Signature, Timeouts,
-    Transaction, TypedData, Unsupported, Version,
+    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, NumberedPrompt, Operation, Person, Prompt, Signature,
+    Timeouts, Transaction, TypedData, Unsupported, Version,
 };
 
 /// Maximum number of accounts of one wallet.
@@ -44,8 +44,8 @@ pub enum OpenState {
 pub struct WalletStatus {
     /// How far it is open.
     pub state: OpenState,
-    /// The question of an opening that waits for an answer.
-    pub asked: Option<Question>,
+    /// The prompt of an opening that waits for an answer.
+    pub asked: Option<NumberedPrompt>,
     /// Firmware version and label, once the device has reported them.
     pub identity: Option<(Version, String)>,
     /// Whether the firmware signs transactions of type 2; `false` until its version is known.

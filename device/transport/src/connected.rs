@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_arrivals_and_departures() {
+    fn reports_arrivals_and_departures() {
         let mut connected = Connected::default();
 
         assert_eq!(

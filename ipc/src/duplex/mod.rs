@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// Minimum free space for a read.
-const READ_AT_LEAST: usize = 8 << 10;
+const MIN_READ: usize = 8 << 10;
 
 /// Memory of an open connection: its task, its state, and buffers of this size for reading and writing.
 const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
@@ -320,7 +320,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         memory = None;
                         continue;
                     }
-                    self.buffer.reserve(READ_AT_LEAST);
+                    self.buffer.reserve(MIN_READ);
                     let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;
                     match read {
                         Ok(0) if F::may_half_close() => return End::Finish(None),
@@ -338,8 +338,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
     fn hold_buffer(&self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Result<(), OutOfMemory> {
         let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
         // A growing buffer doubles.
-        let grows = capacity - length < READ_AT_LEAST;
-        let capacity = if grows { (2 * capacity).max(length + READ_AT_LEAST) } else { capacity };
+        let grows = capacity - length < MIN_READ;
+        let capacity = if grows { (2 * capacity).max(length + MIN_READ) } else { capacity };
         let bytes = capacity + self.framing.kept_bytes();
         match memory {
             _ if bytes <= UNCOUNTED_BUFFER => *memory = None,
@@ -385,7 +385,7 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
         let mut left = LINGER_BYTES;
         while left > 0 {
             buffer.clear();
-            buffer.reserve(READ_AT_LEAST);
+            buffer.reserve(MIN_READ);
             match reader.read_buf(&mut buffer).await {
                 Ok(count) if count > 0 => left = left.saturating_sub(count),
                 _ => return,

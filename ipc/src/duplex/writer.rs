@@ -15,7 +15,7 @@ use super::{DuplexLimits, Outgoing};
 use crate::{idle_timeout::IdleTimeout, traffic::Meter};
 
 /// Maximum number of pieces per system call.
-const SLICES: usize = 64;
+const MAX_SLICES: usize = 64;
 
 /// Writes queued data, as much at a time as the system accepts.
 ///
@@ -87,7 +87,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
         if let (Some(only), 1) = (self.pieces.front(), self.pieces.len()) {
             return stream.poll_write(context, only);
         }
-        let mut slices = [IoSlice::new(&[]); SLICES];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
             *slice = IoSlice::new(piece);

@@ -17,8 +17,8 @@ const PLACES: usize = 2;
 const QUEUE: usize = 64;
 /// How often a waiting derivation checks whether its caller has gone.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
-/// The lowest thread priority.
-const LOWEST_PRIORITY: i32 = 19;
+/// The highest nice value, which is the lowest thread priority.
+const MAX_NICE: i32 = 19;
 
 /// The budget of key derivation. Clones share it.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> Result<T, JobE
     thread::scope(|scope| {
         let run = move || {
             // Fails only on systems without thread priorities.
-            let _ = rustix::process::nice(LOWEST_PRIORITY);
+            let _ = rustix::process::nice(MAX_NICE);
             let done = job();
             // Removes secrets from the stack, which the system reuses for later threads.
             scrub_stack();
@@ -173,8 +173,8 @@ mod tests {
 
         let priority = work.run(&CallContext::new(), 0, || rustix::process::nice(0).unwrap()).await.unwrap();
 
-        assert_eq!(priority, LOWEST_PRIORITY);
-        assert!(rustix::process::nice(0).unwrap() < LOWEST_PRIORITY);
+        assert_eq!(priority, MAX_NICE);
+        assert!(rustix::process::nice(0).unwrap() < MAX_NICE);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,7 +26,7 @@ pub(crate) const SIGN: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 pub(crate) const SET_SECRET: [u8; 4] = [0x34, 0xd3, 0x86, 0x00];
 pub(crate) const SET_OPENING: [u8; 4] = [0xe1, 0x1f, 0x5b, 0xa2];
 /// Blocks before an epoch's end in which a penalised candidate can show that it has returned.
-const COME_BACK: u64 = 150;
+const RETURN_WINDOW: u64 = 150;
 /// Only every n-th block is signed.
 const SIGNED: u64 = 15;
 
@@ -216,9 +216,9 @@ impl Model {
             let made = |who: &Address| of(chain, ended.number + 1, number).any(|block| block.author == *who);
             penalties.extend(ended.masternodes.iter().filter(|who| !made(who)));
             if number > network.switch_block + network.epoch {
-                let since = number.saturating_sub(COME_BACK).max(ended.number);
+                let since = number.saturating_sub(RETURN_WINDOW).max(ended.number);
                 for who in ended.penalties.iter().filter(|who| candidates.contains(who)) {
-                    if !came_back(chain, since, number, *who) && !penalties.contains(who) {
+                    if !has_returned(chain, since, number, *who) && !penalties.contains(who) {
                         penalties.push(*who);
                     }
                 }
@@ -338,7 +338,7 @@ fn of(chain: &[Arc<Facts>], from: u64, below: u64) -> impl Iterator<Item = &Arc<
 
 /// Returns whether `who` signed, in the blocks of these heights, an earlier one of them with a number that is a
 /// multiple of 15.
-fn came_back(chain: &[Arc<Facts>], from: u64, below: u64, who: Address) -> bool {
+fn has_returned(chain: &[Arc<Facts>], from: u64, below: u64, who: Address) -> bool {
     of(chain, from, below).any(|block| {
         let of_its_own = block.signings.iter().filter(|(signer, _)| *signer == who);
         of_its_own.into_iter().any(|(_, signed)| {
@@ -359,7 +359,7 @@ fn checkpoint(chain: &[Arc<Facts>]) -> Epoch {
     if number > 4_500 {
         let then = &at(chain, number - 4_500).epoch.penalties;
         let still = then.iter().filter(|who| signers.contains(who));
-        penalties.extend(still.filter(|who| !came_back(chain, number - COME_BACK, number, **who)));
+        penalties.extend(still.filter(|who| !has_returned(chain, number - RETURN_WINDOW, number, **who)));
     }
     let before = (1..=4).filter_map(|epochs| number.checked_sub(900 * epochs)).filter(|then| *then > 0);
     let out: Vec<Address> = before.flat_map(|then| at(chain, then).epoch.penalties.clone()).collect();

@@ -6,10 +6,10 @@
 //! `import` measures an import of it, `ask` measures reads of the imported state. Each is a process of its own, so that
 //! memory is that of one step.
 
-mod asking;
 mod importing;
 mod making;
 mod network;
+mod reading;
 mod traffic;
 
 use std::{
@@ -38,14 +38,14 @@ pub(crate) enum Command {
     /// Imports it into a new database
     Import(importing::Import),
     /// Reads balances and proofs of an imported chain, at the head and far below it
-    Ask(asking::Questions),
+    Ask(reading::ReadOptions),
 }
 
 pub(crate) fn execute(command: &Command) -> Outcome<Value> {
     match command {
         Command::Make(plan) => making::make(plan),
         Command::Import(import) => importing::measure(import),
-        Command::Ask(questions) => asking::measure(questions),
+        Command::Ask(options) => reading::measure(options),
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
             let report = execute(&Command::Import(import)).unwrap();
             assert_eq!((&report["head"], report["blocks"].as_u64()), (&made["head"], Some(70)));
             assert!(report["switch_milliseconds"].is_number(), "{report}");
-            let questions = asking::Questions {
+            let options = reading::ReadOptions {
                 folder: folder.path().into(),
                 datadir: datadir.clone(),
                 cache: 16,
@@ -184,7 +184,7 @@ mod tests {
                 balance_age: 40,
                 proof_ages: vec![10, 60, 1_000],
             };
-            let answers = execute(&Command::Ask(questions)).unwrap();
+            let answers = execute(&Command::Ask(options)).unwrap();
             assert_eq!(answers["proofs"].as_array().unwrap().len(), 2);
             fs::remove_dir_all(datadir).unwrap();
         }

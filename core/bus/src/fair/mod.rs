@@ -4,10 +4,10 @@
 //! given in order of arrival: a single client can have all of them. When all are taken, jobs are queued by client and
 //! plugin, and the next place goes to the client that has used the least measured time (start-time fair queueing), and
 //! within it to the plugin that has used the least. A job that can pause gives its place to another client's job
-//! ([`YieldHandle::yield_turn`]) and continues on its next turn. A client that has waited [`LEND_AFTER`] without a
-//! place is lent an extra one, so that jobs which cannot pause do not block others.
+//! ([`YieldHandle::yield_turn`]) and continues on its next turn. A client that has waited [`EXTRA_PLACE_AFTER`] without
+//! a place gets an extra one, so that jobs which cannot pause do not block others.
 //!
-//! Everything is bounded: waiting jobs, in total and per client, parked jobs, and lent places.
+//! Everything is bounded: waiting jobs, in total and per client, parked jobs, and extra places.
 
 mod attempts;
 mod state;
@@ -31,10 +31,10 @@ use crate::{
     waits::{self, WaitPlace},
 };
 
-/// How long a client waits without a place before one is lent to it.
-const LEND_AFTER: Duration = Duration::from_millis(40);
+/// How long a client waits without a place before it gets an extra one.
+const EXTRA_PLACE_AFTER: Duration = Duration::from_millis(40);
 /// Maximum interval between two checks by a waiting job of whether its client still has no place.
-const MAX_LEND_CHECK_INTERVAL: Duration = Duration::from_millis(640);
+const MAX_EXTRA_PLACE_CHECK_INTERVAL: Duration = Duration::from_millis(640);
 
 /// How often a parked job checks whether its caller is still there.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
@@ -93,9 +93,9 @@ type Waiter = oneshot::Sender<JobPermit>;
 
 struct Inner {
     limits: FairLimits,
-    /// Locked when a job arrives, ends, or may have to give way; nothing waits under it.
+    /// Locked when a job arrives, ends, or may have to yield; nothing waits under it.
     state: Mutex<State<Waiter, Arc<Parked>>>,
-    /// Whether another client waits, so that a running job might have to give way. Read often, without the lock.
+    /// Whether another client waits, so that a running job might have to yield. Read often, without the lock.
     is_contended: AtomicBool,
     /// Time of clients' attempts, which run before anything is queued here.
     attempts: Attempts,
@@ -195,11 +195,11 @@ impl FairQueue {
         mut receiver: oneshot::Receiver<JobPermit>,
         deadline: Option<Instant>,
     ) -> Result<JobPermit, EnterError> {
-        let mut check_pause = LEND_AFTER;
+        let mut check_pause = EXTRA_PLACE_AFTER;
         loop {
             let soon = Instant::now() + check_pause;
             // Jobs of a client that already has places check less and less often.
-            check_pause = (check_pause * 2).min(MAX_LEND_CHECK_INTERVAL);
+            check_pause = (check_pause * 2).min(MAX_EXTRA_PLACE_CHECK_INTERVAL);
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(permit)) => return Ok(permit),
@@ -207,7 +207,7 @@ impl FairQueue {
                 Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                     return Err(EnterError::DeadlinePassed);
                 }
-                Err(_) => self.inner.lend(share.client),
+                Err(_) => self.inner.grant_extra(share.client),
             }
         }
     }
@@ -269,11 +269,11 @@ impl Inner {
         }
     }
 
-    /// Lends a place to a client that has none, if it is next and another may be lent.
-    fn lend(self: &Arc<Self>, client: ClientId) {
+    /// Grants an extra place to a client that has none, if it is next and the maximum is not reached.
+    fn grant_extra(self: &Arc<Self>, client: ClientId) {
         let granted = {
             let mut state = self.lock();
-            let granted = state.lend(client, Instant::now());
+            let granted = state.grant_extra(client, Instant::now());
             self.note_contention(&state);
             granted
         };
@@ -285,7 +285,7 @@ impl Inner {
     /// Gives a job its place. Returns the job if its caller has gone.
     fn hand_over(self: &Arc<Self>, granted: Granted<Waiter, Arc<Parked>>) -> Option<JobId> {
         match granted {
-            Granted::GoesOn(parked) => {
+            Granted::Continues(parked) => {
                 parked.resume();
                 None
             }

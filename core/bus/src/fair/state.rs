@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use super::{FairLimits, Share};
 use crate::{ClientId, PluginId};
 
-/// How much more time than a waiting client a client may have used before it must give way. A client that computes on
+/// How much more time than a waiting client a client may have used before it must yield. A client that computes on
 /// two threads uses that much more within half the time. Six clients each get a turn well within 50 ms.
 const QUANTUM: Duration = Duration::from_millis(5);
 
@@ -34,14 +34,14 @@ struct Running {
 struct Flow<W, P> {
     used: Duration,
     running: usize,
-    /// Jobs that gave way. They continue before others begin.
+    /// Paused jobs. They continue before others begin.
     parked: VecDeque<(JobId, P)>,
     waiting: VecDeque<(JobId, W)>,
 }
 
 /// The jobs of a client.
 struct Client<W, P> {
-    /// Time used by its jobs. A new client starts with the least value of all active clients, which makes the values
+    /// Time used by its jobs. A new client starts with the lowest value of all active clients, which makes the values
     /// comparable.
     used: Duration,
     running: usize,
@@ -77,13 +77,13 @@ impl<W, P> Client<W, P> {
         self.parked > 0 || self.waiting > 0
     }
 
-    /// Returns the plugin's flow. A new flow starts with the least value of all active flows.
+    /// Returns the plugin's flow. A new flow starts with the lowest value of all active flows.
     fn flow(&mut self, plugin: Option<PluginId>) -> &mut Flow<W, P> {
-        let least = self.flows.values().filter(|flow| flow.is_active()).map(|flow| flow.used).min();
-        let least = least.unwrap_or_default();
-        let flow = self.flows.entry(plugin).or_insert_with(|| Flow::new(least));
+        let lowest = self.flows.values().filter(|flow| flow.is_active()).map(|flow| flow.used).min();
+        let lowest = lowest.unwrap_or_default();
+        let flow = self.flows.entry(plugin).or_insert_with(|| Flow::new(lowest));
         if !flow.is_active() {
-            flow.used = flow.used.max(least);
+            flow.used = flow.used.max(lowest);
         }
         flow
     }
@@ -94,7 +94,7 @@ pub(super) enum Granted<W, P> {
     /// A waiting job begins.
     Begins(JobId, Share, W),
     /// A parked job continues.
-    GoesOn(P),
+    Continues(P),
 }
 
 /// Why a job cannot be queued.
@@ -138,7 +138,7 @@ impl<W, P> State<W, P> {
         (self.running.len(), self.parked, self.waiting)
     }
 
-    /// Returns whether a running job might have to give way: jobs wait or are parked, and not all jobs are of one
+    /// Returns whether a running job might have to yield: jobs wait or are parked, and not all jobs are of one
     /// client.
     pub(super) fn is_contended(&self) -> bool {
         let clients = || self.clients.values().filter(|client| client.is_active());
@@ -215,9 +215,9 @@ impl<W, P> State<W, P> {
         self.grant(share, now)
     }
 
-    /// Gives a waiting job an extra place, which running jobs compensate by giving way. Only for a client without a
-    /// place, when it is next, and at most as many times as there are places.
-    pub(super) fn lend(&mut self, client: ClientId, now: Instant) -> Option<Granted<W, P>> {
+    /// Gives a waiting job an extra place, for which running jobs yield. Only for a client without a place, when it is
+    /// next, and at most as many times as there are places.
+    pub(super) fn grant_extra(&mut self, client: ClientId, now: Instant) -> Option<Granted<W, P>> {
         self.account(now);
         let share = self.next_share().filter(|share| share.client == client)?;
         let has_none = self.clients.get(&client).is_some_and(|client| client.running == 0);
@@ -234,7 +234,7 @@ impl<W, P> State<W, P> {
             client.parked -= 1;
             self.parked -= 1;
             self.begin(job, share, now);
-            return Some(Granted::GoesOn(parked));
+            return Some(Granted::Continues(parked));
         }
         let (job, waiter) = flow.waiting.pop_front()?;
         client.waiting -= 1;
@@ -317,7 +317,7 @@ impl<W, P> State<W, P> {
     /// it. At the maximum of parked jobs the job keeps running.
     pub(super) fn park(&mut self, job: JobId, now: Instant, parked: impl FnOnce() -> P) -> bool {
         self.account(now);
-        if self.parked >= self.limits.parked || !self.must_give_way(job) {
+        if self.parked >= self.limits.parked || !self.must_yield(job) {
             return false;
         }
         let Some(share) = self.leave_place(job) else { return false };
@@ -328,11 +328,11 @@ impl<W, P> State<W, P> {
         true
     }
 
-    fn must_give_way(&self, job: JobId) -> bool {
+    fn must_yield(&self, job: JobId) -> bool {
         let Some(Running { share, .. }) = self.running.get(&job) else { return false };
         let Some(own) = self.clients.get(&share.client).map(|client| client.used) else { return false };
         if self.running.len() > self.limits.places {
-            // A place was lent: the running client that has used most gives way for it.
+            // An extra place was granted: the running client that has used most yields for it.
             let of = |running: &Running| self.clients.get(&running.share.client).map(|client| client.used);
             return self.running.values().filter_map(of).max() == Some(own);
         }
@@ -371,24 +371,24 @@ impl<W, P> State<W, P> {
         }
     }
 
-    fn least_used(&self) -> Option<Duration> {
+    fn lowest_used_time(&self) -> Option<Duration> {
         self.clients.values().filter(|client| client.is_active()).map(|client| client.used).min()
     }
 
-    /// Returns the client's entry. A new client starts with the least value of all active clients.
+    /// Returns the client's entry. A new client starts with the lowest value of all active clients.
     fn client(&mut self, name: ClientId) -> &mut Client<W, P> {
         let is_active = self.clients.get(&name).is_some_and(Client::is_active);
-        let least = if is_active { Duration::ZERO } else { self.least_used().unwrap_or_default() };
-        let client = self.clients.entry(name).or_insert_with(|| Client::new(least));
-        client.used = client.used.max(least);
+        let lowest = if is_active { Duration::ZERO } else { self.lowest_used_time().unwrap_or_default() };
+        let client = self.clients.entry(name).or_insert_with(|| Client::new(lowest));
+        client.used = client.used.max(lowest);
         client
     }
 
     /// Forgets clients without jobs whose used time no longer exceeds the others'.
     fn forget_idle(&mut self) {
-        let Some(least) = self.least_used() else { return self.reset_used_times() };
+        let Some(lowest) = self.lowest_used_time() else { return self.reset_used_times() };
         let remembers = self.clients.len() <= MAX_IDLE_CLIENTS;
-        self.clients.retain(|_, client| client.is_active() || (remembers && client.used > least));
+        self.clients.retain(|_, client| client.is_active() || (remembers && client.used > lowest));
     }
 
     /// No client is active: all start again.

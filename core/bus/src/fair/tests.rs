@@ -49,9 +49,9 @@ async fn a_client_that_waits_is_lent_a_place_beside_a_job_that_never_pauses() {
     let queue = queue(1);
     let _held = queue.enter(share(1), None).await.unwrap();
 
-    let lent = queue.enter(share(2), None).await;
+    let extra = queue.enter(share(2), None).await;
 
-    assert!(lent.is_ok());
+    assert!(extra.is_ok());
     assert_eq!(queue.counts(), (2, 0, 0));
 }
 

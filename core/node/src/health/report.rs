@@ -78,12 +78,13 @@ impl HeadReport {
 pub(crate) struct PeersReport {
     state: State,
     pub(crate) count: u64,
-    least: u32,
+    #[serde(rename = "least")]
+    min: u32,
 }
 
 impl PeersReport {
-    pub(crate) fn new(count: u64, least: u32) -> Self {
-        Self { state: if count < u64::from(least) { State::Few } else { State::Ok }, count, least }
+    pub(crate) fn new(count: u64, min: u32) -> Self {
+        Self { state: if count < u64::from(min) { State::Few } else { State::Ok }, count, min }
     }
 }
 
@@ -109,18 +110,19 @@ pub(crate) struct DiskReport {
     /// Bytes; `None` if the system does not report them.
     free: Option<u64>,
     /// Bytes.
-    least: u64,
+    #[serde(rename = "least")]
+    min: u64,
 }
 
 impl DiskReport {
-    pub(crate) fn new(free: Option<u64>, least: u64) -> Self {
+    pub(crate) fn new(free: Option<u64>, min: u64) -> Self {
         let state = match free {
-            _ if least == 0 => State::Ok,
+            _ if min == 0 => State::Ok,
             None => State::Unknown,
-            Some(free) if free < least => State::Low,
+            Some(free) if free < min => State::Low,
             Some(_) => State::Ok,
         };
-        Self { state, free, least }
+        Self { state, free, min }
     }
 }
 

@@ -181,12 +181,12 @@ impl Operation for SignTypedData {
             }
             _ if self.queries > MAX_QUERIES => None,
             EthereumTypedDataStructRequest::ID => {
-                let question: EthereumTypedDataStructRequest = decode(message.id, &message.body)?;
-                self.structure(question.name())
+                let request: EthereumTypedDataStructRequest = decode(message.id, &message.body)?;
+                self.structure(request.name())
             }
             _ => {
-                let question: EthereumTypedDataValueRequest = decode(message.id, &message.body)?;
-                self.value(&question.member_path)
+                let request: EthereumTypedDataValueRequest = decode(message.id, &message.body)?;
+                self.value(&request.member_path)
             }
         };
         answer.map(Progress::Send).ok_or(DeviceError::TypedDataRequest)

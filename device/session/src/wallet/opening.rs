@@ -8,7 +8,8 @@ use super::{OpenState, Wallet, WalletStatus};
 use crate::driver::{Outcome, ask};
 use crate::operations::{GetAddress, Ping};
 use crate::{
-    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, Operation, Person, Prompt, PromptReply, Question,
+    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, NumberedPrompt, Operation, Person, Prompt,
+    PromptReply,
 };
 
 /// An opening that waits for an answer. The device shows its prompt in the meantime.
@@ -20,7 +21,7 @@ pub(super) enum Suspended {
 }
 
 impl Suspended {
-    fn asked(&self) -> Option<Question> {
+    fn asked(&self) -> Option<NumberedPrompt> {
         match self {
             Self::Ping(exchange) => exchange.asked(),
             Self::Address(exchange) => exchange.asked(),
@@ -32,10 +33,10 @@ impl Suspended {
 type Progressed = Result<Option<Suspended>, DeviceError>;
 
 impl WalletStatus {
-    /// Interprets a caller's text as an answer to the open question. `None` if there is no question, or if the text is
+    /// Interprets a caller's text as an answer to the open prompt. `None` if there is no prompt, or if the text is
     /// empty; an empty passphrase is an answer, namely the standard wallet.
     pub fn reply_to_prompt(&self, text: Zeroizing<String>) -> Option<PromptReply> {
-        let Question { number, prompt } = self.asked?;
+        let NumberedPrompt { number, prompt } = self.asked?;
         let answer = match prompt {
             Prompt::Pin(_) if text.is_empty() => return None,
             Prompt::Pin(_) => Answer::Pin(text),
@@ -46,8 +47,8 @@ impl WalletStatus {
 }
 
 impl Wallet {
-    /// Opens the wallet, or continues opening it. `prompt_reply` answers the question that an earlier call left open
-    /// ([`WalletStatus::asked`]); without it, `person` is asked. An answer to any other question is not sent.
+    /// Opens the wallet, or continues opening it. `prompt_reply` answers the prompt that an earlier call left open
+    /// ([`WalletStatus::asked`]); without it, `person` is asked. An answer to any other prompt is not sent.
     ///
     /// # Errors
     /// [`DeviceError::PinNeeded`] and [`DeviceError::PassphraseNeeded`] if the next call must bring the answer; any
@@ -88,14 +89,14 @@ impl Wallet {
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
     ) -> Progressed {
-        let Some(question) = suspended.asked() else { return self.begin(person, cancel).await };
+        let Some(numbered) = suspended.asked() else { return self.begin(person, cancel).await };
         let answer = match prompt_reply {
-            Some(prompt_reply) if prompt_reply.number == question.number => prompt_reply.answer,
-            // The device now asks another question.
+            Some(prompt_reply) if prompt_reply.number == numbered.number => prompt_reply.answer,
+            // The device now has another prompt.
             Some(_) => return Ok(Some(suspended)),
             None => {
                 let limit = self.timeouts.prompt;
-                match ask(limit, question, person, cancel).await {
+                match ask(limit, numbered, person, cancel).await {
                     Ok(Some(answer)) => answer,
                     Ok(None) => return Ok(Some(suspended)),
                     Err(error) => return self.driver()?.resynchronise_after(error).await,
@@ -103,9 +104,9 @@ impl Wallet {
             }
         };
         match suspended {
-            Suspended::Ping(exchange) => self.answer(exchange, question, answer, person, cancel, Suspended::Ping).await,
+            Suspended::Ping(exchange) => self.answer(exchange, numbered, answer, person, cancel, Suspended::Ping).await,
             Suspended::Address(exchange) => {
-                self.answer(exchange, question, answer, person, cancel, Suspended::Address).await
+                self.answer(exchange, numbered, answer, person, cancel, Suspended::Address).await
             }
         }
     }
@@ -113,13 +114,13 @@ impl Wallet {
     async fn answer<O: Operation>(
         &mut self,
         mut exchange: Exchange<O>,
-        question: Question,
+        numbered: NumberedPrompt,
         answer: Answer,
         person: &mut dyn Person,
         cancel: &mut BoxFuture<'_, ()>,
         suspend: impl FnOnce(Exchange<O>) -> Suspended,
     ) -> Progressed {
-        let next = exchange.answer(question.number, answer);
+        let next = exchange.answer(numbered.number, answer);
         let driver = self.driver()?;
         let outcome = match next {
             Ok((next, wait)) => driver.resume(exchange, next, wait, person, cancel).await,

@@ -11,6 +11,7 @@
 //! opens no connection.
 #![forbid(unsafe_code)]
 
+mod approval_queue;
 mod approvals;
 mod approver;
 mod client;
@@ -23,7 +24,6 @@ mod http;
 mod methods;
 mod page;
 mod program;
-mod questions;
 mod rate;
 mod raw_data;
 mod scheduler;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     ProgramEntry, WaitingRequest,
-    questions::{Question, Questions},
+    approval_queue::{ApprovalQueue, ApprovalRequest},
 };
 
 /// Exit code of a program that approves.
@@ -81,15 +81,15 @@ pub struct Program {
 
 #[derive(Debug)]
 struct Asked {
-    questions: Arc<Questions>,
+    queue: Arc<ApprovalQueue>,
     helper: Arc<Mutex<ProgramHelper>>,
-    /// Whether the thread runs. It starts with the first question, because by then the process is confined.
+    /// Whether the thread runs. It starts with the first request, because by then the process is confined.
     is_started: Mutex<bool>,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.questions.close();
+        self.queue.close();
     }
 }
 
@@ -99,8 +99,8 @@ impl Asked {
         if *is_started {
             return Ok(());
         }
-        let (questions, helper) = (Arc::clone(&self.questions), Arc::clone(&self.helper));
-        std::thread::Builder::new().name("program".to_owned()).spawn(move || answer_all(&questions, &helper))?;
+        let (queue, helper) = (Arc::clone(&self.queue), Arc::clone(&self.helper));
+        std::thread::Builder::new().name("program".to_owned()).spawn(move || answer_all(&queue, &helper))?;
         *is_started = true;
         Ok(())
     }
@@ -110,11 +110,11 @@ impl Program {
     /// Creates the program that this helper runs.
     pub fn new(helper: ProgramHelper) -> Self {
         let helper = Arc::new(Mutex::new(helper));
-        Self { asked: Arc::new(Asked { questions: Arc::default(), helper, is_started: Mutex::default() }) }
+        Self { asked: Arc::new(Asked { queue: Arc::default(), helper, is_started: Mutex::default() }) }
     }
 
     /// Asks the program about a request: approved, refused, or `None` without an answer. Dropping the future withdraws
-    /// the question.
+    /// the request.
     pub(crate) async fn ask(&self, waiting: &WaitingRequest) -> Option<bool> {
         let input = serde_json::to_string(waiting).ok()?;
         let (answer, answered) = oneshot::channel();
@@ -122,7 +122,7 @@ impl Program {
             tracing::warn!(%error, "could not start a task for the approving program");
             return None;
         }
-        if !self.asked.questions.add(Question { client: waiting.client.clone(), input, answer }) {
+        if !self.asked.queue.add(ApprovalRequest { client: waiting.client.clone(), input, answer }) {
             tracing::warn!(
                 number = waiting.number,
                 "the maximum number of requests is waiting for the approving \
@@ -134,9 +134,9 @@ impl Program {
     }
 }
 
-/// Passes the questions to the program one after the other.
-fn answer_all(questions: &Questions, helper: &Mutex<ProgramHelper>) {
-    while let Some(Question { input, answer, .. }) = questions.next() {
+/// Passes the requests to the program one after the other.
+fn answer_all(queue: &ApprovalQueue, helper: &Mutex<ProgramHelper>) {
+    while let Some(ApprovalRequest { input, answer, .. }) = queue.next() {
         let ended = helper.lock().run(&Task { input });
         // The receiver is gone if the request has just ended.
         let _ = answer.send(meaning_of(ended));

@@ -418,8 +418,8 @@ mod tests {
         let error = serde_json::from_str::<Vec<Module>>("[{},{}]").unwrap_err().to_string();
         assert!(error.contains("missing field `name`"), "{error}");
 
-        let least = r#"[{"name":"eth","kind":"plugin","state":"enabled"}]"#;
-        assert_eq!(serde_json::from_str::<Vec<Module>>(least).unwrap()[0].name, "eth");
+        let minimal = r#"[{"name":"eth","kind":"plugin","state":"enabled"}]"#;
+        assert_eq!(serde_json::from_str::<Vec<Module>>(minimal).unwrap()[0].name, "eth");
     }
 
     #[test]

@@ -416,13 +416,13 @@ impl World {
     }
 
     /// Round, certified and timed-out rounds, head and its round, of every node.
-    fn standings(&self) -> Vec<[u64; 5]> {
-        let standing = |node: &Node| {
+    fn progress_of_nodes(&self) -> Vec<[u64; 5]> {
+        let progress = |node: &Node| {
             let (state, head) = (&node.kept, node.chain.head().header.clone());
             let round = if head.number == 0 { 0 } else { extra_of(&head).unwrap().round };
             [state.round, state.highest_quorum.block.round, state.highest_timeout.round, head.number, round]
         };
-        self.nodes.iter().map(standing).collect()
+        self.nodes.iter().map(progress).collect()
     }
 
     fn lowest_commit(&self) -> u64 {
@@ -459,7 +459,7 @@ fn play(count: u64, byzantine_nodes: usize) {
         world.run(END);
 
         let quiet = world.lowest_commit();
-        assert!(quiet >= rough + 20, "seed {seed}: committed {rough}, then {quiet}; {:?}", world.standings());
+        assert!(quiet >= rough + 20, "seed {seed}: committed {rough}, then {quiet}; {:?}", world.progress_of_nodes());
         let byzantine_names: Vec<String> =
             world.nodes[..byzantine_nodes].iter().map(|node| hex::encode(node.key.address())).collect();
         let reports: Vec<&ForensicProof> =

@@ -175,8 +175,8 @@ impl ConnectionManager {
             }
         }
         let own = of_address.get(&counted_address(ip)).map_or(0, |(count, _)| *count);
-        let (most, newest) = of_address.into_values().max_by_key(|(count, _)| *count)?;
-        (most > KEPT_OF_ADDRESS && most > 2 * (own + 1)).then_some(newest)
+        let (max, newest) = of_address.into_values().max_by_key(|(count, _)| *count)?;
+        (max > KEPT_OF_ADDRESS && max > 2 * (own + 1)).then_some(newest)
     }
 
     /// Closes an admitted connection, and frees its slot at once.

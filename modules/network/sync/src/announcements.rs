@@ -142,7 +142,7 @@ impl Announcements {
     /// Whether a peer with this number of announcements may add one.
     fn has_place(&self, count: usize) -> bool {
         count < MAX_ANNOUNCED_OF_PEER
-            && (self.total < MAX_ANNOUNCED || self.counts.last().is_some_and(|(most, _)| *most > count + 1))
+            && (self.total < MAX_ANNOUNCED || self.counts.last().is_some_and(|(max, _)| *max > count + 1))
     }
 
     fn count(&self, peer: &NodeId) -> usize {
@@ -161,7 +161,7 @@ impl Announcements {
 
     /// Removes the newest announcement of the peer that has the most, if it has more than a peer with `count` would have.
     fn make_room(&mut self, count: usize) -> bool {
-        let Some((most, peer)) = self.counts.last().copied().filter(|(most, _)| *most > count + 1) else {
+        let Some((max, peer)) = self.counts.last().copied().filter(|(max, _)| *max > count + 1) else {
             return false;
         };
         let by_hash = &self.by_hash;
@@ -171,7 +171,7 @@ impl Announcements {
         let newest = of_peer.and_then(|of_peer| of_peer.all.iter().rev().find(|(_, hash)| !is_asked(hash)).copied());
         let Some((_, hash)) = newest else { return false };
         self.remove_announcer(&hash, &peer);
-        self.count(&peer) < most
+        self.count(&peer) < max
     }
 
     fn remove_announcer(&mut self, hash: &B256, peer: &NodeId) {

@@ -16,7 +16,7 @@ const STACK_LIMIT: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackBounds {
     /// The minimum.
-    pub least: usize,
+    pub min: usize,
     /// The maximum.
     pub max: usize,
 }
@@ -26,12 +26,12 @@ impl StackBounds {
     pub fn of(opcode: u8) -> Option<Self> {
         let code = OpCode::new(opcode)?;
         let (inputs, outputs) = (usize::from(code.inputs()), usize::from(code.outputs()));
-        Some(Self { least: inputs, max: STACK_LIMIT + inputs - outputs })
+        Some(Self { min: inputs, max: STACK_LIMIT + inputs - outputs })
     }
 
     /// The reference's text for a stack of `length` values that is too short.
     pub fn underflow_text(self, length: usize) -> String {
-        format!("stack underflow ({length} <=> {})", self.least)
+        format!("stack underflow ({length} <=> {})", self.min)
     }
 
     /// The reference's text for a stack of `length` values that is too long.
@@ -95,8 +95,8 @@ mod tests {
     fn stack_bounds_equal_the_references() {
         let cases =
             [(0x50, 1, 1025, "POP"), (0x60, 0, 1023, "PUSH1"), (0x80, 1, 1023, "DUP1"), (0x91, 3, 1024, "SWAP2")];
-        for (opcode, least, max, name) in cases {
-            assert_eq!(StackBounds::of(opcode), Some(StackBounds { least, max }), "{name}");
+        for (opcode, min, max, name) in cases {
+            assert_eq!(StackBounds::of(opcode), Some(StackBounds { min, max }), "{name}");
         }
         assert_eq!(StackBounds::of(0x0c), None);
     }

@@ -69,14 +69,15 @@ impl Fees {
         let mut samples = self.samples(head.header.number, without_samples)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
-        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MAX_SUGGESTED).max(self.least(&head.header));
+        let tip =
+            samples.get(chosen).copied().unwrap_or(last.tip).min(MAX_SUGGESTED).max(self.min_suggestion(&head.header));
         *self.suggestion.lock() = Suggestion { head: head.header.hash(), tip };
         Ok(tip)
     }
 
     /// The pool's minimum, below which a suggestion would be refused. Without a base fee the tip is the whole price, of
     /// which a chain may have a minimum.
-    fn least(&self, head: &SealedHeader) -> U256 {
+    fn min_suggestion(&self, head: &SealedHeader) -> U256 {
         self.family.min_tip(head).max(self.limits.min_tip)
     }
 

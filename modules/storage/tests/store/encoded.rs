@@ -26,11 +26,11 @@ fn chain() -> (Maker, Vec<BlockCommit>) {
     (maker, sides)
 }
 
-fn headers(store: &Store, first: u64, most: usize) -> Vec<Vec<u8>> {
+fn headers(store: &Store, first: u64, max: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let take = &mut |header: &[u8]| {
         found.push(header.to_vec());
-        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if found.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     store.encoded_headers(BlockNumber(first), take).unwrap();
     found
@@ -83,11 +83,11 @@ fn body_of(commit: &BlockCommit) -> Vec<u8> {
     body
 }
 
-fn bodies(store: &Store, hashes: &[B256], most: usize) -> Vec<Vec<u8>> {
+fn bodies(store: &Store, hashes: &[B256], max: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let take = &mut |body: &[&[u8]]| {
         found.push(body.concat());
-        if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if found.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     store.encoded_bodies(hashes, take).unwrap();
     found

@@ -39,7 +39,7 @@ fn arrive(state: &mut Words, share: Share, now: Instant, word: &'static str) -> 
 fn granted(state: &mut Words, now: Instant) -> Option<(JobId, &'static str)> {
     match state.grant_next(now)? {
         Granted::Begins(job, _, word) => Some((job, word)),
-        Granted::GoesOn(word) => Some((0, word)),
+        Granted::Continues(word) => Some((0, word)),
     }
 }
 
@@ -53,7 +53,7 @@ fn a_single_client_gets_every_place() {
     let arrivals = [(); 4].map(|()| arrive(&mut state, client(1), now, "job").1);
 
     assert_eq!(arrivals, [Arrival::Runs, Arrival::Runs, Arrival::Runs, WAITS]);
-    assert!(!state.is_contended(), "its own job that waits is no reason to give way");
+    assert!(!state.is_contended(), "its own job that waits is no reason to yield");
 }
 
 #[test]
@@ -222,16 +222,16 @@ fn a_client_without_a_place_is_lent_one_that_is_withdrawn_later() {
     arrive(&mut state, client(1), clock.after(0), "its next");
     arrive(&mut state, client(2), clock.after(0), "short");
 
-    let own = state.lend(ClientId::from_number(1), clock.after(40));
-    let lent = state.lend(ClientId::from_number(2), clock.after(0));
+    let own = state.grant_extra(ClientId::from_number(1), clock.after(40));
+    let extra = state.grant_extra(ClientId::from_number(2), clock.after(0));
 
     assert!(own.is_none());
-    assert!(matches!(lent, Some(Granted::Begins(_, _, "short"))));
+    assert!(matches!(extra, Some(Granted::Begins(_, _, "short"))));
     assert_eq!(state.counts(), (2, 0, 1));
-    assert!(state.lend(ClientId::from_number(3), clock.after(0)).is_none());
+    assert!(state.grant_extra(ClientId::from_number(3), clock.after(0)).is_none());
     assert!(state.is_contended());
     assert!(state.park(stubborn, clock.after(1), || "makes up for it"));
-    assert_eq!(granted(&mut state, clock.after(0)), None, "the lent place is not granted again");
+    assert_eq!(granted(&mut state, clock.after(0)), None, "the extra place is not granted again");
 }
 
 #[test]

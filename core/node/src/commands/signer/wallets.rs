@@ -15,8 +15,8 @@ use crate::passwords::Passwords;
 /// The service's errors if a device needs its PIN, and if it needs a passphrase.
 const WANTED: [(&str, &str); 2] =
     [("pin needed", "PIN: "), ("passphrase needed", "Passphrase (empty: the standard wallet): ")];
-/// Maximum number of questions of a device for one opening.
-const MAX_QUESTIONS: usize = 8;
+/// Maximum number of prompts of a device for one opening.
+const MAX_PROMPTS: usize = 8;
 
 pub(super) fn definitions() -> [Command; 3] {
     let url =
@@ -71,7 +71,7 @@ fn list(wallets: &[SignerWallet]) -> Result<(), Stop> {
 fn open(socket: &Path, url: &str) -> Result<(), Stop> {
     let client = connect(socket)?;
     let mut secret = tenon_api::SecretText::default();
-    for _ in 0..MAX_QUESTIONS {
+    for _ in 0..MAX_PROMPTS {
         let params =
             SecretParams::new().plain(&url).and_then(|params| params.secret(&secret)).map_err(Stop::failure)?;
         let refusal = match client.call_with_secret::<bool>("wallets_open", params) {
@@ -80,11 +80,11 @@ fn open(socket: &Path, url: &str) -> Result<(), Stop> {
             Err(stop) => return Err(stop),
         };
         let wanted = WANTED.iter().find(|(words, _)| refusal.ends_with(words));
-        let Some((_, question)) = wanted else { return Err(Stop::Failure(refusal)) };
-        if question.starts_with("PIN") {
+        let Some((_, prompt)) = wanted else { return Err(Stop::Failure(refusal)) };
+        if prompt.starts_with("PIN") {
             log_output::eprint_line(KEYPAD.trim_end());
         }
-        secret = Passwords::Terminal { otherwise: "run this command in a terminal" }.next(question)?;
+        secret = Passwords::Terminal { otherwise: "run this command in a terminal" }.next(prompt)?;
     }
-    Err(Stop::Failure(format!("gave up: the device asked for input {MAX_QUESTIONS} times")))
+    Err(Stop::Failure(format!("gave up: the device asked for input {MAX_PROMPTS} times")))
 }

@@ -123,7 +123,7 @@ pub(crate) fn unknown_method(method: &str) -> Failure {
         Some(("approvals" | "policy" | "wallets", _)) => {
             no_method(method, "is only for approvers, on their own sockets")
         }
-        _ => no_method(method, UNKNOWN),
+        _ => no_method(method, NO_SUCH_METHOD),
     }
 }
 
@@ -131,11 +131,11 @@ pub(crate) fn unknown_method(method: &str) -> Failure {
 pub(crate) fn unknown_to_approvers(method: &str) -> Failure {
     match method.split_once('_') {
         Some(("eth" | "account" | "consensus", _)) => no_method(method, "is only for clients, on their own sockets"),
-        _ => no_method(method, UNKNOWN),
+        _ => no_method(method, NO_SUCH_METHOD),
     }
 }
 
-const UNKNOWN: &str = "does not exist/is not available";
+const NO_SUCH_METHOD: &str = "does not exist/is not available";
 
 fn no_method(method: &str, words: &str) -> Failure {
     let mut failure = Failure::server(format!("the method {method} {words}"));

@@ -32,7 +32,7 @@ impl Queries {
         let mut candidates = read_candidates(&*state)?;
         let masternodes = self.listed_masternodes(&header);
         if candidates.is_empty() || masternodes.is_empty() {
-            return Ok(CandidateList { candidates: standings(&candidates, &[], &[]), ..unknown });
+            return Ok(CandidateList { candidates: candidate_statuses(&candidates, &[], &[]), ..unknown });
         }
         let max = self.max_masternodes(&header)?;
         if candidates.len() > max {
@@ -43,7 +43,11 @@ impl Queries {
         } else {
             Vec::new()
         };
-        Ok(CandidateList { epoch: number, is_known: true, candidates: standings(&candidates, &masternodes, &slashed) })
+        Ok(CandidateList {
+            epoch: number,
+            is_known: true,
+            candidates: candidate_statuses(&candidates, &masternodes, &slashed),
+        })
     }
 
     fn max_masternodes(&self, header: &SealedHeader) -> Result<usize, V2Error> {
@@ -92,8 +96,12 @@ pub(super) fn slashed(
     slashed
 }
 
-fn standings(candidates: &[(Address, U256)], masternodes: &[Address], slashed: &[Address]) -> Vec<CandidateStanding> {
-    let standing = |address: Address, stake: Option<U256>| CandidateStanding {
+fn candidate_statuses(
+    candidates: &[(Address, U256)],
+    masternodes: &[Address],
+    slashed: &[Address],
+) -> Vec<CandidateStanding> {
+    let status = |address: Address, stake: Option<U256>| CandidateStanding {
         address,
         stake,
         is_masternode: masternodes.contains(&address),
@@ -101,6 +109,6 @@ fn standings(candidates: &[(Address, U256)], masternodes: &[Address], slashed: &
     };
     let is_candidate = |address: &Address| candidates.iter().any(|(candidate, _)| candidate == address);
     let others = masternodes.iter().filter(|masternode| !is_candidate(masternode));
-    let own = candidates.iter().map(|(candidate, stake)| standing(*candidate, Some(*stake)));
-    own.chain(others.map(|masternode| standing(*masternode, None))).collect()
+    let own = candidates.iter().map(|(candidate, stake)| status(*candidate, Some(*stake)));
+    own.chain(others.map(|masternode| status(*masternode, None))).collect()
 }

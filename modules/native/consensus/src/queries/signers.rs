@@ -8,7 +8,7 @@ use super::{Queries, QueryError};
 use crate::{MERGE_SIGN_RANGE, SigningTransactionFilter, recover, v1_seal_hash};
 
 /// Number of blocks after a signed block in which signing transactions for it count.
-const LATEST_SIGNATURE: u64 = 30;
+const SIGNING_WINDOW: u64 = 30;
 
 impl Queries {
     /// A block's signers and finality. For most blocks the next block with a number that is a multiple of 15 counts:
@@ -46,7 +46,7 @@ impl Queries {
         let masternodes = self.masternodes_of(block)?;
         let mut missing: HashSet<Address> = masternodes.iter().copied().collect();
         let mut found = HashSet::new();
-        let last = (block.number + LATEST_SIGNATURE).min(self.chain.head().header.number);
+        let last = (block.number + SIGNING_WINDOW).min(self.chain.head().header.number);
         for number in block.number + 1..=last {
             if missing.is_empty() {
                 break;

@@ -135,10 +135,10 @@ fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, Strin
 
 #[test]
 fn an_engine_restarted_at_every_switch_and_gap_block_needs_no_old_state() {
-    for (name, least) in [("local", 70), ("staged", 9), ("v1switch", 15)] {
+    for (name, min_restarts) in [("local", 70), ("staged", 9), ("v1switch", 15)] {
         let (restarts, refusal) = verify_with_restarts(name, false);
         assert_eq!(refusal, None, "{name}");
-        assert!(restarts >= least, "{name}: {restarts} restarts");
+        assert!(restarts >= min_restarts, "{name}: {restarts} restarts");
     }
 }
 

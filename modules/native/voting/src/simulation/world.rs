@@ -577,8 +577,8 @@ impl World {
     }
 
     /// The state of each node, for the message of a failure.
-    fn standings(&self) -> Vec<String> {
-        let standing = |node: &Node| match node.state() {
+    fn states_of_nodes(&self) -> Vec<String> {
+        let state_of = |node: &Node| match node.state() {
             None => "down".to_owned(),
             Some(state) => format!(
                 "round {}, certified {:?}, timed out {}, voted {}, committed {:?}, head {}, syncs {}",
@@ -591,7 +591,7 @@ impl World {
                 node.running.as_ref().is_some_and(|running| running.is_syncing),
             ),
         };
-        self.nodes.iter().map(standing).collect()
+        self.nodes.iter().map(state_of).collect()
     }
 
     /// Runs the world: first with faults, then without, when the honest nodes must commit a block made after the
@@ -612,13 +612,13 @@ impl World {
         let begun = self.highest_round();
         let end = self.now + MAX_PROGRESS_TIME;
         while !self.has_committed_after(begun) {
-            assert!(self.step(end), "no progress since round {begun}: {:#?}", self.standings());
+            assert!(self.step(end), "no progress since round {begun}: {:#?}", self.states_of_nodes());
         }
         let rounds = self.highest_round() - begun;
-        assert!(rounds <= MAX_PROGRESS_ROUNDS, "progress took {rounds} rounds: {:#?}", self.standings());
+        assert!(rounds <= MAX_PROGRESS_ROUNDS, "progress took {rounds} rounds: {:#?}", self.states_of_nodes());
         let goal = self.observer.height();
         while !self.nodes[self.byzantine_nodes..].iter().all(|node| node.committed_height() >= goal) {
-            assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.standings());
+            assert!(self.step(end), "a node stays behind {goal}: {:#?}", self.states_of_nodes());
         }
         self.outcome()
     }
@@ -629,7 +629,7 @@ impl World {
         // Checked rarely, because the check queries every node.
         let (mut look_at, mut told) = (0, 0);
         loop {
-            assert!(self.step(end), "no progress: {:#?}", self.standings());
+            assert!(self.step(end), "no progress: {:#?}", self.states_of_nodes());
             if self.now >= look_at {
                 look_at = self.now + 100;
                 if self.highest_round() >= told + ROUNDS_PER_PROGRESS_LINE {

@@ -10,10 +10,10 @@ fn address(last: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, last])
 }
 
-/// Receives until the account has no room, or `most` bytes are unread. Returns the unread bytes.
-fn fill(account: &ReceiveAccount, most: usize) -> usize {
+/// Receives until the account has no room, or `max` bytes are unread. Returns the unread bytes.
+fn fill(account: &ReceiveAccount, max: usize) -> usize {
     let mut unread = 0;
-    while unread < most && account.has_room() {
+    while unread < max && account.has_room() {
         account.recount(unread, unread + 4096);
         unread += 4096;
     }

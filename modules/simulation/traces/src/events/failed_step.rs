@@ -202,7 +202,7 @@ impl StepSnapshot {
         // it.
         let bounds = StackBounds::of(self.opcode).filter(|_| is_known_to_the_reference(self.opcode))?;
         let length = self.stack_length;
-        if length < bounds.least {
+        if length < bounds.min {
             return Some(bounds.underflow_text(length));
         }
         (length > bounds.max).then(|| bounds.overflow_text(length))

@@ -187,7 +187,7 @@ impl Network {
             let has_made_one =
                 |who: &Address| (start + 1..number).any(|each| self.chain[&each].header.beneficiary == *who);
             penalties.extend(masternodes.iter().filter(|who| !has_made_one(who)).copied());
-            let came_back = |who: &Address| {
+            let has_returned = |who: &Address| {
                 let window = number.saturating_sub(150).max(*start)..number;
                 window.clone().any(|each| {
                     let block = &self.chain[&each];
@@ -200,7 +200,7 @@ impl Network {
             };
             if number > EPOCH {
                 for who in penalised {
-                    if candidates.contains(who) && !came_back(who) && !penalties.contains(who) {
+                    if candidates.contains(who) && !has_returned(who) && !penalties.contains(who) {
                         penalties.push(*who);
                     }
                 }

@@ -283,8 +283,8 @@ fn thresholds_are_products_of_doubles() {
     ];
     for (threshold, cases) in rows {
         for (masternodes, wanted) in cases {
-            let least = (0..=*masternodes).find(|count| reaches_threshold(*count, *masternodes, threshold));
-            assert_eq!(least, Some(*wanted), "{masternodes} {threshold}");
+            let lowest = (0..=*masternodes).find(|count| reaches_threshold(*count, *masternodes, threshold));
+            assert_eq!(lowest, Some(*wanted), "{masternodes} {threshold}");
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// Options of the reads.
 #[derive(Args)]
-pub(crate) struct Questions {
+pub(crate) struct ReadOptions {
     /// Folder of `make`
     #[arg(long)]
     pub(crate) folder: PathBuf,
@@ -43,24 +43,24 @@ pub(crate) struct Questions {
     pub(crate) proof_ages: Vec<u64>,
 }
 
-pub(crate) fn measure(questions: &Questions) -> Outcome<Value> {
-    let options = store_options(questions.cache);
-    let chain = Opened::open(&questions.folder, &questions.datadir, options, false)?;
+pub(crate) fn measure(options: &ReadOptions) -> Outcome<Value> {
+    let stored = store_options(options.cache);
+    let chain = Opened::open(&options.folder, &options.datadir, stored, false)?;
     let head = chain.store.head().header.number;
-    let older = head.saturating_sub(questions.balance_age);
+    let older = head.saturating_sub(options.balance_age);
     // Alternating, so that neither height profits from records that the other has cached.
     let mut seconds = [Vec::new(), Vec::new()];
     for round in 0..6 {
         let place = usize::from(round % 2 == 1);
-        seconds[place].push(read_balances(&chain, questions, [head, older][place], round)?);
+        seconds[place].push(read_balances(&chain, options, [head, older][place], round)?);
     }
     let [at_head, past] = seconds.map(middle);
     let mut proofs = Vec::new();
-    for age in &questions.proof_ages {
+    for age in &options.proof_ages {
         let Some(number) = head.checked_sub(*age) else { continue };
         let mut durations = Vec::new();
-        for position in 0..questions.proofs {
-            let account = Numbers(position).next() % questions.accounts.max(1);
+        for position in 0..options.proofs {
+            let account = Numbers(position).next() % options.accounts.max(1);
             durations.push(prove_at(&chain, number, account)?);
         }
         proofs.push(json!({ "age": age, "block": number, "seconds": middle(durations) }));
@@ -76,17 +76,17 @@ pub(crate) fn measure(questions: &Questions) -> Outcome<Value> {
 }
 
 /// Seconds that one balance takes at a height.
-fn read_balances(chain: &Opened, questions: &Questions, number: u64, seed: u64) -> Outcome<f64> {
+fn read_balances(chain: &Opened, options: &ReadOptions, number: u64, seed: u64) -> Outcome<f64> {
     let mut numbers = Numbers(seed);
     let state = chain.store.state_at(BlockNumber(number))?;
     let began = Instant::now();
-    for _ in 0..questions.balances {
-        let address = resident(numbers.next() % questions.accounts.max(1));
+    for _ in 0..options.balances {
+        let address = resident(numbers.next() % options.accounts.max(1));
         if state.account(address)?.is_none() {
             return Err(format!("{address} has no account at block {number}").into());
         }
     }
-    Ok(began.elapsed().as_secs_f64() / questions.balances.max(1) as f64)
+    Ok(began.elapsed().as_secs_f64() / options.balances.max(1) as f64)
 }
 
 /// Seconds of a proof, which is compared with the state.

@@ -1,4 +1,4 @@
-//! Bounded queue of questions for the approving program, round-robin by client.
+//! Bounded queue of requests for the approving program, round-robin by client.
 
 use std::{
     collections::VecDeque,
@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 
 use crate::shares::{MAX_WAITING, MAX_WAITING_OF_CLIENT};
 
-/// A question about a request.
+/// A signing request that the program is to approve or refuse.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ApprovalRequest {
     /// The client that requested the signature.
     pub(crate) client: String,
     /// Standard input of the program.
@@ -20,9 +20,9 @@ pub(crate) struct Question {
     pub(crate) answer: oneshot::Sender<Option<bool>>,
 }
 
-/// The queue. One thread takes questions from it and sleeps while it is empty.
+/// The queue. One thread takes requests from it and sleeps while it is empty.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct ApprovalQueue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -30,40 +30,41 @@ pub(crate) struct Questions {
 #[derive(Debug, Default)]
 struct Waiting {
     /// The queue of each client, never empty. The first client is next.
-    clients: VecDeque<VecDeque<Question>>,
+    clients: VecDeque<VecDeque<ApprovalRequest>>,
     is_closed: bool,
 }
 
-impl Questions {
-    /// Adds a question; `false` if its client or all clients together have reached their limit. First removes questions
-    /// whose request has ended.
-    pub(crate) fn add(&self, question: Question) -> bool {
+impl ApprovalQueue {
+    /// Adds a request; `false` if its client or all clients together have reached their limit. First removes requests
+    /// that have ended.
+    pub(crate) fn add(&self, request: ApprovalRequest) -> bool {
         let mut waiting = self.waiting();
         waiting.remove_ended();
         let all: usize = waiting.clients.iter().map(VecDeque::len).sum();
-        let is_own = |of: &&mut VecDeque<Question>| of.front().is_some_and(|first| first.client == question.client);
+        let is_own =
+            |of: &&mut VecDeque<ApprovalRequest>| of.front().is_some_and(|first| first.client == request.client);
         let own = waiting.clients.iter_mut().find(is_own);
         if all >= MAX_WAITING || own.as_ref().is_some_and(|own| own.len() >= MAX_WAITING_OF_CLIENT) {
             return false;
         }
         match own {
-            Some(own) => own.push_back(question),
-            None => waiting.clients.push_back(VecDeque::from([question])),
+            Some(own) => own.push_back(request),
+            None => waiting.clients.push_back(VecDeque::from([request])),
         }
         drop(waiting);
         self.changed.notify_one();
         true
     }
 
-    /// Waits for the next question whose request is still waiting; `None` once the queue is closed.
-    pub(crate) fn next(&self) -> Option<Question> {
+    /// Waits for the next request that has not ended; `None` once the queue is closed.
+    pub(crate) fn next(&self) -> Option<ApprovalRequest> {
         let mut waiting = self.waiting();
         loop {
             if waiting.is_closed {
                 return None;
             }
-            if let Some(question) = waiting.take_next() {
-                return Some(question);
+            if let Some(request) = waiting.take_next() {
+                return Some(request);
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
@@ -82,18 +83,18 @@ impl Questions {
 
 impl Waiting {
     fn remove_ended(&mut self) {
-        self.clients.iter_mut().for_each(|own| own.retain(|question| !question.answer.is_closed()));
+        self.clients.iter_mut().for_each(|own| own.retain(|request| !request.answer.is_closed()));
         self.clients.retain(|own| !own.is_empty());
     }
 
-    fn take_next(&mut self) -> Option<Question> {
+    fn take_next(&mut self) -> Option<ApprovalRequest> {
         self.remove_ended();
         let mut own = self.clients.pop_front()?;
-        let question = own.pop_front();
+        let request = own.pop_front();
         if !own.is_empty() {
             self.clients.push_back(own);
         }
-        question
+        request
     }
 }
 
@@ -101,24 +102,24 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn question(client: &str, input: &str) -> (Question, oneshot::Receiver<Option<bool>>) {
+    fn request(client: &str, input: &str) -> (ApprovalRequest, oneshot::Receiver<Option<bool>>) {
         let (answer, receiver) = oneshot::channel();
-        (Question { client: client.to_owned(), input: input.to_owned(), answer }, receiver)
+        (ApprovalRequest { client: client.to_owned(), input: input.to_owned(), answer }, receiver)
     }
 
     #[test]
     fn clients_have_their_turns_and_their_shares() {
-        let questions = Questions::default();
+        let queue = ApprovalQueue::default();
         let mut receivers = Vec::new();
         let mut add = |client: &str, input: &str| {
-            let (question, receiver) = question(client, input);
+            let (request, receiver) = request(client, input);
             receivers.push(receiver);
-            questions.add(question)
+            queue.add(request)
         };
 
         assert_eq!((0..30).filter(|number| add("a", &format!("a{number}"))).count(), MAX_WAITING_OF_CLIENT);
         assert!(add("b", "b0") && add("b", "b1"));
-        let order: Vec<String> = (0..5).map(|_| questions.next().unwrap().input).collect();
+        let order: Vec<String> = (0..5).map(|_| queue.next().unwrap().input).collect();
         assert_eq!(order, ["a0", "b0", "a1", "b1", "a2"]);
         let more = (0..20).flat_map(|client| (0..MAX_WAITING_OF_CLIENT).map(move |_| format!("c{client}")));
         let accepted = more.filter(|client| add(client, "")).count();
@@ -126,18 +127,18 @@ mod tests {
     }
 
     #[test]
-    fn a_question_whose_request_has_ended_is_never_asked_and_takes_no_place() {
-        let questions = Questions::default();
+    fn a_request_that_has_ended_is_never_passed_on_and_takes_no_place() {
+        let queue = ApprovalQueue::default();
         for _ in 0..1_000 {
-            let (question, receiver) = question("a", "left");
-            assert!(questions.add(question));
+            let (request, receiver) = request("a", "left");
+            assert!(queue.add(request));
             drop(receiver);
         }
-        let (question, _receiver) = question("a", "waits");
-        assert!(questions.add(question));
+        let (request, _receiver) = request("a", "waits");
+        assert!(queue.add(request));
 
-        assert_eq!(questions.next().unwrap().input, "waits");
-        questions.close();
-        assert!(questions.next().is_none());
+        assert_eq!(queue.next().unwrap().input, "waits");
+        queue.close();
+        assert!(queue.next().is_none());
     }
 }
