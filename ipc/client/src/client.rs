@@ -141,6 +141,6 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn call_with_secret<T: DeserializeOwned>(&self, method: &str, params: SecretParams) -> Result<T, Error> {
-        secret::call(&self.path, &self.settings, method, params).await
+        secret::call_with_secret(&self.path, &self.settings, method, params).await
     }
 }

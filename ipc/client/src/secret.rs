@@ -87,8 +87,8 @@ struct Answer {
     result: Option<Box<RawValue>>,
 }
 
-/// Makes one call on a connection of its own.
-pub(crate) async fn call<T: DeserializeOwned>(
+/// Calls a method on a connection of its own.
+pub(crate) async fn call_with_secret<T: DeserializeOwned>(
     path: &Path,
     settings: &ClientSettings,
     method: &str,

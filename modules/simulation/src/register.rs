@@ -63,7 +63,7 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_attempt(
         pool,
         move |request: &Call, caller| Some(trying.charged(CallError::reply(trying.attempt(request, caller)?), caller)),
-        move |request, caller| own.charged(CallError::reply(own.call(&request, caller)), caller),
+        move |request, caller| own.charged(CallError::reply(own.run_call(&request, caller)), caller),
     )?;
     let (trying, own) = (calls.clone(), calls.clone());
     bus.handle_attempt(

@@ -53,7 +53,7 @@ fn actor(name: &str, fixed: Option<&str>) -> ModuleInfo {
 fn an_actor_is_shown_with_the_members_of_a_plugin() {
     let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth"), actor("storage", Some("it is needed"))]));
 
-    let text = host.call(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
+    let text = host.call_method(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
 
     let shown: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).unwrap();
     assert_eq!(shown[0].keys().collect::<Vec<_>>(), shown[1].keys().collect::<Vec<_>>());
@@ -104,7 +104,7 @@ fn asked(method: &str, params: &str) -> (Result<String, Failure>, Vec<ChangeModu
             log.lock().unwrap().push(request);
             Ok(report(&name))
         });
-    let answer = host.call(&table(), &Arc::new(Admin), method, params);
+    let answer = host.call_method(&table(), &Arc::new(Admin), method, params);
     let asked = asked.lock().unwrap().clone();
     (answer, asked)
 }
@@ -168,7 +168,7 @@ fn sets_the_exposure_of_a_front_end_and_resets_it() {
         let (open, with_token) = (vec!["eth".to_owned()], vec!["eth".to_owned()]);
         Ok(ExposureReport { is_open: true, open, with_token, denied_methods: Vec::new(), until: Some(9) })
     });
-    let call = |params: &str| host.call(&table(), &Arc::new(Admin), "admin_setExposure", params);
+    let call = |params: &str| host.call_method(&table(), &Arc::new(Admin), "admin_setExposure", params);
 
     let answer = call(r#"["http",{"deniedMethods":["eth_sign*"],"seconds":60}]"#).unwrap();
     call(r#"["websocket"]"#).unwrap();
@@ -210,7 +210,7 @@ fn reloads_the_settings_without_waiting_for_itself_and_reports_in_json() {
         })
     });
 
-    let answer = host.call(&table(), &Arc::new(Admin), "admin_reloadSettings", "[]").unwrap();
+    let answer = host.call_method(&table(), &Arc::new(Admin), "admin_reloadSettings", "[]").unwrap();
 
     let json: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((&json["modules"][0]["module"], &json["failures"][0]["module"]), (&"eth".into(), &"admin".into()));
@@ -222,7 +222,7 @@ fn reloads_the_settings_without_waiting_for_itself_and_reports_in_json() {
 fn shows_a_module_in_json() {
     let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth")]));
 
-    let answer = host.call(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
+    let answer = host.call_method(&table(), &Arc::new(Admin), "admin_listModules", "[]").unwrap();
 
     let json: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(json[0]["state"], "enabled");
@@ -238,7 +238,7 @@ fn asked_to_start(method: &str, params: &str) -> (Result<String, Failure>, Vec<S
         log.lock().unwrap().push(request);
         Ok(())
     });
-    let answer = host.call(&table(), &Arc::new(Admin), method, params);
+    let answer = host.call_method(&table(), &Arc::new(Admin), method, params);
     let asked = asked.lock().unwrap().clone();
     (answer, asked)
 }
@@ -294,7 +294,7 @@ fn closing_is_true_if_something_was_open_and_never_waits_for_itself() {
     }
     let disabled = |request: GetModule| Ok(ModuleInfo { state: ModuleState::Disabled, ..info(&request.name) });
     let host = FakeHost::new().answer(disabled);
-    assert_eq!(host.call(&table(), &Arc::new(Admin), "admin_stopWS", "[]"), Ok("false".to_owned()));
+    assert_eq!(host.call_method(&table(), &Arc::new(Admin), "admin_stopWS", "[]"), Ok("false".to_owned()));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn exports_the_given_blocks() {
     });
 
     for params in [r#"["chain.rlp.gz"]"#, r#"["part.rlp",3,9]"#] {
-        assert_eq!(host.call(&table(), &Arc::new(Admin), "admin_exportChain", params), Ok("true".to_owned()));
+        assert_eq!(host.call_method(&table(), &Arc::new(Admin), "admin_exportChain", params), Ok("true".to_owned()));
     }
 
     let whole = ("chain.rlp.gz".to_owned(), None, None);
@@ -319,7 +319,7 @@ fn exports_the_given_blocks() {
 fn returns_the_folder_of_a_checkpoint() {
     let host = FakeHost::new().answer(|_: MakeCheckpoint| Ok("/data/checkpoint".to_owned()));
 
-    let answer = host.call(&table(), &Arc::new(Admin), "admin_makeCheckpoint", "[]");
+    let answer = host.call_method(&table(), &Arc::new(Admin), "admin_makeCheckpoint", "[]");
 
     assert_eq!(answer, Ok(r#""/data/checkpoint""#.to_owned()));
 }
@@ -348,7 +348,7 @@ fn peers_are_shown_as_the_reference_shows_them() {
         Ok(vec![met.clone(), PeerInfo { chain: None, ..met }])
     });
 
-    let answer = host.call(&table(), &Arc::new(Admin), "admin_peers", "[]").unwrap();
+    let answer = host.call_method(&table(), &Arc::new(Admin), "admin_peers", "[]").unwrap();
 
     let network = r#""network":{"localAddress":"10.0.0.1:30303","remoteAddress":"10.0.0.2:50001","inbound":true,"trusted":false,"static":true}"#;
     let (id, head) = ("ab".repeat(64), "07".repeat(32));
@@ -363,7 +363,7 @@ fn peers_are_changed_by_the_network_and_its_answer_is_returned() {
         PeerChange::Add | PeerChange::Trust => Ok(request.url == "enode://7"),
         PeerChange::Remove | PeerChange::Distrust => Err(Failure::server("invalid enode: incomplete")),
     });
-    let told = |method: &str, params: &str| host.call(&table(), &Arc::new(Admin), method, params);
+    let told = |method: &str, params: &str| host.call_method(&table(), &Arc::new(Admin), method, params);
     for method in ["admin_addPeer", "admin_addTrustedPeer"] {
         assert_eq!(told(method, r#"["enode://7"]"#), Ok("true".to_owned()));
     }

@@ -32,7 +32,7 @@ fn ask(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
 
 /// Calls a method by the interface document's name.
 fn ask_by_own_name(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
-    host.call(&table(), &Arc::new(Consensus::default()), &format!("Consensus_{method}"), params)
+    host.call_method(&table(), &Arc::new(Consensus::default()), &format!("Consensus_{method}"), params)
 }
 
 /// The text without leading whitespace of its lines, which keeps the expected texts readable.

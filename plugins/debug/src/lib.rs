@@ -261,7 +261,7 @@ fn with_traces(table: Table<Debug>) -> Table<Debug> {
             "Headers, code and trie nodes that executing a block reads.",
             reexecution::execution_witness,
         )
-        .slow_read("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)
+        .slow_read("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::trace_call)
 }
 
 tenon_sdk::export!(Debug, table);

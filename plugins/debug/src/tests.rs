@@ -8,7 +8,7 @@ use tenon_sdk::testing::FakeHost;
 use super::*;
 
 fn call(host: &FakeHost, method: &str, params: &str) -> Result<Value, Failure> {
-    let answer = host.call(&table(), &Arc::new(Debug), method, params)?;
+    let answer = host.call_method(&table(), &Arc::new(Debug), method, params)?;
     Ok(serde_json::from_str(&answer).expect("JSON"))
 }
 

@@ -212,7 +212,7 @@ pub(crate) async fn block_from_file(
 }
 
 /// The block is required, as in the reference and go-ethereum.
-pub(crate) async fn call(
+pub(crate) async fn trace_call(
     context: DebugContext,
     arguments: CallArguments,
     block: BlockParam,

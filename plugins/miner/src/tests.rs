@@ -7,7 +7,7 @@ use tenon_sdk::testing::FakeHost;
 use super::*;
 
 fn call(host: &FakeHost, method: &str, params: &str) -> Result<String, String> {
-    host.call(&table(), &Arc::new(Miner), method, params).map_err(|failure| failure.message)
+    host.call_method(&table(), &Arc::new(Miner), method, params).map_err(|failure| failure.message)
 }
 
 /// The change of block production that a call requests from the node.

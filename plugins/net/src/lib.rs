@@ -56,13 +56,13 @@ mod tests {
             .answer(|_: GetNetworkStatus| Ok(NetworkStatus { is_listening: false, peers: 26 }));
         let (table, net) = (table(), Arc::new(Net));
         for (method, answer) in [("net_version", "\"51\""), ("net_listening", "true"), ("net_peerCount", "\"0x1a\"")] {
-            assert_eq!(host.call(&table, &net, method, "[]").as_deref(), Ok(answer), "{method}");
+            assert_eq!(host.call_method(&table, &net, method, "[]").as_deref(), Ok(answer), "{method}");
         }
     }
 
     #[test]
     fn takes_no_arguments() {
-        let refused = FakeHost::new().call(&table(), &Arc::new(Net), "net_version", "[1]");
+        let refused = FakeHost::new().call_method(&table(), &Arc::new(Net), "net_version", "[1]");
 
         assert_eq!(refused, Err(Failure::invalid_params("too many arguments, want at most 0")));
     }

@@ -14,7 +14,7 @@ fn account() -> Address {
 }
 
 fn call(host: &FakeHost, method: &str, params: &Value) -> Result<Value, Failure> {
-    let answer = host.call(&table(), &Arc::new(Personal), method, &params.to_string())?;
+    let answer = host.call_method(&table(), &Arc::new(Personal), method, &params.to_string())?;
     Ok(serde_json::from_str(&answer).expect("JSON"))
 }
 

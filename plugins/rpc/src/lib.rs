@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn ask(host: &FakeHost, method: &str) -> serde_json::Value {
-        serde_json::from_str(&host.call(&table(), &Arc::new(Rpc::default()), method, "[]").unwrap()).unwrap()
+        serde_json::from_str(&host.call_method(&table(), &Arc::new(Rpc::default()), method, "[]").unwrap()).unwrap()
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn table() -> Table<Author> {
 tenon_sdk::export!(Author, table);
 
 fn call(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
-    host.call(&table(), &Arc::new(Author), method, params)
+    host.call_method(&table(), &Arc::new(Author), method, params)
 }
 
 fn subscribe(kind: &str, params: &str, host: &FakeHost) -> Vec<Result<String, Failure>> {

@@ -272,7 +272,7 @@ mod tests {
 
     fn call(profile: Profile, method: &str, params: &str) -> serde_json::Value {
         let plugin = Arc::new(TransactionPool::default());
-        let text = host(profile).call(&table(), &plugin, method, params).expect("an answer");
+        let text = host(profile).call_method(&table(), &plugin, method, params).expect("an answer");
         serde_json::from_str(&text).expect("JSON")
     }
 
@@ -317,7 +317,7 @@ mod tests {
         let plugin = Arc::new(TransactionPool::default());
 
         for method in ["txpool_content", "txpool_inspect"] {
-            let text = host.call(&table(), &plugin, method, "[]").expect("an answer");
+            let text = host.call_method(&table(), &plugin, method, "[]").expect("an answer");
 
             assert!(text.contains(r#""0x0202020202020202020202020202020202020202":{"4""#), "{method}: {text}");
             assert!(!text.contains("xdc"), "{method}: {text}");
@@ -347,12 +347,12 @@ mod tests {
         for (method, params) in
             [("txpool_content", "[]"), ("txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#)]
         {
-            let refused = host.call(&table(), &plugin, method, params).expect_err("more than a megabyte");
+            let refused = host.call_method(&table(), &plugin, method, params).expect_err("more than a megabyte");
 
             assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
             assert!(refused.message.starts_with("the answer needs up to "), "{}", refused.message);
         }
-        assert!(host.call(&table(), &plugin, "txpool_inspect", "[]").is_ok());
+        assert!(host.call_method(&table(), &plugin, "txpool_inspect", "[]").is_ok());
         assert_eq!(host.held(0), 0);
     }
 

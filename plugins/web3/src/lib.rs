@@ -43,7 +43,10 @@ mod tests {
     fn gives_the_version_of_the_node() {
         let host = FakeHost::new().answer(|_: GetClientVersion| Ok("Tenon/v0.1.0".to_owned()));
 
-        assert_eq!(host.call(&table(), &Arc::new(Web3), "web3_clientVersion", ""), Ok("\"Tenon/v0.1.0\"".to_owned()));
+        assert_eq!(
+            host.call_method(&table(), &Arc::new(Web3), "web3_clientVersion", ""),
+            Ok("\"Tenon/v0.1.0\"".to_owned())
+        );
     }
 
     #[test]
@@ -57,7 +60,11 @@ mod tests {
             ("\"0x68656c6c6f20776f726c64\"", hello),
             ("\"xdc68656c6c6f20776f726c64\"", hello),
         ] {
-            assert_eq!(host.call(&table, &web3, "web3_sha3", &format!("[{data}]")).as_deref(), Ok(hash), "{data}");
+            assert_eq!(
+                host.call_method(&table, &web3, "web3_sha3", &format!("[{data}]")).as_deref(),
+                Ok(hash),
+                "{data}"
+            );
         }
     }
 }

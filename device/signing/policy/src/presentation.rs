@@ -110,7 +110,9 @@ impl Presentation {
         self.line("Nonce", transaction.nonce.to_string());
         self.payload(&transaction.payload);
         match transaction.to {
-            Some(contract) if !transaction.input.is_empty() => self.call(contract, &transaction.input, interfaces),
+            Some(contract) if !transaction.input.is_empty() => {
+                self.describe_call(contract, &transaction.input, interfaces)
+            }
             None => self.bytes("Code", &transaction.input),
             _ => {}
         }
@@ -145,7 +147,7 @@ impl Presentation {
         }
     }
 
-    fn call(&mut self, contract: Address, data: &[u8], interfaces: &Interfaces) {
+    fn describe_call(&mut self, contract: Address, data: &[u8], interfaces: &Interfaces) {
         if let Some(spender) = unlimited_approval(data) {
             self.warn(Warning::UnlimitedApproval);
             self.line("Unlimited approval for", Address::from(spender).to_checksum(None));

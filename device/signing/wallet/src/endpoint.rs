@@ -113,11 +113,11 @@ impl Endpoint {
         }
     }
 
-    /// Calls a method. Dropping the future also cancels the call at the service.
+    /// Sends a request and returns its result. Dropping the future also cancels the request at the service.
     ///
     /// # Errors
     /// [`EndpointError`].
-    pub(crate) async fn call<T: Answer>(&self, method: &str, params: &impl Serialize) -> Result<T, EndpointError> {
+    pub(crate) async fn request<T: Answer>(&self, method: &str, params: &impl Serialize) -> Result<T, EndpointError> {
         let call = Call { jsonrpc: "2.0", id: 1, method, params };
         let request = serde_json::to_vec(&call).map_err(|error| self.wrong(error))?;
         let max = T::max_length(request.len());

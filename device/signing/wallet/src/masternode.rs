@@ -258,7 +258,7 @@ async fn probe(inner: Weak<Inner>) {
     let mut told_at: Option<tokio::time::Instant> = None;
     loop {
         let Some(inner) = inner.upgrade() else { return };
-        let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.call("account_list", &NO_PARAMS)).await;
+        let listed = tokio::time::timeout(SIGN_TIME, inner.endpoint.request("account_list", &NO_PARAMS)).await;
         let reason = match listed {
             Ok(Ok(AccountsAnswer(accounts))) if accounts.contains(&inner.account) => {
                 inner.state.lock().status = ServiceStatus::Answers;

@@ -33,8 +33,8 @@ const MAX_SHORT_ANSWER: usize = 16 << 10;
 /// Maximum length of a list of accounts, bytes.
 const MAX_LIST_ANSWER: usize = 1 << 20;
 /// Limits of the signatures that the node's clients request at a time. A request may wait for a person's approval, so
-/// clients without a place are lent up to 4 more: 8 in all. The signing service accepts 16 connections of the node, and the
-/// votes of a masternode use the same socket.
+/// clients without a place get up to 4 extra ones: 8 in all. The signing service accepts 16 connections of the node,
+/// and the votes of a masternode use the same socket.
 const CALL_LIMITS: FairLimits = FairLimits { places: 4, client_places: 4, queue: 128, client_queue: 64, parked: 0 };
 
 /// A signature of 65 bytes: `r ‖ s ‖ v`.
@@ -144,8 +144,8 @@ impl ServiceWallet {
     }
 
     async fn ask(&self) -> Result<Snapshot, EndpointError> {
-        let VersionAnswer(version) = self.endpoint.call("account_version", &NO_PARAMS).await?;
-        let AccountsAnswer(mut accounts) = self.endpoint.call("account_list", &NO_PARAMS).await?;
+        let VersionAnswer(version) = self.endpoint.request("account_version", &NO_PARAMS).await?;
+        let AccountsAnswer(mut accounts) = self.endpoint.request("account_list", &NO_PARAMS).await?;
         accounts.truncate(MAX_ACCOUNTS);
         let version: String = version.chars().filter(char::is_ascii_graphic).take(20).collect();
         Ok(Snapshot { accounts, version, failure: None })
@@ -218,13 +218,13 @@ struct ServiceSigner {
 impl ServiceSigner {
     async fn ask(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError> {
         let _place = self.enter().await?;
-        let asking = tokio::time::timeout_at(self.until, self.call(what)).await;
+        let asking = tokio::time::timeout_at(self.until, self.request_signature(what)).await;
         let signature = asking.map_err(|_| failed("the signing service did not answer in time".to_owned()))??;
         let signature = signature.filter(|signature| signature.signer_of(what.hash()) == Some(self.account));
         signature.ok_or_else(|| failed("the signing service returned no valid signature of this account".to_owned()))
     }
 
-    async fn call(&self, what: Signable<'_>) -> Result<Option<HashSignature>, AccountsError> {
+    async fn request_signature(&self, what: Signable<'_>) -> Result<Option<HashSignature>, AccountsError> {
         let (endpoint, account) = (&self.endpoint, self.account);
         let signature = match what {
             Signable::Message(message) => {
@@ -278,7 +278,7 @@ pub(crate) async fn signature(
     method: &str,
     params: &impl Serialize,
 ) -> Result<Option<HashSignature>, EndpointError> {
-    let SignatureAnswer(bytes) = endpoint.call(method, params).await?;
+    let SignatureAnswer(bytes) = endpoint.request(method, params).await?;
     Ok(of_bytes(&bytes))
 }
 
@@ -289,7 +289,7 @@ pub(crate) async fn transaction_signature(
     transaction: &Transaction,
 ) -> Result<Option<HashSignature>, EndpointError> {
     let params = [transaction_json(sender, transaction)];
-    let TransactionAnswer { raw } = endpoint.call("account_signTransaction", &params).await?;
+    let TransactionAnswer { raw } = endpoint.request("account_signTransaction", &params).await?;
     Ok(of_transaction(&raw, transaction))
 }
 

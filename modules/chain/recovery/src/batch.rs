@@ -65,7 +65,7 @@ pub(crate) type Recovered = Option<(PublicKey, [u8; 32])>;
 /// Recovers the keys of jobs. `None` if x is not on the curve, if the key would be infinite, or if the ladder added
 /// equal, opposite or infinite points (`point.rs`).
 pub(crate) fn recover<L: Lanes>(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
-    L::call(Batch::<L>(table, jobs, std::marker::PhantomData))
+    L::run_operation(Batch::<L>(table, jobs, std::marker::PhantomData))
 }
 
 /// [`recover`] as an [`Operation`].
@@ -86,9 +86,9 @@ impl<L: Lanes> Operation for Batch<'_, L> {
         let mut keys: Vec<(Jacobian<L>, Mask)> = Vec::with_capacity(vectors.len());
         for (vector, [generator_digits, point_digits]) in vectors.iter().zip(&multipliers) {
             let (x, odd) = (Element::from_words(&vector.map(|job| job.x)), lanes_where(vector, |job| job.is_odd));
-            let (point, wrong) = L::call(Lift(&x, odd));
+            let (point, wrong) = L::run_operation(Lift(&x, odd));
             let product = MultiplyAndAdd { generator: self.0, generator_digits, point: &point, point_digits };
-            keys.push((L::call(product), wrong));
+            keys.push((L::run_operation(product), wrong));
         }
         let mut recovered = Vec::with_capacity(vectors.len() * LANES);
         for (x, y, wrong) in affine(&keys) {

@@ -196,13 +196,13 @@ impl<L: Lanes> Element<L> {
     /// The product, as a function of its own.
     #[inline(always)]
     pub(crate) fn times(self, other: Self) -> Self {
-        L::call(Times(&self, &other))
+        L::run_operation(Times(&self, &other))
     }
 
     /// Squares the number `count` times, as a function of its own.
     #[inline(always)]
     pub(crate) fn squared(self, count: u32) -> Self {
-        L::call(Squared(&self, count))
+        L::run_operation(Squared(&self, count))
     }
 
     /// `self − other`.

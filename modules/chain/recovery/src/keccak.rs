@@ -35,7 +35,7 @@ const ROTATIONS: [u32; 25] =
 
 /// The hash of a message of eight words per lane, as four words; words are little-endian, as in the algorithm.
 pub(crate) fn keccak256_of_64_bytes<L: Lanes>(message: &[L; 8]) -> [L; 4] {
-    L::call(Keccak(message))
+    L::run_operation(Keccak(message))
 }
 
 struct Keccak<'a, L>(&'a [L; 8]);

@@ -167,7 +167,7 @@ impl<L: Lanes> PointTable<L> {
             z: Element::splat([1, 0, 0, 0]),
         };
         let mut double = Jacobian { x: point.x, y: point.y, z: Element::splat([1, 0, 0, 0]) };
-        L::call(Double(&mut double, 1));
+        L::run_operation(Double(&mut double, 1));
         // On the curve on which the double has Z = 1, the point is scaled by the double's Z.
         let z_squared = double.z.times(double.z);
         let mut sum = Jacobian {
@@ -180,7 +180,7 @@ impl<L: Lanes> PointTable<L> {
         // Ratios of the Z of each multiple to that of the previous one.
         let mut ratios = [sum.z; POINT_ENTRIES];
         for (multiple, ratio) in multiples.iter_mut().zip(&mut ratios).skip(1) {
-            *ratio = L::call(Add(&mut sum, &step));
+            *ratio = L::run_operation(Add(&mut sum, &step));
             *multiple = sum;
         }
         table.z = double.z.times(sum.z);
@@ -280,16 +280,16 @@ impl<L: Lanes> Operation for MultiplyAndAdd<'_, L> {
         let digits = self.point_digits;
         let (x, y) = table.look_up(digits.digit::<POINT_WIDTH>(0, top), digits.negative[0], false);
         let mut sum = Jacobian { x, y: y.reduce(), z: Element::splat([1, 0, 0, 0]) };
-        L::call(AddPoint { sum: &mut sum, table: &table, digits, half: 1, place: top });
+        L::run_operation(AddPoint { sum: &mut sum, table: &table, digits, half: 1, place: top });
         for place in (0..top).rev() {
-            L::call(Double(&mut sum, POINT_WIDTH));
+            L::run_operation(Double(&mut sum, POINT_WIDTH));
             for half in 0..2 {
-                L::call(AddPoint { sum: &mut sum, table: &table, digits, half, place });
+                L::run_operation(AddPoint { sum: &mut sum, table: &table, digits, half, place });
             }
             if place % 2 == 0 {
                 for half in 0..2 {
                     let (sum, table, digits) = (&mut sum, self.generator, self.generator_digits);
-                    L::call(AddGenerator { sum, table, digits, half, place: place / 2, scale: &scale });
+                    L::run_operation(AddGenerator { sum, table, digits, half, place: place / 2, scale: &scale });
                 }
             }
         }

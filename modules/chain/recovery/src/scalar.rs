@@ -46,7 +46,7 @@ impl<L: Lanes> Scalar<L> {
     /// Montgomery form and one that is not, it is their plain product.
     #[inline(always)]
     pub(crate) fn times(self, other: Self) -> Self {
-        L::call(Times(&self, &other))
+        L::run_operation(Times(&self, &other))
     }
 
     /// The inverse of a number in Montgomery's form, in that form; zero for zero. It is self^(n − 2), four bits at a time.

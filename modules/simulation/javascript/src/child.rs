@@ -55,7 +55,7 @@ pub(crate) fn serve(socket: UnixStream, close: impl FnOnce(&Opening) -> Option<S
         let gap = close.take().and_then(|close| close(&opening)).filter(|_| opening.needs_sandbox);
         if let Some(gap) = gap {
             let text = format!("scripts do not run without their sandbox: {gap}");
-            return link.borrow_mut().send(&Reply::Failed(Failed::Words(text)));
+            return link.borrow_mut().send(&Reply::Failed(Failed::Message(text)));
         }
         engine::trace(&link, *opening)?;
     }

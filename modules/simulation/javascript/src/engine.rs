@@ -70,7 +70,7 @@ impl Limits {
         if self.has_timed_out.get() {
             return Failed::TimedOut;
         }
-        Failed::Words(match function {
+        Failed::Message(match function {
             Some(function) => format!("{text}    in server-side tracer function '{function}'"),
             None => text,
         })
@@ -158,21 +158,21 @@ impl<'js> Tracer<'js> {
         let objects: Object<'js> = prelude.call((host,)).catch(ctx).map_err(failed)?;
         let script = format!("({source})");
         let value: Value<'js> = ctx.eval_with_options(script, natives::options()).catch(ctx).map_err(failed)?;
-        let words = |name: &str| Failed::Words(format!("trace object must expose a function {name}()"));
+        let message = |name: &str| Failed::Message(format!("trace object must expose a function {name}()"));
         let first = if shared.interface.checks_result_first { "result" } else { "fault" };
-        let object = value.into_object().ok_or_else(|| words(first))?;
+        let object = value.into_object().ok_or_else(|| message(first))?;
         let function = |name: &str| -> Result<Option<Function<'js>>, Failed> {
             let member: Value<'js> = object.get(name).catch(ctx).map_err(failed)?;
             Ok(member.into_function())
         };
-        let needed = |name: &str| function(name)?.ok_or_else(|| words(name));
+        let needed = |name: &str| function(name)?.ok_or_else(|| message(name));
         // If several functions are missing, each client names the one that it checks first.
         needed(first)?;
         let (fault, result) = (needed("fault")?, needed("result")?);
         let (step, enter, exit) = (function("step")?, function("enter")?, function("exit")?);
         if enter.is_some() != exit.is_some() {
             let text = "trace object must expose either both or none of enter() and exit()";
-            return Err(Failed::Words(text.to_owned()));
+            return Err(Failed::Message(text.to_owned()));
         }
         if shared.interface.calls_setup
             && let Some(setup) = function("setup")?
@@ -206,30 +206,35 @@ impl<'js> Tracer<'js> {
     fn handle(&self, ctx: &Ctx<'js>, session: &RefCell<Session>, event: Event, limits: &Limits) -> Result<(), Failed> {
         match event {
             Event::Call(call) => {
-                session.borrow_mut().call(call);
+                session.borrow_mut().begin_frame(call);
                 Ok(())
             }
             Event::Step(step) => {
-                session.borrow_mut().step(step).map_err(|error| Failed::Words(error.to_string()))?;
+                session.borrow_mut().step(step).map_err(|error| Failed::Message(error.to_string()))?;
                 let arguments = (&self.log, &self.db);
-                self.step.as_ref().map_or(Ok(()), |step| self.call(ctx, step, "step", arguments, limits))
+                self.step.as_ref().map_or(Ok(()), |step| self.call_with_log(ctx, step, "step", arguments, limits))
             }
             Event::Fault { error } => {
                 session.borrow_mut().error = Some(error);
-                self.call(ctx, &self.fault, "fault", (&self.log, &self.db), limits)
+                self.call_with_log(ctx, &self.fault, "fault", (&self.log, &self.db), limits)
             }
             Event::Enter(frame) => {
                 session.borrow_mut().frame = frame;
-                self.enter.as_ref().map_or(Ok(()), |enter| self.call_one(ctx, enter, "enter", &self.frame, limits))
+                self.enter
+                    .as_ref()
+                    .map_or(Ok(()), |enter| self.call_with_object(ctx, enter, "enter", &self.frame, limits))
             }
             Event::Exit(result) => {
                 session.borrow_mut().result = result;
-                self.exit.as_ref().map_or(Ok(()), |exit| self.call_one(ctx, exit, "exit", &self.frame_result, limits))
+                self.exit
+                    .as_ref()
+                    .map_or(Ok(()), |exit| self.call_with_object(ctx, exit, "exit", &self.frame_result, limits))
             }
         }
     }
 
-    fn call(
+    /// Calls a function that gets the step and the state: `step` or `fault`.
+    fn call_with_log(
         &self,
         ctx: &Ctx<'js>,
         function: &Function<'js>,
@@ -242,7 +247,8 @@ impl<'js> Tracer<'js> {
         called.map(drop).map_err(|error| limits.failed(error, Some(name)))
     }
 
-    fn call_one(
+    /// Calls a function that gets one object: `enter` or `exit`.
+    fn call_with_object(
         &self,
         ctx: &Ctx<'js>,
         function: &Function<'js>,

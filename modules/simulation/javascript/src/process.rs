@@ -348,7 +348,7 @@ impl Script {
             Ok(Reply::Failed(failed)) => {
                 self.rest();
                 Err(match failed {
-                    Failed::Words(text) => ScriptError::Script(text),
+                    Failed::Message(text) => ScriptError::Script(text),
                     Failed::TimedOut => ScriptError::TimedOut,
                 })
             }

@@ -62,7 +62,7 @@ pub(crate) enum AccountQuery {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Failed {
-    Words(String),
+    Message(String),
     TimedOut,
 }
 

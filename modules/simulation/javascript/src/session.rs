@@ -39,7 +39,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Sets the frame of the following steps at its depth.
-    pub(crate) fn call(&mut self, call: CallFacts) {
+    pub(crate) fn begin_frame(&mut self, call: CallFacts) {
         self.mirrors.truncate((call.depth as usize).saturating_sub(1));
         self.mirrors.push(FrameContents { call, ..FrameContents::default() });
     }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn changes_add_up_to_stack_and_memory_of_each_frame() {
         let mut session = Session::default();
-        session.call(CallFacts { depth: 1, ..CallFacts::default() });
+        session.begin_frame(CallFacts { depth: 1, ..CallFacts::default() });
         let one = |number: u64| U256::from(number);
         let first = StepFacts { depth: 1, pushed: vec![one(1), one(2)], ..StepFacts::default() };
         let bytes = Bytes::from_static(&[7, 8]);
@@ -107,7 +107,7 @@ mod tests {
         session.step(second).unwrap();
         assert_eq!((session.stack(), session.memory()), (&[one(1), one(3)][..], &[0, 7, 8, 0][..]));
 
-        session.call(CallFacts { depth: 2, ..CallFacts::default() });
+        session.begin_frame(CallFacts { depth: 2, ..CallFacts::default() });
         session.step(StepFacts { depth: 2, pushed: vec![one(9)], ..StepFacts::default() }).unwrap();
         assert_eq!(session.stack(), [one(9)]);
 
@@ -126,7 +126,7 @@ mod tests {
         ];
         for step in steps {
             let mut session = Session::default();
-            session.call(call());
+            session.begin_frame(call());
             assert!(session.step(step).is_err());
         }
         assert!(Session::default().step(StepFacts { depth: 1, ..StepFacts::default() }).is_err());

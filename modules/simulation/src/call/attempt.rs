@@ -205,7 +205,7 @@ impl Calls {
     }
 
     /// `eth_call`: the output of the call.
-    pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, CallError> {
+    pub(crate) fn run_call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, CallError> {
         let begun = Instant::now();
         let (header, state) = self.base(call.block, caller)?;
         let output = self.run(call, &header, state, self.interrupt(caller)).map_err(CallError::from);

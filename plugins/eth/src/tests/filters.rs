@@ -87,7 +87,7 @@ fn numbers_and_removed(logs: &Value) -> Vec<(String, bool)> {
 fn idle_filters_are_removed_while_no_client_uses_filters() {
     let chain = tenon_sdk::testing::Chain::new();
     let started = chain.start::<Eth>("{}").expect("a start");
-    started.call("eth_newBlockFilter", "[]").expect("an id");
+    started.call_method("eth_newBlockFilter", "[]").expect("an id");
     let wait = |duration| {
         chain.advance(duration);
         started.settle();

@@ -37,7 +37,7 @@ fn call(host: &FakeHost, method: &str, params: &str) -> Result<serde_json::Value
 }
 
 fn call_on(host: &FakeHost, eth: &Arc<Eth>, method: &str, params: &str) -> Result<serde_json::Value, Failure> {
-    host.call(&table(), eth, method, params).map(|text| serde_json::from_str(&text).expect("JSON"))
+    host.call_method(&table(), eth, method, params).map(|text| serde_json::from_str(&text).expect("JSON"))
 }
 
 fn header(number: u64) -> Header {

@@ -33,7 +33,7 @@ fn recorded_blocks_come_out_byte_for_byte() {
         let node = with_block(host(Profile::Native), move || Some(block.clone()));
         let params = format!(r#"["0x1",{}]"#, exchange["p"][1] == Value::Bool(true));
 
-        let text = node.call(&table(), &plugin(&node), "eth_getBlockByNumber", &params).expect("a block");
+        let text = node.call_method(&table(), &plugin(&node), "eth_getBlockByNumber", &params).expect("a block");
 
         let (_, result) = line.split_once("\"r\":").expect("a result");
         assert_eq!(text, result.trim_end_matches('\n').strip_suffix('}').expect("an object"));

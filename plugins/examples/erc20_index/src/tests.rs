@@ -35,7 +35,7 @@ fn start(chain: &Chain) -> Started<Erc20Index> {
 }
 
 fn ask(index: &Started<Erc20Index>, method: &str, params: &Value) -> Value {
-    let answer = index.call(method, &params.to_string()).unwrap();
+    let answer = index.call_method(method, &params.to_string()).unwrap();
     serde_json::from_str(&answer).unwrap()
 }
 
@@ -232,7 +232,7 @@ fn other_tokens_start_a_new_index() {
 
     let other = chain.start::<Erc20Index>(&settings(&[OTHER], 1)).unwrap();
 
-    let refused = other.call("token_balanceOf", &json!([TOKEN, holder(0)]).to_string()).unwrap_err();
+    let refused = other.call_method("token_balanceOf", &json!([TOKEN, holder(0)]).to_string()).unwrap_err();
     assert_eq!(refused.code, FailureCode::INVALID_PARAMS);
     assert!(refused.message.contains("is not indexed; these are:"), "{refused}");
     assert_eq!(ask(&other, "token_balanceOf", &json!([OTHER, holder(0)])), "0x7");

@@ -50,9 +50,9 @@ mod tests {
         chain.add(TestBlock::new());
         let heights = chain.start::<Heights>("{}").unwrap();
 
-        assert_eq!(heights.call("heights_above", "[\"0x0\"]").unwrap(), "true");
-        assert_eq!(heights.call("heights_above", "[\"0x1\"]").unwrap(), "false");
-        let refused = heights.call("heights_above", "[\"high\"]").unwrap_err();
+        assert_eq!(heights.call_method("heights_above", "[\"0x0\"]").unwrap(), "true");
+        assert_eq!(heights.call_method("heights_above", "[\"0x1\"]").unwrap(), "false");
+        let refused = heights.call_method("heights_above", "[\"high\"]").unwrap_err();
         assert!(refused.message.starts_with("invalid argument 0"), "{refused}");
     }
 
@@ -76,6 +76,6 @@ mod tests {
         let heights = chain.start::<Heights>("{}").unwrap();
         chain.fail::<GetHead>(Failure::server("no head"));
 
-        assert_eq!(heights.call("heights_above", "[\"0x1\"]"), Err(Failure::server("no head")));
+        assert_eq!(heights.call_method("heights_above", "[\"0x1\"]"), Err(Failure::server("no head")));
     }
 }

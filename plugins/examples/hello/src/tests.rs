@@ -10,7 +10,7 @@ use super::Hello;
 fn it_greets_by_name_and_without() {
     let hello = Chain::new().start::<Hello>("{}").unwrap();
 
-    assert_eq!(hello.call("hello_greet", "[\"Ann\"]").unwrap(), "\"hello Ann\"");
-    assert_eq!(hello.call("hello_greet", "[]").unwrap(), "\"hello world\"");
-    assert_eq!(hello.call("hello_greet", "[1]").unwrap_err().code.0, -32602);
+    assert_eq!(hello.call_method("hello_greet", "[\"Ann\"]").unwrap(), "\"hello Ann\"");
+    assert_eq!(hello.call_method("hello_greet", "[]").unwrap(), "\"hello world\"");
+    assert_eq!(hello.call_method("hello_greet", "[1]").unwrap_err().code.0, -32602);
 }

@@ -59,13 +59,13 @@ use crate::{Context, Host, LogLevel};
 /// let chain = Chain::new();
 /// chain.add(TestBlock::new().transaction(Address::ZERO, Address::ZERO, U256::from(1)));
 /// let counter = chain.start::<Counter>("{}").unwrap();
-/// assert_eq!(counter.call("counter_transactions", "[\"0x1\"]").unwrap(), "1");
+/// assert_eq!(counter.call_method("counter_transactions", "[\"0x1\"]").unwrap(), "1");
 ///
 /// chain.reorganise(0, vec![TestBlock::new(), TestBlock::new()]);
-/// assert_eq!(counter.call("counter_transactions", "[\"0x1\"]").unwrap(), "0");
+/// assert_eq!(counter.call_method("counter_transactions", "[\"0x1\"]").unwrap(), "0");
 ///
 /// chain.fail::<GetBlock>(Failure::server("disk full"));
-/// assert_eq!(counter.call("counter_transactions", "[\"0x1\"]").unwrap_err().message, "disk full");
+/// assert_eq!(counter.call_method("counter_transactions", "[\"0x1\"]").unwrap_err().message, "disk full");
 /// # }
 /// ```
 #[derive(Clone)]

@@ -202,7 +202,7 @@ impl FakeHost {
     ///
     /// # Errors
     /// The method's answer; `-32601` if the table does not have it.
-    pub fn call<S: Send + Sync + 'static>(
+    pub fn call_method<S: Send + Sync + 'static>(
         &self,
         table: &Table<S>,
         plugin: &Arc<S>,

@@ -114,7 +114,7 @@ impl<P: Exported> Started<P> {
     ///
     /// # Errors
     /// The method's answer; `-32601` if the table does not have it.
-    pub fn call(&self, method: &str, params: &str) -> Result<String, Failure> {
+    pub fn call_method(&self, method: &str, params: &str) -> Result<String, Failure> {
         self.settle();
         let found = P::table().methods.iter().find(|candidate| candidate.name == method);
         let found = found.ok_or_else(|| Failure {

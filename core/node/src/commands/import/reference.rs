@@ -120,7 +120,7 @@ impl OtherNode {
     /// Says why nothing can be compared. What is missing from a result is in [`OtherNode::gaps`].
     pub(super) fn results(&mut self, explanation: &Explanation) -> Result<ReferenceBlock, String> {
         let number = json!(format!("{:#x}", explanation.number.0));
-        let block = self.call("eth_getBlockByNumber", rpc_params![&number, false])?;
+        let block = self.request("eth_getBlockByNumber", rpc_params![&number, false])?;
         match block["hash"].as_str().and_then(|hash| hash.parse::<B256>().ok()) {
             None => return Err("it does not have the block".to_owned()),
             Some(hash) if hash != explanation.hash => {
@@ -128,7 +128,7 @@ impl OtherNode {
             }
             Some(_) => {}
         }
-        let receipts = self.call("eth_getBlockReceipts", rpc_params![&number]).unwrap_or_else(|error| {
+        let receipts = self.request("eth_getBlockReceipts", rpc_params![&number]).unwrap_or_else(|error| {
             self.gaps.push(format!("receipts: {error}"));
             json!([])
         });
@@ -143,7 +143,7 @@ impl OtherNode {
     fn accounts(&mut self, number: &Value, explanation: &Explanation) -> Result<Map<String, Value>, String> {
         let own = explanation.accounts.iter().map(|change| change.address);
         // Nodes without the debug namespace can only be asked about accounts that this node changed.
-        let theirs = self.call("debug_getModifiedAccountsByNumber", rpc_params![number]).unwrap_or_default();
+        let theirs = self.request("debug_getModifiedAccountsByNumber", rpc_params![number]).unwrap_or_default();
         let theirs: Vec<Address> = serde_json::from_value(theirs).unwrap_or_default();
         let addresses: BTreeSet<Address> = own.chain(theirs).collect();
         let slots: usize = explanation.accounts.iter().map(|change| change.slots.len()).sum();
@@ -156,18 +156,18 @@ impl OtherNode {
             let changed = explanation.accounts.iter().find(|change| change.address == address);
             let mut storage = Map::new();
             for change in changed.into_iter().flat_map(|change| &change.slots).take(slots_left) {
-                let value = self.call("eth_getStorageAt", rpc_params![address, change.slot, number])?;
+                let value = self.request("eth_getStorageAt", rpc_params![address, change.slot, number])?;
                 storage.insert(change.slot.to_string(), value);
             }
             slots_left -= storage.len();
-            let balance = self.call("eth_getBalance", rpc_params![address, number])?;
-            let nonce = self.call("eth_getTransactionCount", rpc_params![address, number])?;
+            let balance = self.request("eth_getBalance", rpc_params![address, number])?;
+            let nonce = self.request("eth_getTransactionCount", rpc_params![address, number])?;
             accounts.insert(address.to_string(), json!({ "balance": balance, "nonce": nonce, "storage": storage }));
         }
         Ok(accounts)
     }
 
-    fn call(&mut self, method: &str, params: ArrayParams) -> Result<Value, String> {
+    fn request(&mut self, method: &str, params: ArrayParams) -> Result<Value, String> {
         let answered = match &mut self.connection {
             Connection::Socket(socket) => Handle::current()
                 .block_on(socket.answer(socket.request(method, params)))

@@ -323,7 +323,7 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn call<O: Operation>(operation: O) -> O::Output {
+    fn run_operation<O: Operation>(operation: O) -> O::Output {
         debug_assert!(Self::is_supported(), "vectors on a processor without their instructions");
         // SAFETY: the processor has the features that the function is compiled for: see `Avx2`.
         unsafe { compiled_for_the_instructions(operation) }

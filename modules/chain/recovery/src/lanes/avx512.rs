@@ -1,8 +1,8 @@
 //! Eight lanes in one register of AVX-512, with the 52-bit products of IFMA.
 //!
 //! The intrinsics are called in `unsafe` blocks because trait methods cannot declare target features, and functions
-//! that do cannot be forced inline. Every method is inlined into a function that [`Lanes::call`] compiles for these
-//! instructions, where the intrinsics become single instructions.
+//! that do cannot be forced inline. Every method is inlined into a function that [`Lanes::run_operation`] compiles for
+//! these instructions, where the intrinsics become single instructions.
 #![allow(unsafe_code, reason = "intrinsics: each block says what makes it sound")]
 
 use std::{
@@ -150,7 +150,7 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn call<O: Operation>(operation: O) -> O::Output {
+    fn run_operation<O: Operation>(operation: O) -> O::Output {
         debug_assert!(Self::is_supported(), "vectors on a processor without their instructions");
         // SAFETY: the processor has the features that the function is compiled for: see `Avx512`.
         unsafe { compiled_for_the_instructions(operation) }

@@ -167,7 +167,7 @@ pub(crate) trait Lanes:
     fn xor3(self, second: Self, third: Self) -> Self;
     /// Runs an operation as a function of its own, compiled for the instructions of these lanes. Its code exists once,
     /// however many callers it has, so that loops fit into the instruction cache.
-    fn call<O: Operation>(operation: O) -> O::Output;
+    fn run_operation<O: Operation>(operation: O) -> O::Output;
 }
 
 /// A list of five, one for each limb, as `five!(i => limbs[i] + others[i])`.
@@ -202,7 +202,7 @@ macro_rules! five {
 }
 pub(crate) use five;
 
-/// An operation for [`Lanes::call`]. Implementations are `#[inline(always)]`.
+/// An operation for [`Lanes::run_operation`]. Implementations are `#[inline(always)]`.
 pub(crate) trait Operation {
     /// Its result.
     type Output;

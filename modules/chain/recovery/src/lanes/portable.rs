@@ -117,7 +117,7 @@ impl Lanes for Portable {
         self ^ second ^ third
     }
 
-    fn call<O: Operation>(operation: O) -> O::Output {
+    fn run_operation<O: Operation>(operation: O) -> O::Output {
         operation.run()
     }
 }
