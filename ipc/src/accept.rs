@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Pause after a connection that could not be accepted.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stopping`, and passes each to `take`. Returns the connections that are still open.
 ///
@@ -42,7 +42,7 @@ pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
             Err(error) => {
                 // Most likely the process has run out of file descriptors. Gives running connections time to end.
                 tracing::warn!(%error, endpoint, "a connection could not be accepted");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }

@@ -506,13 +506,15 @@ pub fn handler_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
+/// The text of a caught panic.
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no message")
+}
+
 /// Counts and logs the panic of a handler, and returns its error.
 pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> BusError {
-    let cause = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
+    let cause = panic_text(panic);
     PANICS.fetch_add(1, Ordering::Relaxed);
     *panics_by_name().entry(handler).or_default() += 1;
     tracing::error!(handler, cause, "handler panicked");

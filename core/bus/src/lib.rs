@@ -39,7 +39,7 @@ pub mod waits;
 mod work;
 
 pub use allowance::CallerAllowance;
-pub use call::{Bus, RegisterError, handler_panics};
+pub use call::{Bus, RegisterError, handler_panics, panic_text};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
 pub use fair::{EnterError, FairLimits, FairQueue, JobPermit, Share};

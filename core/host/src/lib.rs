@@ -55,6 +55,7 @@ pub use library_file::{
     NoCallbacks, Ownership, PluginFolder, Steps, check_owner, find_library, libraries_in, library_name,
 };
 pub use log_limiter::{LogLimiter, MAX_LINE};
+pub use long_polls::until_woken;
 pub use plugin_interface::{
     OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, context_within, nanos_left,
 };

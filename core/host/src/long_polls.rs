@@ -95,7 +95,7 @@ impl Wake for OwnWakes {
 }
 
 /// Waits until the future that was polled before wakes the task.
-async fn until_woken() {
+pub async fn until_woken() {
     let mut was_polled = false;
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }

@@ -471,14 +471,14 @@ impl Router {
                 .get(method)
                 .filter(|route| caller.exposure.exposes(&route.plugin.manifest.namespace))
                 .filter(|route| !caller.exposure.refuses_route(route.number, routes.number, || routes.names()))
-                .ok_or_else(|| no_method(method))?;
+                .ok_or_else(|| Failure::method_not_found(method))?;
             let kind = if route.cost == Cost::Slow { Kind::SlowCall } else { Kind::Call };
             match Ticket::take(&route.plugin, kind) {
                 Ok(ticket) => return Ok(Entered::At(ticket, route.index, route.cost)),
                 Err(Entry::Held) => return Ok(Entered::Held(Arc::clone(&route.plugin))),
                 Err(Entry::Full) => return Err(route.plugin.refuse()),
                 // Closed between look-up and entry. If another plugin has replaced it, use that one.
-                Err(_) if self.is_current(&routes) => return Err(no_method(method)),
+                Err(_) if self.is_current(&routes) => return Err(Failure::method_not_found(method)),
                 Err(_) => {}
             }
         }
@@ -510,7 +510,7 @@ impl Router {
                     .or_else(|| routes.aliases.get(namespace))
                     .filter(|plugin| caller.exposure.exposes(&plugin.manifest.namespace))
                     .filter(|plugin| !routes.refuses_subscriptions(plugin, caller))
-                    .ok_or_else(|| no_method(&subscribe_of(namespace)))?;
+                    .ok_or_else(|| Failure::method_not_found(&subscribe_of(namespace)))?;
                 let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
                 let (index, _) = kinds.find(|(_, known)| *known == kind).ok_or_else(|| Failure {
                     code: FailureCode::METHOD_NOT_FOUND,
@@ -520,7 +520,9 @@ impl Router {
                 match Ticket::take(plugin, Kind::Stream) {
                     Ok(ticket) => return Ok((ticket, index)),
                     Err(Entry::Held) => Arc::clone(plugin),
-                    Err(_) if self.is_current(&routes) => return Err(no_method(&subscribe_of(namespace))),
+                    Err(_) if self.is_current(&routes) => {
+                        return Err(Failure::method_not_found(&subscribe_of(namespace)));
+                    }
                     Err(_) => continue,
                 }
             };
@@ -571,14 +573,6 @@ fn initial_bit(method: &[u8]) -> u64 {
 /// The method that opens the subscriptions of a namespace.
 fn subscribe_of(namespace: &str) -> String {
     format!("{namespace}_subscribe")
-}
-
-fn no_method(method: &str) -> Failure {
-    Failure {
-        code: FailureCode::METHOD_NOT_FOUND,
-        message: format!("the method {method} does not exist/is not available"),
-        data: None,
-    }
 }
 
 /// Waits for `work` until the deadline, then drops it.

@@ -1,7 +1,6 @@
 //! The only actix actor: it wraps an [`Actor`] and catches its panics.
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
     time::{Duration, Instant},
@@ -9,7 +8,7 @@ use std::{
 
 use actix::{ActorContext, Context, Handler, Supervised};
 use tenon_bus::{
-    spans,
+    panic_text, spans,
     waits::{self, WaitPlace},
 };
 use tokio::sync::oneshot;
@@ -197,12 +196,4 @@ impl<A: Actor> Handler<Envelope<A::Message>> for SupervisedActor<A> {
             }
         }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }

@@ -17,6 +17,7 @@ use std::{
 
 use parking_lot::Mutex;
 use tenon_bus::ClientId;
+use tenon_host::until_woken;
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -187,12 +188,6 @@ impl Drop for TaskTurn {
         drop(places);
         drop(clients);
     }
-}
-
-/// Waits until the future that was polled before wakes the task.
-async fn until_woken() {
-    let mut was_polled = false;
-    poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 #[cfg(test)]

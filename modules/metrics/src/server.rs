@@ -28,6 +28,8 @@ const CONNECTIONS: usize = 16;
 const HEAD: Duration = Duration::from_secs(10);
 /// Maximum lifetime of a connection. Longer than any scrape interval that keeps a connection open.
 const LIFETIME: Duration = Duration::from_secs(600);
+/// Pause after a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Collects all counters.
 pub trait Source: Send + Sync + 'static {
@@ -119,7 +121,7 @@ async fn listen(listener: TcpListener, scraped: Arc<Scraped>, places: Arc<Semaph
             },
             Err(error) => {
                 tracing::warn!(%error, "a connection for metrics could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }

@@ -16,6 +16,5 @@ pub(crate) async fn require_native(context: &ConsensusContext, method: &str) -> 
     if is_served {
         return Ok(());
     }
-    let text = format!("the method Consensus_{method} does not exist/is not available");
-    Err(Failure { code: FailureCode::METHOD_NOT_FOUND, ..Failure::server(text) })
+    Err(Failure::method_not_found(&format!("Consensus_{method}")))
 }

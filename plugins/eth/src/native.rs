@@ -4,7 +4,7 @@
 use tenon_sdk::{
     param::EpochParam,
     prelude::*,
-    shapes::{JsonWriter, epoch_reward_json},
+    shapes::{JsonWriter, epoch_reward_json, spelled_address},
 };
 
 use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null, write_data_list};
@@ -19,8 +19,7 @@ pub(crate) async fn require_native(context: &EthContext, method: &str) -> Result
     if crate::dialect(context).await?.has_native_methods {
         return Ok(());
     }
-    let text = format!("the method {method} does not exist/is not available");
-    Err(Failure { code: FailureCode::METHOD_NOT_FOUND, ..Failure::server(text) })
+    Err(Failure::method_not_found(method))
 }
 
 /// An account in one object, also for accounts without code. The reference answers `not found` for these, which is a
@@ -132,7 +131,7 @@ pub(crate) async fn get_candidates(context: EthContext, epoch: EpochParam) -> An
                 CandidateStanding { is_masternode: true, .. } => "MASTERNODE",
                 CandidateStanding { .. } => "PROPOSED",
             };
-            json.key(&member_name(spelling, candidate.address));
+            json.key(&spelled_address(spelling, candidate.address));
             json.begin_object();
             json.key("capacity").raw(&capacity(candidate));
             json.key("status").string(status);
@@ -171,15 +170,6 @@ pub(crate) async fn get_candidate_status(context: EthContext, coinbase: Address,
 /// A bare decimal of any length; -1 for a masternode that is not a candidate.
 fn capacity(candidate: &CandidateStanding) -> String {
     candidate.stake.map_or_else(|| "-1".to_owned(), |stake| stake.to_string())
-}
-
-/// An address as a member name.
-fn member_name(spelling: Spelling, address: Address) -> String {
-    let text = address.to_checksum(None);
-    match spelling {
-        Spelling::Own => text,
-        Spelling::Reference => text.replacen("0x", "xdc", 1),
-    }
 }
 
 pub(crate) async fn get_staker_roi(context: EthContext) -> Answer {

@@ -70,6 +70,12 @@ impl Failure {
         Self { code: FailureCode::INVALID_PARAMS, message: message.into(), data: None }
     }
 
+    /// A method is unknown, disabled or not exposed, code `-32601`; with the reference's text (`docs/spec/rpc-eth.md` 3.3).
+    pub fn method_not_found(method: &str) -> Self {
+        let message = format!("the method {method} does not exist/is not available");
+        Self { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
+    }
+
     /// A limit was reached, code `-32005`.
     pub fn limit(message: impl Into<String>) -> Self {
         Self { code: FailureCode::LIMIT_EXCEEDED, message: message.into(), data: None }

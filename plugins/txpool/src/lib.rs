@@ -15,7 +15,7 @@ use std::{
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, pooled_bytes, pooled_json_bytes, schema, write_transaction},
+    shapes::{JsonWriter, pooled_bytes, pooled_json_bytes, schema, spelled_address, write_transaction},
 };
 
 /// Maximum length of the text before a transaction: its nonce, and the sender before the first one.
@@ -173,7 +173,7 @@ fn by_sender<T: Pooled>(json: &mut JsonWriter, spelling: Spelling, list: &[T], w
     json.begin_object();
     for of_sender in list.chunk_by(|left, right| left.sender() == right.sender()) {
         if let Some(first) = of_sender.first() {
-            json.key(&sender_key(spelling, first.sender()));
+            json.key(&spelled_address(spelling, first.sender()));
             by_nonce(json, of_sender, &write);
         }
     }
@@ -188,15 +188,6 @@ fn by_nonce<T: Pooled>(json: &mut JsonWriter, list: &[T], write: &impl Fn(&mut J
         write(json, pooled);
     }
     json.end_object();
-}
-
-/// EIP-55 digits after `0x`, or after `xdc` if the reference's names are served.
-fn sender_key(spelling: Spelling, sender: Address) -> String {
-    let text = sender.to_checksum(None);
-    match spelling {
-        Spelling::Own => text,
-        Spelling::Reference => text.replacen("0x", "xdc", 1),
-    }
 }
 
 /// One readable line: receiver, value, gas and price.

@@ -123,6 +123,7 @@ fn ended(path: &Path) -> ReferenceDataError {
     ReferenceDataError::Failed { path: path.to_owned(), reason }
 }
 
+/// The text of a panic. Not `tenon_bus::panic_text`, because crates of `modules/chain` know no bus.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("unknown").to_owned()

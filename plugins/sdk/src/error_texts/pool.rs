@@ -3,11 +3,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::Failure;
+use crate::{Failure, shapes::spelled_address};
 use alloy_primitives::{Address, U256, utils::format_ether};
 use tenon_api::{
     DecodeProblem,
-    messages::{BlobProblem, NativePoolRefusal, PoolRefusal, SenderProblem},
+    messages::{BlobProblem, NativePoolRefusal, PoolRefusal, SenderProblem, Spelling},
 };
 
 use super::Refusal;
@@ -183,9 +183,9 @@ fn short_ether(wei: U256) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-/// An address as the reference prints it in texts: `xdc` and the digits in EIP-55 case.
+/// An address as the reference prints it in texts.
 pub(super) fn native_address(address: Address) -> String {
-    address.to_checksum(None).replacen("0x", "xdc", 1)
+    spelled_address(Spelling::Reference, address)
 }
 
 #[cfg(test)]

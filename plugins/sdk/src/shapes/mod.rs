@@ -12,6 +12,7 @@
 //!
 //! [`Profile`]: tenon_api::messages::Profile
 
+mod address;
 mod arguments;
 mod block;
 mod epoch_reward;
@@ -27,6 +28,7 @@ mod traces;
 mod transaction;
 mod writer;
 
+pub use address::spelled_address;
 pub use arguments::CallArguments;
 pub use block::{BlockJson, base64, write_header, write_header_by_seal, write_header_of_block, write_uncle};
 pub use epoch_reward::epoch_reward_json;

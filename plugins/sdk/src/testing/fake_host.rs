@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Failure, FailureCode};
+use crate::Failure;
 use futures_util::stream;
 use tenon_api::{Event, EventPosition, Request, codec};
 
@@ -210,7 +210,7 @@ impl FakeHost {
         params: &str,
     ) -> Result<String, Failure> {
         let found = table.methods.iter().find(|candidate| candidate.name == method);
-        let found = found.ok_or_else(|| no_method(method))?;
+        let found = found.ok_or_else(|| Failure::method_not_found(method))?;
         let future = (found.call)(self.context_of(plugin.clone()), params.as_bytes());
         self.run(ForeignFuture::from(future)).map(text).map_err(Failure::for_client)
     }
@@ -354,7 +354,7 @@ impl HostPort for FakePort {
 
     fn call_json(&self, _token: CallToken, method: &str, params: &str) -> ForeignFuture {
         let answer = lock(&self.json_answers).get(method).cloned();
-        let result = answer.map_or_else(|| Err(no_method(method)), |answer| answer(params));
+        let result = answer.map_or_else(|| Err(Failure::method_not_found(method)), |answer| answer(params));
         ExportedFuture::ready(result.map(String::into_bytes)).into()
     }
 
@@ -366,14 +366,6 @@ impl HostPort for FakePort {
         }
         *of_client += bytes;
         true
-    }
-}
-
-fn no_method(method: &str) -> Failure {
-    Failure {
-        code: FailureCode::METHOD_NOT_FOUND,
-        message: format!("the method {method} does not exist/is not available"),
-        data: None,
     }
 }
 

@@ -117,11 +117,7 @@ impl<P: Exported> Started<P> {
     pub fn call_method(&self, method: &str, params: &str) -> Result<String, Failure> {
         self.settle();
         let found = P::table().methods.iter().find(|candidate| candidate.name == method);
-        let found = found.ok_or_else(|| Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            message: format!("the method {method} does not exist/is not available"),
-            data: None,
-        })?;
+        let found = found.ok_or_else(|| Failure::method_not_found(method))?;
         let future = (found.call)(self.context(), params.as_bytes());
         self.chain.run(ForeignFuture::from(future)).map(text).map_err(Failure::for_client)
     }

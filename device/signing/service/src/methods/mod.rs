@@ -121,26 +121,24 @@ pub(crate) fn only_reads(method: &str) -> bool {
 pub(crate) fn unknown_method(method: &str) -> Failure {
     match method.split_once('_') {
         Some(("approvals" | "policy" | "wallets", _)) => {
-            no_method(method, "is only for approvers, on their own sockets")
+            refused_method(method, "is only for approvers, on their own sockets")
         }
-        _ => no_method(method, NO_SUCH_METHOD),
+        _ => Failure::method_not_found(method),
     }
 }
 
 /// The failure for a method that approvers don't have.
 pub(crate) fn unknown_to_approvers(method: &str) -> Failure {
     match method.split_once('_') {
-        Some(("eth" | "account" | "consensus", _)) => no_method(method, "is only for clients, on their own sockets"),
-        _ => no_method(method, NO_SUCH_METHOD),
+        Some(("eth" | "account" | "consensus", _)) => {
+            refused_method(method, "is only for clients, on their own sockets")
+        }
+        _ => Failure::method_not_found(method),
     }
 }
 
-const NO_SUCH_METHOD: &str = "does not exist/is not available";
-
-fn no_method(method: &str, words: &str) -> Failure {
-    let mut failure = Failure::server(format!("the method {method} {words}"));
-    failure.code = FailureCode::METHOD_NOT_FOUND;
-    failure
+fn refused_method(method: &str, reason: &str) -> Failure {
+    Failure { code: FailureCode::METHOD_NOT_FOUND, ..Failure::server(format!("the method {method} {reason}")) }
 }
 
 fn to_json(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
