@@ -12,8 +12,8 @@ import tomllib
 ROOMS = ("modules/chain", "modules/consensus", "modules/execution", "modules/simulation", "modules/native")
 
 WITHOUT_RULES = {
-    "tenon-recovery": "vector code that counts on wrapping, and is compared with a library for every signature",
-    "tenon-reference-data": "reads recorded data of tests",
+    "tenon-recovery": "its vector code wraps by design, and its results are compared with those of a library",
+    "tenon-reference-data": "reads the data folder of a stopped reference node",
     "tenon-javascript": "runs scripts of traces in a process of their own",
 }
 

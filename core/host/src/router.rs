@@ -534,8 +534,8 @@ impl Router {
         Arc::ptr_eq(routes, &self.inner.routes.load())
     }
 
-    /// The queue of a plugin's slow calls. Each plugin has its own places, shared fairly by its callers: one whose calls
-    /// do not end blocks no other.
+    /// The queue of a plugin's slow calls. Each plugin has its own places, shared fairly by its callers, so a plugin whose
+    /// calls do not end blocks no other plugin.
     fn slow_calls<'a>(&self, plugin: &'a RunningPlugin) -> &'a FairQueue {
         plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow))
     }

@@ -1,6 +1,6 @@
 //! What does a call into a plugin in a process of its own cost?
 //!
-//! Alone: one caller on a worker of the node's runtime, that waits for every answer. Multiplexed: 64 callers at a time
+//! Alone: one caller on a worker of the node's runtime waits for every answer. Multiplexed: 64 callers at a time
 //! on two workers over the one socket of the plugin. The aims are 60 microseconds and 150,000 calls a second.
 
 #![allow(clippy::expect_used, reason = "a failed setup ends the measurement")]

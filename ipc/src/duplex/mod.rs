@@ -49,7 +49,8 @@ use crate::{
 /// Minimum free space for a read.
 const MIN_READ: usize = 8 << 10;
 
-/// Memory of an open connection: its task, its state, and buffers of this size for reading and writing.
+/// Memory of an open connection: its task, its state, that of its last call, and buffers of this size for reading and
+/// writing.
 const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
 
 /// Read buffers up to this size belong to the connection; beyond it, they are counted with the message that they hold.
@@ -237,9 +238,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         writer: &mut Writer<'_, W>,
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
-        // A child token, because its lock is taken at every wake, and all connections would share the parent's.
-        let stopping = self.stopping.child_token();
-        // Polls only what has been woken: a token takes two locks in each poll.
+        let stopping = self.stopping.clone();
+        // Polls only what has been woken: a token takes two locks in each poll, and all connections share it.
         let mut ends = FuturesUnordered::<BoxFuture<'_, End>>::new();
         ends.push(stopping.cancelled().map(|()| End::Finish(F::goodbye())).boxed());
         if let Some(expiry) = self.expiry {

@@ -31,18 +31,23 @@ impl<'a, T> SpareFuture<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[tokio::test]
-    async fn the_memory_of_a_finished_future_serves_the_next_one() {
+    async fn the_memory_of_a_finished_future_serves_the_next_one_and_holds_nothing_of_it() {
         let mut spare = SpareFuture::none();
-        let answer = |number: [u64; 200]| async move { number[0] };
+        let held = Arc::new(());
+        let answer = |number: [u64; 200], held: Arc<()>| async move { (number[0], Arc::strong_count(&held)) };
+        let mut places = Vec::new();
         for number in 0..3 {
-            let mut future = spare.fill(answer([number; 200]));
-            assert_eq!((&mut future).await, number);
-            assert!(spare.0.is_none(), "in use");
+            let mut future = spare.fill(answer([number; 200], Arc::clone(&held)));
+            places.push(std::ptr::from_ref(&*future.get_pin()).cast::<()>());
+            assert_eq!((&mut future).await, (number, 2));
+            assert_eq!(Arc::strong_count(&held), 1, "a finished future holds nothing");
             spare.keep(future);
         }
-        assert!(spare.0.is_some());
+        assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
     }
 }

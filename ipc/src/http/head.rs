@@ -56,6 +56,10 @@ mod tests {
             }
             let request = request.body(()).unwrap();
             assert_eq!(has_one_host(request.headers()), is_one, "{target} {headers:?}");
+            let mut repeated = request.headers().clone();
+            repeated.append(header::ACCEPT, http::HeaderValue::from_static("a"));
+            repeated.append(header::ACCEPT, http::HeaderValue::from_static("b"));
+            assert_eq!(has_one_host(&repeated), is_one, "another header twice: {target} {headers:?}");
             assert_eq!(hosts_of(&request).collect::<Vec<_>>(), hosts, "{target} {headers:?}");
         }
     }

@@ -58,6 +58,8 @@ mod tests {
             (":8545", false),
             ("localhost", true),
             ("LocalHost:8545", true),
+            ("[::1]:x", false),
+            ("[evil.example]:80", false),
             ("NODE.EXAMPLE", true),
             ("localhost:8545", true),
             ("node.example:1", true),

@@ -164,10 +164,8 @@ async fn serve<S: RpcService>(
         .serve_connection(stream, service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    // A child token, because its lock is taken at every wake, and all connections would share the parent's.
-    let stopping = signals.stopping.child_token();
-    // Polled only when it has been woken: a token takes two locks in each poll.
-    let mut stopped = FuturesUnordered::from_iter([stopping.cancelled()]);
+    // Polled only when it has been woken: a token takes two locks in each poll, and all connections share it.
+    let mut stopped = FuturesUnordered::from_iter([signals.stopping.cancelled()]);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
@@ -195,7 +193,9 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let stream = parts.io.into_inner().into_inner();
-    let (stopping, cut) = (side.stop_signals.stopping.clone(), side.stop_signals.cut.child_token());
+    let stopping = side.stop_signals.stopping.clone();
+    // As in `serve`.
+    let mut cut = FuturesUnordered::from_iter([side.stop_signals.cut.cancelled()]);
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
@@ -222,6 +222,6 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
                 reset(&stream);
             }
         }
-        () = cut.cancelled() => tracing::debug!("WebSocket connection closed: its calls exceeded their time limit"),
+        _ = cut.next() => tracing::debug!("WebSocket connection closed: its calls exceeded their time limit"),
     }
 }

@@ -323,7 +323,7 @@ impl WalletDirectory {
         if self.inner.reported.lock().insert(address) {
             tracing::warn!(
                 %address, used, ignored,
-                "two kinds of wallets list the same account, and only one of them signs: remove it from the other"
+                "two kinds of wallets list the same account, and only one of them signs: remove it from the ignored kind"
             );
         }
     }

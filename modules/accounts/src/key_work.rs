@@ -28,7 +28,7 @@ pub(crate) struct KeyWork {
     gate: Arc<Gate>,
 }
 
-/// Free places and memory. The pool lends an extra thread to clients that wait long; this limit is never exceeded.
+/// Free places and memory. The pool grants an extra thread to clients that wait long; this limit is never exceeded.
 #[derive(Debug)]
 struct Gate {
     memory: u64,

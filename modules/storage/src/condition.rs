@@ -22,7 +22,7 @@ use crate::{
 const KEY_PROBE: &[u8] = b"probe";
 
 /// Number of panics in a row after which the writer counts as broken. After a single one, the database has been read again
-/// and is sound, and the next change may be long in coming: a development node makes blocks on demand.
+/// and is sound. A development node makes blocks on demand, so the next change, which would show that, may come much later.
 const BROKEN_AFTER: u32 = 2;
 
 /// Outcomes of a database's writes. Recording a success costs reading the clock and two atomics.

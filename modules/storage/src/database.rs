@@ -261,7 +261,8 @@ impl Database {
         let made = Checkpoint::new(&self.engine).and_then(|checkpoint| checkpoint.create_checkpoint(folder));
         // The copy has flushed the memory tables to files first.
         self.tables.note();
-        made.map_err(engine_error)
+        // Without advice about a full disk: the copy may be on another one.
+        made.map_err(|error| StoreError::Engine(without_folders(&error.into_string())))
     }
 
     /// The table files.

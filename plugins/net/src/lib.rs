@@ -1,6 +1,6 @@
 //! The `net` namespace (`docs/spec/rpc-eth.md` 16): the network's number and the state of the peer-to-peer side.
 //!
-//! It owns nothing. Invariant: every answer is of the moment of the call; nothing is cached, because peers come and go.
+//! It owns nothing. Invariant: it caches nothing, because the number of peers changes at any time.
 //! It knows neither transports nor how peers are kept.
 
 #![deny(unsafe_code)]

@@ -72,7 +72,8 @@ pub enum StoreError {
 
 impl StoreError {
     /// How many of these consecutive blocks were committed although the writer stopped: it may have panicked after it had
-    /// written them, for example while it pruned. It reads the head from the disk again before its caller gets the error.
+    /// written them, for example while it pruned. The writer reads the head from the disk again, if it can, before it reports
+    /// the error.
     ///
     /// # Errors
     /// The error itself if none was.

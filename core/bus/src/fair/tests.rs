@@ -1,6 +1,6 @@
 //! Tests of the queue with real threads and time.
 
-use std::sync::mpsc;
+use std::{sync::mpsc, task::Poll};
 
 use super::*;
 use crate::{CallContext, WorkPool};
@@ -34,6 +34,27 @@ async fn places_are_released_when_owners_or_waiters_are_dropped() {
 }
 
 #[tokio::test]
+async fn a_free_place_is_taken_at_once_unless_the_client_has_its_maximum_or_others_wait() {
+    let limits = FairLimits { places: 2, client_places: 1, queue: 16, client_queue: 16, parked: 4 };
+    let queue = FairQueue::new(limits);
+    let first = queue.try_enter(share(1)).unwrap();
+    assert!(queue.try_enter(share(1)).is_none(), "its maximum");
+    let second = queue.try_enter(share(2)).unwrap();
+    assert!(queue.try_enter(share(3)).is_none(), "no place is free");
+    let mut waiting = std::pin::pin!(queue.enter(share(3), None));
+    let is_waiting = std::future::poll_fn(|task| Poll::Ready(waiting.as_mut().poll(task).is_pending()));
+    assert!(is_waiting.await);
+
+    drop(second);
+
+    assert!(queue.try_enter(share(2)).is_none(), "the place is that of the waiting job");
+    let third = waiting.await.unwrap();
+    assert_eq!(queue.counts(), (2, 0, 0));
+    drop((first, third));
+    assert!(queue.try_enter(share(2)).is_some());
+}
+
+#[tokio::test]
 async fn a_wait_ends_at_its_deadline() {
     let queue = queue(1);
     let _held = queue.enter(share(1), None).await.unwrap();
@@ -45,7 +66,7 @@ async fn a_wait_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_lent_a_place_beside_a_job_that_never_pauses() {
+async fn a_client_that_waits_gets_a_place_beside_a_job_that_never_pauses() {
     let queue = queue(1);
     let _held = queue.enter(share(1), None).await.unwrap();
 

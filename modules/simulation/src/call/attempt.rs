@@ -103,8 +103,7 @@ impl Calls {
     /// `eth_call`, if it ends in time; `None` means that the pool must run it.
     pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, CallError>> {
         let is_small = is_small(&call.request, &call.state_overrides, &call.block_overrides);
-        // No check of the caller: an attempt runs on the caller's own task.
-        if !is_small || self.long_calls.knows(Kind::Call, &call.request) {
+        if !is_small || self.long_calls.knows(Kind::Call, &call.request) || caller.is_cancelled() {
             return None;
         }
         let end = Instant::now().checked_add(self.limits.attempt_time)?;
@@ -127,7 +126,7 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Estimate, request, |end| -> Result<u64, CallEnd> {
+        self.attempt_kind(Kind::Estimate, request, caller, |end| -> Result<u64, CallEnd> {
             let (header, state) = self.base_in_time(estimate.block, end)?;
             self.estimate_over(estimate, &header, state, Interrupt::for_attempt(caller, end))
         })
@@ -142,7 +141,7 @@ impl Calls {
         if !is_small(&request.request, &request.state_overrides, &BlockOverrides::default()) {
             return None;
         }
-        self.attempt_kind(Kind::AccessList, &request.request, |end| -> Result<AccessListReply, CallEnd> {
+        self.attempt_kind(Kind::AccessList, &request.request, caller, |end| -> Result<AccessListReply, CallEnd> {
             let (header, state) = self.base_in_time(request.block, end)?;
             self.access_list_over(request, &header, state, Interrupt::for_attempt(caller, end))
         })
@@ -158,7 +157,7 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Trace, request, |end| self.trace_in_time(trace, caller, end))
+        self.attempt_kind(Kind::Trace, request, caller, |end| self.trace_in_time(trace, caller, end))
     }
 
     /// Runs an attempt, unless a similar one took too long before. After an error the pool runs the call.
@@ -166,9 +165,10 @@ impl Calls {
         &self,
         kind: Kind,
         request: &CallRequest,
+        caller: &CallContext,
         run: impl FnOnce(Instant) -> Result<T, E>,
     ) -> Option<T> {
-        if self.long_calls.knows(kind, request) {
+        if self.long_calls.knows(kind, request) || caller.is_cancelled() {
             return None;
         }
         let answer = run(Instant::now().checked_add(self.limits.attempt_time)?).ok();

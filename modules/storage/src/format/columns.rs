@@ -192,3 +192,16 @@ impl Column {
         options
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Column;
+    use crate::full_disk::SPACE_TO_WRITE;
+
+    #[test]
+    fn the_space_that_errors_of_a_full_disk_ask_for_holds_every_memory_table() {
+        for column in Column::ALL {
+            assert!(column.shape().write_buffer_bytes <= SPACE_TO_WRITE, "{}", column.name());
+        }
+    }
+}

@@ -178,6 +178,7 @@ mod tests {
             assert_eq!(account_refusal_text(&refusal), text);
         }
     }
+
     #[test]
     fn key_files_have_the_texts_that_clients_match_after_their_path() {
         let word = || "x".to_owned();

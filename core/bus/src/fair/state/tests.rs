@@ -216,7 +216,7 @@ fn the_number_of_parked_jobs_is_bounded() {
 }
 
 #[test]
-fn a_client_without_a_place_is_lent_one_that_is_withdrawn_later() {
+fn a_client_without_a_place_gets_an_extra_one_that_is_withdrawn_later() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (stubborn, _) = arrive(&mut state, client(1), clock.after(0), "runs");
     arrive(&mut state, client(1), clock.after(0), "its next");
