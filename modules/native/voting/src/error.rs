@@ -6,7 +6,7 @@ use tenon_supervisor::SpawnError;
 
 /// Why the voting was not started.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum VotingStartError {
     /// The actor could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),

@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 128;
 
 /// Why a key cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
+pub enum MasternodeKeyError {
     /// The file cannot be read.
     #[error("key file {}: {cause}", path.display())]
     Unreadable {
@@ -41,17 +41,17 @@ pub enum KeyFileError {
 /// Reads a key.
 ///
 /// # Errors
-/// [`KeyFileError`]. It never contains any part of the file's content.
-pub fn read_key(path: &Path) -> Result<MasternodeKey, KeyFileError> {
-    let unreadable = |cause| KeyFileError::Unreadable { path: path.to_owned(), cause };
-    let malformed = || KeyFileError::Malformed { path: path.to_owned() };
+/// [`MasternodeKeyError`]. It never contains any part of the file's content.
+pub fn read_key(path: &Path) -> Result<MasternodeKey, MasternodeKeyError> {
+    let unreadable = |cause| MasternodeKeyError::Unreadable { path: path.to_owned(), cause };
+    let malformed = || MasternodeKeyError::Malformed { path: path.to_owned() };
     // Before it is opened: opening a pipe waits for its writer.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(malformed());
     }
     let file = fs::File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
-    check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
+    check_secret(&metadata).map_err(|access| MasternodeKeyError::Exposed { path: path.to_owned(), access })?;
     if metadata.len() > MAX_BYTES {
         return Err(malformed());
     }
@@ -85,15 +85,15 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(
             read_key(&path),
-            Err(KeyFileError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })
+            Err(MasternodeKeyError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })
         ));
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         for text in ["", "07", &"00".repeat(32), &"0g".repeat(32), &"07".repeat(100)] {
             fs::write(&path, text).unwrap();
             let error = read_key(&path).unwrap_err();
-            assert!(matches!(error, KeyFileError::Malformed { .. }), "{error}");
+            assert!(matches!(error, MasternodeKeyError::Malformed { .. }), "{error}");
         }
-        assert!(matches!(read_key(folder.path()), Err(KeyFileError::Malformed { .. })));
-        assert!(matches!(read_key(&folder.path().join("none")), Err(KeyFileError::Unreadable { .. })));
+        assert!(matches!(read_key(folder.path()), Err(MasternodeKeyError::Malformed { .. })));
+        assert!(matches!(read_key(&folder.path().join("none")), Err(MasternodeKeyError::Unreadable { .. })));
     }
 }

@@ -49,8 +49,8 @@ use crate::actor::{Input, VotingActor};
 use crate::received::MessageCollector;
 use crate::timing::SystemTiming;
 pub use counts::VotingCounts;
-pub use error::{ReplicaError, StartError, VotingRequestError};
-pub use key_file::{KeyFileError, read_key};
+pub use error::{ReplicaError, VotingRequestError, VotingStartError};
+pub use key_file::{MasternodeKeyError, read_key};
 pub use replica::{Action, Replica};
 
 /// The actor's name in the supervisor.
@@ -99,8 +99,8 @@ impl Voting {
     /// Starts the actor. Messages that arrive before that are dropped.
     ///
     /// # Errors
-    /// [`StartError`].
-    pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), StartError> {
+    /// [`VotingStartError`].
+    pub fn start(&self, supervisor: &Supervisor, ports: VotingPorts) -> Result<(), VotingStartError> {
         let (runtime, mailbox, counts) = (Handle::current(), Arc::clone(&self.mailbox), Arc::clone(&self.counts));
         let (bus, key, syncing) = (ports.bus.clone(), ports.key.clone(), Arc::clone(&self.syncing));
         let make = move || {
@@ -116,7 +116,7 @@ impl Voting {
                 runtime.spawn(async move { mailbox.send(Input::SignerReady).await });
             }));
         }
-        self.mailbox.set(sender.clone()).map_err(|_| StartError::AlreadyRunning)?;
+        self.mailbox.set(sender.clone()).map_err(|_| VotingStartError::AlreadyRunning)?;
         drop(sender.try_send(Input::Begin));
         tokio::spawn(actor::follow_heads(bus, sender, self.collector.clone()));
         Ok(())

@@ -14,7 +14,7 @@ pub struct Network {
 /// Why a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a network such as 10.0.0.0/8 or fc00::/7")]
-pub struct NetworkError;
+pub struct AddressRangeError;
 
 impl Network {
     const fn v4(base: [u8; 4], bits: u8) -> Self {
@@ -42,14 +42,14 @@ impl Network {
 }
 
 impl FromStr for Network {
-    type Err = NetworkError;
+    type Err = AddressRangeError;
 
-    fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let (base, bits) = text.trim().split_once('/').ok_or(NetworkError)?;
-        let base: IpAddr = base.parse().map_err(|_| NetworkError)?;
-        let bits: u8 = bits.parse().map_err(|_| NetworkError)?;
+    fn from_str(text: &str) -> Result<Self, AddressRangeError> {
+        let (base, bits) = text.trim().split_once('/').ok_or(AddressRangeError)?;
+        let base: IpAddr = base.parse().map_err(|_| AddressRangeError)?;
+        let bits: u8 = bits.parse().map_err(|_| AddressRangeError)?;
         let longest = if base.is_ipv4() { 32 } else { 128 };
-        if bits > longest { Err(NetworkError) } else { Ok(Self { base, bits }) }
+        if bits > longest { Err(AddressRangeError) } else { Ok(Self { base, bits }) }
     }
 }
 
@@ -65,10 +65,10 @@ impl Networks {
 }
 
 impl FromStr for Networks {
-    type Err = NetworkError;
+    type Err = AddressRangeError;
 
     /// Parses a comma-separated list.
-    fn from_str(text: &str) -> Result<Self, NetworkError> {
+    fn from_str(text: &str) -> Result<Self, AddressRangeError> {
         text.split(',').filter(|part| !part.trim().is_empty()).map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -232,7 +232,7 @@ mod tests {
         assert!(networks.contains(ip("10.200.1.1")) && networks.contains(ip("fd00::1")));
         assert!(!networks.contains(ip("11.0.0.1")) && !networks.contains(ip("::1")));
         for text in ["10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/-1"] {
-            assert_eq!(text.parse::<Networks>(), Err(NetworkError), "{text}");
+            assert_eq!(text.parse::<Networks>(), Err(AddressRangeError), "{text}");
         }
         assert!("0.0.0.0/0".parse::<Network>().unwrap().contains(ip("1.2.3.4")));
     }

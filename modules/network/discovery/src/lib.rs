@@ -22,7 +22,7 @@ mod table;
 #[cfg(test)]
 mod recorded;
 
-pub use addresses::{Network, NetworkError, Networks, RelayError, check_relay};
+pub use addresses::{AddressRangeError, Network, Networks, RelayError, check_relay};
 pub use node_file::{KnownNode, MAX_NODE_FILE_BYTES, read_nodes, write_nodes};
 pub use packet::{
     Content, MAX_PACKET_BYTES, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketKind, PacketTypes,

@@ -15,7 +15,7 @@ const MAX_FILE_BYTES: u64 = 256;
 
 /// Why the node key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
+pub enum NodeKeyError {
     /// The file cannot be read or written.
     #[error("node key {}: {cause}", path.display())]
     Io {
@@ -38,7 +38,7 @@ pub enum KeyFileError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        cause: Box<KeyFileError>,
+        cause: Box<NodeKeyError>,
     },
     /// The file's content is not 64 hexadecimal digits.
     #[error("a node key has 64 hexadecimal digits")]
@@ -51,13 +51,13 @@ pub enum KeyFileError {
 /// Reads a key from 64 hexadecimal digits, with or without `0x`, and white space around them.
 ///
 /// # Errors
-/// [`KeyFileError::Text`] and [`KeyFileError::Key`]; neither contains any part of the text.
-pub fn parse_key(text: &str) -> Result<NodeKey, KeyFileError> {
+/// [`NodeKeyError::Text`] and [`NodeKeyError::Key`]; neither contains any part of the text.
+pub fn parse_key(text: &str) -> Result<NodeKey, NodeKeyError> {
     let digits = text.trim();
     let digits = digits.strip_prefix("0x").unwrap_or(digits);
     let mut secret = Zeroizing::new([0; 32]);
     if digits.len() != 64 || hex::decode_to_slice(digits, secret.as_mut_slice()).is_err() {
-        return Err(KeyFileError::Text);
+        return Err(NodeKeyError::Text);
     }
     Ok(NodeKey::from_secret(secret)?)
 }
@@ -65,29 +65,29 @@ pub fn parse_key(text: &str) -> Result<NodeKey, KeyFileError> {
 /// Reads the key file, or generates a key and writes it (mode 0600) if there is no file.
 ///
 /// # Errors
-/// [`KeyFileError`]. An existing file is never changed.
-pub fn load_or_create(path: &Path) -> Result<NodeKey, KeyFileError> {
+/// [`NodeKeyError`]. An existing file is never changed.
+pub fn load_or_create(path: &Path) -> Result<NodeKey, NodeKeyError> {
     // Before it is opened: opening a pipe waits for its writer.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(KeyFileError::Io { path: path.to_owned(), cause: io::Error::other("it is not a regular file") });
+        return Err(NodeKeyError::Io { path: path.to_owned(), cause: io::Error::other("it is not a regular file") });
     }
     match File::open(path) {
         Ok(file) => load(path, &file),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => create(path),
-        Err(cause) => Err(KeyFileError::Io { path: path.to_owned(), cause }),
+        Err(cause) => Err(NodeKeyError::Io { path: path.to_owned(), cause }),
     }
 }
 
-fn load(path: &Path, file: &File) -> Result<NodeKey, KeyFileError> {
-    let failed = |cause| KeyFileError::Io { path: path.to_owned(), cause };
+fn load(path: &Path, file: &File) -> Result<NodeKey, NodeKeyError> {
+    let failed = |cause| NodeKeyError::Io { path: path.to_owned(), cause };
     let metadata = file.metadata().map_err(failed)?;
-    check_secret(&metadata).map_err(|access| KeyFileError::Exposed { path: path.to_owned(), access })?;
+    check_secret(&metadata).map_err(|access| NodeKeyError::Exposed { path: path.to_owned(), access })?;
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES as usize));
     file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
-    parse_key(&text).map_err(|cause| KeyFileError::Content { path: path.to_owned(), cause: Box::new(cause) })
+    parse_key(&text).map_err(|cause| NodeKeyError::Content { path: path.to_owned(), cause: Box::new(cause) })
 }
 
-fn create(path: &Path) -> Result<NodeKey, KeyFileError> {
+fn create(path: &Path) -> Result<NodeKey, NodeKeyError> {
     let key = NodeKey::random()?;
     let written = || -> io::Result<()> {
         let mut file = private_options().open(path)?;
@@ -98,10 +98,10 @@ fn create(path: &Path) -> Result<NodeKey, KeyFileError> {
         Ok(()) => Ok(key),
         // Another process created the file first: its key is used.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
-            let file = File::open(path).map_err(|cause| KeyFileError::Io { path: path.to_owned(), cause })?;
+            let file = File::open(path).map_err(|cause| NodeKeyError::Io { path: path.to_owned(), cause })?;
             load(path, &file)
         }
-        Err(cause) => Err(KeyFileError::Io { path: path.to_owned(), cause }),
+        Err(cause) => Err(NodeKeyError::Io { path: path.to_owned(), cause }),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         let before = fs::read(&path).unwrap();
 
         let refused = load_or_create(&path);
-        assert!(matches!(refused, Err(KeyFileError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })));
+        assert!(matches!(refused, Err(NodeKeyError::Exposed { access: FileExposure::Readable { mode: 0o640 }, .. })));
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 
@@ -156,7 +156,7 @@ mod tests {
 
         let refused = load_or_create(&path);
 
-        assert!(matches!(refused, Err(KeyFileError::Exposed { access: FileExposure::Foreign { owner: 1_001 }, .. })));
+        assert!(matches!(refused, Err(NodeKeyError::Exposed { access: FileExposure::Foreign { owner: 1_001 }, .. })));
     }
 
     #[test]

@@ -17,6 +17,6 @@ mod record;
 
 pub use enode::{Endpoint, Enode};
 pub use key::{KeyError, NodeKey, recover};
-pub use key_file::{KeyFileError, load_or_create, parse_key};
+pub use key_file::{NodeKeyError, load_or_create, parse_key};
 pub use node_id::{NodeId, NodeIdError};
 pub use record::{MAX_RECORD_BYTES, NodeRecord, RecordBuilder, RecordError};

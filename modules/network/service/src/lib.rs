@@ -38,7 +38,7 @@ mod traffic;
 mod transactions;
 
 pub use network::{ACTOR, Network, NetworkPorts};
-pub use settings::{NetworkSettings, StartError};
+pub use settings::{NetworkSettings, NetworkStartError};
 pub use tenon_network_connection::{BandwidthLimits, MIN_BYTES_PER_SECOND};
 pub use tenon_network_nat::Mechanism;
 pub use traffic::{MessageCount, Traffic};

@@ -35,7 +35,7 @@ use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
 use crate::message_work::{AwaitedAnswers, MessageTurns};
 use crate::published_state::PublishedState;
-use crate::settings::{NetworkSettings, StartError};
+use crate::settings::{NetworkSettings, NetworkStartError};
 use crate::sockets::{self, SharedLimiter, Timer};
 use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
@@ -197,18 +197,18 @@ impl Network {
     /// Opens the sockets and starts the actor. Does nothing if it is running.
     ///
     /// # Errors
-    /// [`StartError`]; all sockets are closed then.
+    /// [`NetworkStartError`]; all sockets are closed then.
     pub async fn start(
         &self,
         supervisor: &Supervisor,
         settings: &NetworkSettings,
         ports: &NetworkPorts,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), NetworkStartError> {
         if self.running.lock().is_some() {
             return Ok(());
         }
         let folder = NetworkFolder::open(settings.folder.clone())
-            .map_err(|cause| StartError::Folder { path: settings.folder.clone(), cause })?;
+            .map_err(|cause| NetworkStartError::Folder { path: settings.folder.clone(), cause })?;
         let key_file = settings.key_file.clone().unwrap_or_else(|| folder.node_key());
         let key = Arc::new(load_or_create(&key_file)?);
         let bootnodes = bootnodes(settings)?;
@@ -245,7 +245,7 @@ impl Network {
         let made_of = Arc::clone(&parts);
         let make = move || Ok(NetworkActor::new(Arc::clone(&made_of)));
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
-        let sender = supervisor.spawn(ACTOR, options, make).map_err(StartError::Actor)?;
+        let sender = supervisor.spawn(ACTOR, options, make).map_err(NetworkStartError::Actor)?;
         let sender = mailbox.get_or_init(|| sender).clone();
         let limiter = SharedLimiter::new(ConnectionLimiter::new(ConnectionLimiterSettings::new(
             settings.max_pending,
@@ -356,10 +356,10 @@ impl RoundNetwork for Network {
 type Nodes = Vec<(NodeId, Endpoint)>;
 
 /// A bootnode that cannot be used stops the start (`docs/spec/p2p.md` 3).
-fn bootnodes(settings: &NetworkSettings) -> Result<Nodes, StartError> {
+fn bootnodes(settings: &NetworkSettings) -> Result<Nodes, NetworkStartError> {
     let usable = |enode: &Enode| match enode.usable() {
         Ok(endpoint) => Ok((enode.id, endpoint)),
-        Err(problem) => Err(StartError::Bootnode { enode: Box::new(*enode), problem }),
+        Err(problem) => Err(NetworkStartError::Bootnode { enode: Box::new(*enode), problem }),
     };
     settings.bootnodes.iter().map(usable).collect()
 }
@@ -369,28 +369,28 @@ type Sockets = (TcpListener, Option<Arc<UdpSocket>>, SocketAddr);
 
 /// Opens both sockets on one port. A port that the system chooses is free for TCP, and may be in use for UDP: then another
 /// one is tried.
-async fn listen(settings: &NetworkSettings) -> Result<Sockets, StartError> {
+async fn listen(settings: &NetworkSettings) -> Result<Sockets, NetworkStartError> {
     let attempts = if settings.listen.port() == 0 { MAX_CHOSEN_PORTS } else { 1 };
     first_free(attempts, || listen_once(settings)).await
 }
 
 /// Calls `open` until it does not fail because the UDP port is in use, at most `attempts` times. Returns the last
 /// result.
-async fn first_free<T, F>(attempts: usize, open: impl Fn() -> F) -> Result<T, StartError>
+async fn first_free<T, F>(attempts: usize, open: impl Fn() -> F) -> Result<T, NetworkStartError>
 where
-    F: Future<Output = Result<T, StartError>>,
+    F: Future<Output = Result<T, NetworkStartError>>,
 {
     for _ in 1..attempts {
         match open().await {
-            Err(StartError::Listen { protocol: "UDP", cause, .. }) if cause.kind() == ErrorKind::AddrInUse => {}
+            Err(NetworkStartError::Listen { protocol: "UDP", cause, .. }) if cause.kind() == ErrorKind::AddrInUse => {}
             outcome => return outcome,
         }
     }
     open().await
 }
 
-async fn listen_once(settings: &NetworkSettings) -> Result<Sockets, StartError> {
-    let failed = |address, protocol| move |cause| StartError::Listen { address, protocol, cause };
+async fn listen_once(settings: &NetworkSettings) -> Result<Sockets, NetworkStartError> {
+    let failed = |address, protocol| move |cause| NetworkStartError::Listen { address, protocol, cause };
     let tcp = TcpListener::bind(settings.listen).await.map_err(failed(settings.listen, "TCP"))?;
     let address = tcp.local_addr().map_err(failed(settings.listen, "TCP"))?;
     let udp = match settings.is_discovering {
@@ -505,9 +505,9 @@ mod tests {
 
     use super::*;
 
-    fn in_use(protocol: &'static str) -> StartError {
+    fn in_use(protocol: &'static str) -> NetworkStartError {
         let address = SocketAddr::from(([127, 0, 0, 1], 30303));
-        StartError::Listen { address, protocol, cause: ErrorKind::AddrInUse.into() }
+        NetworkStartError::Listen { address, protocol, cause: ErrorKind::AddrInUse.into() }
     }
 
     /// The number of attempts until `first_free` gave up or succeeded, and whether it succeeded.

@@ -46,7 +46,7 @@ pub struct NetworkSettings {
 
 /// Why the network cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum NetworkStartError {
     /// The folder cannot be created.
     #[error("network folder {}: {cause}", path.display())]
     Folder {
@@ -57,7 +57,7 @@ pub enum StartError {
     },
     /// The node key cannot be read or created.
     #[error(transparent)]
-    Key(#[from] tenon_network_identity::KeyFileError),
+    Key(#[from] tenon_network_identity::NodeKeyError),
     /// The port is taken, or the address is not this machine's.
     #[error("the network cannot listen on {address} ({protocol}): {cause}")]
     Listen {
