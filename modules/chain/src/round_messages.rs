@@ -66,11 +66,6 @@ impl Vote {
     pub fn hash(&self) -> B256 {
         keccak256(alloy_rlp::encode(self))
     }
-
-    /// Votes with equal keys are counted together: `<round>:<gap>:<number>:<block hash>` (5.7).
-    pub fn pool_key(&self) -> String {
-        format!("{}:{}:{}:{:#x}", self.block.round, self.gap_number, self.block.number, self.block.hash)
-    }
 }
 
 /// One masternode's statement that a round failed. The signer is not sent but recovered.
@@ -88,11 +83,6 @@ impl Timeout {
     /// The message's hash in gossip, signature included.
     pub fn hash(&self) -> B256 {
         keccak256(alloy_rlp::encode(self))
-    }
-
-    /// Timeouts with equal keys are counted together: `<round>:<gap>` (5.7).
-    pub fn pool_key(&self) -> String {
-        format!("{}:{}", self.round, self.gap_number)
     }
 }
 

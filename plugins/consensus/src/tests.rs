@@ -1,7 +1,8 @@
 //! Tests of the consensus namespaces.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
+use serde_json::Value;
 use tenon_sdk::testing::FakeHost;
 
 use super::*;
@@ -371,6 +372,40 @@ fn pooled_votes_and_timeouts_are_listed_by_their_subject() {
     let expected =
         format!(r#"{{"timeout":{{"9:450":{of}}},"vote":{{"10:450:7:{HASH_TEXT}":{of},"9:450:7:{HASH_TEXT}":{of}}}}}"#);
     assert_eq!(ask(&host, "getLatestPoolStatus", "[]"), Ok(expected));
+}
+
+/// The votes for the block with this name in a pool.
+fn votes_named(name: &str) -> WaitingVotes {
+    let parts: Vec<_> = name.split(':').collect();
+    let number = |at: usize| parts[at].parse().unwrap();
+    let members = WaitingMembers { signers: Vec::new(), missing: Vec::new() };
+    WaitingVotes {
+        round: number(0),
+        gap_number: number(1),
+        number: number(2),
+        hash: parts[3].parse().unwrap(),
+        members,
+    }
+}
+
+#[test]
+fn the_names_in_pools_equal_those_of_a_real_node() {
+    let vectors: Value = tenon_test_data::json("native/consensus-vectors.json");
+    let recorded = vectors["votePoolKeys"].as_array().unwrap();
+    let toy = &vectors["messages_derived"]["toy"]["votePoolKey"];
+    let names: BTreeSet<String> = recorded.iter().chain([toy]).map(|name| name.as_str().unwrap().to_owned()).collect();
+    let votes: Vec<_> = names.iter().map(|name| votes_named(name)).collect();
+    let timeouts = [WaitingTimeouts { round: 5, gap_number: 450, members: votes[0].members.clone() }];
+    let pool = VotingPool { votes, timeouts: timeouts.to_vec() };
+    let host = native().answer(move |_: GetVotingPool| Ok(pool.clone()));
+
+    let answer: Value = serde_json::from_str(&ask(&host, "getLatestPoolStatus", "[]").unwrap()).unwrap();
+
+    let shown = |pool: &str| answer[pool].as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(shown("vote"), names);
+    assert_eq!(names.len(), 16);
+    let timeout = vectors["messages_derived"]["signedTimeoutAcc1"]["poolKey"].as_str().unwrap();
+    assert_eq!(shown("timeout"), BTreeSet::from([timeout.to_owned()]));
 }
 
 #[test]

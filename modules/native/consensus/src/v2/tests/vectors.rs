@@ -76,7 +76,6 @@ fn the_toy_messages_have_their_published_encodings_and_hashes() {
     assert_eq!(vote_digest(&block, 450), hash(&toy["voteSigHash"]));
     assert_eq!(quorum.digest(), hash(&toy["voteSigHash"]));
     assert_eq!(vote.hash(), hash(&toy["voteHash"]));
-    assert_eq!(vote.pool_key(), toy["votePoolKey"].as_str().unwrap());
     assert_eq!(sync.hash(), hash(&toy["syncInfoZeroTcHash"]));
     let extra = ExtraFields { round: 307, quorum };
     assert_eq!(extra.encode().to_vec(), bytes(&toy["extraField"]));
@@ -134,26 +133,8 @@ fn the_signed_messages_have_their_published_forms() {
 
     assert_eq!(vote.hash(), hash(&messages["signedVoteAcc1"]["hash"]));
     assert_eq!(timeout.hash(), hash(&messages["signedTimeoutAcc1"]["hash"]));
-    assert_eq!(timeout.pool_key(), messages["signedTimeoutAcc1"]["poolKey"].as_str().unwrap());
     assert_eq!(recover(vote_digest(&vote.block, vote.gap_number), &vote.signature), Ok(acc1));
     assert_eq!(recover(timeout_digest(timeout.round, timeout.gap_number), &timeout.signature), Ok(acc1));
-}
-
-#[test]
-fn the_pool_keys_equal_those_of_a_real_node() {
-    let vectors = consensus_vectors();
-    let keys = vectors["votePoolKeys"].as_array().unwrap();
-    for key in keys {
-        let parts: Vec<&str> = key.as_str().unwrap().split(':').collect();
-        let block = BlockInfo {
-            round: parts[0].parse().unwrap(),
-            number: parts[2].parse().unwrap(),
-            hash: parts[3].parse().unwrap(),
-        };
-        let vote = Vote { block, gap_number: parts[1].parse().unwrap(), ..Vote::default() };
-        assert_eq!(vote.pool_key(), key.as_str().unwrap());
-    }
-    assert_eq!(keys.len(), 15);
 }
 
 #[test]
