@@ -71,6 +71,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetPendingSince>(),
         request::<GetRawPoolTransaction>(),
         request::<AwaitSealing>(),
+        request::<RecoverSendersAhead>(),
         request::<SetMinTip>(),
         request::<GetPoolSummary>(),
         request::<ListAccounts>(),
@@ -165,10 +166,35 @@ pub fn schema_hash() -> B256 {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
     use super::*;
 
     #[test]
     fn topics_ascend_and_are_unique() {
         assert!(schema_entries().windows(2).all(|pair| pair[0].topic < pair[1].topic));
+    }
+
+    /// The names of the messages that a source file defines.
+    fn messages_defined_in(file: &Path) -> Vec<String> {
+        let text = fs::read_to_string(file).unwrap();
+        let defined = text.lines().filter_map(|line| {
+            let (keyword, definition) = line.split_once("!(")?;
+            let is_message = matches!(keyword, "request" | "event");
+            is_message.then(|| definition.split([',', ' ']).next().unwrap_or_default().to_owned())
+        });
+        defined.collect()
+    }
+
+    /// The host refuses messages that are not in the list.
+    #[test]
+    fn every_defined_message_is_listed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/messages");
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+
+        let defined: BTreeSet<_> = files.flat_map(|file| messages_defined_in(&file)).collect();
+
+        let listed: BTreeSet<_> = schema_entries().iter().map(|entry| entry.name.to_owned()).collect();
+        assert_eq!(defined, listed);
     }
 }

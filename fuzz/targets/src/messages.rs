@@ -48,7 +48,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
         SetMinTip GetSealing SetSealing StartSealing SignTypedData DescribeSigner CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
-        SuggestGasPrice GetAvailability GetForkSchedule Simulate
+        SuggestGasPrice GetAvailability GetForkSchedule Simulate RecoverSendersAhead
         GetIntermediateRoots GetExecutionWitness GetAccountRange ReadRequestFile RecordProfile
         GetNetworkNode ListPeers ChangePeer;
     events

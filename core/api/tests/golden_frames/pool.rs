@@ -22,6 +22,7 @@ pub(crate) fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
     frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
     frames.request(AwaitSealing { hash: HASH }, ());
+    frames.request(RecoverSendersAhead { raw: vec![Bytes::from_static(&[1])] }, ());
     frames.request(SetMinTip { tip: wei(3) }, ());
     frames.request(GetPoolSummary { sender: None }, PoolSummary { pending: vec![in_short], queued: vec![] });
     frames.request(GetSealing, SealingState { is_sealing: true, etherbase: Some(ADDRESS) });
