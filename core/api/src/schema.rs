@@ -122,7 +122,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetModifiedAccounts>(),
         request::<GetPreimage>(),
         request::<GetStorageRange>(),
-        request::<GetDatabaseProperty>(),
+        request::<GetDatabaseStatistics>(),
         request::<CompactDatabase>(),
         request::<GetBadBlocks>(),
         request::<GetMemoryStatistics>(),

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tenon_api::messages::{
     Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAccountRange,
     GetAvailability, GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
-    GetDatabaseProperty, GetExecutionWitness, GetFeeHistory, GetForkSchedule, GetHead, GetHeadNumber, GetHeader,
+    GetDatabaseStatistics, GetExecutionWitness, GetFeeHistory, GetForkSchedule, GetHead, GetHeadNumber, GetHeader,
     GetIntermediateRoots, GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent,
     GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction, GetPreimage, GetProof, GetRaw,
     GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction, GetTransactionInBlock,
@@ -60,7 +60,7 @@ const STORAGE_REQUESTS: &[Topic] = &[
     GetAccount::TOPIC,
     GetCode::TOPIC,
     GetStorage::TOPIC,
-    GetDatabaseProperty::TOPIC,
+    GetDatabaseStatistics::TOPIC,
     DumpAccounts::TOPIC,
     GetModifiedAccounts::TOPIC,
     GetPreimage::TOPIC,

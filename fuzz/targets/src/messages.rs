@@ -45,7 +45,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         ListNamespaces GetDataFolder StartFrontEnd ListModules GetModule ChangeModule GetRecords ScanRecords
         CommitRecords GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters GetNativeSchedule DumpAccounts
-        GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
+        GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseStatistics CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
         SetMinTip GetSealing SetSealing StartSealing SignTypedData DescribeSigner CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
         SuggestGasPrice GetAvailability GetForkSchedule Simulate RecoverSendersAhead

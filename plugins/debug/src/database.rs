@@ -1,6 +1,8 @@
 //! The database under the reference's names and keys: `docs/spec/rpc-node.md` 4.3. The node's database differs, so this
 //! maps the records that exist in both, and finds no others.
 
+use std::fmt::Write as _;
+
 use tenon_sdk::prelude::*;
 
 use crate::DebugContext;
@@ -112,7 +114,61 @@ pub(crate) async fn property(context: DebugContext, name: String) -> Result<Stri
         "" if name.is_empty() => "stats".to_owned(),
         rest => rest.to_owned(),
     };
-    context.call(GetDatabaseProperty { name }).await?.ok_or_else(|| Failure::server(NOT_FOUND))
+    let statistics = context.call(GetDatabaseStatistics).await?;
+    property_text(&name, &statistics).ok_or_else(|| Failure::server(NOT_FOUND))
+}
+
+/// The text of a property, whose name is without the prefix `leveldb.`; `None` if there is no such property.
+fn property_text(name: &str, statistics: &DatabaseStatistics) -> Option<String> {
+    let level = name.strip_prefix("num-files-at-level").and_then(|level| level.parse::<usize>().ok());
+    if let Some(files) = level.and_then(|level| statistics.files_by_level.get(level)) {
+        return Some(files.to_string());
+    }
+    let DatabaseStatistics { running_compactions, pending_compactions, delayed_write_rate, .. } = statistics;
+    let DatabaseStatistics { is_write_stopped, cache_capacity, cache_pinned_bytes, .. } = statistics;
+    Some(match name {
+        "stats" => levels_table(statistics),
+        "compcount" => format!("Running:{running_compactions} Pending:{pending_compactions}"),
+        "writedelay" => format!("DelayedRate:{delayed_write_rate} Stopped:{is_write_stopped}"),
+        "cachedblock" => statistics.cache_bytes.to_string(),
+        "blockpool" => format!("Capacity:{cache_capacity} Pinned:{cache_pinned_bytes}"),
+        "alivesnaps" => statistics.snapshots.to_string(),
+        "sstables" => files_table(&statistics.files),
+        _ => return None,
+    })
+}
+
+/// Files and bytes by level; the node's database has no times by level.
+fn levels_table(statistics: &DatabaseStatistics) -> String {
+    const RULE: &str = "-------+------------+---------------\n";
+    let mut text = format!("Compactions\n Level |   Tables   |    Size(MB)\n{RULE}");
+    let files = &statistics.files;
+    for level in (0..).take(statistics.files_by_level.len()) {
+        let of_level = files.iter().filter(|file| file.level == level);
+        let (count, bytes) = of_level.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.bytes));
+        if count > 0 {
+            write_row(&mut text, &format!("{level:4}  "), count, bytes);
+        }
+    }
+    text.push_str(RULE);
+    write_row(&mut text, " Total", files.len(), files.iter().map(|file| file.bytes).sum());
+    text
+}
+
+fn write_row(text: &mut String, name: &str, files: usize, bytes: u64) {
+    #[allow(clippy::cast_precision_loss, reason = "shown with five decimals")]
+    let megabytes = bytes as f64 / f64::from(1 << 20);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{name} | {files:10} | {megabytes:13.5}");
+}
+
+fn files_table(files: &[TableFile]) -> String {
+    let mut text = String::new();
+    for TableFile { column, level, bytes, name } in files {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{column} level {level} {bytes} bytes {name}");
+    }
+    text
 }
 
 /// `debug_chaindbCompact`.
@@ -142,6 +198,56 @@ mod tests {
         ];
         for (key, expected) in cases {
             assert_eq!(Record::of(&key), expected, "{key:?}");
+        }
+    }
+
+    fn file(column: &str, level: u32, bytes: u64) -> TableFile {
+        TableFile { column: column.to_owned(), level, bytes, name: format!("/{bytes:06}.sst") }
+    }
+
+    #[test]
+    fn statistics_have_the_names_and_texts_of_the_reference() {
+        const TABLE: &str = "\
+            Compactions\n Level |   Tables   |    Size(MB)\n\
+            -------+------------+---------------\n   \
+            0   |          2 |       1.50000\n   \
+            6   |          1 |       0.00001\n\
+            -------+------------+---------------\n \
+            Total |          3 |       1.50001\n";
+        let statistics = DatabaseStatistics {
+            files_by_level: vec![2, 0, 0, 0, 0, 0, 1],
+            files: vec![file("headers", 0, 1 << 20), file("codes", 0, 1 << 19), file("codes", 6, 7)],
+            running_compactions: 1,
+            pending_compactions: 2,
+            delayed_write_rate: 3,
+            is_write_stopped: true,
+            cache_bytes: 4,
+            cache_capacity: 5,
+            cache_pinned_bytes: 6,
+            snapshots: 8,
+        };
+        let cases = [
+            ("stats", Some(TABLE)),
+            ("compcount", Some("Running:1 Pending:2")),
+            ("writedelay", Some("DelayedRate:3 Stopped:true")),
+            ("cachedblock", Some("4")),
+            ("blockpool", Some("Capacity:5 Pinned:6")),
+            ("alivesnaps", Some("8")),
+            (
+                "sstables",
+                Some(
+                    "headers level 0 1048576 bytes /1048576.sst\ncodes level 0 524288 bytes /524288.sst\n\
+                     codes level 6 7 bytes /000007.sst\n",
+                ),
+            ),
+            ("num-files-at-level0", Some("2")),
+            ("num-files-at-level6", Some("1")),
+            ("num-files-at-level7", None),
+            ("num-files-at-level", None),
+            ("nonsense", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(property_text(name, &statistics).as_deref(), expected, "{name}");
         }
     }
 

@@ -331,14 +331,17 @@ fn modified_accounts_are_those_between_two_blocks_or_since_the_parent() {
 fn records_are_found_by_the_keys_of_the_reference() {
     let host = FakeHost::new()
         .answer(|_: GetHead| Ok(head(4)))
-        .answer(|request: GetDatabaseProperty| Ok((request.name == "stats").then(|| "Compactions".to_owned())));
+        .answer(|_: GetDatabaseStatistics| Ok(DatabaseStatistics { snapshots: 2, ..DatabaseStatistics::default() }));
+    let no_files = "Compactions\n Level |   Tables   |    Size(MB)\n-------+------------+---------------\n\
+                    -------+------------+---------------\n Total |          0 |       0.00000\n";
     let cases = [
         ("debug_dbGet", r#"["LastBlock"]"#, Ok(json!(head(4).header.hash()))),
         ("debug_dbGet", r#"["0x4c617374426c6f636b"]"#, Ok(json!(head(4).header.hash()))),
         ("debug_dbGet", r#"["nothing"]"#, Err(Failure::server("leveldb: not found"))),
         ("debug_dbGet", r#"["0x"]"#, Err(Failure::server("empty hex string"))),
-        ("debug_chaindbProperty", r#"[""]"#, Ok(json!("Compactions"))),
-        ("debug_chaindbProperty", r#"["leveldb.stats"]"#, Ok(json!("Compactions"))),
+        ("debug_chaindbProperty", r#"[""]"#, Ok(json!(no_files))),
+        ("debug_chaindbProperty", r#"["leveldb.stats"]"#, Ok(json!(no_files))),
+        ("debug_chaindbProperty", r#"["alivesnaps"]"#, Ok(json!("2"))),
         ("debug_chaindbProperty", r#"["leveldb.nonsense"]"#, Err(Failure::server("leveldb: not found"))),
     ];
 

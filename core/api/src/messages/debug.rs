@@ -99,14 +99,48 @@ pub struct StorageRangeSlot {
     pub value: U256,
 }
 
-/// A figure of the database, by the name in the reference's database (`debug_chaindbProperty`); `None` for a name
-/// without equivalent.
+/// Statistics of the database's engine (`debug_chaindbProperty`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GetDatabaseProperty {
-    /// The name, without the prefix `leveldb.`.
+pub struct GetDatabaseStatistics;
+request!(GetDatabaseStatistics => DatabaseStatistics, topic 0x0904, schema 2, ReadNode);
+
+/// Statistics of the database's engine, all columns together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseStatistics {
+    /// Number of table files at each level.
+    pub files_by_level: Vec<u64>,
+    /// The table files.
+    pub files: Vec<TableFile>,
+    /// Number of running compactions, summed over the columns: the engine reports all of them for each column.
+    pub running_compactions: u64,
+    /// Number of columns that wait for a compaction.
+    pub pending_compactions: u64,
+    /// Rate to which writes are slowed down, bytes a second, summed like the running compactions; 0 if they are not.
+    pub delayed_write_rate: u64,
+    /// Whether writes are stopped.
+    pub is_write_stopped: bool,
+    /// Bytes of the cache of blocks in use.
+    pub cache_bytes: u64,
+    /// Maximum size of this cache, bytes.
+    pub cache_capacity: u64,
+    /// Bytes of this cache that cannot be removed now.
+    pub cache_pinned_bytes: u64,
+    /// Number of snapshots that readers hold.
+    pub snapshots: u64,
+}
+
+/// A file with sorted records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableFile {
+    /// Name of its column.
+    pub column: String,
+    /// Its level: 0 for files that are not yet merged with others.
+    pub level: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Its name.
     pub name: String,
 }
-request!(GetDatabaseProperty => Option<String>, topic 0x0904, ReadNode);
 
 /// Rewrites the whole database without deleted and overwritten records (`debug_chaindbCompact`); takes long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,7 +27,20 @@ pub(crate) fn debug_frames(frames: &mut Frames) {
     };
     let slots = vec![StorageRangeSlot { hash: HASH, slot: B256::ZERO, value: wei(4) }];
     frames.request(range, Ok(StorageRange { slots, next: Some(HASH) }));
-    frames.request(GetDatabaseProperty { name: "stats".to_owned() }, Some("none".to_owned()));
+    let file = TableFile { column: "headers".to_owned(), level: 6, bytes: 5, name: "/000007.sst".to_owned() };
+    let statistics = DatabaseStatistics {
+        files_by_level: vec![0, 1],
+        files: vec![file],
+        running_compactions: 2,
+        pending_compactions: 3,
+        delayed_write_rate: 4,
+        is_write_stopped: true,
+        cache_bytes: 8,
+        cache_capacity: 9,
+        cache_pinned_bytes: 10,
+        snapshots: 11,
+    };
+    frames.request(GetDatabaseStatistics, statistics);
     frames.request(CompactDatabase, ());
     frames.request(GetBadBlocks, vec![sealed()]);
     let memory = MemoryStatistics { resident: 1, anonymous: 2, mapped: 3, peak: 4 };

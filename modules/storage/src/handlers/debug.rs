@@ -1,13 +1,14 @@
 //! Whole states, differences between two, preimages of hashes, and the engine's statistics (`messages/debug.rs`, 0x0900
 //! to 0x0905, 0x090d).
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
     ChainReader, StateReader, StoreError,
     messages::{
-        AccountDump, AccountRange, DumpAccounts, DumpedAccount, GetAccountRange, GetModifiedAccounts, GetPreimage,
+        AccountDump, AccountRange, DatabaseStatistics, DumpAccounts, DumpedAccount, GetAccountRange,
+        GetModifiedAccounts, GetPreimage, TableFile,
     },
 };
 use tenon_bus::CallContext;
@@ -197,66 +198,26 @@ impl Answers {
         Ok(listing::preimage(&self.store.shared, request.hash, max, &is_cancelled)?)
     }
 
-    /// The engine's statistics, under the names of the reference's engine (`docs/spec/rpc-node.md` 4.3).
-    pub(super) fn property(&self, name: &str) -> Result<Option<String>, AnswerError> {
+    pub(super) fn database_statistics(&self) -> Result<DatabaseStatistics, AnswerError> {
         let database = &self.store.shared.database;
         let sum = |property: &str| -> Result<u64, StoreError> {
             Column::ALL.into_iter().map(|column| database.property(column, property)).sum()
         };
-        let level = name.strip_prefix("num-files-at-level").and_then(|level| level.parse::<usize>().ok());
-        if let Some(level) = level.filter(|level| *level < LEVELS) {
-            return Ok(Some(sum(&format!("rocksdb.num-files-at-level{level}"))?.to_string()));
-        }
-        Ok(Some(match name {
-            "stats" => self.statistics_table()?,
-            "compcount" => format!(
-                "Running:{} Pending:{}",
-                sum("rocksdb.num-running-compactions")?,
-                sum("rocksdb.compaction-pending")?
-            ),
-            "writedelay" => format!(
-                "DelayedRate:{} Stopped:{}",
-                sum("rocksdb.actual-delayed-write-rate")?,
-                sum("rocksdb.is-write-stopped")? > 0
-            ),
-            "cachedblock" => database.property(Column::Meta, "rocksdb.block-cache-usage")?.to_string(),
-            "blockpool" => format!(
-                "Capacity:{} Pinned:{}",
-                database.property(Column::Meta, "rocksdb.block-cache-capacity")?,
-                database.property(Column::Meta, "rocksdb.block-cache-pinned-usage")?
-            ),
-            "alivesnaps" => database.property(Column::Meta, "rocksdb.num-snapshots")?.to_string(),
-            "sstables" => self.files_table()?,
-            _ => return Ok(None),
-        }))
-    }
-
-    /// Tables and bytes by level, all columns together; our engine has no times by level.
-    fn statistics_table(&self) -> Result<String, StoreError> {
-        const RULE: &str = "-------+------------+---------------\n";
-        let database = &self.store.shared.database;
-        let mut text = format!("Compactions\n Level |   Tables   |    Size(MB)\n{RULE}");
-        let files = database.files()?;
-        for level in 0..LEVELS as i32 {
-            let of_level = files.iter().filter(|file| file.level == level);
-            let (count, bytes) = of_level.fold((0_u64, 0), |(count, bytes), file| (count + 1, bytes + file.size));
-            if count > 0 {
-                write_row(&mut text, &format!("{level:4}  "), count, bytes);
-            }
-        }
-        text.push_str(RULE);
-        write_row(&mut text, " Total", files.len() as u64, files.iter().map(|file| file.size).sum());
-        Ok(text)
-    }
-
-    fn files_table(&self) -> Result<String, StoreError> {
-        let mut text = String::new();
-        for file in self.store.shared.database.files()? {
-            // Writing to a string cannot fail.
-            let _ =
-                writeln!(text, "{} level {} {} bytes {}", file.column_family_name, file.level, file.size, file.name);
-        }
-        Ok(text)
+        // The columns share one cache and one engine: these values are the same for each of them.
+        let shared = |property: &str| database.property(Column::Meta, property);
+        let of_level = |level| sum(&format!("rocksdb.num-files-at-level{level}"));
+        Ok(DatabaseStatistics {
+            files_by_level: (0..LEVELS).map(of_level).collect::<Result<_, _>>()?,
+            files: database.files()?.into_iter().map(table_file).collect(),
+            running_compactions: sum("rocksdb.num-running-compactions")?,
+            pending_compactions: sum("rocksdb.compaction-pending")?,
+            delayed_write_rate: sum("rocksdb.actual-delayed-write-rate")?,
+            is_write_stopped: sum("rocksdb.is-write-stopped")? > 0,
+            cache_bytes: shared("rocksdb.block-cache-usage")?,
+            cache_capacity: shared("rocksdb.block-cache-capacity")?,
+            cache_pinned_bytes: shared("rocksdb.block-cache-pinned-usage")?,
+            snapshots: shared("rocksdb.num-snapshots")?,
+        })
     }
 
     pub(super) fn compact(&self, context: &CallContext) -> Result<(), AnswerError> {
@@ -270,11 +231,13 @@ impl Answers {
     }
 }
 
-fn write_row(text: &mut String, name: &str, tables: u64, bytes: usize) {
-    #[allow(clippy::cast_precision_loss, reason = "shown with five decimals")]
-    let megabytes = bytes as f64 / f64::from(1 << 20);
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{name} | {tables:10} | {megabytes:13.5}");
+fn table_file(file: rocksdb::LiveFile) -> TableFile {
+    TableFile {
+        column: file.column_family_name,
+        level: file.level.unsigned_abs(),
+        bytes: file.size as u64,
+        name: file.name,
+    }
 }
 
 /// The next address; `None` after the last.

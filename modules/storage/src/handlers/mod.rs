@@ -16,7 +16,7 @@ use tenon_api::{
     BusError, Request, StoreError,
     messages::{
         ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange, GetAvailability,
-        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseStatistics,
         GetForkSchedule, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof,
         GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionInBlock, GetTransactionProof,
     },
@@ -161,7 +161,7 @@ pub fn register(
     read::<GetAccount>(bus, &answers, |answers, request| answers.account(&request))?;
     read::<GetCode>(bus, &answers, |answers, request| answers.code(&request))?;
     read::<GetStorage>(bus, &answers, |answers, request| answers.storage(&request))?;
-    read::<GetDatabaseProperty>(bus, &answers, |answers, request| answers.property(&request.name))?;
+    read::<GetDatabaseStatistics>(bus, &answers, |answers, _| answers.database_statistics())?;
     work::<DumpAccounts>(bus, pool, &answers, |answers, request, context| answers.dump(&request, context))?;
     work::<GetModifiedAccounts>(bus, pool, &answers, |answers, request, context| {
         answers.modified_accounts(&request, context)

@@ -11,7 +11,7 @@ use tenon_api::{
     codec,
     messages::{
         BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAccountRange,
-        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseStatistics,
         GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage,
         GetTransaction, GetTransactionInBlock, GetTransactionProof, LogRange, Profile, StoredBlock,
     },
@@ -519,16 +519,14 @@ async fn the_engine_reports_statistics_and_compacts() {
     fill(&store, &chain().commits);
     store.flush().unwrap();
     let bus = bus(&store);
-    let property = async |name: &str| ask(&bus, GetDatabaseProperty { name: name.to_owned() }).await.unwrap();
 
     ask(&bus, CompactDatabase).await.unwrap();
 
-    let table = property("stats").await.unwrap();
-    assert!(table.starts_with("Compactions\n Level |   Tables") && table.contains(" Total"), "{table}");
-    let files = property("sstables").await.unwrap();
-    assert!(files.contains("account_latest"), "{files}");
-    assert_eq!(property("num-files-at-level0").await.as_deref(), Some("0"), "all is compacted");
-    assert_eq!(property("num-files-at-level7").await, None);
-    assert_eq!(property("nonsense").await, None);
+    let statistics = ask(&bus, GetDatabaseStatistics).await.unwrap();
+    assert_eq!((statistics.files_by_level.len(), statistics.files_by_level[0]), (7, 0), "all is compacted");
+    assert_eq!(statistics.files_by_level.iter().sum::<u64>(), statistics.files.len() as u64);
+    let file = statistics.files.iter().find(|file| file.column == "account_latest").unwrap();
+    assert!(file.level > 0 && file.bytes > 0 && file.name.ends_with(".sst"), "{file:?}");
+    assert!(statistics.cache_capacity > 0 && !statistics.is_write_stopped, "{statistics:?}");
     assert_eq!(ask(&bus, GetHead).await.unwrap().number(), BlockNumber(3));
 }
