@@ -23,7 +23,9 @@ mod event_logs;
 mod fees;
 mod filters;
 mod go_rlp;
-// Not behind a cargo feature: the library's file name has no hash, so a build with other features would overwrite it.
+// Tests and fuzzers have debug assertions, releases have not. A cargo feature would not do: the library's file name has no
+// hash, so a build with other features would overwrite it.
+#[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod log_feed;
