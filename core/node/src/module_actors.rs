@@ -334,20 +334,3 @@ impl ActorSwitch for Sealing {
         actor_reports::failure(&self.supervisor, SEALER)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use tenon_api::messages::AwaitSealing;
-    use tenon_api::schema_entries;
-
-    use super::*;
-
-    #[test]
-    fn every_request_to_the_pool_is_listed() {
-        let of_pool = schema_entries().iter().map(|entry| entry.topic).filter(|topic| topic.0 >> 8 == 0x04);
-        // The sealer answers this one.
-        for topic in of_pool.filter(|topic| *topic != AwaitSealing::TOPIC) {
-            assert!(POOL_REQUESTS.contains(&topic), "{topic:?}");
-        }
-    }
-}

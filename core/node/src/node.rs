@@ -50,6 +50,9 @@ use crate::{
     service_manager, start_lines, wallets,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Time limit for actors and tasks to finish accepted work.
 const DRAIN: Duration = Duration::from_secs(2);
 /// File of the data folder with the operator's run-time choices about modules.
