@@ -59,6 +59,7 @@ impl Place {
     }
 }
 
+/// An item that an instance has sent.
 struct Item {
     /// `None` if it was not made of an event.
     place: Option<Place>,

@@ -110,11 +110,11 @@ async fn refuses_unsupported_requests_before_contacting_the_device() {
         let mut held = Held::open(settings(model)).await;
         let before = held.simulator.observed().received.len();
         let one_million = Transaction { data: Bytes::from(vec![1; 16_000_001]), ..legacy(Some(50), 0) };
-        let dear = Transaction { fees: Fees::Legacy { gas_price: U256::MAX }, ..legacy(Some(50), 0) };
+        let expensive = Transaction { fees: Fees::Legacy { gas_price: U256::MAX }, ..legacy(Some(50), 0) };
         let mut cases = vec![
             (Transaction { to: None, ..legacy(Some(50), 0) }, Unsupported::EmptyCreation),
             (one_million, Unsupported::DataLength { length: 16_000_001, max: 16_000_000 }),
-            (dear, Unsupported::Fees),
+            (expensive, Unsupported::Fees),
             (legacy(Some(0), 0), Unsupported::ChainId(0)),
         ];
         if has_recent_firmware {

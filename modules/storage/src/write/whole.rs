@@ -49,7 +49,7 @@ fn store_trie_above(shared: &Shared, number: u64, whole: Option<u64>) -> Result<
         Ok(()) if shared.has_exact_checkpoints => return Ok(()),
         Ok(()) => {}
         Err(StoreError::Corrupt { what }) => {
-            tracing::warn!(number, what, "trie cannot be computed from its checkpoint");
+            tracing::warn!(number, what, "a trie cannot be computed from its checkpoint: incomplete tries are rebuilt");
         }
         Err(error) => return Err(error),
     }
