@@ -65,4 +65,5 @@ pub use router::{RouteTable, Router, WeakRouter};
 pub use running::{Drained, LAST_REFERENCE_TIMEOUT, RunningPlugin};
 pub use space::Space;
 pub use stream::{HandOver, PluginStream, Slot};
-pub use trust::{BUILT_IN_LIST, BuiltIns, Trust, VouchedBuilds};
+pub use tenon_api::messages::Trust;
+pub use trust::{BUILT_IN_LIST, BuiltIns, VouchedBuilds};

@@ -25,28 +25,6 @@ const MAX_LIST: u64 = 64 * 1024;
 /// Characters of a SHA-256 in hex.
 const HASH: usize = 64;
 
-/// The trust in a build.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// Built with this node: its hash is in [`BUILT_IN_LIST`].
-    BuiltIn,
-    /// The operator vouches for it.
-    Vouched,
-    /// Any other: it runs in a sandbox, with only the capabilities that the operator grants by name.
-    Foreign,
-}
-
-impl Trust {
-    /// Its name in `moduleInfo`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BuiltIn => "built-in",
-            Self::Vouched => "vouched",
-            Self::Foreign => "foreign",
-        }
-    }
-}
-
 /// The plugins that were built with this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuiltIns {

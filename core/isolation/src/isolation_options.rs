@@ -1,30 +1,6 @@
-//! Where a plugin runs, and how it runs in a process of its own.
+//! How a plugin runs in a process of its own.
 
 use std::{path::PathBuf, time::Duration};
-
-/// Where a plugin runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isolation {
-    /// In the node's own process: half a microsecond per call. A crash of its code can end the node.
-    InProcess,
-    /// In its own process: some 50 microseconds per call, bounded and replaceable.
-    Process,
-}
-
-impl Isolation {
-    /// Its name in settings and `moduleInfo`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InProcess => "in-process",
-            Self::Process => "process",
-        }
-    }
-
-    /// The isolation with this [name](Isolation::name).
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::InProcess, Self::Process].into_iter().find(|isolation| isolation.name() == name)
-    }
-}
 
 /// How plugins run in their own processes, and their limits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,10 +28,11 @@ mod wire;
 
 pub use child::run_plugin_child;
 pub use error::IsolationError;
-pub use isolation_options::{Isolation, IsolationOptions};
+pub use isolation_options::IsolationOptions;
 pub use plugin_limits::PluginLimits;
 pub use process::{LoadCycleUsage, LoadCycles, run_load_cycles};
 pub use process_plugin::open;
+pub use tenon_api::messages::Isolation;
 
 /// Number of the subscription that stands for the plugin's background work.
 const BACKGROUND: u32 = u32::MAX;

@@ -20,6 +20,7 @@ use tenon_api::{
 };
 use tenon_bus::{CallContext, ClientId, Origin, Transport};
 use tenon_host::{Caller, Exposure};
+use tenon_isolation::Isolation;
 use tenon_modules::PluginPlan;
 use tenon_sdk::{Failure, FailureCode};
 
@@ -69,7 +70,7 @@ async fn the_manifest_comes_from_the_child_and_the_module_names_it() {
 
     let info = test.modules.list().remove(0);
 
-    assert_eq!((library_of(&info).isolation.as_str(), library_of(&info).namespace.as_str()), ("process", "bad"));
+    assert_eq!((library_of(&info).isolation, library_of(&info).namespace.as_str()), (Isolation::Process, "bad"));
     let process = plugin_of(&info).process.expect("it has one");
     assert!(std::path::Path::new(&format!("/proc/{process}")).exists());
     let mapped = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -22,7 +22,7 @@ use tenon_api::{
     Capability,
     messages::{ModuleChange, ModuleInfo, ModuleState, ModuleTerms},
 };
-use tenon_host::{BUILT_IN_LIST, BuiltIns, NamespaceAlias, PluginFolder, VouchedBuilds};
+use tenon_host::{BUILT_IN_LIST, BuiltIns, NamespaceAlias, PluginFolder, Trust, VouchedBuilds};
 use tenon_isolation::{Isolation, IsolationOptions, PluginLimits};
 use tenon_modules::{ModuleOptions, PluginPlan};
 
@@ -65,10 +65,11 @@ fn host(change: impl FnOnce(&mut ModuleOptions)) -> TestModules {
     test
 }
 
-fn standing(info: &ModuleInfo) -> (&str, &str, Vec<&str>) {
+/// A module's trust, isolation and capabilities.
+fn permissions_of(info: &ModuleInfo) -> (Trust, Isolation, Vec<&str>) {
     (
-        &library_of(info).trust,
-        &library_of(info).isolation,
+        library_of(info).trust,
+        library_of(info).isolation,
         plugin_of(info).granted.iter().map(|capability| capability.name()).collect(),
     )
 }
@@ -92,10 +93,10 @@ async fn a_foreign_plugin_is_granted_nothing_and_runs_in_a_process_whatever_its_
 
     let modules = test.modules.start(&[PluginPlan::new("mine", foreign), PluginPlan::new("other", renamed)]).unwrap();
 
-    assert_eq!(standing(&modules[0]), ("foreign", "process", vec![]));
+    assert_eq!(permissions_of(&modules[0]), (Trust::Foreign, Isolation::Process, vec![]));
     assert_eq!(library_of(&modules[0]).wanted, [Capability::ReadNode]);
-    assert_eq!(standing(&modules[1]).0, "built-in");
-    assert_eq!(library_of(&modules[1]).isolation, "in-process");
+    assert_eq!(permissions_of(&modules[1]).0, Trust::BuiltIn);
+    assert_eq!(library_of(&modules[1]).isolation, Isolation::InProcess);
     assert_eq!(plugin_of(&modules[1]).granted, library_of(&modules[1]).wanted);
     let refused = call(&test.modules.router(), "bad_version", "[]").await.unwrap_err().message;
     assert!(refused.ends_with("was not granted ReadNode, which GetClientVersion needs"), "{refused}");
@@ -111,7 +112,7 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
     };
 
     let configured = test.modules.start(&[named]).unwrap().remove(0);
-    assert_eq!(standing(&configured), ("foreign", "process", vec!["ReadNode"]));
+    assert_eq!(permissions_of(&configured), (Trust::Foreign, Isolation::Process, vec!["ReadNode"]));
     assert_eq!(call(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 
     let none = ModuleTerms { grant: Some(Vec::new()), is_vouched_for: false };
@@ -122,7 +123,10 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
 
     let granted = ModuleTerms { grant: Some(vec![Capability::ReadNode]), is_vouched_for: false };
     test.modules.change("again", load(&path, granted), true).await.unwrap();
-    assert_eq!(standing(&test.modules.info("again").unwrap()), ("foreign", "process", vec!["ReadNode"]));
+    assert_eq!(
+        permissions_of(&test.modules.info("again").unwrap()),
+        (Trust::Foreign, Isolation::Process, vec!["ReadNode"])
+    );
     assert_eq!(call(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
@@ -145,7 +149,7 @@ async fn a_library_that_is_loaded_over_its_settings_keeps_their_grants_isolation
 
     let info = test.modules.info("mine").unwrap();
     assert_eq!(plugin_of(&info).path, other.display().to_string());
-    assert_eq!(standing(&info), ("foreign", "process", vec!["ReadNode"]));
+    assert_eq!(permissions_of(&info), (Trust::Foreign, Isolation::Process, vec!["ReadNode"]));
     assert_eq!((plugin_of(&info).limits.memory, plugin_of(&info).limits.calls), (Some(64 << 20), Some(3)));
 }
 
@@ -181,14 +185,14 @@ async fn an_unknown_build_never_takes_the_place_of_a_built_in_plugin_unless_the_
     test.modules.change("net", replace(&other, true), true).await.unwrap();
     let vouched = test.modules.info("net").unwrap();
     assert_eq!(
-        standing(&vouched),
-        ("vouched", "in-process", plugin_of(&before).granted.iter().map(|one| one.name()).collect())
+        permissions_of(&vouched),
+        (Trust::Vouched, Isolation::InProcess, plugin_of(&before).granted.iter().map(|one| one.name()).collect())
     );
     // The operator vouched for that build, not for the next one.
     let third = other_build(test.folder.path(), NET, "third.so");
     assert!(test.modules.change("net", replace(&third, false), true).await.is_err());
     test.modules.change("net", replace(&rust_plugin(NET), false), true).await.unwrap();
-    assert_eq!(library_of(&test.modules.info("net").unwrap()).trust, "built-in");
+    assert_eq!(library_of(&test.modules.info("net").unwrap()).trust, Trust::BuiltIn);
 }
 
 #[tokio::test]
@@ -204,7 +208,10 @@ async fn a_built_in_name_is_not_given_to_an_unknown_build_at_the_start_either() 
     // Once the settings vouch for it, it is enabled like any other.
     test.modules.vouch_for(VouchedBuilds::from_hashes([hash(&other).as_str()]).unwrap());
     test.modules.change("net", ModuleChange::Enable, true).await.unwrap();
-    assert_eq!(standing(&test.modules.info("net").unwrap()), ("vouched", "in-process", vec!["ReadNode"]));
+    assert_eq!(
+        permissions_of(&test.modules.info("net").unwrap()),
+        (Trust::Vouched, Isolation::InProcess, vec!["ReadNode"])
+    );
 }
 
 #[tokio::test]
@@ -229,12 +236,15 @@ async fn run_time_grants_and_trust_survive_the_host() {
 
     let second = start();
 
-    assert_eq!(standing(&second.modules.info("mine").unwrap()), ("foreign", "process", vec!["ReadNode"]));
-    assert_eq!(standing(&second.modules.info("hello").unwrap()), ("vouched", "in-process", vec![]));
+    assert_eq!(
+        permissions_of(&second.modules.info("mine").unwrap()),
+        (Trust::Foreign, Isolation::Process, vec!["ReadNode"])
+    );
+    assert_eq!(permissions_of(&second.modules.info("hello").unwrap()), (Trust::Vouched, Isolation::InProcess, vec![]));
     second.modules.shutdown(Duration::from_secs(1)).await;
     // The path of the vouched build now holds another build.
     fs::OpenOptions::new().append(true).open(&own).unwrap().write_all(b"x").unwrap();
-    assert_eq!(standing(&start().modules.info("hello").unwrap()), ("foreign", "process", vec![]));
+    assert_eq!(permissions_of(&start().modules.info("hello").unwrap()), (Trust::Foreign, Isolation::Process, vec![]));
 }
 
 #[tokio::test]
@@ -251,7 +261,10 @@ async fn a_foreign_plugin_never_runs_in_the_node_unless_the_operator_vouches_for
     assert!(reason.contains("vouch for it with --trust or plugins.trusted, or leave isolation out"), "{reason}");
     test.modules.vouch_for(VouchedBuilds::from_hashes([hash(&path).as_str()]).unwrap());
     test.modules.change("mine", ModuleChange::Enable, true).await.unwrap();
-    assert_eq!(standing(&test.modules.info("mine").unwrap()), ("vouched", "in-process", vec!["ReadNode"]));
+    assert_eq!(
+        permissions_of(&test.modules.info("mine").unwrap()),
+        (Trust::Vouched, Isolation::InProcess, vec!["ReadNode"])
+    );
 }
 
 /// A host whose plugin processes run as on a kernel that lacks a feature.
@@ -279,7 +292,7 @@ async fn a_foreign_plugin_does_not_start_without_its_sandbox_unless_the_operator
 
         let insisting = PluginPlan { may_run_unsandboxed: true, ..plan };
         let info = host_without(what).modules.start(&[insisting]).unwrap().remove(0);
-        assert_eq!((info.state, library_of(&info).trust.as_str()), (ModuleState::Enabled, "foreign"));
+        assert_eq!((info.state, library_of(&info).trust), (ModuleState::Enabled, Trust::Foreign));
         assert!(
             plugin_of(&info).warnings.iter().any(|warning| warning.contains(words)),
             "{what}: {:?}",
@@ -295,7 +308,7 @@ async fn a_built_in_plugin_in_a_process_starts_without_the_sandbox_with_a_warnin
 
     let info = test.modules.start(&[plan]).unwrap().remove(0);
 
-    assert_eq!((info.state, library_of(&info).isolation.as_str()), (ModuleState::Enabled, "process"));
+    assert_eq!((info.state, library_of(&info).isolation), (ModuleState::Enabled, Isolation::Process));
     assert!(plugin_of(&info).warnings[0].contains("this kernel has no Landlock"), "{:?}", plugin_of(&info).warnings);
 }
 
@@ -323,7 +336,7 @@ async fn a_foreign_build_never_gets_a_namespace_of_a_built_in_plugin() {
     assert!(refused.contains("namespace net belongs to a built-in plugin"), "{refused}");
 
     test.modules.change("aaa", load(&foreign, terms(true)), true).await.unwrap();
-    assert_eq!(standing(&test.modules.info("aaa").unwrap()).0, "vouched");
+    assert_eq!(permissions_of(&test.modules.info("aaa").unwrap()).0, Trust::Vouched);
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ pub(crate) struct ModuleShape {
     built_with: String,
     path: String,
     content_hash: String,
-    isolation: String,
+    /// Empty for a library that has not been opened.
+    isolation: &'static str,
     process: Option<u32>,
     is_required: bool,
     wanted: Vec<Capability>,
@@ -36,7 +37,8 @@ pub(crate) struct ModuleShape {
     warnings: Vec<String>,
     storage: Option<SpaceUsage>,
     until: Option<u64>,
-    trust: String,
+    /// Empty for an actor, and for a library that has not been opened.
+    trust: &'static str,
     health: Option<ActorHealth>,
     mailbox: Option<MailboxUse>,
     address: Option<String>,
@@ -49,12 +51,16 @@ impl From<ModuleInfo> for ModuleShape {
         let ModuleInfo { name, state, reason, needs, needed_by, faults, until, details } = info;
         let (plugin, actor) = match details {
             ModuleDetails::Plugin(plugin) => (plugin, ActorDetails::default()),
-            // An actor runs in the node's process, and one that cannot be stopped is required.
+            // An actor that cannot be stopped is required.
             ModuleDetails::Actor(actor) => {
-                let library = LibraryDetails { isolation: "in-process".to_owned(), ..LibraryDetails::default() };
-                let is_required = actor.fixed.is_some();
-                (PluginDetails { library: Some(library), is_required, ..PluginDetails::default() }, actor)
+                (PluginDetails { is_required: actor.fixed.is_some(), ..PluginDetails::default() }, actor)
             }
+        };
+        let (isolation, trust) = match (&plugin.library, kind) {
+            (Some(library), _) => (library.isolation.name(), library.trust.name()),
+            (None, ModuleKind::Plugin) => ("", ""),
+            // It runs in the node's process.
+            (None, ModuleKind::Actor) => (Isolation::InProcess.name(), ""),
         };
         let library = plugin.library.unwrap_or_default();
         Self {
@@ -67,7 +73,7 @@ impl From<ModuleInfo> for ModuleShape {
             built_with: library.built_with,
             path: plugin.path,
             content_hash: library.content_hash,
-            isolation: library.isolation,
+            isolation,
             process: plugin.process,
             is_required: plugin.is_required,
             wanted: library.wanted,
@@ -86,7 +92,7 @@ impl From<ModuleInfo> for ModuleShape {
             warnings: plugin.warnings,
             storage: plugin.storage,
             until,
-            trust: library.trust,
+            trust,
             health: actor.health,
             mailbox: actor.mailbox,
             address: actor.address,

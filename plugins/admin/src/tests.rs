@@ -14,8 +14,8 @@ fn info(name: &str) -> ModuleInfo {
         version: "1.0".to_owned(),
         plugin: format!("tenon-plugin-{name}"),
         content_hash: "ab".to_owned(),
-        isolation: "in-process".to_owned(),
-        trust: "built-in".to_owned(),
+        isolation: Isolation::InProcess,
+        trust: Trust::BuiltIn,
         wanted: vec![Capability::ReadChain],
         ..LibraryDetails::default()
     };

@@ -147,16 +147,66 @@ pub struct LibraryDetails {
     pub built_with: String,
     /// SHA-256 of the file that was loaded, hex.
     pub content_hash: String,
-    /// `in-process` or `process`.
-    pub isolation: String,
-    /// Trust in this build: `built-in`, `vouched` or `foreign`.
-    pub trust: String,
+    /// Where it runs.
+    pub isolation: Isolation,
+    /// Trust in this build.
+    pub trust: Trust,
     /// Capabilities that it asks for.
     pub wanted: Vec<Capability>,
     /// Its methods.
     pub methods: Vec<String>,
     /// Its subscription kinds.
     pub subscriptions: Vec<String>,
+}
+
+/// Where a plugin runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// In the node's own process: half a microsecond per call. A crash of its code can end the node.
+    InProcess,
+    /// In its own process: some 50 microseconds per call, bounded and replaceable.
+    #[default]
+    Process,
+}
+
+impl Isolation {
+    /// Its name in settings and `moduleInfo`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process",
+            Self::Process => "process",
+        }
+    }
+
+    /// The isolation with this [name](Isolation::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::InProcess, Self::Process].into_iter().find(|isolation| isolation.name() == name)
+    }
+}
+
+/// The trust in a plugin's build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Built with this node: its hash is in the list of built-in plugins.
+    BuiltIn,
+    /// The operator vouches for it.
+    Vouched,
+    /// Any other: it runs in a sandbox, with only the capabilities that the operator grants by name.
+    #[default]
+    Foreign,
+}
+
+impl Trust {
+    /// Its name in `moduleInfo`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::Vouched => "vouched",
+            Self::Foreign => "foreign",
+        }
+    }
 }
 
 /// Details of an actor.
@@ -248,7 +298,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 6, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 7, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,7 +306,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 6, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 7, Administer);
 
 /// One step of a module's life cycle. Answered once the step is complete or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

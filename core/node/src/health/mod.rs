@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tenon_api::messages::{
-    GetNetworkStatus, ListModules, ModuleInfo, ModuleKind, ModuleState, SyncChanged, SyncStatus,
+    GetNetworkStatus, ListModules, ModuleInfo, ModuleKind, ModuleState, SyncChanged, SyncStatus, Trust,
 };
 use tenon_api::{
     BackgroundCondition, BlockNumber, ChainReader, ConsensusEngine, DatabaseWatch, SealedHeader, StoreError,
@@ -110,7 +110,7 @@ impl FailedModules {
         let mut failed = Self::default();
         for module in modules.into_iter().filter(|module| module.state == ModuleState::Failed) {
             let library = module.plugin().and_then(|plugin| plugin.library.as_ref());
-            let is_built_in = library.is_some_and(|library| library.trust == "built-in")
+            let is_built_in = library.is_some_and(|library| library.trust == Trust::BuiltIn)
                 || BUILT_IN_PLUGINS.contains(&module.name.as_str());
             match module.kind() {
                 ModuleKind::Actor => failed.parts.push(module.name),

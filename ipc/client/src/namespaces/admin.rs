@@ -10,11 +10,9 @@ use jsonrpsee::{
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value, value::RawValue};
-use tenon_api::Capability;
-use tenon_api::messages::{
-    ActorHealth, MailboxUse, ModuleFaults, ModuleKind, ModuleLimits, ModuleReport, ModuleState, SettingsReport,
-    SpaceUsage,
-};
+use tenon_api::messages::{ModuleReport, SettingsReport, SpaceUsage};
+
+use super::Module;
 
 /// Operations on the node itself.
 #[rpc(client, namespace = "admin")]
@@ -102,109 +100,6 @@ pub trait AdminSubscriptions: SubscriptionClientT {
 }
 
 impl<T: SubscriptionClientT> AdminSubscriptions for T {}
-
-/// A module. Members that do not apply to its kind are empty or zero. Name, kind and state are required, so that a
-/// short answer cannot decode to a long list in memory; other members may be missing in the answer of another version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Module {
-    /// Name in operations.
-    pub name: String,
-    /// State.
-    pub state: ModuleState,
-    /// Why it failed.
-    #[serde(default)]
-    pub reason: Option<String>,
-    /// Namespace that a plugin serves.
-    #[serde(default)]
-    pub namespace: String,
-    /// `<major>.<minor>` of the namespace.
-    #[serde(default)]
-    pub version: String,
-    /// Name in the plugin's manifest.
-    #[serde(default)]
-    pub plugin: String,
-    /// Compiler and build of the plugin.
-    #[serde(default)]
-    pub built_with: String,
-    /// Path of the plugin's library.
-    #[serde(default)]
-    pub path: String,
-    /// SHA-256 of the library, hex.
-    #[serde(default)]
-    pub content_hash: String,
-    /// `in-process` or `process`.
-    #[serde(default)]
-    pub isolation: String,
-    /// Process of a plugin that has its own.
-    #[serde(default)]
-    pub process: Option<u32>,
-    /// Whether the node refuses to start without it.
-    #[serde(default)]
-    pub is_required: bool,
-    /// Capabilities that a plugin requests.
-    #[serde(default)]
-    pub wanted: Vec<Capability>,
-    /// Capabilities that it was granted.
-    #[serde(default)]
-    pub granted: Vec<Capability>,
-    /// What it needs: namespaces for a plugin, other actors for an actor.
-    #[serde(default)]
-    pub needs: Vec<String>,
-    /// Enabled modules that need it.
-    #[serde(default)]
-    pub needed_by: Vec<String>,
-    /// Methods of a plugin.
-    #[serde(default)]
-    pub methods: Vec<String>,
-    /// Subscription kinds of a plugin.
-    #[serde(default)]
-    pub subscriptions: Vec<String>,
-    /// Running calls of a plugin.
-    #[serde(default)]
-    pub running_calls: u64,
-    /// Open subscriptions of a plugin.
-    #[serde(default)]
-    pub open_subscriptions: u64,
-    /// Kind.
-    pub kind: ModuleKind,
-    /// Purpose of an actor, in one sentence.
-    #[serde(default)]
-    pub summary: String,
-    /// Why an actor can't be stopped.
-    #[serde(default)]
-    pub fixed: Option<String>,
-    /// Limits of a plugin.
-    #[serde(default)]
-    pub limits: ModuleLimits,
-    /// Faults since it was enabled.
-    #[serde(default)]
-    pub faults: ModuleFaults,
-    /// Protections that are not in force, one per line.
-    #[serde(default)]
-    pub warnings: Vec<String>,
-    /// Use of a plugin's own storage.
-    #[serde(default)]
-    pub storage: Option<SpaceUsage>,
-    /// When it is disabled again, if it was enabled for a limited time, seconds since 1970.
-    #[serde(default)]
-    pub until: Option<u64>,
-    /// Trust in a plugin's build: `built-in`, `vouched` or `foreign`.
-    #[serde(default)]
-    pub trust: String,
-    /// Whether an actor works.
-    #[serde(default)]
-    pub health: Option<ActorHealth>,
-    /// Mailbox of an actor that has one and is not stopped.
-    #[serde(default)]
-    pub mailbox: Option<MailboxUse>,
-    /// Address at which an actor listens.
-    #[serde(default)]
-    pub address: Option<String>,
-    /// Open connections of a front-end.
-    #[serde(default)]
-    pub connections: Option<u64>,
-}
 
 /// Options of [`AdminClient::load_module`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -411,15 +306,6 @@ mod tests {
 
         assert_eq!(json!(load), json!({ "enabled": true, "grant": ["ReadChain"] }));
         assert_eq!(json!(ReplaceOptions::default()), json!({}));
-    }
-
-    #[test]
-    fn a_list_of_empty_modules_is_refused() {
-        let error = serde_json::from_str::<Vec<Module>>("[{},{}]").unwrap_err().to_string();
-        assert!(error.contains("missing field `name`"), "{error}");
-
-        let minimal = r#"[{"name":"eth","kind":"plugin","state":"enabled"}]"#;
-        assert_eq!(serde_json::from_str::<Vec<Module>>(minimal).unwrap()[0].name, "eth");
     }
 
     #[test]

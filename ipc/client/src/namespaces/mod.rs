@@ -1,16 +1,17 @@
-//! The namespaces: one file each, with its trait and the forms of its answers.
+//! The namespaces: one file each, with its trait and the forms of its answers; the modules of `admin` have their own.
 
 mod admin;
 mod approvals;
 mod consensus;
 mod debug;
 mod eth;
+mod module;
 mod native_eth;
 mod personal;
 mod txpool;
 
 pub use admin::{
-    AdminClient, AdminSubscriptions, EnableOptions, LoadOptions, Module, ModuleTerms, NodeChain, NodeInfo, NodePorts,
+    AdminClient, AdminSubscriptions, EnableOptions, LoadOptions, ModuleTerms, NodeChain, NodeInfo, NodePorts,
     NodeProtocols, Peer, PeerChain, PeerEth, PeerEvent, PeerNetwork, PeerProtocols, ReplaceOptions,
 };
 pub use approvals::{
@@ -24,6 +25,7 @@ pub use consensus::{
 };
 pub use debug::DebugClient;
 pub use eth::{EthClient, EthSubscriptions};
+pub use module::Module;
 pub use native_eth::{AccountInfo, Candidate, CandidateInfo, CandidateStatus, Candidates, NativeEthClient};
 pub use personal::PersonalClient;
 pub use txpool::{BySender, PoolContent, PoolContentFrom, PoolStatus, PoolSummary, TxpoolClient};

@@ -6,28 +6,33 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use indicatif::HumanBytes;
 use tenon_api::Capability;
 use tenon_api::messages::{
-    MailboxUse, ModuleBuild, ModuleKind, ModuleLimits, ModuleReport, SettingsReport, SpaceUsage,
+    ActorDetails, MailboxUse, ModuleBuild, ModuleDetails, ModuleFaults, ModuleLimits, ModuleReport, PluginDetails,
+    SettingsReport, SpaceUsage, Trust,
 };
 use tenon_ipc_client::Module;
 
 use crate::commands::columns::aligned;
 
-/// A module's requested and granted capabilities. Empty for a built-in one that has all.
+/// A plugin's requested and granted capabilities. Empty for a built-in one that has all, for one whose library has not
+/// been opened, and for an actor.
 pub(super) fn permissions(module: &Module) -> String {
-    if module.trust == "built-in" && module.wanted == module.granted {
+    let ModuleDetails::Plugin(PluginDetails { library: Some(library), granted, .. }) = &module.details else {
+        return String::new();
+    };
+    if library.trust == Trust::BuiltIn && library.wanted == *granted {
         return String::new();
     }
     let rows = [
-        ("build", module.trust.clone()),
-        ("runs", module.isolation.clone()),
-        ("requests", capabilities(&module.wanted)),
-        ("granted", capabilities(&module.granted)),
+        ("build", library.trust.name().to_owned()),
+        ("runs", library.isolation.name().to_owned()),
+        ("requests", capabilities(&library.wanted)),
+        ("granted", capabilities(granted)),
     ];
     let line = |(key, value): &(&str, String)| {
         format!("  {key:<14} {}\n", if value.is_empty() { "nothing" } else { value.as_str() })
     };
     let mut lines: String = rows.iter().map(line).collect();
-    if module.wanted.iter().any(|wanted| !module.granted.contains(wanted)) {
+    if library.wanted.iter().any(|wanted| !granted.contains(wanted)) {
         lines.push_str("  more with      --grant NAMES, or capabilities in its section of the settings\n");
     }
     lines
@@ -86,49 +91,52 @@ pub(super) fn names_only(modules: &[Module]) -> String {
 
 /// The modules with their states, first the plugins and then the actors, and below them what needs a sentence.
 pub(crate) fn table(modules: &[Module]) -> String {
-    let (actors, plugins): (Vec<&Module>, Vec<&Module>) =
-        modules.iter().partition(|module| module.kind == ModuleKind::Actor);
-    let tables = [plugin_table(&plugins), actor_table(&actors)];
+    let (mut plugins, mut actors) = (Vec::new(), Vec::new());
+    for module in modules {
+        match &module.details {
+            ModuleDetails::Plugin(plugin) => plugins.push(plugin_row(module, plugin)),
+            ModuleDetails::Actor(actor) => actors.push(actor_row(module, actor)),
+        }
+    }
+    let tables = [with_header(PLUGIN_HEADER, plugins), with_header(ACTOR_HEADER, actors)];
     let shown: Vec<_> = tables.into_iter().filter(|table| !table.is_empty()).collect();
     shown.join("\n") + &sentences(modules)
 }
 
-fn plugin_table(plugins: &[&Module]) -> String {
-    let header = ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
-    let row = |module: &&Module| {
-        let or_dash = |text: &str| or_dash(text).to_owned();
-        [
-            or_dash(&module.name),
-            module.kind.name().to_owned(),
-            module.state.name().to_owned(),
-            or_dash(&module.namespace),
-            or_dash(&module.version),
-            or_dash(short(&module.content_hash)),
-            or_dash(&module.isolation),
-            module.running_calls.to_string(),
-            module.open_subscriptions.to_string(),
-        ]
-    };
-    with_header(header, plugins.iter().map(row).collect())
+const PLUGIN_HEADER: [&str; 9] =
+    ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
+
+fn plugin_row(module: &Module, plugin: &PluginDetails) -> [String; 9] {
+    let or_dash = |text: &str| or_dash(text).to_owned();
+    let library = plugin.library.as_ref();
+    [
+        or_dash(&module.name),
+        module.kind().name().to_owned(),
+        module.state.name().to_owned(),
+        or_dash(library.map_or("", |library| &library.namespace)),
+        or_dash(library.map_or("", |library| &library.version)),
+        or_dash(library.map_or("", |library| short(&library.content_hash))),
+        or_dash(library.map_or("", |library| library.isolation.name())),
+        plugin.running_calls.to_string(),
+        plugin.open_subscriptions.to_string(),
+    ]
 }
 
-fn actor_table(actors: &[&Module]) -> String {
-    let header = ["MODULE", "KIND", "STATE", "HEALTH", "RESTARTS", "MAILBOX", "CONNECTIONS", "ADDRESS"];
-    let row = |module: &&Module| {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        [
-            module.name.clone(),
-            module.kind.name().to_owned(),
-            module.state.name().to_owned(),
-            or_dash(module.health.map(|health| health.name().to_owned())),
-            // Without a mailbox there is no actor that could be restarted.
-            or_dash(module.mailbox.map(|_| module.faults.restarts.to_string())),
-            or_dash(module.mailbox.map(mailbox)),
-            or_dash(module.connections.map(|connections| connections.to_string())),
-            or_dash(module.address.clone()),
-        ]
-    };
-    with_header(header, actors.iter().map(row).collect())
+const ACTOR_HEADER: [&str; 8] = ["MODULE", "KIND", "STATE", "HEALTH", "RESTARTS", "MAILBOX", "CONNECTIONS", "ADDRESS"];
+
+fn actor_row(module: &Module, actor: &ActorDetails) -> [String; 8] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    [
+        module.name.clone(),
+        module.kind().name().to_owned(),
+        module.state.name().to_owned(),
+        or_dash(actor.health.map(|health| health.name().to_owned())),
+        // Without a mailbox there is no actor that could be restarted.
+        or_dash(actor.mailbox.map(|_| module.faults.restarts.to_string())),
+        or_dash(actor.mailbox.map(mailbox)),
+        or_dash(actor.connections.map(|connections| connections.to_string())),
+        or_dash(actor.address.clone()),
+    ]
 }
 
 /// The rows as columns below their header; empty without rows.
@@ -150,14 +158,16 @@ fn sentences(modules: &[Module]) -> String {
     for module in modules {
         if let Some(reason) = &module.reason {
             let _ = writeln!(reasons, "\n{}: {reason}", module.name);
-        } else if module.kind == ModuleKind::Actor
+        } else if let ModuleDetails::Actor(_) = &module.details
             && let Some(fault) = &module.faults.last_end
         {
             let _ = writeln!(reasons, "\n{}: last fault: {fault}", module.name);
         }
-        if module.trust == "foreign" {
+        if let ModuleDetails::Plugin(PluginDetails { library: Some(library), granted, .. }) = &module.details
+            && library.trust == Trust::Foreign
+        {
             let nothing = |names: String| if names.is_empty() { "nothing".to_owned() } else { names };
-            let (wanted, granted) = (nothing(capabilities(&module.wanted)), nothing(capabilities(&module.granted)));
+            let (wanted, granted) = (nothing(capabilities(&library.wanted)), nothing(capabilities(granted)));
             let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; requests {wanted}", module.name);
         }
     }
@@ -191,8 +201,8 @@ fn column(names: &str) -> String {
 }
 
 /// All facts about a part of the node.
-fn actor_facts(module: &Module) -> String {
-    let fixed = match &module.fixed {
+fn actor_facts(module: &Module, actor: &ActorDetails) -> String {
+    let fixed = match &actor.fixed {
         None => "yes".to_owned(),
         Some(reason) => format!("no: {reason}"),
     };
@@ -200,27 +210,25 @@ fn actor_facts(module: &Module) -> String {
         ("module", module.name.clone()),
         ("kind", "actor, a part of the node".to_owned()),
         ("state", module.state.name().to_owned()),
-        ("does", module.summary.clone()),
+        ("does", actor.summary.clone()),
         ("can stop", fixed),
         ("uses", module.needs.join(", ")),
         ("used by", module.needed_by.join(", ")),
     ];
-    rows.extend(module.health.map(|health| ("health", health.name().to_owned())));
-    rows.extend(module.mailbox.map(|messages| ("mailbox", format!("{} messages", mailbox(messages)))));
-    rows.extend(module.address.iter().map(|address| ("address", address.clone())));
-    rows.extend(module.connections.map(|connections| ("connections", connections.to_string())));
+    rows.extend(actor.health.map(|health| ("health", health.name().to_owned())));
+    rows.extend(actor.mailbox.map(|messages| ("mailbox", format!("{} messages", mailbox(messages)))));
+    rows.extend(actor.address.iter().map(|address| ("address", address.clone())));
+    rows.extend(actor.connections.map(|connections| ("connections", connections.to_string())));
     if let Some(reason) = &module.reason {
         rows.insert(3, ("reason", reason.clone()));
     }
     rows.extend(end(module));
-    rows.extend(faults(module));
+    rows.extend(faults(&module.faults, "last fault"));
     lines(rows)
 }
 
-/// A module's faults and warnings; empty if there are none.
-fn faults(module: &Module) -> Vec<(&'static str, String)> {
-    let faults = &module.faults;
-    let last = if module.kind == ModuleKind::Actor { "last fault" } else { "last exit" };
+/// A module's faults, the last one under the name `last`; empty if there are none.
+fn faults(faults: &ModuleFaults, last: &'static str) -> Vec<(&'static str, String)> {
     let counts = [
         ("restarts", faults.restarts),
         ("failed", faults.failed_calls),
@@ -231,7 +239,6 @@ fn faults(module: &Module) -> Vec<(&'static str, String)> {
     let mut rows: Vec<_> =
         counts.into_iter().filter(|(_, count)| *count > 0).map(|(word, count)| (word, count.to_string())).collect();
     rows.extend(faults.last_end.iter().map(|end| (last, end.clone())));
-    rows.extend(module.warnings.iter().map(|warning| ("warning", warning.clone())));
     rows
 }
 
@@ -253,40 +260,52 @@ fn storage(usage: &SpaceUsage) -> String {
     format!("{bytes} of {max_bytes}, {} of {} records", usage.records, usage.max_records)
 }
 
+/// All facts about a module.
 pub(super) fn facts(module: &Module) -> String {
-    if module.kind == ModuleKind::Actor {
-        return actor_facts(module);
+    match &module.details {
+        ModuleDetails::Plugin(plugin) => plugin_facts(module, plugin),
+        ModuleDetails::Actor(actor) => actor_facts(module, actor),
     }
+}
+
+/// All facts about a plugin.
+fn plugin_facts(module: &Module, plugin: &PluginDetails) -> String {
+    let library = plugin.library.clone().unwrap_or_default();
+    let (trust, isolation) = match &plugin.library {
+        Some(library) => (library.trust.name(), library.isolation.name()),
+        None => ("", ""),
+    };
     let list = |names: &[String]| column(&names.join(", "));
     let mut rows = vec![
         ("module", module.name.clone()),
         ("state", module.state.name().to_owned()),
-        ("namespace", format!("{} {}", or_dash(&module.namespace), module.version)),
-        ("plugin", module.plugin.clone()),
-        ("built with", module.built_with.clone()),
-        ("library", module.path.clone()),
-        ("sha-256", module.content_hash.clone()),
-        ("build", module.trust.clone()),
-        ("isolation", module.isolation.clone()),
-        ("required", if module.is_required { "yes" } else { "no" }.to_owned()),
-        ("requests", column(&capabilities(&module.wanted))),
-        ("granted", column(&capabilities(&module.granted))),
+        ("namespace", format!("{} {}", or_dash(&library.namespace), library.version)),
+        ("plugin", library.plugin),
+        ("built with", library.built_with),
+        ("library", plugin.path.clone()),
+        ("sha-256", library.content_hash),
+        ("build", trust.to_owned()),
+        ("isolation", isolation.to_owned()),
+        ("required", if plugin.is_required { "yes" } else { "no" }.to_owned()),
+        ("requests", column(&capabilities(&library.wanted))),
+        ("granted", column(&capabilities(&plugin.granted))),
         ("needs", list(&module.needs)),
         ("needed by", list(&module.needed_by)),
-        ("methods", list(&module.methods)),
-        ("subscribe", list(&module.subscriptions)),
-        ("running", format!("{} calls, {} subscriptions", module.running_calls, module.open_subscriptions)),
-        ("limits", limits(&module.limits)),
-        ("storage", module.storage.as_ref().map(storage).unwrap_or_default()),
+        ("methods", list(&library.methods)),
+        ("subscribe", list(&library.subscriptions)),
+        ("running", format!("{} calls, {} subscriptions", plugin.running_calls, plugin.open_subscriptions)),
+        ("limits", limits(&plugin.limits)),
+        ("storage", plugin.storage.as_ref().map(storage).unwrap_or_default()),
     ];
-    if let Some(process) = module.process {
+    if let Some(process) = plugin.process {
         rows.insert(9, ("process", process.to_string()));
     }
     if let Some(reason) = &module.reason {
         rows.insert(2, ("reason", reason.clone()));
     }
     rows.extend(end(module));
-    rows.extend(faults(module));
+    rows.extend(faults(&module.faults, "last exit"));
+    rows.extend(plugin.warnings.iter().map(|warning| ("warning", warning.clone())));
     lines(rows)
 }
 
@@ -342,9 +361,10 @@ mod tests {
 
     use super::*;
 
-    /// An enabled plugin with these members in place of its own; the others are empty.
+    /// An enabled built-in plugin with these members in place of its own; the others are empty.
     fn module(members: Value) -> Module {
-        let mut module = json!({ "name": "eth", "kind": "plugin", "state": "enabled" });
+        let mut module = json!({ "name": "eth", "kind": "plugin", "state": "enabled", "isolation": "in-process",
+            "trust": "built-in" });
         let Value::Object(members) = members else { panic!("{members} is not an object") };
         module.as_object_mut().unwrap().extend(members);
         serde_json::from_value(module).unwrap()
@@ -375,7 +395,8 @@ mod tests {
     fn lists_in_columns_and_gives_reasons_below() {
         let eth = module(json!({ "name": "eth", "state": "enabled", "namespace": "eth", "version": "1.0",
             "contentHash": "0123456789abcdef", "isolation": "in-process", "runningCalls": 2, "openSubscriptions": 1 }));
-        let mine = module(json!({ "name": "mine", "state": "failed", "reason": "it fell over" }));
+        let mine = module(json!({ "name": "mine", "state": "failed", "reason": "it fell over", "isolation": "",
+            "trust": "" }));
 
         let expected = "\
 MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD         ISOLATION   CALLS  SUBSCRIPTIONS
@@ -390,7 +411,7 @@ mine: it fell over
     #[test]
     fn parts_of_the_node_are_listed_below_the_plugins_with_their_own_figures() {
         let actor = |members: Value| {
-            let mut actor = json!({ "kind": "actor", "isolation": "in-process", "health": "running" });
+            let mut actor = json!({ "kind": "actor", "trust": "", "health": "running" });
             actor.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
             module(actor)
         };
@@ -403,8 +424,8 @@ mine: it fell over
         let shown = table(&[module(json!({})), http, sealing.clone()]);
 
         let expected = "\
-MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD  ISOLATION  CALLS  SUBSCRIPTIONS
-eth     plugin  enabled  -          -        -      -          0      0
+MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD  ISOLATION   CALLS  SUBSCRIPTIONS
+eth     plugin  enabled  -          -        -      in-process  0      0
 
 MODULE   KIND   STATE    HEALTH      RESTARTS  MAILBOX    CONNECTIONS  ADDRESS
 http     actor  enabled  running     -         -          3            http://127.0.0.1:8545
