@@ -214,6 +214,8 @@ pub(crate) struct ModelledChain {
     pub(crate) chain: RecordedChain,
     /// By the first block after which they apply.
     states: BTreeMap<u64, Arc<RecordedState>>,
+    /// Whether only the states of the head and its parent can be read.
+    is_pruned: bool,
 }
 
 impl ModelledChain {
@@ -240,7 +242,17 @@ impl ModelledChain {
                 states.insert(block.header.number, Arc::new(state.clone()));
             }
         }
-        Self { chain, states }
+        Self { chain, states, is_pruned: false }
+    }
+
+    /// The same chain as seen by a node that keeps only the states of the head and its parent.
+    pub(crate) fn pruned(self) -> Self {
+        Self { is_pruned: true, ..self }
+    }
+
+    /// Makes the block of this height the head.
+    pub(crate) fn set_head(&self, number: u64) {
+        self.chain.set_head(self.chain.at(number).hash());
     }
 
     pub(crate) fn state(&self, number: u64) -> Arc<RecordedState> {
@@ -250,7 +262,7 @@ impl ModelledChain {
     /// A chain of only a genesis block, with this state.
     pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock, state: RecordedState) -> Self {
         let chain = RecordedChain::starting_at(spec, genesis);
-        Self { chain, states: BTreeMap::from([(0, Arc::new(state))]) }
+        Self { chain, states: BTreeMap::from([(0, Arc::new(state))]), is_pruned: false }
     }
 
     /// Adds a block and applies its calls.
@@ -302,6 +314,10 @@ impl ChainReader for ModelledChain {
     }
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        let oldest = self.head().number().parent().unwrap_or_default();
+        if self.is_pruned && number < oldest {
+            return Err(StoreError::Pruned { number, oldest });
+        }
         Ok(self.state(number.0))
     }
 

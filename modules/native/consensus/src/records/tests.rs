@@ -3,10 +3,7 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use tenon_api::{
-    BlockNumber, Bytes, ConsensusEngine, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, StateReader, TrieReader,
-    U256,
-};
+use tenon_api::{BlockNumber, Bytes, ConsensusEngine};
 use tenon_native_spec::NativeSettings;
 
 use super::*;
@@ -24,66 +21,6 @@ impl EngineRecords for MemoryRecords {
     fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         self.0.lock().insert(name.to_owned(), value.to_owned());
         Ok(())
-    }
-}
-
-/// A recorded chain as seen by a node that is at a given height and keeps only the states of the head and its parent.
-struct ChainAtHeight<'a> {
-    chain: &'a ModelledChain,
-    head: u64,
-}
-
-impl ChainReader for ChainAtHeight<'_> {
-    fn head(&self) -> Arc<Head> {
-        let header = Arc::new(self.chain.chain.at(self.head).clone());
-        Arc::new(Head { header, ..(*self.chain.head()).clone() })
-    }
-
-    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        if number.0 > self.head { Ok(None) } else { self.chain.canonical_hash(number) }
-    }
-
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        Ok(self.chain.header(hash)?.filter(|header| header.number <= self.head))
-    }
-
-    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        Ok(self.chain.block(hash)?.filter(|block| block.header.number <= self.head))
-    }
-
-    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-        self.chain.receipts(hash)
-    }
-
-    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
-        self.chain.total_difficulty(hash)
-    }
-
-    fn transaction_location(&self, hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        self.chain.transaction_location(hash)
-    }
-
-    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-        let oldest = BlockNumber(self.head.saturating_sub(1));
-        if number < oldest {
-            return Err(StoreError::Pruned { number, oldest });
-        }
-        self.chain.state_at(number)
-    }
-
-    fn trie(&self) -> Arc<dyn TrieReader> {
-        self.chain.trie()
-    }
-
-    fn logs(
-        &self,
-        from: BlockNumber,
-        to: BlockNumber,
-        filter: &LogFilter,
-        limit: usize,
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, StoreError> {
-        self.chain.logs(from, to, filter, limit, is_cancelled)
     }
 }
 
@@ -109,7 +46,7 @@ fn is_interesting(chain: &ModelledChain, number: u64) -> bool {
 /// Verifies the whole chain, restarting the engine around every interesting height; returns the number of restarts, and
 /// the height and reason of the first refusal.
 fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, String)>) {
-    let chain = ModelledChain::read(name);
+    let chain = ModelledChain::read(name).pruned();
     let last = chain.chain.head().header.number;
     let mut records = Arc::<MemoryRecords>::default();
     let mut engine = started(&chain, &records);
@@ -123,12 +60,13 @@ fn verify_with_restarts(name: &str, forgets: bool) -> (usize, Option<(u64, Strin
             }
             engine = started(&chain, &records);
         }
-        let before = ChainAtHeight { chain: &chain, head: number - 1 };
-        let verdict = engine.verify_header(chain.chain.at(number), chain.chain.at(number - 1), &before);
+        chain.set_head(number - 1);
+        let verdict = engine.verify_header(chain.chain.at(number), chain.chain.at(number - 1), &chain);
         if let Err(refusal) = verdict {
             return (restarts, Some((number, refusal.reason)));
         }
-        engine.observe_head(chain.chain.at(number), &ChainAtHeight { chain: &chain, head: number });
+        chain.set_head(number);
+        engine.observe_head(chain.chain.at(number), &chain);
     }
     (restarts, None)
 }
@@ -176,7 +114,8 @@ fn a_reader_uses_records_without_writing_any() {
     let kept = records.0.lock().clone();
     assert_eq!(kept.len(), 1);
     let reader = NativeEngine::reading(&chain.chain.spec, Arc::clone(&records) as _).unwrap();
-    let pruned = ChainAtHeight { chain: &chain, head: 673 };
+    let pruned = ModelledChain::read("local").pruned();
+    pruned.set_head(673);
 
     assert_eq!(reader.v2().candidates(630, &pruned).unwrap(), reader.v2().candidates(630, &chain).unwrap());
     assert!(reader.v2().candidates(570, &pruned).is_err(), "neither kept nor in the state");
@@ -187,18 +126,19 @@ fn a_reader_uses_records_without_writing_any() {
 
 #[test]
 fn a_new_head_is_recorded_but_a_question_about_finality_records_nothing() {
-    let chain = ModelledChain::read("local");
+    let chain = ModelledChain::read("local").pruned();
     let records = Arc::<MemoryRecords>::default();
     let engine = started(&chain, &records);
-    let (gap, at_gap) = (chain.chain.at(630), ChainAtHeight { chain: &chain, head: 630 });
+    let gap = chain.chain.at(630);
+    chain.set_head(630);
 
-    let (finalized, _) = engine.finality(gap, &at_gap);
+    let (finalized, _) = engine.finality(gap, &chain);
     assert!(finalized.is_some());
     assert!(records.0.lock().is_empty());
 
-    engine.observe_head(gap, &at_gap);
+    engine.observe_head(gap, &chain);
     assert_eq!(records.0.lock().len(), 1);
-    assert_eq!(engine.finality(gap, &at_gap).0, finalized);
+    assert_eq!(engine.finality(gap, &chain).0, finalized);
 }
 
 #[test]
