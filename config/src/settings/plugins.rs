@@ -45,7 +45,7 @@ pub struct PluginEntry {
     pub is_required: bool,
     /// `in-process` or `process`; `None` uses the node's default.
     pub isolation: Option<String>,
-    /// Granted capabilities of those that it requests. `None`: nothing for a foreign build, everything for others.
+    /// Granted capabilities. `None`: a foreign build gets none, any other build gets all that it requests.
     pub capabilities: Option<Vec<String>>,
     /// Its limits.
     pub limits: PluginLimits,

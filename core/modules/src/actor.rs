@@ -93,7 +93,7 @@ pub struct ActorModule {
     pub name: &'static str,
     /// Its purpose, in one sentence.
     pub summary: &'static str,
-    /// Module actors that it uses, also those that cannot be stopped. If one of them is stopped, this one keeps running as
+    /// Module actors that it uses, including actors that cannot be stopped. If one of them is stopped, this one keeps running as
     /// well as it can, and the report of the operation names it.
     pub uses: &'static [&'static str],
     /// Requests that it answers. While it is stopped, they fail with an error that says so. Panics of their handlers

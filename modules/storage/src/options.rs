@@ -87,7 +87,8 @@ pub struct StoreOptions {
 
 impl StoreOptions {
     /// Options of an archive with a cache of this size, bytes. The other caches are a part of it, up to 256, 64, 48 and
-    /// 96 MiB. Tests and benches keep the other values; the node sets those that have a setting.
+    /// 96 MiB. Tests and benches use the other values as they are; the node replaces each value that has
+    /// a setting.
     pub fn with_cache(cache_bytes: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {

@@ -1,4 +1,4 @@
-//! Compares the topics that the node's modules list with those that they answer.
+//! Compares the topics that each module lists with the handlers that it registers.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

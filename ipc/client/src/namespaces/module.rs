@@ -6,41 +6,14 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::IntoDeserializer as _};
 use tenon_api::Capability;
 use tenon_api::messages::{
-    ActorDetails, ActorHealth, Isolation, LibraryDetails, MailboxUse, ModuleDetails, ModuleFaults, ModuleKind,
-    ModuleLimits, ModuleState, PluginDetails, SpaceUsage, Trust,
+    ActorDetails, ActorHealth, Isolation, LibraryDetails, MailboxUse, ModuleDetails, ModuleFaults, ModuleInfo,
+    ModuleKind, ModuleLimits, ModuleState, PluginDetails, SpaceUsage, Trust,
 };
 
 /// A module: a plugin or an actor of the node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Deref, Serialize, Deserialize)]
 #[serde(from = "FlatModule", into = "FlatModule")]
-pub struct Module {
-    /// Name in operations.
-    pub name: String,
-    /// State.
-    pub state: ModuleState,
-    /// Why it failed.
-    pub reason: Option<String>,
-    /// What it needs: namespaces for a plugin, other actors for an actor.
-    pub needs: Vec<String>,
-    /// Enabled modules that need it.
-    pub needed_by: Vec<String>,
-    /// Faults since it was enabled.
-    pub faults: ModuleFaults,
-    /// When it is disabled again, if it was enabled for a limited time, seconds since 1970.
-    pub until: Option<u64>,
-    /// Details that depend on its kind.
-    pub details: ModuleDetails,
-}
-
-impl Module {
-    /// Its kind.
-    pub const fn kind(&self) -> ModuleKind {
-        match self.details {
-            ModuleDetails::Plugin(_) => ModuleKind::Plugin,
-            ModuleDetails::Actor(_) => ModuleKind::Actor,
-        }
-    }
-}
+pub struct Module(pub ModuleInfo);
 
 /// The JSON form of a module. Name, kind and state are required, so that a short answer cannot decode to a long list in
 /// memory; other members may be missing in the answer of another version.
@@ -149,14 +122,14 @@ impl From<FlatModule> for Module {
             }),
         };
         let FlatModule { name, state, reason, needs, needed_by, faults, until, .. } = flat;
-        Self { name, state, reason, needs, needed_by, faults, until, details }
+        Self(ModuleInfo { name, state, reason, needs, needed_by, faults, until, details })
     }
 }
 
 impl From<Module> for FlatModule {
     fn from(module: Module) -> Self {
         let kind = module.kind();
-        let Module { name, state, reason, needs, needed_by, faults, until, details } = module;
+        let ModuleInfo { name, state, reason, needs, needed_by, faults, until, details } = module.0;
         let (plugin, actor) = match details {
             ModuleDetails::Plugin(plugin) => (plugin, ActorDetails::default()),
             // As the node shows it: an actor that cannot be stopped is required.
@@ -270,7 +243,7 @@ mod tests {
             assert_eq!(&serde_json::to_value(&module).unwrap(), json);
         }
 
-        let module = |json: &Value| serde_json::from_value::<Module>(json.clone()).unwrap().details;
+        let module = |json: &Value| serde_json::from_value::<Module>(json.clone()).unwrap().0.details;
         let ModuleDetails::Plugin(plugin) = module(&opened) else { panic!("{opened}") };
         let library = plugin.library.unwrap();
         assert_eq!((library.isolation, library.trust), (Isolation::Process, Trust::BuiltIn));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | head, identity | as before the batch, though the batch may be written |
 //! | oldest state, extent of the kept tries | raised before the batch that removes the states and nodes |
-//! | cached latest values of accounts and slots | may be outdated for those that the batch changed |
+//! | cached latest values of accounts and slots | may be outdated if the batch changed them |
 //! | list of created trie nodes | lacks those of the batch, and thinning would take them for older ones |
 //! | count of blocks since the last sync | lacks those of the batch |
 //! | announcement of an unwind to readers | stays, so that no reader gets a block that is half removed |
