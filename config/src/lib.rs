@@ -5,9 +5,13 @@
 //! `docs/settings.md` are generated. Layers, later ones winning: defaults, the command's own defaults, the TOML file,
 //! the environment (`TENON_…`), flags.
 //!
-//! Invariants: every value has a source ([`Origin`]); an unknown key, variable or flag is reported with its position
-//! and the nearest known one; the defaults are safe. The crate starts nothing, opens no database and
-//! knows no module.
+//! Invariants:
+//!
+//! - every value has a source ([`Origin`]);
+//! - an unknown key, variable or flag is reported with its position and the nearest known one;
+//! - the defaults are safe.
+//!
+//! The crate starts nothing, opens no database and knows no module.
 //!
 //! ```
 //! use tenon_config::{Layers, resolve};

@@ -3,9 +3,14 @@
 //! Owns the sockets, the envelope ([`Dispatcher`]), the limits ([`HttpLimits`], [`WebSocketLimits`], [`SocketLimits`],
 //! [`EnvelopeLimits`]), the exposure of namespaces, and bearer tokens.
 //!
-//! Invariants: a request is answered the same on every transport, byte for byte except for inherent differences;
-//! `params` and results are never parsed or serialised here; a client that leaves cancels its work; a client that does
-//! not read, sends half a message or sends garbage costs bounded memory; nothing that a client sends can cause a panic.
+//! Invariants:
+//!
+//! - a request is answered the same on every transport, byte for byte except for inherent differences;
+//! - `params` and results are never parsed or serialised here;
+//! - a client that leaves cancels its work;
+//! - a client that does not read, sends half a message or sends garbage costs bounded memory;
+//! - nothing that a client sends can cause a panic.
+//!
 //! The crate knows no namespace and no chain: the answering service implements [`RpcService`].
 //!
 //! ```no_run

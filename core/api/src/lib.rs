@@ -4,9 +4,13 @@
 //! It owns the wire form of those types ([`codec`]), their stable topic numbers ([`Topic`]), the schema
 //! hash that host and plugin compare ([`schema_hash`]), and the C boundary between the two ([`abi`]).
 //!
-//! Invariants: a topic number is never reused; a type's encoding changes only together with its `SCHEMA` number;
-//! nothing here does I/O or knows a chain's rules, a namespace or a transport. The crate builds without RocksDB, revm
-//! and tokio, because every plugin depends on it.
+//! Invariants:
+//!
+//! - a topic number is never reused;
+//! - a type's encoding changes only together with its `SCHEMA` number;
+//! - nothing here does I/O or knows a chain's rules, a namespace or a transport.
+//!
+//! The crate builds without RocksDB, revm and tokio, because every plugin depends on it.
 
 #![forbid(unsafe_code)]
 

@@ -5,10 +5,15 @@
 //! *Work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly; work that is usually
 //! short is *attempted* on the caller's task first. One budget limits the memory of all requests ([`MemoryBudget`]).
 //!
-//! Invariants: a call inside the process is a typed function call without encoding; every queue is bounded, and a full
-//! one is an immediate error to the caller; a call ends at its deadline, and its work sees that the caller has gone;
-//! publishing never waits for a subscriber; a panic in a handler returns an error to its caller only. The bus knows no
-//! message by name.
+//! Invariants:
+//!
+//! - a call inside the process is a typed function call without encoding;
+//! - every queue is bounded, and a full one is an immediate error to the caller;
+//! - a call ends at its deadline, and its work sees that the caller has gone;
+//! - publishing never waits for a subscriber;
+//! - a panic in a handler returns an error to its caller only.
+//!
+//! The bus knows no message by name.
 //!
 //! ```
 //! # tokio_test();

@@ -6,8 +6,12 @@
 //! `core/host`, or by `core/isolation` in processes of their own; which of the two, and with what grants, is decided
 //! here by the hash of the library's content.
 //!
-//! Invariants: one operation runs at a time, and is done as a whole or changes nothing; a foreign plugin is granted
-//! only the capabilities that the operator named; an operator's choice is never lost or overridden without a log line.
+//! Invariants:
+//!
+//! - one operation runs at a time, and is done as a whole or changes nothing;
+//! - a foreign plugin is granted only the capabilities that the operator named;
+//! - an operator's choice is never lost or overridden without a log line.
+//!
 //! It knows no namespace, no transport, and module actors by name only.
 //!
 //! [`ModuleRegister`] is in `register`; the data types in `actor`, `plugin_module`, `choices`, `end_times` and `plugin_plan`

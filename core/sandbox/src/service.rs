@@ -3,9 +3,12 @@
 //!
 //! Landlock restricts files and TCP ports, seccomp system calls. Threads that start later inherit both.
 //!
-//! Invariants: no socket can be created or connected, so only the sockets that are already open exist; datagrams go
-//! only to the address that their socket is connected to; no program and no process can be started; no input can be
-//! simulated on a terminal.
+//! Invariants:
+//!
+//! - no socket can be created or connected, so only the sockets that are already open exist;
+//! - datagrams go only to the address that their socket is connected to;
+//! - no program and no process can be started;
+//! - no input can be simulated on a terminal.
 
 use std::path::{Path, PathBuf};
 

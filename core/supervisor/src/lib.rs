@@ -5,9 +5,14 @@
 //! storage's writer), the sealer, voting, peers and devices; in the pool and the accounts they apply changes that no
 //! caller requests. Reads of the chain, calls and submissions never wait for an actor.
 //!
-//! Invariants: an actor handles one message at a time; its mailbox is bounded, and a full one is an immediate error to
-//! the sender; a panic loses only the message that caused it: the actor is rebuilt after a pause, until it has failed
-//! too often; a stop lets every actor handle all messages accepted before it. The crate knows no actor by name.
+//! Invariants:
+//!
+//! - an actor handles one message at a time;
+//! - its mailbox is bounded, and a full one is an immediate error to the sender;
+//! - a panic loses only the message that caused it: the actor is rebuilt after a pause, until it has failed too often;
+//! - a stop lets every actor handle all messages accepted before it.
+//!
+//! The crate knows no actor by name.
 
 #![forbid(unsafe_code)]
 

@@ -4,10 +4,13 @@
 //! namespace with the forms of its answers. Calls, ids, batches and subscriptions are those of [`jsonrpsee`]'s
 //! asynchronous client, which [`Client`] dereferences to.
 //!
-//! Invariants: nothing is sent to a socket that another user may have put in the node's place; a message is never longer
-//! than the limit, and memory is not allocated for a length that was announced; this crate writes no parameter or answer
-//! to a log, which jsonrpsee does at its levels `debug` and `trace`. The crate knows no transport but the socket, and
-//! nothing of the node's internals: its types are those of the wire.
+//! Invariants:
+//!
+//! - nothing is sent to a socket that another user may have put in the node's place;
+//! - a message is never longer than the limit, and memory is not allocated for a length that was announced;
+//! - this crate writes no parameter or answer to a log, which jsonrpsee does at its levels `debug` and `trace`.
+//!
+//! The crate knows no transport but the socket, and nothing of the node's internals: its types are those of the wire.
 //!
 //! The traits have the methods that the command line and the tests need, and the common ones of each namespace.
 //! Call any other method with [`jsonrpsee::core::client::ClientT::request`] and the types of your choice.

@@ -6,9 +6,11 @@
 //! [`TrieReader`](tenon_api::TrieReader). The rules are Ethereum's. Another family of chains brings its own:
 //! [`SpecFamily`](spec::SpecFamily) for the schedule, [`GenesisFamily`](genesis::GenesisFamily) for genesis files.
 //!
-//! Invariants: every object has exactly one accepted encoding, so a hash of the input bytes equals the hash of the
-//! fields; no input from outside makes it panic or allocate more than a small multiple of its length; it knows no
-//! database, executes nothing and makes no decision of a consensus engine.
+//! Invariants:
+//!
+//! - every object has exactly one accepted encoding, so a hash of the input bytes equals the hash of the fields;
+//! - no input from outside makes it panic or allocate more than a small multiple of its length;
+//! - it knows no database, executes nothing and makes no decision of a consensus engine.
 //!
 //! ```
 //! use tenon_chain::{decode_block, encode_block};

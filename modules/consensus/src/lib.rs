@@ -7,9 +7,13 @@
 //! transactions through `tenon-consensus-interface`. Engines learn of forks from [`tenon_chain::ChainSpec`] and of the
 //! chain from the port traits.
 //!
-//! Invariants: an engine keeps no chain state of its own; a check reads no clock but the injected one; an error names
-//! the rule, the value found and the value expected. The crate never executes a transaction and never writes to the
-//! database.
+//! Invariants:
+//!
+//! - an engine keeps no chain state of its own;
+//! - a check reads no clock but the injected one;
+//! - an error names the rule, the value found and the value expected.
+//!
+//! The crate never executes a transaction and never writes to the database.
 
 #![forbid(unsafe_code)]
 

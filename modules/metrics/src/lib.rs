@@ -4,9 +4,11 @@
 //! and the counters of the write path ([`CountedWriter`]). All other counters are plain atomics in the crates that
 //! count; `core/node` collects them through [`Source`] at each scrape.
 //!
-//! Invariants: counting never formats, locks or looks up a name; a scrape shows only metrics of the list, each with the
-//! labels that the list gives; the endpoint takes few connections and one scrape at a time, and reads nothing of a
-//! request but its path.
+//! Invariants:
+//!
+//! - counting never formats, locks or looks up a name;
+//! - a scrape shows only metrics of the list, each with the labels that the list gives;
+//! - the endpoint takes few connections and one scrape at a time, and reads nothing of a request but its path.
 
 #![forbid(unsafe_code)]
 

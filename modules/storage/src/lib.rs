@@ -5,10 +5,14 @@
 //! the bus through the handlers of [`register`]. A store gives out one writer at a time: [`StorageWriter`], the handle
 //! to the actor that writes in a running node, or [`DirectWriter`], for commands without a node.
 //!
-//! Invariants: a block is written whole or not at all, and a branch replaces another in one batch, so that the database
-//! is at a whole block whenever the process or the power fails; readers never wait for the writer; a read at a height
-//! returns what the chain had there, or a named error. The crate knows no rule of consensus and runs no EVM: it applies
-//! [`BlockCommit`](tenon_api::BlockCommit)s.
+//! Invariants:
+//!
+//! - a block is written whole or not at all, and a branch replaces another in one batch, so that the database is at a
+//!   whole block whenever the process or the power fails;
+//! - readers never wait for the writer;
+//! - a read at a height returns what the chain had there, or a named error.
+//!
+//! The crate knows no rule of consensus and runs no EVM: it applies [`BlockCommit`](tenon_api::BlockCommit)s.
 //!
 //! Layout: `format` defines what is stored, how, and why; `write` contains everything that changes the chain, and
 //! `writer` the two ways to call it: an actor, or the caller's thread; `read` the reads that are more than a look-up;

@@ -6,12 +6,18 @@
 //! when a transaction becomes executable. A supervised actor ([`spawn_pool`]) applies the changes of the chain; after a
 //! panic in one of them, its successor reads the head again.
 //!
-//! Invariants: a transaction in the pool has a recovered sender; a sender's *pending* transactions are the unbroken run
-//! of nonces from the account's own that its balance pays for together, all others are *queued*; memory is bounded by
-//! a number of slots, and local transactions, which are never evicted for others, by a share of them; queued
-//! transactions are evicted before executable ones; the lock is never held during signature recovery, proof
-//! verification, file or database access, so that reads wait for a few map operations at most. The pool executes
-//! nothing and decides no block.
+//! Invariants:
+//!
+//! - a transaction in the pool has a recovered sender;
+//! - a sender's *pending* transactions are the unbroken run of nonces from the account's own that its balance pays for
+//!   together, all others are *queued*;
+//! - memory is bounded by a number of slots, and local transactions, which are never evicted for others, by a share of
+//!   them;
+//! - queued transactions are evicted before executable ones;
+//! - the lock is never held during signature recovery, proof verification, file or database access, so that reads wait
+//!   for a few map operations at most.
+//!
+//! The pool executes nothing and decides no block.
 
 #![forbid(unsafe_code)]
 

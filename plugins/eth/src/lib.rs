@@ -3,9 +3,14 @@
 //! It owns callers' notation (parameters, defaults, ranges), the polling filters, and the default values of
 //! transactions. [`tenon_sdk::shapes`] owns the JSON forms of chain data.
 //!
-//! Invariants: an answer about one block comes from one message, so that its parts belong together; between calls the
-//! plugin only removes idle filters, because a filter stores just a position in the chain or the pool (`registry`);
-//! where families of chains differ, the chain's `Dialect` decides. It knows no storage, no transport and no key.
+//! Invariants:
+//!
+//! - an answer about one block comes from one message, so that its parts belong together;
+//! - between calls the plugin only removes idle filters, because a filter stores just a position in the chain or the
+//!   pool (`registry`);
+//! - where families of chains differ, the chain's `Dialect` decides.
+//!
+//! It knows no storage, no transport and no key.
 //!
 //! Sources: `docs/spec/rpc-eth.md` 4 to 18, on the Ethereum profile `docs/spec/conformance.md` 2 and 3.2.
 

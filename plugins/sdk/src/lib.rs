@@ -15,8 +15,13 @@
 //! ([`param`]), the texts of errors ([`error_texts`]), the writing of results ([`output`]) and test doubles of a node
 //! ([`testing`]).
 //!
-//! Invariants: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; all `unsafe` code is in
-//! [`boundary`]. The SDK knows no namespace.
+//! Invariants:
+//!
+//! - no panic leaves a plugin;
+//! - nothing here starts a thread, a runtime or a socket;
+//! - all `unsafe` code is in [`boundary`].
+//!
+//! The SDK knows no namespace.
 //!
 //! ```standalone_crate
 //! use tenon_sdk::prelude::*;

@@ -5,8 +5,11 @@
 //! cases with reasons (`skips.toml`), and the packed files in `tests/data/ethereum-tests`. The program `ethereum-tests`
 //! runs all; `cargo test` runs a representative part.
 //!
-//! Invariants: no rule of the chain is implemented here, so a case passes only if the node's crates follow the rule; no
-//! case is treated differently by name; everything that was not run or not compared is counted and printed.
+//! Invariants:
+//!
+//! - no rule of the chain is implemented here, so a case passes only if the node's crates follow the rule;
+//! - no case is treated differently by name;
+//! - everything that was not run or not compared is counted and printed.
 
 #![forbid(unsafe_code)]
 

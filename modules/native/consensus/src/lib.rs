@@ -21,9 +21,12 @@
 //! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_transaction_builder.rs`, `rewards` |
 //! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
-//! Invariants: every rule's comment names its section; an error has the reference's text if the specification gives
-//! one; all caches of an engine can be recomputed from the database, are bounded, and are keyed by block hash so that a
-//! reorganisation cannot make them wrong.
+//! Invariants:
+//!
+//! - every rule's comment names its section;
+//! - an error has the reference's text if the specification gives one;
+//! - all caches of an engine can be recomputed from the database, are bounded, and are keyed by block hash so that a
+//!   reorganisation cannot make them wrong.
 
 #![forbid(unsafe_code)]
 

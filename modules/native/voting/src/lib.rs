@@ -6,10 +6,14 @@
 //! the rules. The actor reaches the network through [`RoundNetwork`], and the network reaches the voting
 //! through [`RoundMessages`].
 //!
-//! Invariants: everything that this node signs in a round is recorded on disk before it is sent; the node never signs
-//! two votes or two blocks of a round, not even after a kill; it votes only for blocks that were executed with equal
-//! roots; a message is verified at most once per countdown; early messages are stored within a bound; an invalid
-//! message never makes the node fail.
+//! Invariants:
+//!
+//! - everything that this node signs in a round is recorded on disk before it is sent;
+//! - the node never signs two votes or two blocks of a round, not even after a kill;
+//! - it votes only for blocks that were executed with equal roots;
+//! - a message is verified at most once per countdown;
+//! - early messages are stored within a bound;
+//! - an invalid message never makes the node fail.
 
 #![forbid(unsafe_code)]
 

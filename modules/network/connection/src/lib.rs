@@ -3,9 +3,13 @@
 //! It owns one connection until its end. The owner receives [`Event`]s and sends [`Command`]s over two channels: consensus
 //! messages and answers are written before all others. [`Bandwidth`] limits bytes per second.
 //!
-//! Invariants: every channel has a bound; a slow owner or peer slows the connection down, and after the time limit for writing it
-//! is closed; memory for unwritten frames is bounded by the channel, and memory for received bytes by one [`ReceiveBudget`] for
-//! all connections; the crate contains no rule of the protocol.
+//! Invariants:
+//!
+//! - every channel has a bound;
+//! - a slow owner or peer slows the connection down, and after the time limit for writing it is closed;
+//! - memory for unwritten frames is bounded by the channel, and memory for received bytes by one [`ReceiveBudget`] for
+//!   all connections;
+//! - the crate contains no rule of the protocol.
 
 #![forbid(unsafe_code)]
 

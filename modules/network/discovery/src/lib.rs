@@ -4,9 +4,14 @@
 //! It owns the packets, the table of known nodes, the proofs of their endpoints, and lookups. [`Discovery`] is a state
 //! machine without I/O: its inputs are datagrams and a clock, its outputs are [`Action`]s.
 //!
-//! Invariants: no received packet causes a panic; every list and map is bounded; a node that has not proven that it
-//! receives packets at its address is sent only Pongs and Pings, no list of nodes and no record; a proof is valid for
-//! one pair of identifier and address; each address, and all together, cause a limited number of signatures a second.
+//! Invariants:
+//!
+//! - no received packet causes a panic;
+//! - every list and map is bounded;
+//! - a node that has not proven that it receives packets at its address is sent only Pongs and Pings, no list of nodes
+//!   and no record;
+//! - a proof is valid for one pair of identifier and address;
+//! - each address, and all together, cause a limited number of signatures a second.
 
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,11 @@
 //! It owns every use of the node key: signatures and shared secrets are computed here, so that no other crate of the
 //! network sees the secret.
 //!
-//! Invariants: a secret is wiped on drop and has no `Debug` or `Display`; no input makes a parser panic; this crate
-//! opens no socket and reads no clock.
+//! Invariants:
+//!
+//! - a secret is wiped on drop and has no `Debug` or `Display`;
+//! - no input makes a parser panic;
+//! - this crate opens no socket and reads no clock.
 
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,11 @@
 //! It owns the mappings: a [`PortMapper`] searches for the router, maps the ports, renews the mappings, reports the
 //! external address, and removes the mappings when it is stopped. [`Mechanism`] is the operator's choice.
 //!
-//! Invariants: only the mapper's own task waits for a router, and stopping that task takes bounded time; a missing
-//! router, a refusal or a wrong answer only causes log lines; only requested ports are mapped.
+//! Invariants:
+//!
+//! - only the mapper's own task waits for a router, and stopping that task takes bounded time;
+//! - a missing router, a refusal or a wrong answer only causes log lines;
+//! - only requested ports are mapped.
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,12 @@
 //! state machine without I/O: its inputs are bytes, decisions and a clock, its outputs are [`Output`]s. The owner of
 //! the socket moves the bytes.
 //!
-//! Invariants: no input from a peer causes a panic, or an allocation larger than a small multiple of the bytes received
-//! or of [`SessionSettings::max_message_bytes`]; nothing is read after the first error; secrets are wiped on drop.
+//! Invariants:
+//!
+//! - no input from a peer causes a panic, or an allocation larger than a small multiple of the bytes received or of
+//!   [`SessionSettings::max_message_bytes`];
+//! - nothing is read after the first error;
+//! - secrets are wiped on drop.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};

@@ -6,9 +6,13 @@
 //! datagrams and connections are thin tasks that report events to it. Each connection has its own `Conversation`, and
 //! answers the requests of its peer from an [`EncodedChainReader`](tenon_api::EncodedChainReader).
 //!
-//! Invariants: no task that owns a socket makes a decision; everything that comes from outside is bounded, by connection and
-//! as a whole (`ConnectionLimiter`, [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox); a stalled peer
-//! delays its own connection only; reads (`GetNetworkStatus`, `ListPeers`) never wait for the actor.
+//! Invariants:
+//!
+//! - no task that owns a socket makes a decision;
+//! - everything that comes from outside is bounded, by connection and as a whole (`ConnectionLimiter`,
+//!   [`ReceiveBudget`](tenon_network_connection::ReceiveBudget), the mailbox);
+//! - a stalled peer delays its own connection only;
+//! - reads (`GetNetworkStatus`, `ListPeers`) never wait for the actor.
 
 #![forbid(unsafe_code)]
 

@@ -5,10 +5,15 @@
 //! from all of them, and the blocks in order to the import. Near the head the `Fetcher` takes single blocks that peers send or
 //! announce. `Exclusions` remembers the peers with which cycles failed. `Lag` decides whether the node is far behind.
 //!
-//! Invariants: at most one request of each kind is open with a peer; headers, bodies, and blocks that wait for their parent have
-//! a bound in items and bytes; a slow or wrong peer delays only the requests to it; a peer's claim alone never makes a node with
-//! a recent head count as far behind; a cycle without new blocks ends; a peer is penalised only for its own messages, and for
-//! wrong headers of a skeleton the skeleton's source; no body is kept that does not match its header.
+//! Invariants:
+//!
+//! - at most one request of each kind is open with a peer;
+//! - headers, bodies, and blocks that wait for their parent have a bound in items and bytes;
+//! - a slow or wrong peer delays only the requests to it;
+//! - a peer's claim alone never makes a node with a recent head count as far behind;
+//! - a cycle without new blocks ends;
+//! - a peer is penalised only for its own messages, and for wrong headers of a skeleton the skeleton's source;
+//! - no body is kept that does not match its header.
 
 #![forbid(unsafe_code)]
 

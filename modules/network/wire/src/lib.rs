@@ -4,10 +4,13 @@
 //! It owns the table of versions ([`VERSIONS`]): a further version is a further row, plus a codec if its layout is new.
 //! Types of blocks and consensus come from `tenon-chain`.
 //!
-//! Invariants: no input from a peer causes a panic; the memory allocated for a message is bounded by its bytes and by
-//! the limits of [`limits`], which are checked before memory is allocated; a decoded message encodes to the same bytes,
-//! except for bytes after the first value, which are ignored; orders and lendings are decoded and never encoded for
-//! sending.
+//! Invariants:
+//!
+//! - no input from a peer causes a panic;
+//! - the memory allocated for a message is bounded by its bytes and by the limits of [`limits`], which are checked
+//!   before memory is allocated;
+//! - a decoded message encodes to the same bytes, except for bytes after the first value, which are ignored;
+//! - orders and lendings are decoded and never encoded for sending.
 //!
 //! ```
 //! use tenon_network_wire::{Message, version};

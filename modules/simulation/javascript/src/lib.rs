@@ -4,9 +4,12 @@
 //! the script, and those processes: their number, memory and time. It knows neither the EVM nor the database: the node
 //! sends what happened ([`Event`]), and answers questions about accounts ([`State`]).
 //!
-//! Invariants: a script runs in a process that cannot access files, the network or other processes; the node waits for
-//! it until a deadline and not longer; the result of a script is JSON text, which is not parsed here; events reach the
-//! script in order, and the node does not change accounts while a script reads them.
+//! Invariants:
+//!
+//! - a script runs in a process that cannot access files, the network or other processes;
+//! - the node waits for it until a deadline and not longer;
+//! - the result of a script is JSON text, which is not parsed here;
+//! - events reach the script in order, and the node does not change accounts while a script reads them.
 
 #![forbid(unsafe_code)]
 

@@ -6,9 +6,13 @@
 //! of traces ([`TraceError`]). `tenon-simulation` answers the requests and has Ethereum's tracers;
 //! `modules/native/tracers` has those of native chains.
 //!
-//! Invariants: tracing writes nothing and changes no result of a block; every run ends when its time limit has passed
-//! or its caller has disconnected; what a run records is reserved from its client's share. The crate knows no family of
-//! chains, no database and no JSON.
+//! Invariants:
+//!
+//! - tracing writes nothing and changes no result of a block;
+//! - every run ends when its time limit has passed or its caller has disconnected;
+//! - what a run records is reserved from its client's share.
+//!
+//! The crate knows no family of chains, no database and no JSON.
 
 #![forbid(unsafe_code)]
 

@@ -6,8 +6,11 @@
 //! ([`PoolError`]). The pool is `tenon-txpool`, with the policy of the Ethereum profile; that of native chains is
 //! `modules/native/pool`.
 //!
-//! Invariants: nothing here holds a waiting transaction or knows the pool; a sender is recovered once while it is cached;
-//! no lock is held during a recovery.
+//! Invariants:
+//!
+//! - nothing here holds a waiting transaction or knows the pool;
+//! - a sender is recovered once while it is cached;
+//! - no lock is held during a recovery.
 
 #![forbid(unsafe_code)]
 

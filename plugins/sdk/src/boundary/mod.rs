@@ -1,8 +1,12 @@
 //! The shims of the C boundary (`tenon_api::abi`), for both sides: buffers, wakers, futures and streams are made and
 //! consumed here, so that the rest of the SDK and of the host is safe code.
 //!
-//! Invariants: nothing unwinds through a function of this module; a foreign future is polled by one thread at a time,
-//! never after it was ready, and dropped exactly once; a buffer is freed exactly once, by the function that it carries.
+//! Invariants:
+//!
+//! - nothing unwinds through a function of this module;
+//! - a foreign future is polled by one thread at a time, never after it was ready, and dropped exactly once;
+//! - a buffer is freed exactly once, by the function that it carries.
+//!
 //! These are the rules of the ABI that each `SAFETY` comment refers to.
 
 mod bytes;
