@@ -19,9 +19,9 @@ pub const PLUGIN_SYMBOL: &[u8] = b"tenon_plugin_v1\0";
 pub const PLUGIN_MAGIC: u64 = 0x5445_4e4f_4e50_4c47;
 /// A plugin with another major number is refused.
 pub const ABI_MAJOR: u16 = 1;
-/// Feature bit of [`TenonPlugin`]: its subscriptions depend only on their arguments, the chain and the events, so that
-/// the host may reopen them in the instance that replaces this one without the client noticing. The host does so if the
-/// instance that takes over has minor number [`MINOR_OF_ITEM_POSITIONS`] or later.
+/// Feature bit of [`TenonPlugin`]: its subscriptions depend only on their arguments, the chain and the events. The host
+/// may therefore reopen them in the instance that replaces this one, unnoticed by the client. It does so if the new
+/// instance has minor number [`MINOR_OF_ITEM_POSITIONS`] or later.
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// Minor number. A plugin that needs functions of a newer minor number says so in `needs_minor`.
 ///
@@ -230,8 +230,8 @@ pub struct TenonHost {
     /// must then not keep it. A decrease is always counted. Everything is released when the instance stops.
     pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
     /// Since minor number 3. Calls a method of any namespace by its full name, with the JSON text of its `params`, or
-    /// none; the reply's body is the JSON text of its result. `call` as in [`TenonHost::call`]. Whatever the method
-    /// does is bounded by the calling plugin's capabilities too.
+    /// none; the reply's body is the JSON text of its result. `call` as in [`TenonHost::call`]. The requests of the
+    /// called method need the capabilities of the calling plugin too.
     pub call_json: unsafe extern "C" fn(
         state: *const c_void,
         call: *const c_void,

@@ -53,7 +53,7 @@ struct RunningJob {
 /// How long a job runs before it checks again whether to yield to another client.
 const CHECK_PERIOD: Duration = Duration::from_micros(500);
 /// How long a thread computes before it yields, if several clients are present. A yield loses the contents of processor
-/// caches, and makes the kernel prefer every thread that wakes up: with a yield every half millisecond, a trace of one
+/// caches, and makes the kernel prefer every thread that wakes up. With a yield every half millisecond, a trace of one
 /// millisecond took an eighth longer.
 const YIELD_EVERY: Duration = Duration::from_millis(2);
 

@@ -54,10 +54,10 @@ impl WorkPool {
 
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
-    /// # Errors
-    /// [`BusError::Busy`] immediately if the queue is full, or if the deadline passes before the job begins;
-    /// [`BusError::OutOfTime`] if the computing time of its message is used up; [`BusError::HandlerCrashed`] if it
-    /// panicked; otherwise the job's own error.
+    /// # Errors - [`BusError::Busy`]: the queue is full (immediately), or the deadline passed before the job began.
+    /// - [`BusError::OutOfTime`]: the computing time of its message is used up.
+    /// - [`BusError::HandlerCrashed`]: it panicked.
+    /// - Otherwise the job's own error.
     pub async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -407,7 +407,7 @@ impl Link {
                 let count = frame.fields().u32()? as usize;
                 let bus = self.bus.lock();
                 if let Some(credit) = bus.get(&frame.id).and_then(|work| work.credit.as_ref()) {
-                    // Outstanding credit never exceeds the window, whatever the process claims.
+                    // Outstanding credit never exceeds the window, even if the process grants more.
                     credit.add_permits(count.min(WINDOW.saturating_sub(credit.available_permits())));
                 }
                 Ok(())

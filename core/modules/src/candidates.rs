@@ -192,8 +192,8 @@ impl ModuleRegister {
         }
     }
 
-    /// Capabilities that a plugin is granted of those it requests: the ones that its settings name. Without such
-    /// settings, all if its build is built in or vouched for, and none if it is foreign.
+    /// The requested capabilities that a plugin is granted: those that its settings name. Without such settings, a
+    /// build that is built in or vouched for gets all, a foreign one none.
     pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest, trust: Trust) -> Vec<Capability> {
         let is_granted = |wanted: &Capability| {
             let is_open = match &plan.capabilities {

@@ -1,5 +1,5 @@
-//! The stability of the boundary: a plugin that was built once, by any compiler and with any options, keeps loading;
-//! one that does not match is refused with an error that states both version numbers.
+//! The stability of the boundary. A built plugin keeps loading, with any compiler and any options. A plugin that does
+//! not match is refused with an error that states both version numbers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure fails the test")]
 

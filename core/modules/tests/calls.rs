@@ -231,7 +231,7 @@ async fn a_plugins_requests_are_made_for_its_caller_in_both_isolations() {
     let (apart, inside) = (processes::host(), TestModules::with_misbehaving());
     processes::misbehaving(&apart);
 
-    // By their names in the host, whatever their manifests say.
+    // By their names in the host, not by those in their manifests.
     for (test, name) in [(&apart, "bad"), (&inside, "tenon_test_misbehaving")] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let origins = Arc::clone(&seen);

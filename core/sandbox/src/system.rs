@@ -172,8 +172,8 @@ impl RefusedCall {
     fn answer(_: &mut libc::ucontext_t, _: libc::c_long) {}
 }
 
-/// Tries an `ioctl` request on a new pipe. Succeeds if no filter refuses it, whatever the kernel answers. For tests of
-/// the filter.
+/// Tries an `ioctl` request on a new pipe. Succeeds if no filter refuses it, even if the kernel does. For tests of the
+/// filter.
 ///
 /// # Errors
 /// `EPERM` when a filter refuses the request, and the system's error when there is no pipe.

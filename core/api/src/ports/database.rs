@@ -200,8 +200,8 @@ pub trait ChainReader: Send + Sync {
     /// The stored trie nodes: all nodes of the newest blocks, and a selection of the older blocks' nodes.
     fn trie(&self) -> Arc<dyn TrieReader>;
     /// All trie nodes of the state after a block. A store that does not keep those of old blocks computes them when
-    /// they are read, at the expense of `caller`; such reads fail with [`StoreError::Stopped`] or
-    /// [`StoreError::OutOfMemory`] when the caller has nothing left.
+    /// they are read, and charges `caller` for time and memory. Such a read fails with [`StoreError::Stopped`] or
+    /// [`StoreError::OutOfMemory`] when the allowance is used up.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].
@@ -240,8 +240,8 @@ pub trait EncodedChainReader: ChainReader {
         take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError>;
     /// Passes the bodies of these blocks of any branch to `take`, in the same order, until it returns
-    /// [`ControlFlow::Break`]: of each the RLP list of its transactions and its uncles, in parts that follow one another.
-    /// Unknown blocks are left out.
+    /// [`ControlFlow::Break`]. A body is the RLP list of its transactions and its uncles, and is passed in consecutive
+    /// parts. Unknown blocks are left out.
     ///
     /// # Errors
     /// See [`ChainReader::canonical_hash`].

@@ -1,5 +1,5 @@
-//! Maps, starts, stops and unmaps a library repeatedly and measures what each cycle leaves behind, for `tenon module
-//! check`. Whatever a library does when it is unloaded affects only this process.
+//! Maps, starts, stops and unmaps a library repeatedly and measures what each cycle leaves behind, for
+//! `tenon module check`. This process runs nothing else, so a crash during an unload affects only the check.
 
 use std::{
     fs::File,

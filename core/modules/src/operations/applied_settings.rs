@@ -47,8 +47,7 @@ impl ModuleRegister {
             let outcome = self.apply_plan(name, plan, waits_for_drain).await;
             // If only the choice could not be stored, the operation is still done.
             if outcome.as_ref().is_err_and(|error| !matches!(error, ModuleError::ChoicesNotStored { .. })) {
-                // Not recorded as applied, so that the next reading tries it again: the library may have been repaired
-                // by then.
+                // Not recorded as applied, so that the next reload tries it again: the library may have been repaired.
                 let mut configured = self.configured.lock();
                 match old.get(name) {
                     Some(before) => configured.insert(name.clone(), before.clone()),

@@ -1,7 +1,7 @@
 //! What tracers have recorded. Plugins write it as JSON (`tenon_sdk::shapes::TraceText`).
 //!
-//! Trees of calls are lists in the order in which the calls began, each with its depth: the tree is as deep as the EVM
-//! allows, and encoding it recursively would need a large stack.
+//! A tree of calls is a list in the order in which the calls began, each with its depth. A tree can be as deep as the
+//! EVM allows, and a recursive encoding would need a large stack.
 
 mod accounts;
 mod calls;
