@@ -34,7 +34,7 @@ enum Command {
 pub struct Request {
     command: Command,
     person: Box<dyn Person>,
-    /// A request that is not started by then fails.
+    /// A request that has not started at this time fails.
     deadline: Instant,
     is_begun: Arc<AtomicBool>,
 }

@@ -34,7 +34,7 @@ const LIST_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit for a device's response to a heartbeat.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit for the actor of a departed device to end. Its link has already failed by then.
+/// Time limit for the actor of a departed device to end. Its link has already failed.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// Number of events by which a slow subscriber may lag.

@@ -185,7 +185,7 @@ fn encode_plain(kind: &EthereumFieldType, value: &[u8]) -> FlowResult<[u8; 32]> 
     Ok(encoded)
 }
 
-/// The encoded type by EIP-712: the structure, followed by the ones that it contains, sorted by name.
+/// The encoded type by EIP-712: the structure, followed by the structures that it contains, sorted by name.
 fn full_type(structures: &Structures, name: &str) -> FlowResult<String> {
     let mut found = BTreeSet::new();
     let mut wanted = vec![name];

@@ -175,7 +175,7 @@ fn log_opening(url: &str, opened: Result<(), DeviceError>) {
 
 /// Deadline and stop signal of a request.
 pub(crate) struct Caller {
-    /// A request that is not started by then fails.
+    /// A request that has not started at this time fails.
     pub(crate) deadline: Instant,
     stopped: watch::Receiver<bool>,
 }

@@ -61,7 +61,7 @@ fn info() -> tenon_device_session::DeviceInfo {
     }
 }
 
-/// Whatever a device requests, it receives the data once, in order, and nothing else.
+/// For every sequence of requests, a device receives the data once, in order, and nothing else.
 #[test]
 fn a_device_is_given_the_data_once_and_in_order() {
     runner(200)

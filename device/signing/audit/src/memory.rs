@@ -226,9 +226,8 @@ impl Memory {
         has_room.then_some(()).ok_or(GuardRefusal::Gaps)
     }
 
-    /// Checks whether a consensus message may be signed: never for an earlier round than the last one, never a
-    /// different message for the same round, and never for a round that cannot have been reached by `now` (seconds
-    /// since 1970).
+    /// Checks whether a consensus message may be signed. Refused are an earlier round than the last signed one, a
+    /// different message for the same round, and a round that cannot have been reached at `now` (seconds since 1970).
     ///
     /// # Errors
     /// [`GuardRefusal::Round`], [`GuardRefusal::LaterRound`], [`GuardRefusal::RoundAhead`].

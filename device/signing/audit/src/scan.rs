@@ -58,9 +58,11 @@ pub(crate) struct End {
 /// The checkpoint must be signed with `key` (compressed, 33 bytes), or with the folder's key file if `key` is `None`.
 /// With any other key, a person who can write the files could have rewritten the whole log.
 ///
-/// # Errors
-/// [`AuditError`]: there is no log, a line was changed, removed, swapped or added, the end was cut off, the checkpoint is
-/// signed with another key, no key is given and the folder has none, or a file can't be read.
+/// # Errors [`AuditError`]:
+///
+/// - there is no log, or a file can't be read;
+/// - a line was changed, removed, swapped or added, or the end was cut off;
+/// - the checkpoint is signed with another key, or no key is given and the folder has none.
 pub fn verify(folder: &Path, key: Option<&Bytes>, take: impl FnMut(&Line)) -> Result<Report, AuditError> {
     let (report, _) = scan(folder, take)?;
     if report.files == 0 && report.key.is_none() {

@@ -63,9 +63,12 @@ impl DisplayText {
     }
 }
 
-/// Whether a character moves, reorders or hides its neighbours, or is invisible: controls, line and paragraph separators,
-/// format characters (which include the directional marks and overrides of UAX #9), characters for private use, which
-/// have no defined shape, and characters that programs may ignore.
+/// Whether a character moves, reorders or hides its neighbours, or is invisible:
+///
+/// - controls, line and paragraph separators;
+/// - format characters, which include the directional marks and overrides of UAX #9;
+/// - characters for private use, which have no defined shape;
+/// - characters that programs may ignore.
 fn misleads(character: char) -> bool {
     let category = CodePointMapData::<GeneralCategory>::new().get(character);
     matches!(

@@ -83,7 +83,8 @@ pub struct Program {
 struct Asked {
     queue: Arc<ApprovalQueue>,
     helper: Arc<Mutex<ProgramHelper>>,
-    /// Whether the thread runs. It starts with the first request, because by then the process is confined.
+    /// Whether the thread runs. It starts with the first request, because the process is confined before it accepts
+    /// one.
     is_started: Mutex<bool>,
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::*;
 
-/// Digests that the scripted service signs by the first byte, whatever message it is asked about.
+/// Digests that the scripted service signs, chosen by the first byte and independent of the requested message.
 const RIGHT: B256 = B256::repeat_byte(1);
 const OTHER: B256 = B256::repeat_byte(2);
 
