@@ -1,5 +1,5 @@
-//! Bounds of settings. A value outside is refused with an error that names the allowed range: no node could work with
-//! it, so it is a mistake, which is better reported at once than by its consequences.
+//! Bounds of settings. A value outside is refused with an error that names the allowed range: a node could not work
+//! with it, and would fail later in a way that does not show the cause.
 
 use std::time::Duration;
 

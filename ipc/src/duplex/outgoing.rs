@@ -145,7 +145,7 @@ impl Outgoing {
         self.push(|queue| {
             self.encode_into(reply, queue);
             // Without memory for it the answer is still accepted: calls reserve memory for a small one, and large ones
-            // have their own reservation. But no further call begins.
+            // have their own reservation. No further call begins, however.
             let _ = self.hold(queue);
         });
     }

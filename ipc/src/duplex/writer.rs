@@ -19,8 +19,9 @@ const MAX_SLICES: usize = 64;
 
 /// Writes queued data, as much at a time as the system accepts.
 ///
-/// Polled by the task that also reads and starts calls, after these: an answer that is ready at once is written in the
-/// same poll, without waking a task, and the answers to all messages of one read leave together.
+/// Polled by the task that also reads and starts calls, after it has done both. An answer that is ready at once is
+/// therefore written in the same poll, without waking a task, and the answers to all messages of one read are written
+/// together.
 pub(crate) struct Writer<'a, W> {
     outgoing: &'a Outgoing,
     stream: W,

@@ -3,7 +3,7 @@
 //!
 //! It owns the parsing of block parameters and the JSON shapes of the answers; all data is requested from the node.
 //! Invariants: methods under the namespace's own names answer with the types of the interface document, or with the
-//! reference's where the document specifies none; methods under the reference's names (`Consensus_XDPoS_…` in the
+//! reference's where the document specifies none. Methods under the reference's names (`Consensus_XDPoS_…` in the
 //! table) answer byte for byte like the reference. On chains of the Ethereum profile none of its methods exists.
 //!
 //! Sources: `docs/spec/rpc-node.md` 2, and the reference's answers about its chains (`tests/recorded`).

@@ -47,8 +47,8 @@ async fn set_head(context: DebugContext, number: Height) -> Result<(), Failure> 
     context.call(SetHead { number: BlockNumber(number.0) }).await
 }
 
-/// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the interface
-/// document the reverse, so both are accepted everywhere; any other value is refused as not a number
+/// A height: a plain number or a hexadecimal string. The reference takes a number for most methods and a string for
+/// one, the interface document the reverse, so every method accepts both. Any other value is refused as not a number
 /// (`docs/spec/rpc-node.md` 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Height(u64);

@@ -37,8 +37,8 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
     Ok((changes, seen))
 }
 
-/// The added blocks to announce as heads. On native chains, only blocks above the height of the replaced branch: all
-/// blocks have the same difficulty, so a branch becomes canonical with the block that makes it one longer
+/// The added blocks to announce as heads. On native chains, only blocks above the height of the replaced branch. There
+/// all blocks have the same difficulty, so a branch becomes canonical with the block that makes it one longer
 /// (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) fn heads_among<'a>(
     dialect: &Dialect,

@@ -18,7 +18,7 @@ use crate::{EthContext, dialect::Dialect, event_logs::EventLogs};
 
 /// Maximum number of events kept for subscriptions that have not read them.
 const MAX_KEPT: usize = 256;
-/// Maximum bytes of kept events. The newest is kept whatever its size.
+/// Maximum bytes of kept events. The newest event is kept even if it is larger.
 const MAX_KEPT_BYTES: usize = 48 << 20;
 
 /// The events of one plugin instance while there are listeners.

@@ -233,8 +233,8 @@ pub(crate) async fn require_account(context: &EthContext, address: Option<Addres
     }
 }
 
-/// Returns the transaction's hash. Where blocks are made on demand, waits until the transaction is in a block: clients
-/// look for the receipt right after the answer, and otherwise wait for another block, which may never come.
+/// Returns the transaction's hash. Where blocks are made on demand, waits until the transaction is in a block. Clients
+/// look for the receipt right after the answer. If it is missing, they wait for another block, which may never come.
 async fn wait_until_sealed(context: &EthContext, hash: B256) -> B256 {
     // If the wait fails, the transaction is still in the pool, and the sender must get its hash.
     let _ = context.call(AwaitSealing { hash }).await;

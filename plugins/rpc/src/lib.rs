@@ -106,7 +106,7 @@ fn remove_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
     }
 }
 
-/// Whether the caller may see a namespace. Every caller of this method sees `rpc`, whatever the endpoint exposes.
+/// Whether the caller may see a namespace. A caller of this method always sees `rpc`, because the endpoint serves it.
 fn is_visible(context: &Context<Rpc>, namespace: &str) -> bool {
     namespace == "rpc" || context.is_exposed(namespace)
 }

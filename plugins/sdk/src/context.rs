@@ -188,7 +188,7 @@ struct Inner<S> {
     last_event: OnceLock<Arc<LastEvent>>,
 }
 
-/// The position of the event that a subscription received last: the one that its next items are made of.
+/// The position of the event that a subscription received last. The SDK gives it to the items that follow.
 #[derive(Default)]
 pub(crate) struct LastEvent {
     /// 0 for none.
@@ -314,8 +314,8 @@ impl<S> Context<S> {
         }
     }
 
-    /// The client: the same number in all its calls, over whatever connection; 0 if there is none. A plugin can use it
-    /// to divide what it keeps fairly among clients.
+    /// The client: the same number in all its calls, over any connection; 0 if there is none. A plugin can use it to
+    /// divide what it keeps fairly among clients.
     pub fn client(&self) -> u64 {
         self.inner.client
     }

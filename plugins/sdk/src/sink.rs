@@ -47,9 +47,9 @@ impl Sink {
     }
 
     /// Marks the items from here on as made of this event; `None` for items that are not made of an event, such as
-    /// those of a timer, or of the chain's state after missed events. The events of
-    /// [`Context::events`](crate::Context::events) do this as they are received;
-    /// [`Events::position`](crate::Events::position) is for other ways to receive them.
+    /// those of a timer, or of the chain's state after missed events. [`Context::events`](crate::Context::events) does
+    /// this for every received event; [`Events::position`](crate::Events::position) is for other ways to receive
+    /// events.
     ///
     /// What the mark decides when the plugin is replaced: [`TenonReply::data`](tenon_api::abi::TenonReply::data).
     pub fn made_of(&self, event: Option<EventPosition>) {
