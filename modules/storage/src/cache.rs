@@ -1,7 +1,7 @@
 //! Bounded caches.
 //!
-//! A wrapper around lru. quick_cache does not fit: it releases a shard's lock before the value of a new key is
-//! inserted, so `BoundedCache::change` could not call `may` and insert under one lock, and old state could stay cached
+//! A wrapper around lru. quick_cache does not fit, because it releases a shard's lock before the value of a new key is
+//! inserted. `BoundedCache::change` must call `may` and insert under one lock; otherwise old state could stay cached
 //! after a commit.
 
 use std::{

@@ -14,11 +14,16 @@
 //!
 //! The crate knows no rule of consensus and runs no EVM: it applies [`BlockCommit`](tenon_api::BlockCommit)s.
 //!
-//! Layout: `format` defines what is stored, how, and why; `write` contains everything that changes the chain, and
-//! `writer` the two ways to call it: an actor, or the caller's thread; `read` the reads that are more than a look-up;
-//! `space` stores the records of plugins, separately; `condition` reports whether the database can be written,
-//! `full_disk` how much space it needs; `table_list` refuses a truncated list of tables, `log_check` damaged logs;
-//! `ports` and `handlers` are the interfaces, `verify` checks all records.
+//! Layout:
+//!
+//! - `format` defines what is stored, how, and why;
+//! - `write` contains everything that changes the chain, and `writer` the two ways to call it: an actor, or the
+//!   caller's thread;
+//! - `read` contains the reads that are more than a look-up;
+//! - `space` stores the records of plugins, separately;
+//! - `condition` reports whether the database can be written, `full_disk` how much space it needs;
+//! - `table_list` refuses a truncated list of tables, `log_check` damaged logs;
+//! - `ports` and `handlers` are the interfaces, `verify` checks all records.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -72,11 +72,14 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the folder, or creates it. A new database has no block; see [`Store::initialise`].
     ///
-    /// # Errors
-    /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
-    /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Log`] if a log is damaged,
-    /// [`OpenError::Migration`] if it is older and cannot be migrated, [`OpenError::Damaged`] if a file is missing or damaged,
-    /// [`OpenError::FullDisk`] if the disk is full, [`OpenError::Engine`] if it cannot be used.
+    /// # Errors - [`OpenError::Locked`]: another process has it open.
+    /// - [`OpenError::NewerFormat`]: a newer release wrote it.
+    /// - [`OpenError::Migration`]: its format is older and cannot be migrated.
+    /// - [`OpenError::TableList`]: tables or logs are missing.
+    /// - [`OpenError::Log`]: a log is damaged.
+    /// - [`OpenError::Damaged`]: a file is missing or damaged.
+    /// - [`OpenError::FullDisk`]: the disk is full.
+    /// - [`OpenError::Engine`]: it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path).map_err(|error| no_folder(path, &error))?;
         let lock = FolderLock::take(path)?;

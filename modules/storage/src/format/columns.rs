@@ -171,8 +171,8 @@ impl Column {
         table.set_cache_index_and_filter_blocks_with_high_priority(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_optimize_filters_for_memory(true);
-        // In parts of a block each: the index and filter of a whole file of a million keys take a megabyte or two, which
-        // a cache smaller than the chain would read and decompress again for single records.
+        // Indices and filters in parts of one block each. Those of a file of a million keys take a megabyte or two; if
+        // the cache is smaller than the chain, they would be read and decompressed again for single records.
         table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
         table.set_partition_filters(true);
         table.set_metadata_block_size(POINT);

@@ -282,7 +282,7 @@ impl Span {
         self.checked(update_owned_trie(&nodes, Some(owner), from, &changes)?, to)
     }
 
-    /// The nodes of a trie whose root is the one that it must have.
+    /// The nodes of a trie, after a comparison of its root with the expected one.
     fn checked(&self, update: TrieUpdate, root: B256) -> Result<Vec<TrieNodeWrite>, TrieError> {
         if update.root == root {
             return Ok(update.writes);

@@ -1,9 +1,9 @@
 //! Commits several old blocks in one batch.
 //!
 //! Of blocks far below the head of the network, only the tries of checkpoints are needed later. A group of such blocks
-//! therefore stores only the trie of its last block, as if it were already thinned: nodes that a block of the group
-//! creates and a later one supersedes are never written, and of values that several blocks change, only the newest is
-//! written as the latest one.
+//! therefore stores only the trie of its last block, as if it were already thinned. Nodes that a block of the group
+//! creates and a later one supersedes are never written. Of a value that several blocks change, only the newest is
+//! written as the latest value.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},

@@ -48,7 +48,7 @@ fn rules_are_stored_and_side_blocks_checked_under_other_rules_are_removed() {
 
     store.write_rules(b"first", None).unwrap();
     assert!(store.header(maker.commits[4].block.hash()).unwrap().is_some());
-    // Canonical blocks are never removed, whatever the argument.
+    // Canonical blocks are never removed, with any argument.
     store.write_rules(b"second", Some(0)).unwrap();
 
     assert_eq!(store.rules(), Ok(Some(b"second".to_vec())));
