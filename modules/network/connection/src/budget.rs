@@ -10,9 +10,9 @@
 //!   the chosen connection received [`MIN_TURN_BYTES`] in that time; then it stays chosen for up to [`PROGRESS_TIME`].
 //!   The choice is the address that has used the least time, then the address with the oldest connection, then the
 //!   connection that has waited longest.
-//! * If connections wait while half of the last quarter has been in use for [`PROGRESS_TIME`], or all of it for
-//!   [`MAX_USED_UP_TIME`], one connection is closed: the one that received the fewest bytes in its last turn, and of
-//!   equal ones the one that holds the most bytes.
+//! * While connections wait, half of the last quarter may be in use for [`PROGRESS_TIME`], and all of it for
+//!   [`MAX_USED_UP_TIME`]. After that, the connection is closed that received the fewest bytes in its last turn; of
+//!   equal ones, the one with the most bytes of the pool.
 //! * While another connection waits, the owner of a [`ReceiveAccount`] closes its connection if it holds bytes of the pool and
 //!   sends less than [`MIN_PROGRESS_BYTES`] in [`PROGRESS_TIME`].
 
@@ -275,9 +275,9 @@ impl Shared {
         received >= chosen.received + MIN_TURN_BYTES && now < chosen.began + PROGRESS_TIME
     }
 
-    /// Closes a connection if half of the last quarter has been in use for [`PROGRESS_TIME`], or all of it for
-    /// [`MAX_USED_UP_TIME`]: the one that received the fewest bytes in its last turn, and of equal ones the one that
-    /// holds the most.
+    /// Closes one connection if half of the last quarter has been in use for [`PROGRESS_TIME`], or all of it for
+    /// [`MAX_USED_UP_TIME`]. It is the connection that received the fewest bytes in its last turn; of equal ones, the
+    /// one with the most bytes of the pool.
     fn close_slowest(&self, ledger: &mut Ledger, now: Instant) {
         if ledger.common <= self.nearly_full() {
             return;

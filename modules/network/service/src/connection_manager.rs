@@ -160,8 +160,9 @@ impl ConnectionManager {
         Ok(())
     }
 
-    /// The connection whose slot a new inbound connection gets when all are in use: the newest of the address with the
-    /// most, if that address has more than [`KEPT_OF_ADDRESS`], and more than twice as many as the new one's would have.
+    /// The connection whose slot a new inbound connection gets when all are in use: the newest one of the address with
+    /// the most connections. `None` unless that address has more than [`KEPT_OF_ADDRESS`], and more than twice as many
+    /// as the address of the new connection would have.
     fn displaceable(&self, slot: Connection, ip: IpAddr) -> Option<ConnectionId> {
         if !slot.is_inbound {
             return None;

@@ -306,7 +306,7 @@ impl Network {
         let has_stopped = supervisor.stop_one(ACTOR, STOP_TIMEOUT).await;
         let mut connections = std::mem::take(&mut *running.parts.tasks.lock());
         let farewell = async { while connections.join_next().await.is_some() {} };
-        // Connections that have not ended by then are dropped.
+        // Connections that have not ended in this time are dropped.
         let _ = tokio::time::timeout(DISCONNECT_TIMEOUT, farewell).await;
         self.published.set_node(None);
         has_stopped

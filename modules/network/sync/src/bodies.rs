@@ -123,7 +123,7 @@ impl BlockQueue {
     }
 
     /// Whether an answer can belong to a request for these blocks: it has the body of one of them, or one of them has
-    /// left the queue, so that its body cannot be matched.
+    /// left the queue and can no longer be compared.
     pub(crate) fn fits(&self, asked: &[(u64, B256)], bodies: &[CheckedBody]) -> bool {
         asked.iter().any(|(number, hash)| {
             let slot = self.slot(*number).filter(|slot| slot.header.hash() == *hash);

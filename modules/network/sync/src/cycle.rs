@@ -13,8 +13,8 @@ use crate::headers::{HeaderChain, Mismatch, check_links};
 use crate::peers::HeaderPurpose;
 use crate::port::{LocalChain, LocalHead};
 
-/// A cycle ends if it has imported nothing new for this time. A source that needs 4 s for each answer has sent the first bodies
-/// by then.
+/// A cycle ends if it has imported nothing new for this time. A source that needs 4 s for each answer sends the first
+/// bodies within this time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// The stage of a cycle.

@@ -1,9 +1,10 @@
 //! Follows the chain of the peers, without I/O: events and a clock go in, [`Action`]s come out (`docs/spec/p2p.md` 18, 19).
 //!
-//! [`ChainSync`] owns the known head of each peer's chain and the open requests to it. While a peer is far ahead, one `Cycle`
-//! brings the chain to that peer's head: a skeleton of headers from that peer, the headers between from all of them, bodies
-//! from all of them, and the blocks in order to the import. Near the head the `Fetcher` takes single blocks that peers send or
-//! announce. `Exclusions` remembers the peers with which cycles failed. `Lag` decides whether the node is far behind.
+//! [`ChainSync`] owns the known head of each peer's chain and the open requests to it. While a peer is far ahead, one
+//! `Cycle` brings the chain to that peer's head: it requests a skeleton of headers from that peer, and the headers
+//! between and the bodies from all peers, and passes the blocks to the import in order. Near the head the `Fetcher`
+//! takes single blocks that peers send or announce. `Exclusions` remembers the peers with which cycles failed. `Lag`
+//! decides whether the node is far behind.
 //!
 //! Invariants:
 //!

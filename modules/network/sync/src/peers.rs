@@ -229,8 +229,8 @@ pub(crate) enum OverdueRequest {
 pub(crate) enum SourceChoice {
     /// The one with the highest total difficulty.
     HighestClaim,
-    /// The one that has been connected longest: after a failure, so that liars that connect again and again with new identities
-    /// do not keep the honest peers from being chosen.
+    /// The peer that has been connected longest. Chosen after a failure: otherwise dishonest peers that connect again
+    /// and again with new identities would be chosen instead of honest ones.
     LongestConnected,
 }
 

@@ -587,7 +587,8 @@ fn a_wrong_answer_is_not_taken_for_a_late_one() {
     assert_eq!(world.faults.get(1), Some(&(node(1), Fault::WrongAnswer)), "{:?}", world.faults);
 }
 
-/// The late answer to a repeated request counts for the repetition, whose own answer arrives afterwards.
+/// A late answer to the first request counts as the answer to its repetition. The answer to the repetition arrives
+/// afterwards.
 #[test]
 fn two_answers_to_a_question_that_was_repeated_are_both_right() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(2_000, 1, 0));

@@ -118,7 +118,7 @@ pub(crate) fn read_new_block(payload: &[u8]) -> Result<NewBlock, WireError> {
     Ok(NewBlock { block, total_difficulty })
 }
 
-/// Whether the body in the payload of a NewBlock message is the one that its header commits to. Compares the encoded bytes,
+/// Whether the body in the payload of a NewBlock message matches the roots in its header. Compares the encoded bytes,
 /// because many small transactions need ten times the memory of the message when they are decoded.
 ///
 /// # Errors

@@ -3,14 +3,16 @@
 //! virtual clock. Messages are delayed, lost or held back; the network splits, also in one direction only; nodes crash,
 //! with or without their system closing the connections, and start again.
 //!
-//! The tests check that a node notices within the session's time limit that it hears nothing from a peer, that
-//! handshakes and writes end within their time limits, and that after the faults all nodes are connected again and a
-//! message and a block of each one reach all others.
+//! The tests check that
+//!
+//! - a node notices a silent peer within the session's time limit;
+//! - handshakes and writes end within their time limits;
+//! - after the faults all nodes are connected again, and a message and a block of each one reach all others.
 //!
 //! Everything runs on the test's thread. Work that has a thread of its own in a node is a task here: the actor
 //! (`Supervisor::without_threads`) and blocking work (`system`). An import of many blocks is not simulated, because it
 //! blocks a thread while it waits; `modules/native/voting` simulates it without sockets. turmoil's TCP does not
-//! retransmit: after a lost segment a connection stays silent for good, like a broken line; held segments arrive late,
+//! retransmit. After a lost segment a connection stays silent for good, like a broken line. Held segments arrive late,
 //! as after a retransmission.
 //!
 //! The seeds are consecutive numbers from 1 on. `TENON_SIMULATIONS` is their number (4), `TENON_FIRST_SEED` the first one.
