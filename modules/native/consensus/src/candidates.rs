@@ -15,8 +15,9 @@ const CANDIDATES_SLOT: u64 = 8;
 /// Source of the ordered candidates of a gap block, which separates the rules from the state: a node reads them from
 /// the voting contract; a check of headers without state has none.
 pub trait MasternodeSource: Send + Sync {
-    /// All candidates in the state after this gap block, of any branch, by stake, highest first, in the reference's
-    /// order; `None` if the source has no state, in which case lists that depend on it are not checked.
+    /// All candidates in the state after this gap block, which may be on any branch. Sorted by stake, highest first,
+    /// with equal stakes in the reference's order. `None` if the source has no state; lists that depend on it are not
+    /// checked then.
     ///
     /// # Errors
     /// [`StoreError`] if the state cannot be read.

@@ -294,9 +294,10 @@ impl NativeEngine {
         self
     }
 
-    /// With `is_sampled`, certificates of imported blocks that a later block of the epoch binds by hash are verified
-    /// without their signatures, except those of epoch switches, of every hundredth block ([`v2::VERIFIED_EVERY`]) and
-    /// of the last day ([`v2::VERIFIED_AGE`]). Without, every certificate is verified in full.
+    /// With `is_sampled`, a certificate of an imported block is verified without its signatures if a later block of the
+    /// epoch binds it by hash. Exceptions are those of epoch switches, of every hundredth block
+    /// ([`v2::VERIFIED_EVERY`]) and of the last day ([`v2::VERIFIED_AGE`]). Without `is_sampled`, every certificate is
+    /// verified in full.
     #[must_use]
     pub fn sampling_certificates(self, is_sampled: bool) -> Self {
         Self { bound: is_sampled.then(BoundHeaders::default), ..self }

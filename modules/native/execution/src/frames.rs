@@ -1,5 +1,5 @@
-//! Runs the frames of a native transaction like the EVM, recording the changes to empty accounts (see [`DirtyMarks`]), and
-//! letting the EVM move values where balances have more than its 256 bits (see
+//! Runs the frames of a native transaction like the EVM, with two differences: changes to empty accounts are recorded
+//! (see [`DirtyMarks`]), and transfers work with balances of more than the 256 bits of the EVM (see
 //! [`WholeBalances`](tenon_execution_interface::WholeBalances)).
 
 use alloy_primitives::Address;

@@ -1,12 +1,18 @@
 //! Differences of native chains from Ethereum in executing a block (`docs/spec/chain.md` 3 to 6).
 //!
-//! One file per rule: the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`),
-//! transactions that are not executed (`interception`), the payer (`sponsorship`) and receiver (`fees`) of fees, their
-//! EVM handler (`handler`), fees that exceed the EVM's 128 and 256 bits (`whole_fees`), which empty accounts are
-//! written back (`frames`), what invalidates a block (`denylist` in the chain's settings, `exchange`, `token_test`),
-//! the contract with past hashes (`history`), and the order of all these in a block (`block`). `tenon-execution` asks
-//! the object that [`family_of`] returns. `tenon-native-simulation` handles calls, `tenon-native-tracers` traces; both
-//! reuse what a call shares with a transaction.
+//! One file per rule:
+//!
+//! - the instructions and gas prices of a height (`schedule`, `instructions`, `precompiles`);
+//! - transactions that are not executed (`interception`);
+//! - the payer (`sponsorship`) and receiver (`fees`) of fees, their EVM handler (`handler`), fees that exceed the EVM's
+//!   128 and 256 bits (`whole_fees`);
+//! - which empty accounts are written back (`frames`);
+//! - what invalidates a block (`denylist` in the chain's settings, `exchange`, `token_test`);
+//! - the contract with past hashes (`history`);
+//! - the order of all these in a block (`block`).
+//!
+//! `tenon-execution` asks the object that [`family_of`] returns. `tenon-native-simulation` handles calls,
+//! `tenon-native-tracers` traces; both reuse what a call shares with a transaction.
 //!
 //! It owns nothing beyond a cache of verified proofs: its types hold the rules of one chain, or of one block.
 //!

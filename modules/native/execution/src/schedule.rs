@@ -120,8 +120,9 @@ impl Active {
         }
     }
 
-    /// Refuses forks in an unusual order. A later instruction table contains the earlier ones, but gas for state access,
-    /// refunds and code limits have heights of their own: an unusual order would mix rules as no known chain does.
+    /// Refuses forks in an unusual order. A later instruction table contains the earlier ones, but gas for state
+    /// access, refunds and code limits have heights of their own. An unusual order would give a mixture of rules that
+    /// no known chain has.
     fn check_order(&self, header: &Header) -> Result<(), ExecutionError> {
         let late = self.constantinople || self.istanbul || self.berlin;
         let is_ordered = (!self.prague || self.cancun)

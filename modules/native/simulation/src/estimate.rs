@@ -1,5 +1,5 @@
-//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including a quirk: for a
-//! call that looks like a plain transfer it returns 21,000 without a search if a run with 21,000 gas fails. State
+//! Gas estimates on native chains: the reference's exact search (`docs/spec/rpc-eth.md` 10.3), including a quirk: if a
+//! call looks like a plain transfer and its run with 21,000 gas fails, it returns 21,000 without a search. State
 //! overrides apply to every trial, as the interface document says; in the reference they apply to none.
 
 use revm::{Database, context::result::ExecutionResult};

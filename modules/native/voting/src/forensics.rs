@@ -192,8 +192,11 @@ fn are_on_one_branch(
 }
 
 /// The two certificates that best prove the conflict of two chains: two of the same round, if both chains have one.
-/// Otherwise the last one of the chain that starts in the lower round, and the earliest certificate of the other chain, or of
-/// the blocks before it, whose round is not lower than that; its first one if all are lower.
+/// Otherwise:
+///
+/// - the last certificate of the chain that starts in the lower round;
+/// - of the other chain and the blocks before it, the earliest certificate whose round is not lower than that one's, or
+///   the first one of that chain if all are lower.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,
@@ -268,9 +271,9 @@ fn branch(engine: &V2Engine, certificate: &QuorumCertificate, path: Vec<B256>) -
     Ok(BranchEvidence { path, certificate: certificate.clone(), signers })
 }
 
-/// Returns the proof that a vote contradicts the committed blocks. `None` if the vote's round is below that of the
-/// last committed certificate, if its block descends from the block of the first one, or if its signer did not sign
-/// the last one. If the certificate inside the voted block is itself in conflict, the proof is about the
+/// Returns the proof that a vote contradicts the committed blocks. `None` if the vote's round is below that of the last
+/// committed certificate, if its block descends from the block of the first committed certificate, or if its signer did
+/// not sign the last one. If the certificate inside the voted block is itself in conflict, the proof is about the
 /// certificates.
 ///
 /// # Errors

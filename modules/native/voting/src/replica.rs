@@ -492,9 +492,9 @@ impl Replica {
         self.candidate_of(digest, &timeout.signature, timeout.gap_number, chain)
     }
 
-    /// Whether to keep a certificate for a block that is not stored until the block arrives: candidates of its gap
-    /// block must have signed it, at least half as many as a quorum of the head's epoch. The masternodes of its own
-    /// epoch can be others, and are known only with the block.
+    /// Whether to keep a certificate of a block that is not stored, until the block arrives. Only candidates of the gap
+    /// block may have signed it, and at least half as many as a quorum of the head's epoch. The masternodes of its own
+    /// epoch may differ, and are known only with the block.
     ///
     /// # Errors
     /// [`V2Error`] if a signature is invalid, or the candidates or the head's epoch are not known.

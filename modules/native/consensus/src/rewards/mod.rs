@@ -1,5 +1,5 @@
 //! Rewards of masternodes and the foundation at the end of an epoch (`docs/spec/chain.md` 4.3, `docs/spec/consensus.md`
-//! 11): every signature of a counted block is worth the same.
+//! 11): every signature of a counted block pays the same.
 
 mod amount;
 mod counting;

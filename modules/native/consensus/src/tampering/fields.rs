@@ -176,8 +176,8 @@ const FIELDS: [Row; 37] = [
     ),
 ];
 
-/// Kinds that differ from their class: at one height lower, the first v2 header is a v1 header and a checkpoint; and a
-/// child of the genesis block may have any gas limit (`docs/spec/upgrades.md` 6).
+/// Kinds that differ from their class: the first v2 header with a number lowered by one counts as a v1 header and a
+/// checkpoint, and a child of the genesis block may have any gas limit (`docs/spec/upgrades.md` 6).
 fn exception(kind: &Kind, change: &str) -> Option<&'static str> {
     if (kind.number, kind.class) == (1, V2EpochSwitch) && change.starts_with("gas limit far ") {
         return Some(ACCEPTED);

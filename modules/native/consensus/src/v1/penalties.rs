@@ -130,9 +130,9 @@ fn failed_returns(
     Ok(without_returned(penalised, number, &trail.hashes, context.signing, context.chain)?)
 }
 
-/// Removes the addresses from `penalised` that have returned: in one of the last 150 blocks before `number` they sent a
-/// signing transaction for one of these 150 blocks, with a number that is a multiple of 15 (2.7 "B"). `hashes[i]` is
-/// the block `number - 1 - i`.
+/// Removes the addresses from `penalised` that have returned (2.7 "B"). An address has returned if one of the last 150
+/// blocks before `number` contains its signing transaction for one of these 150 blocks whose number is a multiple
+/// of 15. `hashes[i]` is the block `number - 1 - i`.
 fn without_returned(
     mut penalised: Vec<Address>,
     number: u64,

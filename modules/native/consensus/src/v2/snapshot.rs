@@ -29,8 +29,8 @@ impl V2Engine {
         self.candidates_in(gap, chain, &|number| Ok(ancestor(chain, tip, number)?))
     }
 
-    /// For the gap block before the switch, which is one of v1, returns the list in the switch block itself, so that
-    /// the first epochs of v2 use the last list of v1 (4.2, pitfall 2).
+    /// The gap block before the switch is a v1 block: for it, returns the list in the switch block itself. So the first
+    /// epochs of v2 use the last list of v1 (4.2, pitfall 2).
     fn candidates_in(
         &self,
         gap: u64,

@@ -3,9 +3,11 @@
 //! reordered; connections break; the network splits; nodes are killed in the middle of an action and restart; clocks
 //! are wrong; and up to a third of the masternodes are dishonest.
 //!
-//! The tests check that no two different blocks are ever committed at a height, that no honest masternode signs two
-//! different messages of a kind in a round or is blamed for a fault, and that a block is committed within ten rounds
-//! after the faults have ended.
+//! The tests check that
+//!
+//! - no two different blocks are ever committed at a height;
+//! - no honest masternode signs two different messages of a kind in a round, or is blamed for a fault;
+//! - a block is committed within ten rounds after the faults have ended.
 //!
 //! The seeds are consecutive numbers from 1 on, so that every run of the tests is the same. `TENON_SIMULATIONS` sets
 //! the number of seeds (200 by default; 10,000 in the long form), `TENON_FIRST_SEED` the first one, to try other seeds
