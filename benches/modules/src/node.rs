@@ -46,8 +46,8 @@ impl Node {
                 .map_err(|error| format!("{}: {error}", library.display()))?;
         }
         let settings = folder.path().join("settings.toml");
-        // Foreign plugins run in processes of their own and are granted nothing by default; the counter must hand over
-        // its state at the full speed of one process, so its build is vouched for.
+        // Foreign plugins run in processes of their own and are granted nothing by default. The build of the counter is
+        // vouched for, so it runs in the node's process and hands over its state at full speed.
         let granted = "capabilities = [\"ReadNode\"]\n";
         let counter = Sha256::digest(fs::read(plugins.join("counter.so"))?);
         let trusted: String = counter.iter().map(|byte| format!("{byte:02x}")).collect();

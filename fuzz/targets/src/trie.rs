@@ -21,7 +21,7 @@ pub(crate) fn nodes(input: &[u8]) {
     }
 }
 
-/// Returns its nodes one after the other, whatever hash is requested: a corrupt database that ends.
+/// A corrupt database: returns its nodes one after the other, for any requested hash, until there are none left.
 struct WrongDatabase(Mutex<Vec<Bytes>>);
 
 impl WrongDatabase {

@@ -85,7 +85,7 @@ impl AccountsFeed {
             // An error means that the actor panicked. Keys that are still expired wake its successor.
             let _ = is_done.await;
         }
-        // Expired keys are wiped whatever becomes of the actor, which may panic at each listing of the folder.
+        // Expired keys are wiped here and not by the actor, which may panic at each listing of the folder.
         loop {
             wallets.lock_expired();
             wallets.key_expiry().await;

@@ -295,8 +295,8 @@ impl Inner {
     }
 
     /// Adds an entry together with its sender's account. The account is read outside the lock. If the pool has applied
-    /// a later block by the time it gets the lock, the account is too old and is read again: otherwise the entry would
-    /// seem to have a gap below it that no later event would close.
+    /// a later block before it gets the lock, the account is too old and is read again. Otherwise the entry would seem
+    /// to have a gap below it that no later event would close.
     fn insert(&self, entry: Entry, changes: &mut Changes) -> Result<bool, PoolError> {
         let sender = entry.transaction.sender;
         let mut attempts = 0..ACCOUNT_READS;

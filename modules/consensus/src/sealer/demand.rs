@@ -2,8 +2,8 @@
 //!
 //! The sealer works in rounds: a round begins by reading the pool and ends when no sealable transaction is left. A
 //! waiting sender requests a round and returns when the round ends, or earlier once a block contains its transaction.
-//! So nothing is polled, many senders can wait for one block, and a transaction that fits no block (because of a nonce
-//! gap or a price below the base fee) costs its sender only an empty round.
+//! Nothing is polled, and many senders can wait for one block. A transaction that fits no block (because of a nonce gap
+//! or a price below the base fee) costs its sender only an empty round.
 
 use std::{
     sync::{

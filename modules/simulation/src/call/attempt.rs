@@ -1,10 +1,13 @@
 //! Attempts: short calls that run immediately on the caller's own task.
 //!
 //! Waking a pool thread costs 15 to 80 µs, more than most calls take. An attempt runs where the request is read, and
-//! gives up before it costs more than a few database reads; the pool then repeats the whole call. It is bounded by the
-//! clock, which is read at every jump, call, copy and hash (`modules/execution/interface/src/evm/block_evm.rs`) and at
-//! every read of the state (here); by allowing only cheap precompiled contracts; and by the form of the request
-//! ([`is_small`]).
+//! gives up before it costs more than a few database reads; the pool then repeats the whole call. Three things bound
+//! it:
+//!
+//! - the clock, which is read at every jump, call, copy and hash (`modules/execution/interface/src/evm/block_evm.rs`)
+//!   and at every read of the state (here);
+//! - only cheap precompiled contracts are allowed;
+//! - the form of the request ([`is_small`]).
 
 use std::{
     hash::BuildHasher as _,
@@ -83,8 +86,8 @@ impl LongCalls {
     }
 }
 
-/// Returns whether the work around the run is small: no creation (whose code would be in the call), no overrides, and
-/// no lists that must be decoded or whose signers must be recovered before the run.
+/// Returns whether the work around the run is small. A creation, whose code is in the call, is not small; neither are
+/// overrides, nor lists that must be decoded or whose signers must be recovered before the run.
 fn is_small(
     request: &CallRequest,
     state_overrides: &[(Address, AccountOverride)],

@@ -23,8 +23,11 @@ const READ_AT_ONCE: usize = 64 * 1024;
 /// of a record costs a hash over the length that it claims.
 const MAX_SEARCH_BYTES: usize = 64 * 1024 * 1024;
 
-/// The record of a transaction: a word of four bytes (big endian) with its length and the bit [`CHECKED`], the first
-/// eight bytes of the Keccak hash of word and transaction, and the canonical bytes of the transaction.
+/// The record of a transaction:
+///
+/// 1. a word of four bytes (big endian) with its length and the bit [`CHECKED`];
+/// 2. the first eight bytes of the Keccak hash of word and transaction;
+/// 3. the canonical bytes of the transaction.
 pub(crate) fn record(raw: &[u8]) -> Vec<u8> {
     // The pool accepts no transaction near 2 GiB.
     let length = u32::try_from(raw.len()).unwrap_or(u32::MAX) | CHECKED;

@@ -172,8 +172,8 @@ pub(crate) trait Lanes:
 
 /// A list of five, one for each limb, as `five!(i => limbs[i] + others[i])`.
 ///
-/// Vector code uses no closures and no `array::from_fn`: these are separate functions, compiled without the target
-/// features of the surrounding code, so that every operation in them would be a call through memory.
+/// Vector code uses no closures and no `array::from_fn`. They are separate functions, compiled without the target
+/// features of the surrounding code, so every operation in them would be a call that passes vectors through memory.
 macro_rules! five {
     ($index:ident => $item:expr) => {
         [

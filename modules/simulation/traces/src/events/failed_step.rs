@@ -35,7 +35,8 @@ const COLD_ACCOUNT: u64 = 2_500;
 /// Extra cost of the first access to a slot in a transaction.
 const COLD_SLOT: u64 = 2_100;
 
-/// Data of a step for explaining a failure: its operands are gone by then.
+/// Data of a step for explaining a failure, stored before it runs: when it has failed, its operands have left the
+/// stack.
 pub struct StepSnapshot {
     pub(super) opcode: u8,
     pub(super) gas: u64,
