@@ -51,7 +51,7 @@ pub enum BusError {
     MalformedRequest {
         /// The request's name.
         request: &'static str,
-        /// What the codec reports.
+        /// Error of the codec.
         error: CodecError,
     },
     /// The answer cannot be encoded.
@@ -59,7 +59,7 @@ pub enum BusError {
     UnsendableReply {
         /// The request's name.
         request: &'static str,
-        /// What the codec reports.
+        /// Error of the codec.
         error: CodecError,
     },
     /// The module that answers the request is stopped.

@@ -28,7 +28,7 @@ pub enum MemoryUse {
     Calls,
     /// Answers and notifications that are not yet written.
     Answers,
-    /// What plugins keep for clients, such as filters.
+    /// Data that plugins keep for clients, such as filters.
     PluginState,
     /// Open subscriptions with their parameters.
     Subscriptions,
@@ -182,7 +182,7 @@ impl MemoryBudget {
         ClientMemory { account }
     }
 
-    /// What is held now.
+    /// The memory held now.
     pub fn usage(&self) -> MemoryUsage {
         let accounts: Vec<Arc<Account>> = self.pool.clients().values().filter_map(Weak::upgrade).collect();
         let held = |account: &Arc<Account>| (account.client, account.held.load(Ordering::Relaxed));

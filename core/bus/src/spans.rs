@@ -26,7 +26,7 @@ const MAX_THREADS: usize = 10_000;
 pub struct Span {
     /// Kind of work: `read`, `job`, `actor`, `block`.
     pub category: &'static str,
-    /// What was done, such as a request's name.
+    /// Name of the work, such as that of a request.
     pub name: &'static str,
     /// Number of the thread, from 1.
     pub thread: u64,

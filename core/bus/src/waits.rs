@@ -27,7 +27,7 @@ pub enum WaitKind {
 pub struct WaitPlace {
     /// Path of the function that waits.
     pub function: &'static str,
-    /// What it waits for, such as an actor's name; empty if the function says it.
+    /// The awaited part, such as an actor's name; empty if the function determines it.
     pub subject: &'static str,
     /// Source file.
     pub file: &'static str,

@@ -10,7 +10,7 @@ pub enum IsolationError {
     Process {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// Why the process failed.
         reason: String,
     },
     /// Its process refused the library. The text names the file.

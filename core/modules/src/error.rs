@@ -95,7 +95,7 @@ pub enum ModuleError {
     Fixed {
         /// The module.
         name: String,
-        /// What would break.
+        /// Why it cannot be changed.
         reason: &'static str,
     },
     /// Its storage could not be removed.
@@ -185,7 +185,7 @@ pub enum ModuleError {
     Needs {
         /// The module.
         name: String,
-        /// What it needs.
+        /// The needed namespace, with its version.
         need: String,
         /// The namespace's actual state.
         problem: String,

@@ -30,7 +30,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
     }
 }
 
-/// What is left of the limits.
+/// The limits that remain for the values not read yet.
 #[derive(Clone, Copy)]
 struct RemainingLimits<'c> {
     items: &'c Cell<usize>,

@@ -249,12 +249,12 @@ pub enum WalletChange {
 pub struct WalletPrompted {
     /// URL of the wallet.
     pub url: String,
-    /// What it waits for.
+    /// The expected input.
     pub prompt: WalletPrompt,
 }
 event!(WalletPrompted, topic 0x800a, Sign);
 
-/// What a wallet waits for.
+/// The input that a wallet waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WalletPrompt {
     /// Positions of its PIN, with `personal_openWallet`.

@@ -276,7 +276,7 @@ request!(ReadRequestFile => Bytes, topic 0x090e, Administer);
 /// answer when the file is written, and stop when their caller leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordProfile {
-    /// What is done.
+    /// The step to execute.
     pub step: ProfileStep,
 }
 request!(RecordProfile => (), topic 0x090f, Administer);

@@ -68,7 +68,7 @@ pub struct ModuleInfo {
     pub state: ModuleState,
     /// Why it failed; `None` in the other states.
     pub reason: Option<String>,
-    /// What it needs: namespaces for a plugin, other actors for an actor.
+    /// Names of its dependencies: namespaces for a plugin, other actors for an actor.
     pub needs: Vec<String>,
     /// Enabled modules that need it.
     pub needed_by: Vec<String>,

@@ -53,7 +53,7 @@ pub struct PoolContent {
     pub queued: Vec<RecoveredTransaction>,
 }
 
-/// What waits, without input, access lists and signatures: a fixed size for each transaction, however large it is.
+/// The waiting transactions without input, access lists and signatures, each of the same fixed size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPoolSummary {
     /// Only of this sender.
@@ -61,7 +61,7 @@ pub struct GetPoolSummary {
 }
 request!(GetPoolSummary => PoolSummary, topic 0x040a, ReadChain);
 
-/// What waits, each list sorted by sender and nonce.
+/// The waiting transactions, each list sorted by sender and nonce.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSummary {
     /// Ready for the next block.

@@ -18,7 +18,7 @@ pub enum PoolRefusal {
         what: Cow<'static, str>,
         /// Offset in bytes.
         offset: usize,
-        /// What is wrong with its encoding.
+        /// The error in its encoding.
         problem: DecodeProblem,
     },
     /// It is already in the pool.

@@ -40,14 +40,14 @@ pub struct BlockToSimulate {
 pub struct SimulatedBlock {
     /// The block; its transactions have no signatures.
     pub stored: StoredBlock,
-    /// What each of its transactions did.
+    /// Outcome of each of its transactions.
     pub calls: Vec<SimulatedCall>,
 }
 
-/// What a transaction of a simulated block did.
+/// Outcome of a transaction of a simulated block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedCall {
-    /// What it returned; empty when it failed.
+    /// Returned data; empty if it failed.
     pub returned: Bytes,
     /// Its logs.
     pub logs: Vec<SimulatedLog>,

@@ -14,9 +14,9 @@ use crate::{BlockId, DecodeProblem, UnresolvedBlock};
 pub enum TraceFailure {
     /// Something that the request names, or needs, is unknown.
     Missing {
-        /// What is unknown.
+        /// The unknown item.
         item: MissingItem,
-        /// Whose words clients receive.
+        /// Client whose error texts are used.
         dialect: TracerDialect,
     },
     /// Block 0 has no parent, so its transactions cannot be executed again.
@@ -29,9 +29,9 @@ pub enum TraceFailure {
         what: Cow<'static, str>,
         /// Offset in bytes.
         offset: usize,
-        /// What is wrong with its encoding.
+        /// The error in its encoding.
         problem: DecodeProblem,
-        /// Whose words clients receive.
+        /// Client whose error texts are used.
         dialect: TracerDialect,
     },
     /// The parent of a supplied block is unknown.
@@ -71,7 +71,7 @@ pub enum TraceFailure {
         hash: B256,
         /// The broken rule, in the words that traces show too.
         reason: String,
-        /// Whose words clients receive.
+        /// Client whose error texts are used.
         dialect: TracerDialect,
     },
     /// A transaction of a block is not valid at its position, so that no later one can be traced.

@@ -51,7 +51,7 @@ pub struct TraceOptions {
     pub timeout: Option<Duration>,
 }
 
-/// What is recorded of a transaction. Which of the tracers a chain has depends on its family.
+/// What is recorded of a transaction. The family of a chain determines which tracers it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tracer {
     /// Every instruction.
@@ -117,7 +117,7 @@ pub struct StructLogOptions {
     pub with_memory: bool,
     /// The slots of the contract that have been read and written.
     pub with_storage: bool,
-    /// What the last call returned.
+    /// Data that the last call returned.
     pub with_return_data: bool,
     /// Maximum number of instructions. Zero means all. Negative means none, as in the reference.
     pub limit: i64,

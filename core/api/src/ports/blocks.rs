@@ -28,7 +28,7 @@ pub enum BlockVerdict {
     },
     /// This node could not process it. That says nothing about the block.
     OwnFailure {
-        /// What failed.
+        /// The failure.
         reason: String,
     },
 }

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 
 use crate::{Block, BlockNumber, ChainReader, Head, Header, RecoveredBlock, SealedHeader};
 
-/// What a refusal says about the refused block.
+/// Why a block was refused, and whether the refusal is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
     /// The block breaks a rule: it is wrong for every node, at any time.
@@ -25,7 +25,7 @@ pub struct ConsensusError {
     pub number: BlockNumber,
     /// Its hash.
     pub hash: B256,
-    /// What the refusal says about the block.
+    /// Whether the refusal is final.
     pub cause: RefusalCause,
     /// The broken rule, with the value found and the value expected.
     pub reason: String,

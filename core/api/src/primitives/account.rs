@@ -22,7 +22,7 @@ pub struct Account {
     pub nonce: u64,
     /// Low 256 bits of the balance in wei: all of it, but for a few accounts of native chains.
     pub balance: U256,
-    /// What is above them, in units of 2^256 wei.
+    /// The part of the balance above them, in units of 2^256 wei.
     pub balance_high: u64,
     /// keccak256 of the code.
     pub code_hash: B256,

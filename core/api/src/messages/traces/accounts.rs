@@ -20,7 +20,7 @@ pub enum Prestate {
     },
 }
 
-/// An account. What is not shown is `None`.
+/// An account. Members that are not shown are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedAccount {
     /// Its address.

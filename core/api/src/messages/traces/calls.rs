@@ -11,7 +11,7 @@ use crate::WholeBalance;
 pub struct CallFrame {
     /// Number of enclosing calls.
     pub depth: u32,
-    /// What it is.
+    /// The instruction that began it.
     pub kind: FrameKind,
     /// The caller.
     pub from: Address,
@@ -96,7 +96,7 @@ pub struct GasByKind {
     pub execution: u64,
     /// For the growth of the state.
     pub state: u64,
-    /// What was refunded.
+    /// Refunded gas.
     pub refund: u64,
 }
 

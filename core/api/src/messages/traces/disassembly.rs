@@ -10,7 +10,7 @@ use super::{length_of, length_of_bytes};
 pub struct DisassembledFrame {
     /// The instructions.
     pub operations: Vec<DisassembledOperation>,
-    /// What the call returned.
+    /// Data that the call returned.
     pub returned: Option<Bytes>,
     /// Why an instruction was refused.
     pub error: Option<String>,
@@ -23,7 +23,7 @@ pub struct DisassembledOperation {
     pub opcode: u8,
     /// 1 for the outermost call.
     pub depth: u32,
-    /// What it left on the stack.
+    /// Values that it left on the stack.
     pub results: Vec<U256>,
     /// The call that it made. Boxed because few operations are calls, and a list of them is long.
     pub call: Option<Box<DisassembledCall>>,

@@ -8,7 +8,7 @@ use super::{FrameKind, length_of};
 /// A call with its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlatCall {
-    /// What was done.
+    /// Call, creation or destruction.
     pub action: FlatAction,
     /// The block.
     pub block_hash: Option<B256>,
@@ -29,7 +29,7 @@ pub struct FlatCall {
     pub transaction_index: Option<u64>,
 }
 
-/// What a call does.
+/// The action of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlatAction {
     /// Calls a contract.

@@ -22,7 +22,7 @@ pub struct LegacyCalls {
 pub struct LegacyCallFrame {
     /// Number of enclosing calls.
     pub depth: u32,
-    /// What it is.
+    /// The instruction that began it.
     pub kind: Option<FrameKind>,
     /// The caller.
     pub from: Address,

@@ -24,7 +24,7 @@ pub use legacy_calls::{LegacyCallFrame, LegacyCalls};
 pub use steps::{MalformedSteps, StepReader, StepRecorder, TraceStep, TraceSteps, Words};
 pub use validation::{AccessedSlots, ContractSize, ValidationFrame};
 
-/// Whose tracers a chain has. It determines their options, results and the words of their errors, and how a block is
+/// The client whose tracers a chain has. It determines their options, results and error texts, and how a block is
 /// replayed.
 ///
 /// A value and not a trait, because plugins receive it with the results, and because the tracers belong to the simulation,

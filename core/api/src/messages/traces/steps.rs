@@ -39,7 +39,7 @@ pub struct TraceStep<'a> {
     pub stack: Option<Words<'a>>,
     /// The memory before it.
     pub memory: Option<&'a [u8]>,
-    /// What the last call returned.
+    /// Data that the last call returned.
     pub return_data: Option<&'a [u8]>,
     /// Slots and values that the contract has read and written so far, alternating.
     pub storage: Option<Words<'a>>,
