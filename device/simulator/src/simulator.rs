@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     observed: Mutex<Observed>,
     fault: Mutex<Option<FaultPlan>>,
     device_id: Mutex<String>,
-    /// What a person reads on the device and types elsewhere.
+    /// The text on the display that a person types elsewhere, such as the keypad of a PIN.
     screen: watch::Sender<Option<String>>,
 }
 

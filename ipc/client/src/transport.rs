@@ -87,7 +87,7 @@ impl<W: AsyncWrite + Unpin> SocketSender<W> {
             self.writer.flush().await
         };
         match timeout(self.timeout, writing).await {
-            // The node has closed the connection. What it wrote before says why: the receiver reads that.
+            // The node has closed the connection. The receiver reads the reason, which the node wrote before.
             Ok(Err(error)) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
             Ok(written) => written.map_err(SocketError::Write),
             Err(_) => Err(SocketError::WriteTimeout { timeout: self.timeout }),
@@ -107,7 +107,7 @@ impl<W: AsyncWrite + Unpin + Send + 'static> TransportSenderT for SocketSender<W
 #[derive(Debug)]
 pub(crate) struct SocketReceiver<R> {
     reader: R,
-    /// What was read and not yet returned.
+    /// Bytes that were read and not yet returned.
     buffer: Vec<u8>,
     /// Bytes of the buffer without a newline, so that none is searched twice.
     searched: usize,

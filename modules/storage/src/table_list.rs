@@ -190,7 +190,7 @@ pub(crate) struct TableList {
     state: Mutex<State>,
 }
 
-/// What has been recorded.
+/// The last record on disk.
 #[derive(Default)]
 struct State {
     /// The list's file; empty before the first record.

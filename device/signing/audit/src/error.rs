@@ -25,7 +25,7 @@ pub enum AuditError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The error.
         reason: &'static str,
     },
     /// The end of the log is missing.
@@ -41,7 +41,7 @@ pub enum AuditError {
     Checkpoint {
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: &'static str,
     },
     /// The folder has no entries and no checkpoint.

@@ -84,7 +84,7 @@ impl Mismatch {
     }
 }
 
-/// What a request is matched against besides the rule.
+/// The data besides the rule that decides whether a request matches.
 pub(crate) struct MatchContext<'a> {
     pub(crate) history: &'a dyn History,
     /// Seconds since 1970; never before the latest entry of the history.

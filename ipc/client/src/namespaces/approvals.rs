@@ -75,11 +75,11 @@ pub struct WaitingRequest {
     pub needed: u8,
     /// People who have approved.
     pub approved_by: Vec<String>,
-    /// What people read.
+    /// The text for approvers.
     pub presentation: RequestPresentation,
 }
 
-/// What people read before an approval.
+/// The text that approvers read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestPresentation {
     /// What would be signed, in one line.

@@ -180,7 +180,7 @@ impl Sponsorship {
         let (held, total) = (state.whole_balance(self.issuer)?, widen(self.total));
         match held.checked_sub(total) {
             Some(left) => state.write_balance(self.issuer, left)?,
-            // What is held is less than the total, which has 256 bits.
+            // The balance is less than the total, which has 256 bits.
             None => return Ok(Err(split_balance(total - held).0)),
         }
         Ok(Ok(()))

@@ -73,7 +73,7 @@ struct Shared {
     large: FairTurns,
 }
 
-/// What is held, and by which connection.
+/// The memory in use, by connection.
 #[derive(Debug, Default)]
 struct Ledger {
     /// Bytes of all accounts, with large messages that are being processed.

@@ -324,7 +324,7 @@ pub struct Packet {
 pub(crate) struct UnverifiedPacket<'a> {
     hash: B256,
     pub(crate) content: Content,
-    /// What is signed.
+    /// The signed digest.
     digest: B256,
     signature: &'a [u8; 65],
 }

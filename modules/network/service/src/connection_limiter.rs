@@ -62,7 +62,7 @@ pub(crate) enum RefusedConnection {
     TooOften,
 }
 
-/// What a record counts.
+/// The source whose connections a record counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Subject {
     Address(IpAddr),

@@ -42,7 +42,7 @@ impl Witnessed {
     }
 }
 
-/// What the witness lacks, as an error that no test may meet.
+/// The error for data that the witness lacks. No test may cause it.
 fn lacking(what: impl ToString) -> StoreError {
     StoreError::Corrupt { what: what.to_string() }
 }

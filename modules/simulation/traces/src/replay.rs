@@ -89,9 +89,9 @@ pub trait ReplaySource {
 
 /// A trace request, its caller, and the blocks that it executes again.
 pub struct Replay<'a> {
-    /// What it reads.
+    /// Source of blocks and states.
     pub source: &'a dyn ReplaySource,
-    /// Who waits for the answer.
+    /// The caller: its deadline, cancellation and memory.
     pub caller: &'a CallContext,
     /// Memory of what it records.
     pub memory: TraceMemory,
@@ -99,7 +99,7 @@ pub struct Replay<'a> {
     pub scripts: Scripts<'a>,
     /// The end of an attempt, if this is one.
     pub attempt_ends: Option<Instant>,
-    /// Whose tracers the family has.
+    /// Client whose tracers the family has.
     pub dialect: TracerDialect,
 }
 

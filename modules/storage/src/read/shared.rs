@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) state_cache: StateCache,
 }
 
-/// What a folder keeps of old states when it is opened.
+/// The old states in a folder when it is opened.
 pub(crate) struct StoredStates {
     pub(crate) oldest_state: u64,
     pub(crate) trie_extent: TrieExtent,

@@ -115,7 +115,7 @@ pub(crate) fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     }
 }
 
-/// What a block's batch changes.
+/// The changes in a block's batch.
 pub(crate) struct Applied {
     pub(crate) changes: Changes,
     /// Keys of the trie nodes that it writes.

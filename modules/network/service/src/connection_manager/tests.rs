@@ -181,7 +181,7 @@ fn a_static_node_is_dialed_and_a_removed_one_cut() {
     assert_eq!(manager.change(&unusable, PeerChange::Add, CLOCK), Err(UnusableNode::NoTcpPort));
 }
 
-/// What can happen to the connection manager, with few nodes and connections so that they meet often.
+/// Inputs of the connection manager, with few nodes and connections, so that they often coincide.
 #[derive(Clone, Debug)]
 enum ConnectionManagerInput {
     Start { connection: u64, address: u8, dialed: Option<u8> },

@@ -8,7 +8,7 @@ use super::JsonWriter;
 
 /// A call in a tree.
 pub(super) trait TreeFrame {
-    /// What the JSON of all calls depends on.
+    /// Options that apply to the JSON of all calls.
     type Form;
 
     /// Number of enclosing calls.
