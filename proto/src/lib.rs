@@ -4,10 +4,13 @@
 //! chain families in the registry's document ([`Entry::document_name`]). The definitions are the only source of ids,
 //! names, flags and fields; the test `generated` creates the code and checks that it is up to date.
 //!
-//! What must always hold: a body from a device is decoded regardless of unknown fields, unknown enum values, and packed
-//! or unpacked numbers. A message with a secret is wiped on drop, and `Debug` shows only its name. Direction flags are
-//! not used to route or reject messages, because some of the registry's are wrong and are kept so (`docs/spec/device.md
-//! 2.3`). The crate does no I/O and knows no flow.
+//! Invariants:
+//!
+//! - A body from a device is decoded regardless of unknown fields, unknown enum values, and packed or unpacked numbers.
+//! - A message with a secret is wiped on drop, and `Debug` shows only its name.
+//! - Direction flags are not used to route or reject messages, because some of the registry's are wrong and are kept so
+//!   (`docs/spec/device.md 2.3`).
+//! - The crate does no I/O and knows no flow.
 //!
 //! ```
 //! use tenon_proto::{MessageType, decode, encode, ethereum::EthereumGetAddress, registry};

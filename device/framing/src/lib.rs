@@ -3,9 +3,12 @@
 //! It owns the packet layout ([`Packets`], [`Reader`]), the rules for writing to a HID device ([`HidVersion`],
 //! [`HidProbe`]), and the limits on what a device may send ([`Wire`]).
 //!
-//! What must always hold: the crate does no I/O, reads no clock and never waits; the transports and the session do.
-//! Memory grows with the received bytes, never with the announced length. Buffers that may contain a PIN or a
-//! passphrase are wiped on drop, and neither `Debug` nor errors show a body. The crate knows no message by name.
+//! Invariants:
+//!
+//! - The crate does no I/O, reads no clock and never waits: the transports and the session do.
+//! - Memory grows with the received bytes, never with the announced length.
+//! - Buffers that may contain a PIN or a passphrase are wiped on drop, and neither `Debug` nor errors show a body.
+//! - The crate knows no message by name.
 //!
 //! ```
 //! use tenon_device_framing::{Packets, Reader, Wire};

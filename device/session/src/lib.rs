@@ -1,16 +1,24 @@
 //! The session with a hardware wallet.
 //!
-//! It owns the flow of one exchange as a state machine without I/O ([`Exchange`], with an [`Operation`] in it), the
-//! driver that runs an exchange over a link ([`Driver`]), the states of a wallet from closed to open ([`Wallet`]), the
-//! actor that shares one wallet between many callers ([`WalletActor`], [`WalletHandle`]), and the hub that has a wallet
-//! for each connected device ([`Hub`]).
+//! It owns:
 //!
-//! What must always hold: one exchange at a time. Every response is checked: the signed hash is computed here, s is in
-//! the lower half, and the recovered address is that of the account. A request that the firmware can't fulfil is
-//! refused before the device is contacted. After anything unexpected, host and device are resynchronised before the
-//! next request (`docs/spec/device.md 8.4`). A PIN is never sent twice. PIN, passphrase and session state are wiped and
-//! never shown. Messages of the groups bootloader, debug, load, reset, recovery and wipe can't be sent, because there
-//! are no operations for them.
+//! - the flow of one exchange as a state machine without I/O ([`Exchange`], with an [`Operation`] in it);
+//! - the driver that runs an exchange over a link ([`Driver`]);
+//! - the states of a wallet from closed to open ([`Wallet`]);
+//! - the actor that shares one wallet between many callers ([`WalletActor`], [`WalletHandle`]);
+//! - the hub that has a wallet for each connected device ([`Hub`]).
+//!
+//! Invariants:
+//!
+//! - One exchange runs at a time.
+//! - Every response is checked: the signed hash is computed here, s is in the lower half, and the recovered address is
+//!   that of the account.
+//! - A request that the firmware can't fulfil is refused before the device is contacted.
+//! - After anything unexpected, host and device are resynchronised before the next request (`docs/spec/device.md 8.4`).
+//! - A PIN is never sent twice.
+//! - PIN, passphrase and session state are wiped and never shown.
+//! - Messages of the groups bootloader, debug, load, reset, recovery and wipe can't be sent, because there are no
+//!   operations for them.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@
 //! hosts must survive ([`Fault`]). It is reached over UDP, like the vendor's emulators ([`udp::serve`]), or in memory
 //! ([`Simulator::link`]).
 //!
-//! What must always hold: it behaves as measured on the real firmware (`docs/spec/device.md`, marks `[M]`), even where
+//! Invariants: it behaves as measured on the real firmware (`docs/spec/device.md`, marks `[M]`), even where
 //! that is odd. [`Model`] determines what differs between models. It handles any input. It is a tool for tests: its
 //! keys are in ordinary memory and must not hold money.
 

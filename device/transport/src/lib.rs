@@ -5,9 +5,14 @@
 //! ([`Connected`]). Access to the operating system is behind traits ([`HidSystem`], [`UsbSystem`]), so that tests can
 //! script it.
 //!
-//! What must always hold: a link carries whole packets or fails. Dropping the future of [`Link::receive`] loses no
-//! packet. UDP is sent to loopback addresses only. A device is not contacted before it is opened. Neither `Debug` nor
-//! errors show a packet, and every packet is wiped on drop. The crate knows no messages.
+//! Invariants:
+//!
+//! - A link carries whole packets or fails.
+//! - Dropping the future of [`Link::receive`] loses no packet.
+//! - UDP is sent to loopback addresses only.
+//! - A device is not contacted before it is opened.
+//! - Neither `Debug` nor errors show a packet, and every packet is wiped on drop.
+//! - The crate knows no messages.
 
 #![forbid(unsafe_code)]
 

@@ -4,9 +4,14 @@
 //! that clients see, the opening of devices on arrival, the discovery of used accounts, and the events for a person
 //! ([`DeviceWallets`]). It also converts typed data into the form that devices query ([`read_typed_data`]).
 //!
-//! What must always hold: listing reads snapshots and never waits. A request is cancelled, also on the device, when its
-//! caller drops it, its device departs or the devices are stopped. Nothing is derived, opened or asked unless devices
-//! are started. No PIN, passphrase or label is logged. The crate knows no packet or message of a device.
+//! Invariants:
+//!
+//! - Listing reads snapshots and never waits.
+//! - A request is cancelled, also on the device, when its caller drops it, its device departs or the devices are
+//!   stopped.
+//! - Nothing is derived, opened or asked unless devices are started.
+//! - No PIN, passphrase or label is logged.
+//! - The crate knows no packet or message of a device.
 
 #![forbid(unsafe_code)]
 

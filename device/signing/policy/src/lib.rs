@@ -4,10 +4,14 @@
 //! ([`Policy::decide`]), the interfaces of known contracts ([`Interfaces`]) and the text that a person reads before an
 //! approval ([`Presentation`]).
 //!
-//! What must always hold: a request that no rule matches is denied. A matching rule that denies takes precedence over
-//! all others. A decision depends only on the policy, the request, earlier signatures ([`History`]) and the time, and
-//! setting the clock back permits nothing more. Shown text contains no characters that move, reorder or hide others.
-//! The crate signs nothing, keeps no state and opens no connection; the only files it reads are those of the policy.
+//! Invariants:
+//!
+//! - A request that no rule matches is denied.
+//! - A matching rule that denies takes precedence over all others.
+//! - A decision depends only on the policy, the request, earlier signatures ([`History`]) and the time, and setting the
+//!   clock back permits nothing more.
+//! - Shown text contains no characters that move, reorder or hide others.
+//! - The crate signs nothing, keeps no state, opens no connection, and reads only the files of the policy.
 #![forbid(unsafe_code)]
 
 mod amount;

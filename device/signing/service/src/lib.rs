@@ -5,10 +5,13 @@
 //! approvals. The rules come from `tenon-signing-policy`, the log from `tenon-signing-audit`, and the keys from wallets
 //! of `tenon-accounts`.
 //!
-//! What must always hold: nothing is signed unless the policy in force allows it at that moment, its line is in the log
-//! and, where approval is required, enough people other than the requester have approved exactly these bytes. A client
-//! sees only its own requests. Everything that a client can multiply is bounded per client and in total. The crate
-//! opens no connection.
+//! Invariants:
+//!
+//! - nothing is signed unless the policy in force allows it at that moment, its line is in the log and, where approval
+//!   is required, enough people other than the requester have approved exactly these bytes;
+//! - a client sees only its own requests;
+//! - the number of everything that a client can create is bounded, per client and in total;
+//! - the crate opens no connection.
 #![forbid(unsafe_code)]
 
 mod approval_queue;
