@@ -5,10 +5,13 @@
 //! program as a child with a socket for its standard input, the child maps the library, and calls, bus requests, events
 //! and log lines travel as frames. For the router it is another [`PluginInstance`](tenon_host::PluginInstance).
 //!
-//! Invariants: nothing that a child sends can harm the node: lengths, numbers and amounts are bounded and checked, JSON
-//! is validated, capabilities are enforced here. Every caller waiting for a child that ends receives one error that
-//! names the plugin and the reason. A library is never mapped in the node. The crate does not know which plugins there
-//! are.
+//! Invariants:
+//!
+//! - Nothing that a child sends can harm the node: lengths, numbers and amounts are bounded and checked, JSON is
+//!   validated, capabilities are enforced here.
+//! - Every caller waiting for a child that ends receives one error that names the plugin and the reason.
+//! - A library is never mapped in the node.
+//! - The crate does not know which plugins there are.
 
 #![forbid(unsafe_code)]
 

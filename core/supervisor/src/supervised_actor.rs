@@ -59,7 +59,7 @@ pub(crate) struct SupervisedActor<A: Actor> {
     stop: StopFlag,
     /// `None` after a panic, until it is rebuilt; stays `None` once it has failed for good.
     ///
-    /// Boxed because actix wants its actors `Unpin`, which ours need not be.
+    /// Boxed because actix requires its actors to be `Unpin`, and ours may not be.
     inner: Option<Box<A>>,
     failures: Vec<Instant>,
     /// Signalled once the mailbox has its capacity; until then actix's default of 16 holds.

@@ -7,10 +7,12 @@
 //! nonces: one transaction per sender at a time. A supervised actor ([`spawn_accounts`]) removes expired keys and
 //! follows the folder of key files.
 //!
-//! Invariants: a secret is wiped on drop, never printed by `Debug`, never part of an error and never logged. Listing
-//! reads a snapshot and never waits. Key derivation from a password draws on one budget of memory and runs at the
-//! lowest priority. The crate knows no pool and no chain state: the caller supplies gas and prices, and the pool the
-//! nonce.
+//! Invariants:
+//!
+//! - A secret is wiped on drop, never printed by `Debug`, never part of an error and never logged.
+//! - Listing reads a snapshot and never waits.
+//! - Key derivation from a password draws on one budget of memory and runs at the lowest priority.
+//! - The crate knows no pool and no chain state: the caller supplies gas and prices, and the pool the nonce.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,10 @@
-//! Chains executed along two paths that must agree: a new database and one that grew block by block, an import and the
-//! same import after an unwind, a past state and the answers while it was the newest, the log index and a scan, traces
-//! and receipts.
+//! Chains executed along two paths that must agree:
+//!
+//! - a new database, and one that grew block by block;
+//! - an import, and the same import after an unwind;
+//! - a past state, and the answers while it was the newest;
+//! - the log index, and a scan;
+//! - traces, and receipts.
 //!
 //! It owns a node without network over the real database ([`Node`]), the random generator ([`SplitMix64`]), random
 //! transactions ([`Traffic`]), the answers recorded at every height ([`Memory`]), and the comparisons ([`compare`]).

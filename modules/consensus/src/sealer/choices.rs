@@ -24,7 +24,7 @@ pub(super) struct Choices {
 
 /// Extra data longer than a header's maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the extra data has {found} bytes, and a header holds {MAX_EXTRA_DATA_BYTES}")]
+#[error("the extra data has {found} bytes, but a header may have at most {MAX_EXTRA_DATA_BYTES}")]
 pub struct TooLong {
     /// Length given.
     pub found: usize,

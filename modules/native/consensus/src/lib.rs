@@ -1,8 +1,11 @@
 //! The native engine: v1 up to the switch block, v2 after it (`docs/spec/consensus.md`).
 //!
-//! It owns [`NativeEngine`], which implements the engine port and selects the engine by height; the modules `v1` and
-//! `v2` with the rules of each; and the parts shared by both: extra data, messages, seal hashes, signer recovery,
-//! candidates read from the voting contract, rewards.
+//! It owns:
+//!
+//! - [`NativeEngine`], which implements the engine port and selects the engine by height;
+//! - the modules `v1` and `v2` with the rules of each;
+//! - the parts shared by both: extra data, messages, seal hashes, signer recovery, candidates read from the voting
+//!   contract, rewards.
 //!
 //! Where each rule of `docs/spec/consensus.md` is implemented:
 //!

@@ -1,12 +1,17 @@
 //! The interface that a family of chains implements for calls, simulated blocks and suggested fees.
 //!
-//! It owns the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`]), the rules and the
-//! environment of a call ([`CallRules`], [`CallEnvironment`]), the runs of an estimate ([`Trials`]), the limits of
-//! requests ([`CallLimits`]), the errors of calls and runs ([`CallError`], [`RunFailure`]), and the members and texts
-//! that families have in common. The steps of a call or a simulation are the same for every family: `tenon-simulation` has
-//! them, and implements Ethereum's family; `modules/native/simulation` implements that of native chains. A family is
-//! chosen once for a chain, like the [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks.
-//! `tenon-traces` is the interface for traces.
+//! It owns:
+//!
+//! - the trait [`SimulationFamily`] with its parts ([`CallFamily`], [`SimulatedBlockFamily`]);
+//! - the rules and the environment of a call ([`CallRules`], [`CallEnvironment`]), and the runs of an estimate
+//!   ([`Trials`]);
+//! - the limits of requests ([`CallLimits`]);
+//! - the errors of calls and runs ([`CallError`], [`RunFailure`]);
+//! - the members and texts that families have in common. The steps of a call or a simulation are the same for every
+//!   family: `tenon-simulation` has them, and implements Ethereum's family; `modules/native/simulation` implements that
+//!   of native chains. A family is chosen once for a chain, like the
+//!   [`ChainFamily`](tenon_execution_interface::ChainFamily) that decides about blocks. `tenon-traces` is the interface
+//!   for traces.
 //!
 //! Invariants: the crate runs nothing but one message at a time, and writes nothing; it knows no database
 //! and no JSON.

@@ -150,7 +150,7 @@ impl Calls {
         })
     }
 
-    /// `debug_traceCall` with a tracer that records calls only, likewise: recorded steps would soon fill the memory.
+    /// `debug_traceCall` with a tracer that records only calls: recorded steps would soon fill the memory.
     pub(crate) fn attempt_trace(&self, trace: &Trace, caller: &CallContext) -> Option<TraceReply> {
         let TraceTarget::Call { request, transaction_index: None, state_overrides, block_overrides, .. } =
             &trace.target

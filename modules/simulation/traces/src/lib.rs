@@ -1,10 +1,13 @@
 //! What the traces of all chain families share, and the interface that a family implements for its tracers.
 //!
-//! It owns the trait [`TraceFamily`] with a family's [`Tracing`] of one request, the [`Replay`] of blocks up to the
-//! traced transaction, the inspector that limits what a run records ([`TraceInspector`]) and the memory for it
-//! ([`RecordingMemory`]), the events of a run ([`Tracer`]), tracers written in JavaScript ([`Scripts`]), and the errors
-//! of traces ([`TraceError`]). `tenon-simulation` answers the requests and has Ethereum's tracers;
-//! `modules/native/tracers` has those of native chains.
+//! It owns:
+//!
+//! - the trait [`TraceFamily`] with a family's [`Tracing`] of one request;
+//! - the [`Replay`] of blocks up to the traced transaction;
+//! - the inspector that limits what a run records ([`TraceInspector`]), and the memory for it ([`RecordingMemory`]);
+//! - the events of a run ([`Tracer`]), and tracers written in JavaScript ([`Scripts`]);
+//! - the errors of traces ([`TraceError`]). `tenon-simulation` answers the requests and has Ethereum's tracers;
+//!   `modules/native/tracers` has those of native chains.
 //!
 //! Invariants:
 //!
