@@ -66,9 +66,14 @@ pub struct TenonReply {
     pub code: i32,
     /// Result or message.
     pub body: TenonBuffer,
-    /// Error data. Since minor number 5, with code 0: for an event of [`TenonHost::subscribe`] its position, 8 bytes in
-    /// little-endian order; for an item of [`TenonPlugin::subscribe`] the position of the event that it was made of, or
-    /// empty if it was not made of an event. Otherwise empty; older readers ignore it.
+    /// Error data; with code 0 and since minor number 5, a position of 8 bytes in little-endian order, which older
+    /// readers ignore:
+    ///
+    /// - for an event of [`TenonHost::subscribe`] its own position;
+    /// - for an item of [`TenonPlugin::subscribe`] the position of the event that it was made of, or empty if it was
+    ///   not made of an event.
+    ///
+    /// Otherwise empty.
     ///
     /// Items of one event are sent one after the other. When the plugin is replaced, items with a position are neither
     /// lost nor repeated; items without one are never lost, but may be repeated.

@@ -36,8 +36,8 @@ pub enum Durability {
     Interval {
         /// Maximum number of blocks lost in a power loss.
         blocks: u64,
-        /// A block later than this after the last sync is synced itself, so that at the pace of a live chain every
-        /// block is.
+        /// A block that comes later than this after the last sync is synced at once. On a live chain this is every
+        /// block.
         period: Duration,
     },
     /// Only on `flush` and an orderly close. For databases that can be rebuilt.

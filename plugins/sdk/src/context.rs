@@ -315,7 +315,7 @@ impl<S> Context<S> {
     }
 
     /// The client: the same number in all its calls, over any connection; 0 if there is none. A plugin can use it to
-    /// divide what it keeps fairly among clients.
+    /// give each client a fair share of its memory.
     pub fn client(&self) -> u64 {
         self.inner.client
     }

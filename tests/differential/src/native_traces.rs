@@ -161,8 +161,8 @@ fn of_receipt(log: &tenon_api::Log) -> Logged {
 
 /// The logs of the frames that did not fail, in order.
 ///
-/// Whether an inner frame failed is what it leaves on its caller's stack: nothing for a failed call or creation, one for
-/// a call, the address for a creation.
+/// The word that an inner frame leaves on its caller's stack shows whether it failed: zero for a failed call or
+/// creation, one for a call, the address for a creation.
 fn logs_of(log: &StructLog, contract: Address) -> Vec<Logged> {
     let outermost = Frame { depth: 1, contract: Some(contract), logs: Vec::new() };
     let (mut frames, mut before) = (vec![outermost], None);
