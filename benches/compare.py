@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares two builds of the node: is any row of the request table slower than before?
 
-Both builds serve a chain with the same contents, each pinned to the first core; the load runs on another. In every
-round each row is measured once with each build, alternating, and the round gives one ratio: new / old, answers per
+Both builds serve a chain with the same contents, each pinned to the first core; the load runs on another. Every round
+starts both builds, measures each row once with each, alternating, and gives one ratio per row: new / old, answers per
 second. The table shows the median ratio of each row and the 95 % interval of its mean. A row is slower if its whole
 interval is below 0.98; the exit status is then 1. `--instructions` counts instructions per answer with valgrind
 instead, which are free of noise.
@@ -72,28 +72,29 @@ def rows(arguments, chain):
 
 
 def measure_rounds(arguments, folder, programs, chains):
-    """Ratios of answers per second, new / old, by row: one per round."""
-    with contextlib.ExitStack() as stack:
-        nodes = {name: stack.enter_context(servers.tenon(folder / name / "data", program=program)) for name, program in programs.items()}
-        bodies = {name: rpc_table.requests(chain) for name, chain in chains.items()}
-        ratios = {}
-        for request, transport in rows(arguments, chains["new"]):
-            begun = time.monotonic()
-            found = []
-            for number in range(-1, arguments.rounds):
-                order = ("old", "new") if number % 2 else ("new", "old")
-                rates = {name: rate(nodes[name], transport, bodies[name][request], arguments) for name in order}
-                # The first round includes one-time costs.
-                if number >= 0:
-                    found.append(rates["new"] / rates["old"])
-            ratios[f"{request}, {transport}"] = found
-            print(f"{request}, {transport}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    return ratios
+    """Ratios of answers per second, new / old, by row: one per round. Each round starts both nodes again, because two
+    runs of one program differ by several per cent."""
+    bodies = {name: rpc_table.requests(chain) for name, chain in chains.items()}
+    ratios = {row: [] for row in rows(arguments, chains["new"])}
+    for number in range(arguments.rounds):
+        begun = time.monotonic()
+        order = ("old", "new") if number % 2 else ("new", "old")
+        with contextlib.ExitStack() as stack:
+            start = lambda name: stack.enter_context(servers.tenon(folder / name / "data", program=programs[name]))
+            nodes = {name: start(name) for name in order}
+            for (request, transport), found in ratios.items():
+                # The first answers of a node include one-time costs.
+                for name in order:
+                    rate(nodes[name], transport, bodies[name][request], arguments, arguments.seconds / 4)
+                rates = {name: rate(nodes[name], transport, bodies[name][request], arguments, arguments.seconds) for name in order}
+                found.append(rates["new"] / rates["old"])
+        print(f"round {number + 1}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return {f"{request}, {transport}": found for (request, transport), found in ratios.items()}
 
 
-def rate(node, transport, body, arguments):
+def rate(node, transport, body, arguments, seconds):
     """Answers per second of one measurement."""
-    found = servers.load(node, transport, body, arguments.connections, arguments.seconds)
+    found = servers.load(node, transport, body, arguments.connections, seconds)
     if "failure" in found:
         raise SystemExit(f"{transport}, {body}: {found['failure']}")
     return found["per_second"]
