@@ -54,7 +54,8 @@ impl WorkPool {
 
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
-    /// # Errors - [`BusError::Busy`]: the queue is full (immediately), or the deadline passed before the job began.
+    /// # Errors
+    /// - [`BusError::Busy`]: the queue is full (immediately), or the deadline passed before the job began.
     /// - [`BusError::OutOfTime`]: the computing time of its message is used up.
     /// - [`BusError::HandlerCrashed`]: it panicked.
     /// - Otherwise the job's own error.

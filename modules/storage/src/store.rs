@@ -72,7 +72,8 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the folder, or creates it. A new database has no block; see [`Store::initialise`].
     ///
-    /// # Errors - [`OpenError::Locked`]: another process has it open.
+    /// # Errors
+    /// - [`OpenError::Locked`]: another process has it open.
     /// - [`OpenError::NewerFormat`]: a newer release wrote it.
     /// - [`OpenError::Migration`]: its format is older and cannot be migrated.
     /// - [`OpenError::TableList`]: tables or logs are missing.

@@ -58,7 +58,8 @@ pub(crate) struct End {
 /// The checkpoint must be signed with `key` (compressed, 33 bytes), or with the folder's key file if `key` is `None`.
 /// With any other key, a person who can write the files could have rewritten the whole log.
 ///
-/// # Errors [`AuditError`]:
+/// # Errors
+/// [`AuditError`]:
 ///
 /// - there is no log, or a file can't be read;
 /// - a line was changed, removed, swapped or added, or the end was cut off;

@@ -19,7 +19,8 @@ const MAX_CONFIG_VALUES: usize = 10_000;
 
 /// Reads the JSON text of an options object; `null` means none.
 ///
-/// # Errors Code `-32602` if it is not such an object. On the Ethereum profile also `-32000` for an invalid duration,
+/// # Errors
+/// Code `-32602` if it is not such an object. On the Ethereum profile also `-32000` for an invalid duration,
 /// an unknown tracer or a wrong configuration. The native profile reports these errors for each transaction, so there
 /// they are part of the returned options.
 pub fn trace_options(json: &str, profile: Profile) -> Result<TraceOptions, Failure> {
