@@ -19,19 +19,26 @@ pub(crate) struct IdleTimeout {
     limit: Duration,
     since: Instant,
     timer: Pin<Box<Sleep>>,
+    /// Whether the timer will wake a task.
+    is_awaited: bool,
 }
 
 impl IdleTimeout {
     /// Starts now.
     pub(crate) fn new(limit: Duration) -> Self {
         let since = Instant::now();
-        Self { limit, since, timer: Box::pin(sleep_until(since + limit)) }
+        Self { limit, since, timer: Box::pin(sleep_until(since + limit)), is_awaited: false }
     }
 
     /// Restarts the period; returns its start.
     pub(crate) fn restart(&mut self) -> std::time::Instant {
         self.since = Instant::now();
         self.since.into_std()
+    }
+
+    /// Whether the timer is running and will wake the task that polled last. It may end before the period does.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited && !self.timer.is_elapsed()
     }
 
     /// Ready after a whole period without activity.
@@ -43,6 +50,7 @@ impl IdleTimeout {
             }
             self.timer.as_mut().reset(end);
         }
+        self.is_awaited = true;
         Poll::Pending
     }
 }

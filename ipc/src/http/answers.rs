@@ -65,3 +65,8 @@ pub(super) fn timed_out() -> Answer {
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
     answer
 }
+
+/// The answer to a client that stopped sending while its call ran. A client that still reads gets it.
+pub(super) fn client_left() -> Answer {
+    refused(StatusCode::BAD_REQUEST, "the call was cancelled, because its client closed its side of the connection")
+}

@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
-use http::Request;
+use http::Uri;
 
-use super::head::hosts_of;
+use super::head::Head;
 
 /// The virtual hosts that an operator allows.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ impl VirtualHosts {
     }
 
     /// Whether all hosts that a request names are allowed.
-    pub(crate) fn allow_request<B>(&self, request: &Request<B>) -> bool {
-        self.allows_all || hosts_of(request).all(|host| self.allow(host))
+    pub(super) fn allow_request(&self, head: &Head<'_>, target: &Uri) -> bool {
+        self.allows_all || head.hosts(target).all(|host| self.allow(host))
     }
 
     /// Whether a request with this `Host` header is served. Addresses always are: a page cannot use them under its own

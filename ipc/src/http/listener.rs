@@ -143,7 +143,8 @@ async fn serve<S: RpcService>(
     let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
     // Answers are written as a whole, so waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
-    let (sides, talk) = (&*port, &*conversation);
+    let stream = Arc::new(stream);
+    let (sides, talk, socket) = (&*port, &*conversation, &*stream);
     let service = service_fn(move |request| {
         // Immediately, not when the answer is first polled: hyper continues reading before that, and the stream would
         // take those bytes for the rest of a partial head. That would cost a timer and two system calls per request.
@@ -153,15 +154,17 @@ async fn serve<S: RpcService>(
             let _guard = guard;
             Ok::<_, Infallible>(match step {
                 Step::Done(answer) => answer,
-                Step::Call(call) => sides.finish(call, talk).await,
+                Step::Call(call) => sides.finish(call, talk, socket).await,
             })
         }
     });
-    let stream = TokioIo::new(TimedStream::new(stream, limits.waits, Arc::clone(&conversation), Meter::new(traffic)));
+    let timed = TimedStream::new(Arc::clone(&stream), limits.waits, Arc::clone(&conversation), Meter::new(traffic));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(64 << 10)
-        .serve_connection(stream, service)
+        // `HttpSide::finish` detects that a client has left.
+        .half_close(true)
+        .serve_connection(TokioIo::new(timed), service)
         .with_upgrades();
     let mut connection = pin!(connection);
     // Polled only when it has been woken: a token takes two locks in each poll, and all connections share it.
@@ -184,15 +187,19 @@ async fn serve<S: RpcService>(
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
         drop((as_http, memory));
         conversation.set_websocket();
-        serve_websocket(side, upgrade, &conversation).await;
+        serve_websocket(side, upgrade, &conversation, &stream).await;
     }
 }
 
-async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade, conversation: &Conversation) {
+async fn serve_websocket<S: RpcService>(
+    side: &WebSocketSide<S>,
+    upgrade: Upgrade,
+    conversation: &Conversation,
+    stream: &TcpStream,
+) {
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
-    let stream = parts.io.into_inner().into_inner();
     let stopping = side.stop_signals.stopping.clone();
     // As in `serve`.
     let mut cut = FuturesUnordered::from_iter([side.stop_signals.cut.cancelled()]);
@@ -212,14 +219,14 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         traffic: Arc::clone(&side.traffic),
     };
     let on_read = || conversation.count_read();
-    let reader = CountedReader { reader: Half(&stream), on_read: &on_read };
-    let serving = connection.run(reader, Half(&stream), || wait_until_write_closed(&stream));
+    let reader = CountedReader { reader: Half(stream), on_read: &on_read };
+    let serving = connection.run(reader, Half(stream), || wait_until_write_closed(stream));
     tokio::select! {
         biased;
         result = serving => {
             if let Err(error) = result {
                 tracing::debug!(%error, "WebSocket connection ended");
-                reset(&stream);
+                reset(stream);
             }
         }
         _ = cut.next() => tracing::debug!("WebSocket connection closed: its calls exceeded their time limit"),

@@ -31,6 +31,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::BodyExt as _;
 use hyper::{body::Body as _, body::Incoming};
 use tenon_bus::{CallContext, MemoryUse, OutOfMemory, Reservation};
+use tokio::net::TcpStream;
 use zeroize::Zeroize as _;
 
 use crate::{
@@ -41,17 +42,19 @@ use crate::{
     websocket::{WebSocketLimits, handshake},
 };
 use answers::{
-    Answer, host_not_allowed, out_of_memory, refused, report, status_only, timed_out, with_content_encoding,
+    Answer, client_left, host_not_allowed, out_of_memory, refused, report, status_only, timed_out,
+    with_content_encoding,
 };
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
-use head::{has_one_host, is_json, is_root, takes_gzip};
+use head::{Head, is_root};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
 pub(crate) use stop_signals::StopSignals;
+use stream::stopped_sending;
 
 /// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +134,12 @@ pub(crate) struct Call {
     body: Incoming,
     /// The request's own map, emptied: reused for the answer's headers to save an allocation.
     headers: HeaderMap,
+    admitted: Admitted,
+}
+
+/// What the head of an admitted request says.
+struct Admitted {
+    /// The methods that it may call.
     exposure: Exposure,
     origin: Origin,
     takes_gzip: bool,
@@ -140,11 +149,11 @@ pub(crate) struct Call {
 
 /// Outcome of checking a request's head.
 #[expect(clippy::large_enum_variant, reason = "taken apart by its caller, never kept")]
-enum Verdict {
+enum Verdict<T> {
     /// The complete answer.
     Answered(Answer),
-    /// The request may call methods with this exposure, for this client.
-    InOrder(Exposure, Origin),
+    /// The request may call methods.
+    Admitted(T),
 }
 
 impl<S> Port<S> {
@@ -158,28 +167,34 @@ impl<S> Port<S> {
 impl<S: RpcService> Port<S> {
     /// Checks the head of a request.
     pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
-        if !has_one_host(request.headers()) {
-            return Step::Done(refused(StatusCode::BAD_REQUEST, "a request needs exactly one Host header"));
-        }
+        let head = match Head::of(request.headers()) {
+            Ok(head) => head,
+            Err(error) => return Step::Done(refused(StatusCode::BAD_REQUEST, &error.to_string())),
+        };
         if let Some(side) = &self.websocket
+            && head.has_upgrade
             && handshake::is_upgrade(request.headers())
             && !side.stop_signals.stopping.is_cancelled()
         {
             return Step::Done(side.upgrade(&mut request, conversation));
         }
         match &self.http {
-            Some(side) => {
-                let client = side.proxies.client(conversation, request.headers());
-                side.begin(request, client)
-            }
+            Some(side) => match side.check(&request, &head, conversation) {
+                Verdict::Answered(answer) => Step::Done(answer),
+                Verdict::Admitted(admitted) => {
+                    let mut headers = std::mem::take(request.headers_mut());
+                    headers.clear();
+                    Step::Call(Call { body: request.into_body(), headers, admitted })
+                }
+            },
             None => Step::Done(status_only(StatusCode::NOT_FOUND)),
         }
     }
 
-    /// Reads the body and answers it.
-    pub(crate) async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
+    /// Reads the body and answers it. `stream` is the request's connection.
+    pub(crate) async fn finish(&self, call: Call, conversation: &Conversation, stream: &TcpStream) -> Answer {
         match &self.http {
-            Some(side) => side.finish(call, conversation).await,
+            Some(side) => side.finish(call, conversation, stream).await,
             None => status_only(StatusCode::NOT_FOUND),
         }
     }
@@ -219,29 +234,28 @@ impl<S: RpcService> WebSocketSide<S> {
 impl<S: RpcService> HttpSide<S> {
     /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself is not moved until
     /// its body is needed: it is large, and would be moved from check to check.
-    fn begin(&self, mut request: Request<Incoming>, client: ClientId) -> Step {
+    fn check(&self, request: &Request<Incoming>, head: &Head<'_>, conversation: &Conversation) -> Verdict<Admitted> {
         let access = self.access.load();
-        if !is_root(&request) {
-            return Step::Done(match (&self.health, request.uri().path(), request.method()) {
-                (Some(_), "/health", &Method::GET) if !access.hosts.allow_request(&request) => host_not_allowed(),
+        if !is_root(request) {
+            let is_host_allowed = || access.hosts.allow_request(head, request.uri());
+            return Verdict::Answered(match (&self.health, request.uri().path(), request.method()) {
+                (Some(_), "/health", &Method::GET) if !is_host_allowed() => host_not_allowed(),
                 (Some(health), "/health", &Method::GET) => report(&health()),
                 _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
             });
         }
-        let takes_gzip = takes_gzip(request.headers());
-        let (verdict, cors) = self.guarded(&access, &request, client);
+        let takes_gzip = head.takes_gzip;
+        let client = self.proxies.client(conversation, request.headers());
+        let (verdict, cors) = self.guarded(&access, (request, head), client);
         match verdict {
-            Verdict::InOrder(exposure, origin) => {
-                let cors = cors.map(Box::new);
-                let mut headers = std::mem::take(request.headers_mut());
-                headers.clear();
-                Step::Call(Call { body: request.into_body(), headers, exposure, origin, takes_gzip, cors })
+            Verdict::Admitted((exposure, origin)) => {
+                Verdict::Admitted(Admitted { exposure, origin, takes_gzip, cors: cors.map(Box::new) })
             }
             Verdict::Answered(mut answer) => {
                 if let Some(added) = cors {
                     answer.headers_mut().extend(added);
                 }
-                Step::Done(with_content_encoding(answer, takes_gzip))
+                Verdict::Answered(with_content_encoding(answer, takes_gzip))
             }
         }
     }
@@ -250,13 +264,13 @@ impl<S: RpcService> HttpSide<S> {
     fn guarded(
         &self,
         access: &HttpAccess,
-        request: &Request<Incoming>,
+        (request, head): (&Request<Incoming>, &Head<'_>),
         client: ClientId,
-    ) -> (Verdict, Option<HeaderMap>) {
-        if !access.hosts.allow_request(request) {
+    ) -> (Verdict<(Exposure, Origin)>, Option<HeaderMap>) {
+        if !access.hosts.allow_request(head, request.uri()) {
             return (Verdict::Answered(host_not_allowed()), None);
         }
-        let Some(cors) = &access.cors else { return (self.checked(access, request, client), None) };
+        let Some(cors) = &access.cors else { return (self.checked(access, (request, head), client), None) };
         if Cors::is_preflight(request.method(), request.headers()) {
             let mut answer = Response::new(AnswerBody::empty());
             *answer.headers_mut() = cors.preflight(request.headers());
@@ -264,10 +278,15 @@ impl<S: RpcService> HttpSide<S> {
         }
         let mut added = HeaderMap::new();
         cors.add_headers(request.method(), request.headers(), &mut added);
-        (self.checked(access, request, client), Some(added))
+        (self.checked(access, (request, head), client), Some(added))
     }
 
-    fn checked(&self, access: &HttpAccess, request: &Request<Incoming>, client: ClientId) -> Verdict {
+    fn checked(
+        &self,
+        access: &HttpAccess,
+        (request, head): (&Request<Incoming>, &Head<'_>),
+        client: ClientId,
+    ) -> Verdict<(Exposure, Origin)> {
         let (method, headers) = (request.method(), request.headers());
         let declared = request.body().size_hint().exact();
         match *method {
@@ -281,28 +300,30 @@ impl<S: RpcService> HttpSide<S> {
             let text = format!("content length too large ({length}>{})", self.limits.body_bytes);
             return Verdict::Answered(refused(StatusCode::PAYLOAD_TOO_LARGE, &text));
         }
-        if *method != Method::OPTIONS && !is_json(headers) {
+        if *method != Method::OPTIONS && !head.is_json() {
             let text = "invalid content type, only application/json is supported";
             return Verdict::Answered(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
         match access.access_control.admit(headers, Origin::new(Transport::Http, client)) {
             Ok(Admission { origin, .. }) => {
-                Verdict::InOrder(access.access_control.exposure(origin.has_token).clone(), origin)
+                Verdict::Admitted((access.access_control.exposure(origin.has_token).clone(), origin))
             }
             Err(reason) => Verdict::Answered(refused(StatusCode::UNAUTHORIZED, reason)),
         }
     }
 
-    async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
+    async fn finish(&self, call: Call, conversation: &Conversation, stream: &TcpStream) -> Answer {
         let begun = conversation.request_begins();
-        let Call { body, headers, exposure, origin, takes_gzip, cors } = call;
+        let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
         let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, &conversation.used_buffers)));
-        let in_time = poll_fn(|context| match answering.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            Poll::Pending => conversation.poll_request_end(context).map(|()| None),
+        let answered = poll_fn(|context| match answering.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending if stopped_sending(stream, context) => Poll::Ready(Err(client_left())),
+            Poll::Pending => conversation.poll_request_end(context).map(|()| Err(timed_out())),
         });
-        let Some(mut answer) = in_time.await else {
-            return timed_out();
+        let mut answer = match answered.await {
+            Ok(answer) => answer,
+            Err(refusal) => return refusal,
         };
         if let Some(added) = cors {
             answer.headers_mut().extend(*added);

@@ -104,18 +104,64 @@ fn token_with(age: u64, members: &str) -> String {
 async fn a_client_that_leaves_cancels_its_call() {
     let (_servers, address, service) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
-    let body = r#"{"id":1,"method":"test_forever"}"#;
-    let head = format!(
-        "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    client.send(format!("{head}{body}").as_bytes()).await;
+    client.send(post(r#"{"id":1,"method":"test_forever"}"#).as_bytes()).await;
     let context = service.call_after(0).await;
     assert!(!context.is_cancelled());
 
     drop(client);
 
     until(|| context.is_cancelled()).await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_broken_connection_is_cancelled_at_once() {
+    let (_servers, address, service) = start(with_limits(HTTP)).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_zero_linger().unwrap();
+    let mut client = Client::over(stream);
+    client.send(post(r#"{"id":1,"method":"test_forever"}"#).as_bytes()).await;
+    let context = service.call_after(0).await;
+
+    drop(client);
+
+    until(|| context.is_cancelled()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_stops_sending_gets_an_answer_but_its_waiting_call_is_cancelled() {
+    let (_servers, address, service) = start(with_limits(HTTP)).await;
+    for (method, expected) in [
+        ("eth_unknown", r#"{"jsonrpc":"2.0","id":1,"error":{"#),
+        ("test_forever", "the call was cancelled, because its client closed its side of the connection"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(post(&format!(r#"{{"id":1,"method":"{method}"}}"#)).as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+
+        stream.read_to_string(&mut answer).await.unwrap();
+
+        assert!(answer.contains(expected), "{method}: {answer}");
+    }
+    assert!(service.call_after(0).await.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_request_with_two_hosts_or_origins_is_refused() {
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
+    for (name, value) in [("Host", "localhost"), ("Origin", "http://b.example")] {
+        let headers = [("Origin", "http://a.example"), (name, value)];
+
+        let answer = Client::connect(address).await.post(&headers, r#"{"id":1,"method":"test_yield"}"#).await;
+
+        assert_eq!(answer.status, 400, "{}", answer.text());
+    }
+}
+
+/// A request with this body.
+fn post(body: &str) -> String {
+    let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
 #[tokio::test]
