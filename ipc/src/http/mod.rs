@@ -10,6 +10,7 @@ mod answers;
 mod body;
 mod conversation;
 pub(crate) mod cors;
+mod departure;
 mod head;
 pub(crate) mod hosts;
 mod listener;
@@ -48,13 +49,13 @@ use answers::{
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
+use departure::Departure;
 use head::{Head, is_root};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
 pub(crate) use stop_signals::StopSignals;
-use stream::stopped_sending;
 
 /// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -316,9 +317,10 @@ impl<S: RpcService> HttpSide<S> {
         let begun = conversation.request_begins();
         let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
         let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, &conversation.used_buffers)));
+        let mut departure = Departure::of(stream);
         let answered = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-            Poll::Pending if stopped_sending(stream, context) => Poll::Ready(Err(client_left())),
+            Poll::Pending if departure.poll_left(context).is_ready() => Poll::Ready(Err(client_left())),
             Poll::Pending => conversation.poll_request_end(context).map(|()| Err(timed_out())),
         });
         let mut answer = match answered.await {

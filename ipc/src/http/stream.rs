@@ -42,16 +42,6 @@ pub(crate) fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// Whether the client of a running call has stopped sending or its connection is broken. A client that only closes its
-/// sending direction looks the same as one that has left. False while bytes of its next request are unread. If false, the
-/// task is woken by the next event.
-///
-/// hyper can detect this too, but reads ahead during every call to do so, which costs a buffer of 8 KiB per request.
-pub(super) fn stopped_sending(stream: &TcpStream, context: &mut Context<'_>) -> bool {
-    let mut byte = [0; 1];
-    matches!(stream.poll_peek(context, &mut ReadBuf::new(&mut byte)), Poll::Ready(Ok(0) | Err(_)))
-}
-
 /// Ends reading and writing when their time limit is over.
 pub(crate) struct TimedStream {
     inner: Arc<TcpStream>,

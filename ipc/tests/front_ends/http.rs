@@ -128,21 +128,24 @@ async fn a_call_of_a_broken_connection_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_sending_gets_an_answer_but_its_waiting_call_is_cancelled() {
+async fn a_client_that_stops_sending_gets_answers_that_come_soon() {
     let (_servers, address, service) = start(with_limits(HTTP)).await;
-    for (method, expected) in [
-        ("eth_unknown", r#"{"jsonrpc":"2.0","id":1,"error":{"#),
-        ("test_forever", "the call was cancelled, because its client closed its side of the connection"),
-    ] {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(post(&format!(r#"{{"id":1,"method":"{method}"}}"#)).as_bytes()).await.unwrap();
-        stream.shutdown().await.unwrap();
-        let mut answer = String::new();
-
-        stream.read_to_string(&mut answer).await.unwrap();
-
-        assert!(answer.contains(expected), "{method}: {answer}");
+    let later = post(r#"{"id":1,"method":"test_changesLater"}"#);
+    let large = post(r#"{"id":2,"method":"test_large","params":[8000000]}"#);
+    for requests in [&[&later][..], &[&later, &later], &[&later, &large]] {
+        let mut client = half_closed(address, requests).await;
+        for request in requests {
+            let answer = client.answer(false).await.expect("an answer");
+            assert!(answer.status == 200 && answer.text().ends_with("}\n"), "{request}");
+        }
+        assert!(client.answer(false).await.is_none(), "then the connection ends");
     }
+
+    let forever = post(r#"{"id":1,"method":"test_forever"}"#);
+    let answer = half_closed(address, &[&forever]).await.answer(false).await.expect("an answer");
+
+    let reason = "the call was cancelled, because its client closed its side of the connection\n";
+    assert_eq!((answer.status, answer.text().as_str()), (400, reason));
     assert!(service.call_after(0).await.is_cancelled());
 }
 
@@ -156,6 +159,16 @@ async fn a_request_with_two_hosts_or_origins_is_refused() {
 
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
+}
+
+/// A client that has sent these requests and closed its sending direction.
+async fn half_closed(address: SocketAddr, requests: &[&String]) -> Client {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    for request in requests {
+        stream.write_all(request.as_bytes()).await.unwrap();
+    }
+    stream.shutdown().await.unwrap();
+    Client::over(stream)
 }
 
 /// A request with this body.
