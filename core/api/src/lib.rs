@@ -46,9 +46,9 @@ pub use ports::{
 };
 pub use primitives::*;
 pub use request_error::{
-    AccountRefusal, EnodeProblem, EpochRefusal, FrontEndRefusal, HostProblem, KeyFileProblem, KeyTextProblem,
-    PathProblem, RecordingKind, RecordingRefusal, RequestError, UnresolvedBlock, UnusableNode, UrlProblem,
-    WalletFeature,
+    AccountRefusal, DeviceProblem, EnodeProblem, EpochRefusal, FrontEndRefusal, HostProblem, KeyFileProblem,
+    KeyTextProblem, PathProblem, RecordingKind, RecordingRefusal, RequestError, UnresolvedBlock, UnusableNode,
+    UrlProblem, WalletFeature,
 };
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

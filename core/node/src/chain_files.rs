@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use tempfile::NamedTempFile;
 use tenon_api::messages::{ExportChain, ImportChain, ReadRequestFile};
-use tenon_api::{BlockNumber, BusError, ChainReader};
+use tenon_api::{BlockNumber, BusError, ChainReader, RequestError};
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_config::Settings;
 use tenon_execution::ChainHandle;
@@ -146,8 +146,8 @@ pub(crate) enum RequestFileError {
         /// The folder.
         path: PathBuf,
     },
-    /// The file could be opened but not read.
-    #[error("could not read file: {}: {error}", path.display())]
+    /// The file could be opened but not read. Clients receive [`RequestError::UnreadableFile`], whose text plugins write.
+    #[error("{}: cannot be read: {error}", path.display())]
     Unread {
         /// The path of the file.
         path: PathBuf,
@@ -177,6 +177,9 @@ impl From<RequestFileError> for BusError {
         match error {
             RequestFileError::CallerGone => Self::TimedOut,
             RequestFileError::FolderFull { .. } | RequestFileError::TooLong { .. } => Self::limit_reached(error),
+            RequestFileError::Unread { path, error } => {
+                RequestError::UnreadableFile { path, reason: error.to_string() }.into()
+            }
             error => Self::failed(error),
         }
     }

@@ -1,6 +1,7 @@
 //! Errors of an exchange with a device.
 
 use alloy_primitives::Address;
+use tenon_api::{AccountRefusal, DeviceProblem};
 use tenon_device_framing::FrameError;
 use tenon_device_transport::LinkError;
 use tenon_proto::{BodyError, registry};
@@ -64,19 +65,20 @@ pub enum Unsupported {
 }
 
 /// Why an exchange with a device failed. No variant contains a secret, and texts from the device are made safe to show.
+/// The texts here are for logs. Clients receive a [`DeviceProblem`], whose texts plugins write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The connection failed.
-    #[error("trezor: {0}")]
+    #[error("{0}")]
     Link(#[from] LinkError),
     /// The received packets are not a message.
-    #[error("trezor: {0}")]
+    #[error("{0}")]
     Frame(#[from] FrameError),
     /// A message's body can't be decoded.
-    #[error("trezor: {0}")]
+    #[error("{0}")]
     Body(#[from] BodyError),
     /// The device reported a failure.
-    #[error("trezor: {text}")]
+    #[error("{text}")]
     Refused {
         /// The failure code, if there is one.
         code: Option<i32>,
@@ -84,7 +86,7 @@ pub enum DeviceError {
         text: String,
     },
     /// The device sent a message that is not expected at this point.
-    #[error("trezor: expected reply types [{}], got {}", names(expected), name(*got))]
+    #[error("expected reply types [{}], got {}", names(expected).join(" "), name(*got))]
     Unexpected {
         /// Ids of the expected messages.
         expected: &'static [u16],
@@ -92,55 +94,55 @@ pub enum DeviceError {
         got: u16,
     },
     /// The device speaks only the encrypted protocol of newer devices.
-    #[error("trezor: this device only supports a newer protocol, which is not supported here")]
+    #[error("this device only supports a newer protocol, which is not supported here")]
     NewerProtocol,
     /// The device runs its bootloader.
-    #[error("trezor: the device is in bootloader mode")]
+    #[error("the device is in bootloader mode")]
     Bootloader,
     /// The device reports an unknown vendor.
-    #[error("trezor: the device reports an unknown vendor")]
+    #[error("the device reports an unknown vendor")]
     Vendor,
     /// The device is not the one with which the wallet was opened.
-    #[error("trezor: another device is connected instead of the device of this wallet")]
+    #[error("another device is connected instead of the device of this wallet")]
     OtherDevice,
     /// A PIN must be entered, and no person could be asked.
-    #[error("trezor: pin needed")]
+    #[error("pin needed")]
     PinNeeded,
     /// A passphrase must be entered, and no person could be asked.
-    #[error("trezor: passphrase needed")]
+    #[error("passphrase needed")]
     PassphraseNeeded,
     /// The PIN is not one to nine positions from 1 to 9.
-    #[error("trezor: a PIN is one to nine positions 1 to 9")]
+    #[error("a PIN is one to nine positions 1 to 9")]
     PinForm,
     /// The passphrase is longer than devices accept.
-    #[error("trezor: the passphrase has {length} bytes; at most 50 are allowed")]
+    #[error("the passphrase has {length} bytes; at most 50 are allowed")]
     PassphraseLength {
         /// Its length after normalisation, bytes.
         length: usize,
     },
     /// The person declined, or the caller dropped the request.
-    #[error("trezor: cancelled")]
+    #[error("cancelled")]
     Cancelled,
     /// A prompt was not answered in time.
-    #[error("trezor: the prompt was not answered in time")]
+    #[error("the prompt was not answered in time")]
     PromptTimeout,
     /// The device did not answer in time.
-    #[error("trezor: the device does not answer")]
+    #[error("the device does not answer")]
     AnswerTimeout,
     /// The device requested too many buttons.
-    #[error("trezor: the device requested more than {max} button presses")]
+    #[error("the device requested more than {max} button presses")]
     TooManyButtons {
         /// Maximum number in one exchange.
         max: u32,
     },
     /// The device sent too many session states, or too many notices that a passphrase is typed on it.
-    #[error("trezor: the device sent more than {max} messages about its session in one exchange")]
+    #[error("the device sent more than {max} messages about its session in one exchange")]
     TooManyStates {
         /// Maximum number in one exchange.
         max: u32,
     },
     /// The device requested more data than is left.
-    #[error("trezor: the device asked for {asked} bytes of data while {left} are left")]
+    #[error("the device asked for {asked} bytes of data while {left} are left")]
     DataRequest {
         /// Requested bytes.
         asked: u32,
@@ -148,13 +150,13 @@ pub enum DeviceError {
         left: usize,
     },
     /// The device requested a value that the typed data does not contain.
-    #[error("trezor: the device asked for typed data that the request does not have")]
+    #[error("the device asked for typed data that the request does not have")]
     TypedDataRequest,
     /// The response has no signature.
     #[error("reply lacks signature")]
     LacksSignature,
     /// The signature is malformed: r or s out of range, s in the upper half, or a v that is no parity.
-    #[error("trezor: the device returned an invalid signature")]
+    #[error("the device returned an invalid signature")]
     InvalidSignature,
     /// The signature is by another key or over other data.
     #[error("signer mismatch: expected {expected}, got {got}")]
@@ -168,7 +170,7 @@ pub enum DeviceError {
     #[error("missing derived address")]
     MissingAddress,
     /// The address is not valid.
-    #[error("trezor: the device returned an invalid address")]
+    #[error("the device returned an invalid address")]
     InvalidAddress,
     /// The wallet is not open.
     #[error("wallet closed")]
@@ -183,19 +185,19 @@ pub enum DeviceError {
     #[error("unknown account")]
     UnknownAccount,
     /// Too many callers wait for the device.
-    #[error("trezor: too many requests wait for the device")]
+    #[error("too many requests wait for the device")]
     Busy,
     /// The deadline passed while other requests used the device.
-    #[error("trezor: the device was busy with other requests until the deadline")]
+    #[error("the device was busy with other requests until the deadline")]
     DeadlineWhileWaiting,
     /// The session failed and is being restarted.
-    #[error("trezor: the session with the device failed; open the wallet again")]
+    #[error("the session with the device failed; open the wallet again")]
     SessionFailed,
     /// The firmware can't fulfil the request.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
     /// The firmware is older than the oldest supported version.
-    #[error("trezor: firmware {found} is too old; the oldest supported version is {oldest}")]
+    #[error("firmware {found} is too old; the oldest supported version is {oldest}")]
     OldFirmware {
         /// The device's version.
         found: Version,
@@ -221,12 +223,43 @@ impl DeviceError {
     }
 }
 
+impl From<DeviceError> for DeviceProblem {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::PinNeeded => Self::PinNeeded,
+            DeviceError::PassphraseNeeded => Self::PassphraseNeeded,
+            DeviceError::AlreadyOpen => Self::AlreadyOpen,
+            DeviceError::Closed => Self::Closed,
+            DeviceError::Unexpected { expected, got } => {
+                Self::UnexpectedMessage { expected: names(expected), got: name(got) }
+            }
+            DeviceError::LacksSignature => Self::NoSignature,
+            DeviceError::SignerMismatch { expected, got } => Self::OtherSigner { expected, got },
+            DeviceError::MissingAddress => Self::NoAddress,
+            DeviceError::Unsupported(Unsupported::TransactionType) => Self::TransactionType,
+            DeviceError::Unsupported(Unsupported::Hash) => Self::RawHash,
+            DeviceError::Unsupported(reason) => Self::Unsupported(reason.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<DeviceError> for AccountRefusal {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::UnknownAccount => Self::UnknownAccount,
+            DeviceError::UnknownWallet => Self::UnknownWallet,
+            error => Self::Device(error.into()),
+        }
+    }
+}
+
 /// The name of a message without the common prefix.
 fn name(id: u16) -> String {
     let known = registry::known(id).map(|entry| entry.name.trim_start_matches("MessageType_"));
     known.map_or_else(|| id.to_string(), str::to_owned)
 }
 
-fn names(ids: &[u16]) -> String {
-    ids.iter().map(|id| name(*id)).collect::<Vec<_>>().join(" ")
+fn names(ids: &[u16]) -> Vec<String> {
+    ids.iter().map(|id| name(*id)).collect()
 }

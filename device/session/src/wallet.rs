@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use futures_util::future::BoxFuture;
+use tenon_api::messages::{DeviceName, DeviceStatus};
 use tenon_device_transport::Transport;
 use tokio::sync::watch;
 
@@ -51,7 +52,7 @@ pub struct WalletStatus {
     /// Whether the firmware signs transactions of type 2; `false` until its version is known.
     pub signs_fee_market: bool,
     /// The latest error.
-    pub failure: Option<String>,
+    pub failure: Option<DeviceError>,
     /// Whether a request is running.
     pub is_busy: bool,
     /// Whether the device waits for a button now.
@@ -63,16 +64,15 @@ pub struct WalletStatus {
 }
 
 impl WalletStatus {
-    /// The status as a text of the reference (`docs/spec/device.md 10.7`).
-    pub fn text(&self) -> String {
-        if let Some(failure) = &self.failure {
-            return format!("Failed: {failure}");
+    /// The status for a listing of wallets (`docs/spec/device.md 10.7`).
+    pub fn listed(&self) -> DeviceStatus {
+        let Some((Version(major, minor, patch), label)) = &self.identity else { return DeviceStatus::Closed };
+        let name = DeviceName { version: [*major, *minor, *patch], label: label.clone() };
+        match self.state {
+            OpenState::Closed => DeviceStatus::Closed,
+            OpenState::WaitingForPin => DeviceStatus::WaitingForPin(name),
+            OpenState::WaitingForPassphrase | OpenState::Open => DeviceStatus::Online(name),
         }
-        let Some((version, label)) = self.identity.as_ref().filter(|_| self.state != OpenState::Closed) else {
-            return "Closed".into();
-        };
-        let state = if self.state == OpenState::WaitingForPin { "waiting for PIN" } else { "online" };
-        format!("Trezor v{version} '{label}' {state}")
     }
 }
 
@@ -111,10 +111,7 @@ impl Wallet {
             Ok(_) => (OpenState::Open, None),
             Err(DeviceError::PinNeeded) => (OpenState::WaitingForPin, None),
             Err(DeviceError::PassphraseNeeded) => (OpenState::WaitingForPassphrase, None),
-            Err(error) => {
-                let text = error.to_string();
-                (OpenState::Closed, Some(text.strip_prefix("trezor: ").map_or(text.clone(), str::to_owned)))
-            }
+            Err(error) => (OpenState::Closed, Some(error.clone())),
         };
         if result.as_ref().is_err_and(DeviceError::is_lost) {
             self.driver = None;

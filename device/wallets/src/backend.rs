@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_accounts::{AccountsError, Authority, KeyPlace, Signer, WalletBackend};
 use tenon_api::messages::{
-    SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletOperation, WalletStatus as ListedStatus,
+    SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletFailure, WalletOperation, WalletStatus as ListedStatus,
 };
 use tenon_api::{AccountRefusal, Address, WalletFeature};
 use tenon_bus::{Bus, CallContext};
@@ -17,7 +17,7 @@ use tenon_device_session::{DerivationPath, Hub, WalletHandle};
 use zeroize::Zeroizing;
 
 use crate::person::EventPerson;
-use crate::running::{Running, failed, warn_of_second};
+use crate::running::{Running, warn_of_second};
 use crate::signer::DeviceSigner;
 
 /// The wallets of the connected devices. Clones share them. There are none before [`DeviceWallets::start`].
@@ -76,14 +76,14 @@ impl DeviceWallets {
             WalletOperation::Open { passphrase } => {
                 let prompt_reply = handle.status().reply_to_prompt(Zeroizing::new(passphrase.expose().to_owned()));
                 drop(passphrase);
-                caller.wait(handle.open(prompt_reply, person, caller.deadline)).await.map_err(failed)?;
+                caller.wait(handle.open(prompt_reply, person, caller.deadline)).await.map_err(AccountRefusal::from)?;
                 Ok(WalletAnswer::Done)
             }
             WalletOperation::Derive { path, is_pinned } => {
                 let path: DerivationPath = path.parse().map_err(AccountRefusal::Path)?;
                 let account_url = account_url(url, &path);
                 let derived = handle.derive(path, is_pinned, false, person, caller.deadline);
-                let address = caller.wait(derived).await.map_err(failed)?;
+                let address = caller.wait(derived).await.map_err(AccountRefusal::from)?;
                 if is_pinned && let Some(running) = self.running.load_full() {
                     warn_of_second(&running.hub, url, address);
                 }
@@ -109,7 +109,9 @@ fn listed(url: String, handle: &WalletHandle) -> Wallet {
         url: account_url(&url, path),
     };
     let accounts = accounts.into_iter().map(account).collect();
-    Wallet { status: ListedStatus::Told(status.text()), failure: status.failure, accounts, url }
+    let listed = ListedStatus::Device(status.listed());
+    let failure = status.failure.map(|error| WalletFailure::Device(error.into()));
+    Wallet { status: listed, failure, accounts, url }
 }
 
 impl WalletBackend for DeviceWallets {

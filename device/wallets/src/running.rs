@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tenon_accounts::AccountsError;
+use tenon_api::Address;
 use tenon_api::messages::{WalletChange, WalletChanged};
-use tenon_api::{AccountRefusal, Address};
 use tenon_bus::{Bus, CallContext};
 use tenon_device_session::{DeviceError, Hub, HubEvent, OpenState, WalletHandle};
 use tokio::runtime::Handle;
@@ -189,14 +188,5 @@ impl Caller {
             result = work => result,
             _ = stopped.wait_for(|is_stopped| *is_stopped) => Err(DeviceError::Closed),
         }
-    }
-}
-
-/// Converts an error of a device.
-pub(crate) fn failed(error: DeviceError) -> AccountsError {
-    match error {
-        DeviceError::UnknownAccount => AccountRefusal::UnknownAccount.into(),
-        DeviceError::UnknownWallet => AccountRefusal::UnknownWallet.into(),
-        error => AccountsError::Wallet(error.to_string()),
     }
 }

@@ -3,13 +3,13 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_accounts::{AccountsError, HashSignature, Signable, Signer};
-use tenon_api::{Address, Transaction, TransactionPayload, U256};
+use tenon_api::{AccountRefusal, Address, Transaction, TransactionPayload, U256};
 use tenon_bus::Bus;
 use tenon_device_session::{AccessListItem, DeviceError, Fees, Signature, Unsupported, WalletHandle};
 
 use crate::person::EventPerson;
 use crate::read_typed_data;
-use crate::running::{Caller, failed};
+use crate::running::Caller;
 
 /// An account of a device, for one caller.
 pub(crate) struct DeviceSigner {
@@ -29,23 +29,23 @@ impl DeviceSigner {
                 self.caller.wait(self.handle.sign_message(account, message.to_vec(), person, deadline)).await
             }
             Signable::Transaction(transaction) => {
-                let transaction = unsigned(transaction).map_err(|error| failed(error.into()))?;
+                let transaction = unsigned(transaction).map_err(refused)?;
                 self.caller.wait(self.handle.sign_transaction(account, transaction, person, deadline)).await
             }
             Signable::TypedData { domain, message, data } => {
-                let text = data.ok_or_else(|| failed(Unsupported::TypedData.into()))?;
+                let text = data.ok_or_else(|| refused(Unsupported::TypedData))?;
                 let data = read_typed_data(text, domain, message);
                 let data = data.map_err(|error| AccountsError::Wallet(error.to_string()))?;
                 self.caller.wait(self.handle.sign_typed_data(account, data, person, deadline)).await
             }
-            Signable::Block(_) => return Err(failed(Unsupported::Hash.into())),
+            Signable::Block(_) => return Err(refused(Unsupported::Hash).into()),
         };
         if let Err(DeviceError::SignerMismatch { expected, got }) = &signed {
             let url = &self.url;
             tracing::warn!(url, account = %expected, by = %got, "a hardware wallet signed with the key of another \
                 account; no other wallet is tried");
         }
-        signed.map_err(failed)
+        Ok(signed.map_err(AccountRefusal::from)?)
     }
 }
 
@@ -57,6 +57,11 @@ impl Signer for DeviceSigner {
         }
         .boxed()
     }
+}
+
+/// The refusal of a request that the firmware can't fulfil.
+fn refused(reason: Unsupported) -> AccountRefusal {
+    DeviceError::from(reason).into()
 }
 
 /// A transaction in the form that devices accept.

@@ -6,13 +6,9 @@ mod support;
 
 use support::{FIRST, HIDDEN, Node, SECOND, THIRD, address, settings};
 use tenon_api::messages::*;
-use tenon_api::{U256, WholeBalance, join_balance};
+use tenon_api::{DeviceProblem, U256, WholeBalance, join_balance};
 use tenon_device_simulator::{Model, PassphraseSource, SimulatorSettings};
 use zeroize::Zeroizing;
-
-fn told(words: &str) -> WalletStatus {
-    WalletStatus::Told(words.to_owned())
-}
 
 fn with_pin(model: Model) -> SimulatorSettings {
     SimulatorSettings { pin: Some(Zeroizing::new("1234".into())), ..settings(model) }
@@ -45,7 +41,7 @@ async fn a_device_without_protection_opens_by_itself() {
         node.until(WalletChange::Opened).await;
 
         let (major, minor, patch) = model.version();
-        assert_eq!(node.status().await, told(&format!("Trezor v{major}.{minor}.{patch} 'mine' online")));
+        assert_eq!(node.status().await, format!("Trezor v{major}.{minor}.{patch} 'mine' online"));
         assert_eq!(node.open_wallet("").await, Err("wallet already open".into()));
         let operation = WalletOperation::Derive { path: "1".into(), is_pinned: false };
         let derived = node.call(UseWallet { url: node.url.clone(), operation }).await;
@@ -75,8 +71,9 @@ async fn a_pin_is_brought_by_the_next_call() {
 
         assert_eq!(node.open_wallet("").await, Err("trezor: pin needed".into()));
         assert_eq!(node.open_wallet("999").await, Err("trezor: PIN invalid".into()));
-        let wallet = node.wallets().await.remove(0);
-        assert_eq!((wallet.status, wallet.failure), (told("Failed: PIN invalid"), Some("PIN invalid".into())));
+        assert_eq!(node.status().await, "Failed: PIN invalid");
+        let problem = DeviceProblem::Failed("PIN invalid".to_owned());
+        assert_eq!(node.wallets().await.remove(0).failure, Some(WalletFailure::Device(problem)));
         assert_eq!(node.open_wallet("").await, Err("trezor: pin needed".into()));
         let typed = node.positions("1234").await;
         assert_eq!(node.open_wallet(&typed).await, Ok(()));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use alloy_primitives::{B256, Bytes, U256, hex};
 use support::{FIRST, Node, address, measured, settings};
 use tenon_api::messages::*;
-use tenon_api::{AccessListItem, SecretText, TransactionType};
+use tenon_api::{AccessListItem, DeviceProblem, RequestError, SecretText, TransactionType};
 use tenon_device_simulator::{Approval, Fault, FaultPlan, Model, SimulatorSettings};
 use tenon_test_data::device;
 
@@ -153,7 +153,8 @@ async fn sending_takes_the_next_nonce_and_ignores_the_password() {
     let sent = node.sent.lock().unwrap().clone();
     assert_eq!(sent.iter().map(|sent| (sent.hash, sent.nonce)).collect::<Vec<_>>(), [(hash, 7)]);
     let digest = node.directory.sign_block(address(FIRST), B256::ZERO);
-    assert_eq!(digest.map_err(|error| error.to_string()), Err("not supported".into()));
+    let refused = digest.map_err(|error| error.into_refusal().unwrap());
+    assert_eq!(refused, Err(DeviceProblem::RawHash.into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +226,7 @@ async fn stopping_cancels_pending_prompts() {
 
     devices.stop().await;
 
-    let ended = signing.await.unwrap().map_err(|failure| failure.to_string());
-    assert_eq!(ended, Err("wallet closed".into()));
+    let ended = signing.await.unwrap();
+    assert_eq!(ended, Err(RequestError::Account(DeviceProblem::Closed.into()).into()));
     assert_eq!(node.simulator.observed().signatures, 0);
 }

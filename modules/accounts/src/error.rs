@@ -35,7 +35,8 @@ pub enum AccountsError {
     /// The wallet has no such operation.
     #[error("{0}")]
     NotSupported(&'static str),
-    /// A device's or external signer's own error text. It contains no secret and no control characters for terminals.
+    /// An external signer's own error text, or why typed data cannot be shown by a device. It contains no secret and no
+    /// control characters for terminals.
     #[error("{0}")]
     Wallet(String),
     /// A key file could not be read, written or opened.

@@ -93,14 +93,18 @@ fn wallets_are_listed_with_their_accounts_and_two_texts_are_ignored() {
     let host = FakeHost::new().answer(|_: ListWallets| {
         let url = "keystore:///k/1".to_owned();
         let accounts = vec![WalletAccount { address: account(), url: url.clone() }];
-        let failure = Some("PIN invalid".to_owned());
-        let status = WalletStatus::Told("Failed: PIN invalid".to_owned());
+        let failure = Some(WalletFailure::Device(DeviceProblem::Failed("PIN invalid".to_owned())));
+        let status = WalletStatus::Device(DeviceStatus::Closed);
         let device = Wallet { url: "trezor://1".to_owned(), status, failure, accounts: vec![] };
-        Ok(vec![Wallet { url, status: WalletStatus::Locked, failure: None, accounts }, device])
+        let failure = Some(WalletFailure::Told("no answer".to_owned()));
+        let status = WalletStatus::Told("not reached".to_owned());
+        let signer = Wallet { url: "extapi:///s".to_owned(), status, failure, accounts: vec![] };
+        Ok(vec![Wallet { url, status: WalletStatus::Locked, failure: None, accounts }, device, signer])
     });
     let wanted = json!([
         { "url": "keystore:///k/1", "status": "Locked", "accounts": [{ "address": ACCOUNT, "url": "keystore:///k/1" }] },
         { "url": "trezor://1", "status": "Failed: PIN invalid", "failure": "PIN invalid" },
+        { "url": "extapi:///s", "status": "not reached", "failure": "no answer" },
     ]);
 
     assert_eq!(call(&host, "personal_listWallets", &json!([])), Ok(wanted.clone()));

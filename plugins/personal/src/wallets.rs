@@ -1,6 +1,12 @@
 //! Lists wallets, and answers requests that only devices support.
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use std::borrow::Cow;
+
+use tenon_sdk::{
+    error_texts::{device_status_text, wallet_failure_text},
+    prelude::*,
+    shapes::JsonWriter,
+};
 
 use crate::PersonalContext;
 
@@ -17,9 +23,9 @@ pub(crate) async fn list(
     for wallet in &wallets {
         json.begin_object();
         json.key("url").string(&wallet.url);
-        json.key("status").string(status_text(&wallet.status));
+        json.key("status").string(&status_text(wallet));
         if let Some(failure) = &wallet.failure {
-            json.key("failure").string(failure);
+            json.key("failure").string(&wallet_failure_text(failure));
         }
         if !wallet.accounts.is_empty() {
             json.key("accounts");
@@ -33,11 +39,12 @@ pub(crate) async fn list(
     Ok(json)
 }
 
-fn status_text(status: &WalletStatus) -> &str {
-    match status {
-        WalletStatus::Locked => "Locked",
-        WalletStatus::Unlocked => "Unlocked",
-        WalletStatus::Told(words) => words,
+fn status_text(wallet: &Wallet) -> Cow<'_, str> {
+    match &wallet.status {
+        WalletStatus::Locked => "Locked".into(),
+        WalletStatus::Unlocked => "Unlocked".into(),
+        WalletStatus::Device(status) => device_status_text(status, wallet.failure.as_ref()).into(),
+        WalletStatus::Told(words) => words.into(),
     }
 }
 

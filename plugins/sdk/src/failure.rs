@@ -9,7 +9,7 @@ use tenon_api::{
 
 use crate::error_texts::{
     account_refusal_text, enode_problem_text, epoch_refusal_text, front_end_refusal_text, missing_state_text,
-    missing_trie_node_text, recording_refusal_text, unresolved_block_text,
+    missing_trie_node_text, recording_refusal_text, unreadable_file_text, unresolved_block_text,
 };
 
 /// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
@@ -193,6 +193,7 @@ mod tests {
         let cases = [
             (BusError::NoHandler { request }, -32000, "this node has no module that answers GetHead"),
             (BusError::UnknownTopic { topic: Topic(0x7fff) }, -32000, "no handler for topic 0x7fff"),
+            RequestError::UnreadableFile { path, reason } => Self::server(unreadable_file_text(&path, &reason)),
             (
                 BusError::WrongSchema { request, known: 1, sent: 2 },
                 -32000,
@@ -247,6 +248,11 @@ mod tests {
 
             assert_eq!(failure.code, code);
             assert_eq!(failure.for_client(), Failure::server("method handler crashed"));
+            (
+                RequestError::UnreadableFile { path: "/x/b.rlp".into(), reason: "is a folder".to_owned() }.into(),
+                -32000,
+                "could not read file: /x/b.rlp: is a folder",
+            ),
         }
     }
 }

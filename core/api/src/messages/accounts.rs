@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
 use super::{CallRequest, PoolRefusal, event, request};
-use crate::SecretText;
+use crate::{DeviceProblem, SecretText};
 
 /// Addresses of the keys that this node can sign with, locked ones too, in the order of their wallets' URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,17 +56,17 @@ request!(SendTransaction => Result<B256, PoolRefusal>, topic 0x0503, schema 2, S
 /// Wallets in the order of their URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListWallets;
-request!(ListWallets => Vec<Wallet>, topic 0x0504, schema 2, Sign);
+request!(ListWallets => Vec<Wallet>, topic 0x0504, schema 3, Sign);
 
 /// A wallet: a key file, the keys of a mnemonic, a device, or an external signer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wallet {
     /// `<scheme>://<path>`.
     pub url: String,
-    /// Whether it signs without a password, or its own status text.
+    /// Whether it signs without a password, or the status that it reports.
     pub status: WalletStatus,
     /// Its last error.
-    pub failure: Option<String>,
+    pub failure: Option<WalletFailure>,
     /// Its accounts.
     pub accounts: Vec<WalletAccount>,
 }
@@ -78,7 +78,38 @@ pub enum WalletStatus {
     Locked,
     /// It signs without a password.
     Unlocked,
-    /// Status text of a device or an external signer, safe to display.
+    /// The status of a hardware wallet. Plugins write its text.
+    Device(DeviceStatus),
+    /// Status text of an external signer, safe to display.
+    Told(String),
+}
+
+/// How far a hardware wallet is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceStatus {
+    /// Not connected, or not opened yet.
+    Closed,
+    /// The PIN must be entered.
+    WaitingForPin(DeviceName),
+    /// The device answers.
+    Online(DeviceName),
+}
+
+/// What a hardware wallet reports about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceName {
+    /// Version of its firmware.
+    pub version: [u32; 3],
+    /// Its label, safe to display; empty if it has none.
+    pub label: String,
+}
+
+/// The last error of a wallet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WalletFailure {
+    /// Of a hardware wallet. Plugins write its text.
+    Device(DeviceProblem),
+    /// Text of an external signer, or why it was not reached; safe to display.
     Told(String),
 }
 

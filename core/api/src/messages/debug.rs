@@ -77,7 +77,7 @@ pub struct GetStorageRange {
     /// Maximum number of slots.
     pub limit: i64,
 }
-request!(GetStorageRange => Result<StorageRange, TraceFailure>, topic 0x0903, schema 2, CallEvm);
+request!(GetStorageRange => Result<StorageRange, TraceFailure>, topic 0x0903, schema 3, CallEvm);
 
 /// Some slots of a contract.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,7 +212,7 @@ pub struct GetIntermediateRoots {
     /// The block, of any branch.
     pub block: B256,
 }
-request!(GetIntermediateRoots => Result<Vec<B256>, TraceFailure>, topic 0x090b, schema 2, CallEvm);
+request!(GetIntermediateRoots => Result<Vec<B256>, TraceFailure>, topic 0x090b, schema 3, CallEvm);
 
 /// The data that a block's execution reads (`debug_executionWitness`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -220,7 +220,7 @@ pub struct GetExecutionWitness {
     /// The block.
     pub block: BlockId,
 }
-request!(GetExecutionWitness => Result<ExecutionWitness, TraceFailure>, topic 0x090c, schema 2, CallEvm);
+request!(GetExecutionWitness => Result<ExecutionWitness, TraceFailure>, topic 0x090c, schema 3, CallEvm);
 
 /// The data that a block's execution reads: enough to execute the block without a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -93,6 +93,13 @@ pub enum TraceFailure {
         /// The root of the state.
         state_root: B256,
     },
+    /// Only in the traces of a block: the database lacks a node of a trie that the transaction needs.
+    MissingTrieNode {
+        /// The node's hash.
+        hash: B256,
+        /// Its path, one nibble a byte.
+        path: Vec<u8>,
+    },
     /// Only in the traces of a block: a block that the transaction needs is unknown.
     UnresolvedBlock(UnresolvedBlock),
     /// Only in the traces of a block: the node could not trace this transaction, for example because its trace is too
@@ -159,7 +166,7 @@ pub enum NoTraceResult {
 }
 
 impl TraceFailure {
-    /// Memory of the texts in it, bytes, approximately.
+    /// Memory of the texts and lists in it, bytes, approximately.
     pub fn size(&self) -> usize {
         match self {
             Self::UnusableTracer { reason: text }
@@ -173,6 +180,7 @@ impl TraceFailure {
             | Self::Node { error: text } => text.len(),
             Self::UndecodableBlock { what, .. } => what.len(),
             Self::Call(failure) => failure.size(),
+            Self::MissingTrieNode { path, .. } => path.len(),
             Self::Missing { .. }
             | Self::Genesis
             | Self::UnknownAncestor
@@ -207,6 +215,7 @@ mod tests {
             TraceFailure::Call(CallFailure::Halted(text().into())),
             TraceFailure::Call(CallFailure::InvalidMessage { reason: text(), gas_limit: 9 }),
             TraceFailure::Call(CallFailure::Reverted { output: vec![0; 3].into() }),
+            TraceFailure::MissingTrieNode { hash: B256::ZERO, path: vec![0; 3] },
             undecodable,
         ];
         for failure in cases {

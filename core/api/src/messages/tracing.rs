@@ -40,7 +40,7 @@ pub struct Trace {
     /// How to trace it.
     pub options: TraceOptions,
 }
-request!(Trace => Result<TraceReply, TraceFailure>, topic 0x0303, schema 4, CallEvm);
+request!(Trace => Result<TraceReply, TraceFailure>, topic 0x0303, schema 5, CallEvm);
 
 /// How to trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

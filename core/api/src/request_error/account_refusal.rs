@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, U256};
 
+use super::DeviceProblem;
+
 /// Why a wallet or key refuses a request. No variant contains any part of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountRefusal {
@@ -65,6 +67,9 @@ pub enum AccountRefusal {
     /// The wallet does not have this feature.
     #[error("the wallet cannot {0}")]
     NotSupported(WalletFeature),
+    /// A hardware wallet fails or refuses.
+    #[error(transparent)]
+    Device(#[from] DeviceProblem),
     /// The signature has the wrong length.
     #[error("the signature does not have 65 bytes")]
     SignatureLength,

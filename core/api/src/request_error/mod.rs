@@ -1,15 +1,19 @@
 //! What a module reports over the bus if it cannot answer a request.
 
 mod account_refusal;
+mod device_problem;
 mod enode_problem;
 mod epoch_refusal;
 mod front_end_refusal;
 mod recording_refusal;
 mod unresolved_block;
 
+use std::path::PathBuf;
+
 use alloy_primitives::{B256, hex};
 
 pub use account_refusal::{AccountRefusal, KeyFileProblem, KeyTextProblem, PathProblem, WalletFeature};
+pub use device_problem::DeviceProblem;
 pub use enode_problem::{EnodeProblem, HostProblem, UnusableNode, UrlProblem};
 pub use epoch_refusal::EpochRefusal;
 pub use front_end_refusal::FrontEndRefusal;
@@ -44,7 +48,7 @@ pub enum RequestError {
         state_root: B256,
     },
     /// The database lacks a node of a trie.
-    #[error("the database does not have the trie node {hash} at path {}", hex::encode(path))]
+    #[error("the database does not have the trie node {hash} at path 0x{}", hex::encode(path))]
     MissingTrieNode {
         /// The node's hash.
         hash: B256,
@@ -57,6 +61,14 @@ pub enum RequestError {
     /// A wallet or key refuses.
     #[error(transparent)]
     Account(#[from] AccountRefusal),
+    /// A file that the request names could be opened but not read.
+    #[error("{}: cannot be read: {reason}", path.display())]
+    UnreadableFile {
+        /// The path of the file.
+        path: PathBuf,
+        /// The error of the system or of the decompression.
+        reason: String,
+    },
     /// A front-end does not start.
     #[error(transparent)]
     FrontEnd(#[from] FrontEndRefusal),

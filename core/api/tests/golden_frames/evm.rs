@@ -38,7 +38,7 @@ pub(crate) fn evm_frames(frames: &mut Frames) {
     };
     let options = TraceOptions { tracer: Tracer::default(), timeout: Some(std::time::Duration::from_millis(1500)) };
     frames.request(Trace { target, options }, Ok(trace_reply()));
-    frames.add("0303 Trace failures v4", &trace_failures());
+    frames.add("0303 Trace failures v5", &trace_failures());
 }
 
 /// A block with a result of every tracer.
@@ -260,6 +260,7 @@ fn trace_failures() -> Vec<TraceFailure> {
         TraceFailure::TimedOut,
         TraceFailure::Call(CallFailure::OutOfGas),
         TraceFailure::StateUnavailable { state_root: HASH },
+        TraceFailure::MissingTrieNode { hash: HASH, path: vec![1, 0xf] },
         TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock),
         TraceFailure::Node { error: text() },
     ];

@@ -44,11 +44,20 @@ pub(crate) fn pool_and_account_frames(frames: &mut Frames) {
     };
     let device = Wallet {
         url: "trezor://1".to_owned(),
-        status: WalletStatus::Told("Failed: PIN invalid".to_owned()),
-        failure: Some("PIN invalid".to_owned()),
+        status: WalletStatus::Device(DeviceStatus::WaitingForPin(DeviceName {
+            version: [1, 8, 1],
+            label: "mine".to_owned(),
+        })),
+        failure: Some(WalletFailure::Device(DeviceProblem::Failed("PIN invalid".to_owned()))),
         accounts: vec![],
     };
-    frames.request(ListWallets, vec![wallet, device]);
+    let signer = Wallet {
+        url: "extapi:///s".to_owned(),
+        status: WalletStatus::Told("not reached".to_owned()),
+        failure: Some(WalletFailure::Told("no answer".to_owned())),
+        accounts: vec![],
+    };
+    frames.request(ListWallets, vec![wallet, device, signer]);
     frames.request(CreateAccount { password: SecretText::default() }, ADDRESS);
     frames.request(ImportKey { key: SecretText::from("07"), password: SecretText::from("pass") }, ADDRESS);
     frames.request(UnlockAccount { address: ADDRESS, password: SecretText::from("pass"), seconds: 300 }, ());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tenon_api::messages::{DeviceName, DeviceStatus};
 use tenon_device_session::{
     Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, PromptReply, Timeouts,
 };
@@ -21,20 +22,25 @@ fn with_pin(model: Model) -> SimulatorSettings {
     SimulatorSettings { pin: Some(Zeroizing::new("1234".into())), label, ..settings(model) }
 }
 
+/// What a device of this model with the label `mine` reports about itself.
+fn mine(model: Model) -> DeviceName {
+    let (major, minor, patch) = model.version();
+    DeviceName { version: [major, minor, patch], label: "mine".to_owned() }
+}
+
 #[tokio::test]
 async fn a_device_without_protection_opens_at_once() {
     for model in Model::ALL {
         let mut held = Held::new(SimulatorSettings { label: Some("mine".into()), ..settings(model) });
-        assert_eq!(held.text(), "Closed");
+        assert_eq!(held.listed(), DeviceStatus::Closed);
 
         open(&mut held, "").await.unwrap();
 
-        let (major, minor, patch) = model.version();
-        assert_eq!(held.text(), format!("Trezor v{major}.{minor}.{patch} 'mine' online"));
+        assert_eq!(held.listed(), DeviceStatus::Online(mine(model)));
         assert_eq!(open(&mut held, "").await, Err("wallet already open".into()));
         assert_eq!(held.pin_account().await, Ok(ACCOUNT));
         held.wallet.close().await;
-        assert_eq!(held.text(), "Closed");
+        assert_eq!(held.listed(), DeviceStatus::Closed);
         assert_eq!(held.pin_account().await, Err(DeviceError::Closed));
         open(&mut held, "").await.unwrap();
     }
@@ -45,13 +51,13 @@ async fn a_pin_is_brought_by_the_next_call() {
     for model in [Model::One, Model::OneLater] {
         let mut held = Held::new(with_pin(model));
 
-        assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
-        assert!(held.text().ends_with("'mine' waiting for PIN"), "{}", held.text());
-        assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+        assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
+        assert_eq!(held.listed(), DeviceStatus::WaitingForPin(mine(model)));
+        assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
         let typed = positions(&held.simulator, "1234").await;
         open(&mut held, &typed).await.unwrap();
 
-        assert!(held.text().ends_with("'mine' online"), "{}", held.text());
+        assert_eq!(held.listed(), DeviceStatus::Online(mine(model)));
         assert_eq!(held.pin_account().await, Ok(ACCOUNT));
     }
 }
@@ -59,17 +65,18 @@ async fn a_pin_is_brought_by_the_next_call() {
 #[tokio::test]
 async fn a_wrong_pin_is_sent_once_and_opening_starts_again() {
     let mut held = Held::new(with_pin(Model::One));
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
 
-    assert_eq!(open(&mut held, "999").await, Err("trezor: PIN invalid".into()));
+    assert_eq!(open(&mut held, "999").await, Err("PIN invalid".into()));
 
-    assert_eq!(held.text(), "Failed: PIN invalid");
-    assert_eq!(held.status.borrow().failure.as_deref(), Some("PIN invalid"));
+    let failure = held.status.borrow().failure.clone();
+    assert!(matches!(&failure, Some(DeviceError::Refused { text, .. }) if text == "PIN invalid"), "{failure:?}");
+    assert_eq!(held.listed(), DeviceStatus::Closed);
     assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 19).count(), 1);
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     // A malformed PIN is not sent at all, because the device would count it as wrong.
-    assert_eq!(open(&mut held, "12a4").await, Err("trezor: a PIN is one to nine positions 1 to 9".into()));
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "12a4").await, Err("a PIN is one to nine positions 1 to 9".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
     open(&mut held, &typed).await.unwrap();
 }
@@ -84,14 +91,14 @@ async fn a_passphrase_is_brought_by_the_next_call() {
             ..settings(model)
         });
 
-        assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "{model}");
+        assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()), "{model}");
         assert_eq!(held.status.borrow().state, OpenState::WaitingForPassphrase);
-        assert!(held.text().ends_with("online"), "{}", held.text());
+        assert!(matches!(held.listed(), DeviceStatus::Online(_)), "{:?}", held.listed());
         open(&mut held, "trezor").await.unwrap();
         assert_eq!(held.pin_account().await, Ok(HIDDEN), "{model}");
 
         held.wallet.close().await;
-        assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "{model}");
+        assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()), "{model}");
         // Here an empty text is an answer: the standard wallet.
         open(&mut held, "").await.unwrap();
         assert_eq!(held.pin_account().await, Ok(ACCOUNT), "{model}");
@@ -99,7 +106,7 @@ async fn a_passphrase_is_brought_by_the_next_call() {
         held.wallet.close().await;
         let before = held.simulator.observed().received.iter().filter(|id| **id == 42).count();
         // A text without an open question is not sent, because it could be a PIN.
-        assert_eq!(open(&mut held, "trezor").await, Err("trezor: passphrase needed".into()), "{model}");
+        assert_eq!(open(&mut held, "trezor").await, Err("passphrase needed".into()), "{model}");
         assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 42).count(), before, "{model}");
         open(&mut held, "trezor").await.unwrap();
     }
@@ -140,20 +147,20 @@ async fn a_passphrase_typed_on_the_device_is_not_sent() {
 #[tokio::test]
 async fn a_passphrase_that_is_too_long_is_not_sent() {
     let mut held = Held::new(SimulatorSettings { has_passphrase_protection: true, ..settings(Model::One) });
-    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()));
 
     let error = open(&mut held, &"x".repeat(51)).await;
 
-    assert_eq!(error, Err("trezor: the passphrase has 51 bytes; at most 50 are allowed".into()));
+    assert_eq!(error, Err("the passphrase has 51 bytes; at most 50 are allowed".into()));
     assert!(!held.simulator.observed().received.contains(&42));
-    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it asks again");
+    assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()), "it asks again");
     open(&mut held, "trezor").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_device_that_locked_itself_is_cancelled_and_asks_for_its_pin() {
     let mut held = Held::new(with_pin(Model::One));
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
     open(&mut held, &typed).await.unwrap();
     held.pin_account().await.unwrap();
@@ -163,7 +170,7 @@ async fn a_device_that_locked_itself_is_cancelled_and_asks_for_its_pin() {
     let error = held.pin_account().await.unwrap_err();
 
     assert!(matches!(error, DeviceError::PinNeeded | DeviceError::Link(_)), "{error:?}");
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
     open(&mut held, &typed).await.unwrap();
     let signed = held.wallet.sign_transaction(ACCOUNT, legacy(Some(50), 0), &mut NoPerson, &mut never()).await;
@@ -180,7 +187,7 @@ async fn another_device_at_the_same_path_is_not_taken_for_this_one() {
 
     let error = open(&mut held, "").await;
 
-    assert_eq!(error, Err("trezor: another device is connected instead of the device of this wallet".into()));
+    assert_eq!(error, Err("another device is connected instead of the device of this wallet".into()));
     held.wallet.close().await;
     open(&mut held, "").await.unwrap();
     let unknown = held.wallet.sign_transaction(ACCOUNT, legacy(Some(50), 0), &mut NoPerson, &mut never()).await;
@@ -210,7 +217,7 @@ async fn a_locked_model_one_is_not_taken_for_an_open_one() {
     // From 1.9.0 on it responds to a `Ping` while locked.
     let mut held = Held::new(with_pin(Model::OneLater));
 
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
 
     assert_eq!(held.status.borrow().state, OpenState::WaitingForPin);
     assert_eq!(heard(&held, 56), 1, "it was asked for an address");
@@ -220,10 +227,10 @@ async fn a_locked_model_one_is_not_taken_for_an_open_one() {
 async fn an_answer_to_an_earlier_question_is_not_sent() {
     let settings = SimulatorSettings { has_passphrase_protection: true, ..with_pin(Model::One) };
     let mut held = Held::new(settings);
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let of_before = held.status.borrow().asked.unwrap();
     let typed = positions(&held.simulator, "1234").await;
-    assert_eq!(open(&mut held, &typed).await, Err("trezor: passphrase needed".into()));
+    assert_eq!(open(&mut held, &typed).await, Err("passphrase needed".into()));
 
     // A second caller also saw the keypad and sends its positions too late.
     for answer in [Answer::Pin(typed.clone()), Answer::Passphrase(typed.clone())] {
@@ -237,7 +244,7 @@ async fn an_answer_to_an_earlier_question_is_not_sent() {
     let other_kind = PromptReply { number: asked.number, answer: Answer::Pin(typed) };
     assert_eq!(held.wallet.open(Some(other_kind), &mut NoPerson, &mut never()).await, Err(DeviceError::Cancelled));
     assert_eq!((heard(&held, 19), heard(&held, 42)), (1, 0));
-    assert_eq!(open(&mut held, "").await, Err("trezor: passphrase needed".into()), "it asks again");
+    assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()), "it asks again");
     open(&mut held, "trezor").await.unwrap();
     assert_eq!(held.pin_account().await, Ok(HIDDEN));
 }
@@ -255,7 +262,7 @@ impl Person for NeverAnswers {
 async fn an_unanswered_question_times_out_even_when_asked_again() {
     let timeouts = Timeouts { prompt: Duration::from_millis(50), ..TIMEOUTS };
     let mut held = Held::with_timeouts(with_pin(Model::One), timeouts);
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
 
     let first = held.wallet.open(None, &mut NeverAnswers, &mut never()).await;
     let second = held.wallet.open(None, &mut NeverAnswers, &mut never()).await;
@@ -270,17 +277,17 @@ async fn the_delay_after_a_wrong_pin_may_exceed_the_limit_for_prompts() {
     let settings = SimulatorSettings { time_scale: 0.4, ..with_pin(Model::One) };
     let mut held = Held::with_timeouts(settings, timeouts);
     for _ in 0..2 {
-        assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
-        assert_eq!(open(&mut held, "999").await, Err("trezor: PIN invalid".into()));
+        assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
+        assert_eq!(open(&mut held, "999").await, Err("PIN invalid".into()));
     }
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
     let prompt_reply = held.status.borrow().reply_to_prompt(typed);
 
     // The device now delays its response by 1.2 seconds; cancelling the call ends the wait.
     let mut leaves: BoxFuture<'_, ()> = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
     assert_eq!(held.wallet.open(prompt_reply, &mut NoPerson, &mut leaves).await, Err(DeviceError::Cancelled));
-    assert_eq!(open(&mut held, "").await, Err("trezor: pin needed".into()));
+    assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     let typed = positions(&held.simulator, "1234").await;
 
     open(&mut held, &typed).await.unwrap();

@@ -13,7 +13,10 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
-use tenon_sdk::Failure;
+use tenon_sdk::{
+    Failure,
+    error_texts::{device_status_text, wallet_failure_text},
+};
 
 use crate::{ApproveError, Page, Service, methods};
 
@@ -86,13 +89,16 @@ impl ApproverService {
 
 /// JSON of a wallet: URL, status, failure and accounts.
 fn wallet_json(wallet: &Wallet) -> serde_json::Value {
+    let failure = wallet.failure.as_ref();
     let status = match &wallet.status {
         WalletStatus::Locked => "locked",
         WalletStatus::Unlocked => "unlocked",
+        WalletStatus::Device(status) => &device_status_text(status, failure),
         WalletStatus::Told(text) => text,
     };
+    let failure = failure.map(wallet_failure_text);
     let accounts: Vec<_> = wallet.accounts.iter().map(|account| account.address).collect();
-    json!({ "url": wallet.url, "status": status, "failure": wallet.failure, "accounts": accounts })
+    json!({ "url": wallet.url, "status": status, "failure": failure, "accounts": accounts })
 }
 
 fn json_of(value: &impl serde::Serialize) -> Result<serde_json::Value, Failure> {

@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 use tenon_accounts::{AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend};
 use tenon_api::{
     AccessListItem, SignedAuthorization, Transaction, TransactionPayload,
-    messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
+    messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletFailure, WalletStatus},
 };
 use tenon_bus::{Bus, BusError, EnterError, FairLimits, FairQueue, JobPermit, PoolBusy, Share};
 use tokio::time::Instant;
@@ -175,7 +175,7 @@ impl WalletBackend for ServiceWallet {
         vec![Wallet {
             url: self.url(),
             status: WalletStatus::Told(status),
-            failure: known.failure.clone(),
+            failure: known.failure.clone().map(WalletFailure::Told),
             accounts: known.accounts.iter().map(account).collect(),
         }]
     }

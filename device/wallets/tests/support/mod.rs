@@ -17,7 +17,7 @@ use tenon_device_simulator::{Model, Simulator, SimulatorSettings, udp};
 use tenon_device_transport::{Transport as _, UdpTransport, Wire};
 use tenon_device_wallets::DeviceWallets;
 use tenon_proto::debug::{DebugLinkGetState, DebugLinkState};
-use tenon_sdk::Failure;
+use tenon_sdk::{Failure, error_texts::device_status_text};
 use tenon_supervisor::Supervisor;
 use tokio::time::timeout;
 
@@ -138,9 +138,7 @@ impl Node {
     pub(crate) async fn until_status(&self, end: &str) {
         let waiting = async {
             loop {
-                let wallets = self.wallets().await;
-                let status = wallets.first().map(|wallet| wallet.status.clone());
-                if matches!(&status, Some(WalletStatus::Told(words)) if words.ends_with(end)) {
+                if self.wallets().await.first().is_some_and(|wallet| status_text(wallet).ends_with(end)) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -158,8 +156,9 @@ impl Node {
         self.call(ListWallets).await.unwrap()
     }
 
-    pub(crate) async fn status(&self) -> WalletStatus {
-        self.wallets().await.remove(0).status
+    /// The status of the wallet, as clients receive it.
+    pub(crate) async fn status(&self) -> String {
+        status_text(&self.wallets().await.remove(0))
     }
 
     pub(crate) async fn open_wallet(&self, text: &str) -> Result<(), String> {
@@ -219,6 +218,11 @@ impl Node {
             () = pressing => unreachable!("pressing never ends"),
         }
     }
+}
+
+fn status_text(wallet: &Wallet) -> String {
+    let WalletStatus::Device(status) = &wallet.status else { panic!("{wallet:?} is not a device") };
+    device_status_text(status, wallet.failure.as_ref())
 }
 
 fn answer_for_the_node(

@@ -51,9 +51,8 @@ pub enum TrieError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A required node is missing: the state was pruned, or the database is corrupt. Clients receive
-    /// [`RequestError::MissingTrieNode`] and its text from the SDK. This text is the same, because longer texts about a
-    /// block or a damaged record contain it.
-    #[error("missing trie Node {hash} (path {path})", hash = hex::encode(hash), path = hex::encode(path))]
+    /// [`RequestError::MissingTrieNode`], whose text plugins write.
+    #[error("the database does not have the trie node {hash} at path 0x{}", hex::encode(path))]
     Missing {
         /// keccak256 of the address for a storage trie; `None` for the state trie.
         owner: Option<B256>,

@@ -129,7 +129,7 @@ fn a_missing_node_is_reported_with_its_hash_and_path() {
     let error = prove(&LiveNodes::default(), root, Address::ZERO, &[]).unwrap_err();
 
     assert!(matches!(error, TrieError::Missing { .. }));
-    assert_eq!(error.to_string(), format!("missing trie Node {} (path )", "ab".repeat(32)));
+    assert_eq!(error.to_string(), format!("the database does not have the trie node 0x{} at path 0x", "ab".repeat(32)));
 }
 
 #[test]

@@ -209,7 +209,10 @@ impl ExecutionError {
 impl From<ExecutionError> for BusError {
     fn from(error: ExecutionError) -> Self {
         match error {
-            ExecutionError::Store(error) | ExecutionError::Trie { source: TrieError::Store(error), .. } => error.into(),
+            ExecutionError::Store(error) => error.into(),
+            // The text for a damaged node names the block.
+            ExecutionError::Trie { source: TrieError::Corrupt { .. }, .. } => Self::failed(error),
+            ExecutionError::Trie { source, .. } => source.into(),
             error => Self::failed(error),
         }
     }
@@ -217,6 +220,9 @@ impl From<ExecutionError> for BusError {
 
 #[cfg(test)]
 mod tests {
+    use tenon_api::{DecodeProblem, RequestError, TriePosition};
+    use tenon_chain::DecodeError;
+
     use super::*;
 
     #[test]
@@ -224,6 +230,9 @@ mod tests {
         let number = BlockNumber(7);
         let trie = |source| ExecutionError::Trie { number, source };
         let lost = TrieError::Missing { owner: None, path: Vec::new(), hash: B256::ZERO };
+        let source = DecodeError { what: "trie node", offset: 0, problem: DecodeProblem::NotMinimal };
+        let position = Box::new(TriePosition { owner: None, path: Vec::new() });
+        let damaged = TrieError::Corrupt { position, hash: B256::ZERO, source };
         let full = StoreError::OutOfMemory { reason: "full".to_owned() };
         let cases = [
             (ExecutionError::Store(StoreError::Stopped), BusError::TimedOut),
@@ -231,7 +240,8 @@ mod tests {
             (ExecutionError::Store(StoreError::Engine("disk".to_owned())), BusError::failed("database: disk")),
             (trie(StoreError::Stopped.into()), BusError::TimedOut),
             (trie(full.into()), BusError::limit_reached("full")),
-            (trie(lost.clone()), BusError::failed(format!("block 7: {lost}"))),
+            (trie(lost), RequestError::MissingTrieNode { hash: B256::ZERO, path: Vec::new() }.into()),
+            (trie(damaged.clone()), BusError::failed(format!("block 7: {damaged}"))),
             (
                 ExecutionError::MissingItem { number, what: "blob gas" },
                 BusError::failed("block 7: the header has no blob gas"),

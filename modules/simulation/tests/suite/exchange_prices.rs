@@ -207,9 +207,8 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     let root = market.trading_root();
     market.chain.delete_trie_nodes();
     let missing = format!(
-        "database record damaged: the trading state of the historic exchange: missing trie Node {} (path ); run `tenon db \
-         verify`",
-        alloy_primitives::hex::encode(root)
+        "database record damaged: the trading state of the historic exchange: the database does not have the trie node \
+         {root} at path 0x; run `tenon db verify`"
     );
 
     let head = market.chain.head().header.number;

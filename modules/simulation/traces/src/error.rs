@@ -91,7 +91,24 @@ impl TraceError {
                 TraceFailure::StateUnavailable { state_root }
             }
             Self::Call(CallError::Resolve(ResolveError::Unresolved(problem))) => TraceFailure::UnresolvedBlock(problem),
-            error => TraceFailure::Node { error: error.to_string() },
+            error => match error.trie_error() {
+                Some(TrieError::Missing { hash, path, .. }) => {
+                    TraceFailure::MissingTrieNode { hash: *hash, path: path.clone() }
+                }
+                _ => TraceFailure::Node { error: error.to_string() },
+            },
+        }
+    }
+
+    /// The error of a trie that is the cause, if there is one.
+    fn trie_error(&self) -> Option<&TrieError> {
+        match self {
+            Self::Trie(error) => Some(error),
+            Self::Call(CallError::Block(error)) => match &**error {
+                ExecutionError::Trie { source, .. } => Some(source),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -187,7 +204,7 @@ impl From<RunFailure> for TraceError {
 
 #[cfg(test)]
 mod tests {
-    use tenon_api::UnresolvedBlock;
+    use tenon_api::{BlockNumber, UnresolvedBlock};
 
     use super::*;
 
@@ -249,6 +266,11 @@ mod tests {
         let state_root = B256::repeat_byte(7);
         let unavailable = TraceError::from(CallError::from(StateUnavailable { state_root }));
         assert_eq!(unavailable.into_failure(), TraceFailure::StateUnavailable { state_root });
+        let lost = TrieError::Missing { owner: None, path: vec![1], hash: state_root };
+        let missing = || TraceFailure::MissingTrieNode { hash: state_root, path: vec![1] };
+        let of_block = ExecutionError::Trie { number: BlockNumber(7), source: lost.clone() };
+        assert_eq!(TraceError::from(lost).into_failure(), missing());
+        assert_eq!(TraceError::from(of_block).into_failure(), missing());
         let unresolved = TraceError::from(ResolveError::from(UnresolvedBlock::NoSafeBlock));
         assert_eq!(unresolved.into_failure(), TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock));
     }

@@ -86,7 +86,7 @@ fn a_missing_record_is_named() {
         ("account_latest", "latest accounts: 2 records, but the trie has 3"),
         ("slot_latest", "latest slots: 1 records, but the trie has 2"),
         ("log_index", "lacks log"),
-        ("trie", "missing trie Node"),
+        ("trie", "does not have the trie node"),
     ] {
         let found = missing(column);
         assert!(found.as_ref().is_some_and(|found| found.contains(named)), "{column}: {found:?}");

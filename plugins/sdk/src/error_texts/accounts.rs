@@ -3,6 +3,8 @@
 use alloy_primitives::{U256, hex};
 use tenon_api::{AccountRefusal, KeyFileProblem, KeyTextProblem, PathProblem, WalletFeature};
 
+use super::devices::device_problem_text;
+
 const WRONG_PASSWORD: &str = "could not decrypt key with given password";
 
 /// The text for a wallet or key that refuses.
@@ -41,6 +43,7 @@ pub fn account_refusal_text(refusal: &AccountRefusal) -> String {
             "specified wallet does not support initialization"
         }
         AccountRefusal::NotSupported(WalletFeature::Pairing) => "specified wallet does not support pairing",
+        AccountRefusal::Device(problem) => return device_problem_text(problem),
         AccountRefusal::SignatureLength => "signature must be 65 bytes long",
         AccountRefusal::SignatureParity => "invalid Ethereum signature (V is not 27 or 28)",
         AccountRefusal::NotRecovered => "recovery failed",
@@ -115,6 +118,7 @@ fn ether(wei: U256) -> f64 {
 #[cfg(test)]
 mod tests {
     use alloy_primitives::address;
+    use tenon_api::DeviceProblem;
 
     use super::*;
 
@@ -156,6 +160,7 @@ mod tests {
                 "specified wallet does not support initialization",
             ),
             (AccountRefusal::NotSupported(WalletFeature::Pairing), "specified wallet does not support pairing"),
+            (DeviceProblem::PinNeeded.into(), "trezor: pin needed"),
             (AccountRefusal::SignatureLength, "signature must be 65 bytes long"),
             (AccountRefusal::SignatureParity, "invalid Ethereum signature (V is not 27 or 28)"),
             (AccountRefusal::NotRecovered, "recovery failed"),

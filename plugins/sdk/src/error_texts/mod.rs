@@ -4,8 +4,10 @@
 mod accounts;
 mod calls;
 mod chain;
+mod devices;
 mod enodes;
 mod fees;
+mod files;
 mod front_ends;
 mod pool;
 mod recordings;
@@ -16,11 +18,13 @@ use crate::Failure;
 pub use accounts::account_refusal_text;
 pub use calls::{call_failure_text, revert_text};
 pub use chain::{missing_state_text, round_problem_text, unresolved_block_text};
+pub use devices::{device_status_text, wallet_failure_text};
 pub use fees::percentile_problem_text;
 pub use traces::trace_failure_text;
 
 pub(crate) use chain::{epoch_refusal_text, missing_trie_node_text};
 pub(crate) use enodes::enode_problem_text;
+pub(crate) use files::unreadable_file_text;
 pub(crate) use front_ends::front_end_refusal_text;
 pub(crate) use recordings::recording_refusal_text;
 

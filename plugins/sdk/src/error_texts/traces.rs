@@ -10,7 +10,7 @@ use tenon_api::{
 use super::{
     Refusal,
     calls::call_failure_text,
-    chain::{missing_state_text, unresolved_block_text},
+    chain::{missing_state_text, missing_trie_node_text, unresolved_block_text},
     pool::sender_problem_text,
 };
 use crate::Failure;
@@ -58,6 +58,7 @@ pub fn trace_failure_text(failure: &TraceFailure) -> String {
         TraceFailure::TimedOut => "execution timeout".to_owned(),
         TraceFailure::Call(failure) => call_failure_text(failure),
         TraceFailure::StateUnavailable { state_root } => missing_state_text(*state_root),
+        TraceFailure::MissingTrieNode { hash, path } => missing_trie_node_text(*hash, path),
         TraceFailure::UnresolvedBlock(problem) => unresolved_block_text(*problem),
     }
 }
@@ -216,6 +217,7 @@ mod tests {
             "TypeError: cannot read property '{shortened}...' of null    in server-side tracer function 'result'"
         );
         let unavailable = format!("missing trie Node {} (path )", digits());
+        let missing_node = format!("missing trie Node {} (path 010f)", digits());
         let cases = [
             (TraceFailure::Genesis, "genesis is not traceable"),
             (TraceFailure::UnknownAncestor, "unknown ancestor"),
@@ -237,6 +239,7 @@ mod tests {
             (TraceFailure::TimedOut, "execution timeout"),
             (TraceFailure::Call(CallFailure::OutOfGas), "out of gas"),
             (TraceFailure::StateUnavailable { state_root: HASH }, unavailable.as_str()),
+            (TraceFailure::MissingTrieNode { hash: HASH, path: vec![1, 0xf] }, missing_node.as_str()),
             (TraceFailure::UnresolvedBlock(UnresolvedBlock::NoSafeBlock), "safe block not found"),
             (TraceFailure::Node { error: reason() }, "why"),
         ];

@@ -5,6 +5,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use futures_util::future::BoxFuture;
 use tenon_config::DeviceSettings;
 use tenon_device_session::{DerivationPath, DeviceError, Timeouts, Wallet, WalletStatus};
+use tenon_sdk::error_texts::{account_refusal_text, device_status_text};
 use tokio::sync::watch;
 
 use super::person::{TerminalPerson, passphrase_argument};
@@ -84,11 +85,11 @@ pub(super) fn interrupted() -> BoxFuture<'static, ()> {
     })
 }
 
-/// Converts a device's error to the end of the command.
+/// Converts a device's error to the end of the command, with the text that clients of a node receive.
 pub(super) fn stop(error: DeviceError) -> Stop {
     match error {
         DeviceError::Cancelled => Stop::Interrupted("cancelled, on the device too".into()),
-        error => Stop::failure(error),
+        error => Stop::failure(account_refusal_text(&error.into())),
     }
 }
 
@@ -99,7 +100,7 @@ pub(super) fn path(matches: &ArgMatches) -> DerivationPath {
 
 pub(super) async fn execute_open(matches: &ArgMatches) -> Result<(), Stop> {
     let opened = opened(matches).await?;
-    let text = opened.status.borrow().text();
+    let text = device_status_text(&opened.status.borrow().listed(), None);
     print(format!("{}\n{text}\n", opened.url).as_bytes())
 }
 

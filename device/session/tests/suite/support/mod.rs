@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, Bytes, U256, address, b256, hex};
 use futures_util::future::BoxFuture;
+use tenon_api::messages::DeviceStatus;
 use tenon_device_framing::{Packets, Reader};
 use tenon_device_session::{
     Answer, DerivationPath, DeviceError, Fees, Member, MemberType, NoPerson, Person, Prompt, Timeouts, Transaction,
@@ -77,8 +78,8 @@ impl Held {
         self.wallet.derive(DerivationPath::account(0), true, false, &mut NoPerson, &mut never()).await
     }
 
-    pub(crate) fn text(&self) -> String {
-        self.status.borrow().text()
+    pub(crate) fn listed(&self) -> DeviceStatus {
+        self.status.borrow().listed()
     }
 }
 

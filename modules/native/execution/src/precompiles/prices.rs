@@ -156,6 +156,9 @@ mod tests {
         let root = B256::repeat_byte(7);
         let prices = Prices::of_books(&[], root);
         let found = answer(EPOCH_PRICE, &pair(TOKEN, NATIVE), Some(&prices));
-        assert!(matches!(&found, Err(StoreError::Corrupt { what }) if what.contains("missing trie Node")), "{found:?}");
+        assert!(
+            matches!(&found, Err(StoreError::Corrupt { what }) if what.contains("does not have the trie node")),
+            "{found:?}"
+        );
     }
 }
