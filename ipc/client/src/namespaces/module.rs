@@ -16,7 +16,8 @@ use tenon_api::messages::{
 pub struct Module(pub ModuleInfo);
 
 /// The JSON form of a module. Name, kind and state are required, so that a short answer cannot decode to a long list in
-/// memory; other members may be missing in the answer of another version.
+/// memory; other members may be missing in the answer of another version. `plugins/admin/src/module_shape.rs` writes the
+/// same members in the same order, which a test there checks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FlatModule {
