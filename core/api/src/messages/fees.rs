@@ -60,6 +60,9 @@ impl PercentileProblem {
 
     /// Checks that the percentiles of a request ascend from 0 to 100, and are not too many.
     ///
+    /// This is here because the module checks the requests of every plugin, and `plugins/eth` checks before it sends: a
+    /// longer list would be refused for its size, with another error. Both have only this crate in common.
+    ///
     /// # Errors
     /// The first problem.
     pub fn check(percentiles: &[f64]) -> Result<(), Self> {

@@ -75,6 +75,9 @@ impl StoreError {
     /// written them, for example while it pruned. The writer reads the head from the disk again, if it can, before it reports
     /// the error.
     ///
+    /// This is here because it says what [`StoreError::WriterStopped`] means for every user of a [`ChainWriter`], and both
+    /// users (the importer, the counters of commits) have only this crate in common.
+    ///
     /// # Errors
     /// The error itself if none was.
     pub fn committed_despite(self, chain: &dyn ChainReader, commits: &[Arc<BlockCommit>]) -> Result<usize, Self> {
