@@ -33,14 +33,6 @@ pub(crate) fn syntax(text: String) -> Failure {
     failure(FailureCode::PARSE, text)
 }
 
-pub(crate) fn non_array_args() -> Failure {
-    Failure::invalid_params("non-array args")
-}
-
-pub(crate) fn missing_argument(index: usize) -> Failure {
-    Failure::invalid_params(format!("missing value for required argument {index}"))
-}
-
 pub(crate) fn no_subscription_name() -> Failure {
     Failure::invalid_params("expected subscription name as first argument")
 }

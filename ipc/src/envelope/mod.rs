@@ -545,7 +545,7 @@ fn unsubscribe<S: RpcService>(params: Option<&str>, subscriptions: Option<&Subsc
     let params = params.filter(|params| *params != "null").unwrap_or("[]");
     let id = match first_text(Some(params)) {
         Ok(Some((id, _))) => id,
-        Ok(None) if is_empty_list(params) => return Outcome::Failed(failures::missing_argument(0)),
+        Ok(None) if is_empty_list(params) => return Outcome::Failed(Failure::missing_argument(0)),
         // The reference's ids are strings; any other value matches no subscription.
         Ok(None) => return Outcome::Failed(failures::subscription_not_found()),
         Err(failure) => return Outcome::Failed(failure),
@@ -558,7 +558,7 @@ fn unsubscribe<S: RpcService>(params: Option<&str>, subscriptions: Option<&Subsc
 
 /// The first value of a list if it is a string, and the list of the others, if any. The text is valid JSON.
 fn first_text(params: Option<&str>) -> Result<Option<(String, Option<String>)>, Failure> {
-    let list = params.filter(|params| params.starts_with('[')).ok_or_else(failures::non_array_args)?;
+    let list = params.filter(|params| params.starts_with('[')).ok_or_else(Failure::non_array_arguments)?;
     let list = list[1..].trim_start();
     if !list.starts_with('"') {
         return Ok(None);

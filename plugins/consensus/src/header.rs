@@ -55,7 +55,7 @@ impl Param for HeaderArgument {
 
 /// The error for a header without any member.
 pub(crate) fn missing_header_members() -> Failure {
-    Failure::invalid_params("invalid argument 0: missing required field 'parentHash' for Header")
+    Failure::invalid_argument(0, "missing required field 'parentHash' for Header")
 }
 
 /// A number that the reference reads with up to 256 bits. Values above 64 bits are refused: no header has them.

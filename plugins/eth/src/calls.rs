@@ -8,7 +8,7 @@ use tenon_sdk::{
     transactions::fill_for_access_list,
 };
 
-use crate::{Answer, EthContext, block_or_latest, chain_info, deferred::Deferred, too_many_arguments};
+use crate::{Answer, EthContext, block_or_latest, chain_info, deferred::Deferred};
 
 /// Overrides of the block, which native chains do not have.
 type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
@@ -68,7 +68,7 @@ pub(crate) async fn create_access_list(
 ) -> Answer {
     let dialect = crate::dialect(&context).await?;
     if !dialect.accepts_new_override_parameters && state_overrides.was_given() {
-        return Err(too_many_arguments(2));
+        return Err(Failure::too_many_arguments(2));
     }
     let block = block_or_latest(&context, block, 1).await?;
     let request = if dialect.completes_access_list_call {
@@ -95,7 +95,7 @@ pub(crate) async fn create_access_list(
 
 async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) -> Result<BlockOverrides, Failure> {
     if given.was_given() && !crate::dialect(context).await?.accepts_new_override_parameters {
-        return Err(too_many_arguments(3));
+        return Err(Failure::too_many_arguments(3));
     }
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
 }

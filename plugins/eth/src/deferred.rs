@@ -17,7 +17,7 @@ impl<T> Deferred<T> {
     /// # Errors
     /// `-32602` if it is not a value of its type.
     pub(crate) fn at(self, position: usize) -> Result<T, Failure> {
-        self.value.map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+        self.value.map_err(|error| Failure::invalid_argument(position, error))
     }
 
     /// Whether there was an argument, including `null`.

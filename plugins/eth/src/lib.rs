@@ -148,7 +148,7 @@ async fn block_or_default(context: &EthContext, block: StateBlock, position: usi
     if was_given {
         return BlockParam::named(None).id();
     }
-    Err(Failure::invalid_params(format!("missing value for required argument {position}")))
+    Err(Failure::missing_argument(position))
 }
 
 /// The block of a call, argument number `position`, which may be omitted on every profile.
@@ -166,7 +166,7 @@ async fn usable(context: &EthContext, block: BlockParam, position: usize) -> Res
     match refuse_safe(context, id, position).await {
         Err(_) if block.is_object => {
             let error = ArgumentError::mismatch("object", "string");
-            Err(Failure::invalid_params(format!("invalid argument {position}: {error}")))
+            Err(Failure::invalid_argument(position, error))
         }
         refused => refused.map(|()| id),
     }
@@ -181,15 +181,9 @@ async fn named_block(context: &EthContext, block: BlockNumberParam, position: us
 /// Refuses `safe` where it is not a tag (`docs/spec/rpc-eth.md` 4.4).
 async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> Result<(), Failure> {
     if block == BlockId::Tag(BlockTag::Safe) && !dialect(context).await?.has_safe_tag {
-        let text = format!("invalid argument {position}: hex string without 0x prefix");
-        return Err(Failure::invalid_params(text));
+        return Err(Failure::invalid_argument(position, "hex string without 0x prefix"));
     }
     Ok(())
-}
-
-/// The refusal of an argument that native chains do not have.
-fn too_many_arguments(count: usize) -> Failure {
-    Failure::invalid_params(format!("too many arguments, want at most {count}"))
 }
 
 /// A list of bytes, each as `0x` and hex digits.

@@ -16,7 +16,7 @@ impl Param for TypedData {
 }
 
 pub(crate) async fn sign(context: EthContext, address: Address, TypedData(data): TypedData) -> Result<Bytes, Failure> {
-    let invalid = |reason| Failure::invalid_params(format!("invalid argument 1: {reason}"));
+    let invalid = |reason| Failure::invalid_argument(1, reason);
     // Shown by devices and external signers.
     let text = data.to_string();
     let Hashes { domain, message } = tenon_typed_data::hash(data).map_err(invalid)?;

@@ -1,5 +1,7 @@
 //! The error of a method, as its client receives it: a code and a text.
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 use tenon_api::{
     ActorError, BusError, RequestError, SpaceError,
@@ -68,6 +70,26 @@ impl Failure {
     /// A failure of the arguments, code `-32602`.
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self { code: FailureCode::INVALID_PARAMS, message: message.into(), data: None }
+    }
+
+    /// The arguments of a call are not an array.
+    pub fn non_array_arguments() -> Self {
+        Self::invalid_params("non-array args")
+    }
+
+    /// A required argument is missing. Positions count from 0.
+    pub fn missing_argument(position: usize) -> Self {
+        Self::invalid_params(format!("missing value for required argument {position}"))
+    }
+
+    /// An argument cannot be decoded, or the method refuses it. Positions count from 0.
+    pub fn invalid_argument(position: usize, reason: impl Display) -> Self {
+        Self::invalid_params(format!("invalid argument {position}: {reason}"))
+    }
+
+    /// A call has more arguments than its method takes.
+    pub fn too_many_arguments(max: usize) -> Self {
+        Self::invalid_params(format!("too many arguments, want at most {max}"))
     }
 
     /// A method is unknown, disabled or not exposed, code `-32601`; with the reference's text (`docs/spec/rpc-eth.md` 3.3).
@@ -171,6 +193,7 @@ impl From<RequestError> for Failure {
             RequestError::MissingTrieNode { hash, path } => Self::server(missing_trie_node_text(hash, &path)),
             RequestError::Epoch(refusal) => Self::server(epoch_refusal_text(refusal)),
             RequestError::Account(refusal) => Self::server(account_refusal_text(&refusal)),
+            RequestError::UnreadableFile { path, reason } => Self::server(unreadable_file_text(&path, &reason)),
             RequestError::FrontEnd(refusal) => Self::server(front_end_refusal_text(refusal)),
             RequestError::Enode(problem) => Self::server(enode_problem_text(&problem)),
             RequestError::Recording(refusal) => Self::server(recording_refusal_text(refusal)),
@@ -193,7 +216,6 @@ mod tests {
         let cases = [
             (BusError::NoHandler { request }, -32000, "this node has no module that answers GetHead"),
             (BusError::UnknownTopic { topic: Topic(0x7fff) }, -32000, "no handler for topic 0x7fff"),
-            RequestError::UnreadableFile { path, reason } => Self::server(unreadable_file_text(&path, &reason)),
             (
                 BusError::WrongSchema { request, known: 1, sent: 2 },
                 -32000,
@@ -226,6 +248,11 @@ mod tests {
             (RequestError::InvalidArgument("no".to_owned()).into(), -32602, "no"),
             (RequestError::Block(UnresolvedBlock::Unknown).into(), -32000, "unknown block"),
             (RequestError::Account(AccountRefusal::Locked).into(), -32000, "authentication needed: password or unlock"),
+            (
+                RequestError::UnreadableFile { path: "/x/b.rlp".into(), reason: "is a folder".to_owned() }.into(),
+                -32000,
+                "could not read file: /x/b.rlp: is a folder",
+            ),
             (RequestError::Epoch(EpochRefusal::Future).into(), -32000, "input epoch number > current epoch number"),
             (RequestError::Enode(EnodeProblem::Port).into(), -32000, "invalid enode: invalid port"),
             (
@@ -248,11 +275,6 @@ mod tests {
 
             assert_eq!(failure.code, code);
             assert_eq!(failure.for_client(), Failure::server("method handler crashed"));
-            (
-                RequestError::UnreadableFile { path: "/x/b.rlp".into(), reason: "is a folder".to_owned() }.into(),
-                -32000,
-                "could not read file: /x/b.rlp: is a folder",
-            ),
         }
     }
 }

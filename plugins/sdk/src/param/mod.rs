@@ -145,10 +145,9 @@ pub(crate) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// `params` is absent (empty), `null` or an array.
     pub(crate) fn new(params: &'a [u8], expected: usize) -> Result<Self, Failure> {
-        let not_array = || Failure::invalid_params("non-array args");
-        let text = std::str::from_utf8(params).map_err(|_| not_array())?.trim_ascii();
+        let text = std::str::from_utf8(params).map_err(|_| Failure::non_array_arguments())?.trim_ascii();
         let text = if text.is_empty() || text == "null" { "[]" } else { text };
-        let values = Values::of_array(text).ok_or_else(not_array)?;
+        let values = Values::of_array(text).ok_or_else(Failure::non_array_arguments)?;
         Ok(Self { values, position: 0, expected, has_ended: false })
     }
 
@@ -163,13 +162,10 @@ impl<'a> Arguments<'a> {
         self.position += 1;
         let given = if self.has_ended { None } else { self.take()? };
         match given {
-            Some(raw) => {
-                T::decode(raw).map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
-            }
+            Some(raw) => T::decode(raw).map_err(|error| Failure::invalid_argument(position, error)),
             None => {
                 self.has_ended = true;
-                T::missing()
-                    .ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))
+                T::missing().ok_or_else(|| Failure::missing_argument(position))
             }
         }
     }
@@ -178,7 +174,7 @@ impl<'a> Arguments<'a> {
         if self.has_ended || self.take()?.is_none() {
             return Ok(());
         }
-        Err(Failure::invalid_params(format!("too many arguments, want at most {}", self.expected)))
+        Err(Failure::too_many_arguments(self.expected))
     }
 
     fn take(&mut self) -> Result<Option<RawArgument<'a>>, Failure> {

@@ -78,7 +78,7 @@ fn ask(account: Address, message: ValidatorMessage) -> SignatureRequest {
 /// `consensus_signSeal`: account, chain id, and the header (RLP) with an empty seal.
 pub(super) fn seal(arguments: &Arguments<'_>) -> Result<SignatureRequest, Failure> {
     let (account, chain_id, encoded): (_, _, Bytes) = parts(arguments)?;
-    let invalid = |error: String| Failure::invalid_params(format!("invalid argument 2: header: {error}"));
+    let invalid = |error: String| Failure::invalid_argument(2, format_args!("header: {error}"));
     let mut rest = &encoded[..];
     let header = tenon_chain::decode_header(&mut rest).map_err(|error| invalid(error.to_string()))?;
     if !rest.is_empty() {

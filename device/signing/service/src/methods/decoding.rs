@@ -15,9 +15,9 @@ pub(crate) struct Arguments<'a>(Vec<&'a RawValue>);
 impl<'a> Arguments<'a> {
     pub(crate) fn new(params: Option<&'a str>) -> Result<Self, Failure> {
         let arguments: Vec<&RawValue> =
-            serde_json::from_str(params.unwrap_or("[]")).map_err(|_| Failure::invalid_params("non-array args"))?;
+            serde_json::from_str(params.unwrap_or("[]")).map_err(|_| Failure::non_array_arguments())?;
         match arguments.len() > MAX_ARGUMENTS {
-            true => Err(Failure::invalid_params(format!("too many arguments, want at most {MAX_ARGUMENTS}"))),
+            true => Err(Failure::too_many_arguments(MAX_ARGUMENTS)),
             false => Ok(Self(arguments)),
         }
     }
@@ -26,26 +26,24 @@ impl<'a> Arguments<'a> {
     /// `null` counts as a missing argument.
     pub(super) fn at_most(&self, number: usize) -> Result<(), Failure> {
         match self.0.iter().skip(number).any(|value| value.get() != "null") {
-            true => Err(Failure::invalid_params(format!("too many arguments, want at most {number}"))),
+            true => Err(Failure::too_many_arguments(number)),
             false => Ok(()),
         }
     }
 
     fn text(&self, position: usize) -> Result<&'a str, Failure> {
         let given = self.0.get(position).map(|value| value.get()).filter(|text| *text != "null");
-        given.ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))
+        given.ok_or_else(|| Failure::missing_argument(position))
     }
 
     /// Decodes an argument in the formats of the node's methods.
     pub(super) fn param<T: Param>(&self, position: usize) -> Result<T, Failure> {
-        T::decode(RawArgument::new(self.text(position)?))
-            .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+        T::decode(RawArgument::new(self.text(position)?)).map_err(|error| Failure::invalid_argument(position, error))
     }
 
     /// Decodes an argument as JSON.
     pub(super) fn structure<T: Deserialize<'a>>(&self, position: usize) -> Result<T, Failure> {
-        serde_json::from_str(self.text(position)?)
-            .map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+        serde_json::from_str(self.text(position)?).map_err(|error| Failure::invalid_argument(position, error))
     }
 
     pub(super) fn address(&self, position: usize) -> Result<Address, Failure> {
