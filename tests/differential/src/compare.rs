@@ -31,8 +31,7 @@ pub fn same_chain(one: &Node, other: &Node) {
     for number in (0..=one.height()).map(BlockNumber) {
         let hash = one.store.canonical_hash(number).unwrap();
         assert_eq!(hash, other.store.canonical_hash(number).unwrap(), "block {number}");
-        let receipts = |node: &Node| node.store.receipts(hash.unwrap()).unwrap().unwrap();
-        assert_eq!(receipts(one), receipts(other), "receipts of block {number}");
+        assert_eq!(receipts_of(one, number), receipts_of(other, number), "receipts of block {number}");
     }
 }
 
@@ -65,9 +64,12 @@ pub fn log_index_and_scan(node: &Node, random: &mut SplitMix64, searches: u64) -
     (searches, found)
 }
 
-pub(crate) fn receipts_of(node: &Node, number: u64) -> Vec<Receipt> {
-    let hash = node.store.canonical_hash(number.into()).unwrap().unwrap();
-    node.store.receipts(hash).unwrap().unwrap().to_vec()
+/// The receipts of a canonical block.
+pub(crate) fn receipts_of(node: &Node, number: impl Into<BlockNumber>) -> Vec<Receipt> {
+    let number = number.into();
+    let hash = node.store.canonical_hash(number).unwrap().unwrap_or_else(|| panic!("there is no block {number}"));
+    let receipts = node.store.receipts(hash).unwrap();
+    receipts.unwrap_or_else(|| panic!("block {number}, {hash}, has no receipts")).to_vec()
 }
 
 fn random_filter(random: &mut SplitMix64, emitters: &[Address], values: &[B256]) -> LogFilter {

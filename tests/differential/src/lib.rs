@@ -13,7 +13,7 @@
 //! be set by `TENON_SEED`. The crate knows no rule of the chain.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure fails the test")]
 
 pub mod compare;
 mod memory;

@@ -10,7 +10,7 @@ use tenon_api::{
 use tenon_sdk::Failure;
 use tenon_sdk::error_texts::RefusableAnswer as _;
 
-use crate::Node;
+use crate::{Node, compare::receipts_of};
 
 /// The slots that are queried: those that the random code writes, and a few others.
 const SLOTS: u64 = 8;
@@ -66,14 +66,13 @@ impl Memory {
     pub fn remember(&mut self, node: &Node, addresses: &[Address], calls: Vec<CallRequest>) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();
-        let receipts = node.store.receipts(head.header.hash()).unwrap().unwrap();
         let calls = calls.into_iter().map(|call| {
             let answer = ask(node, &call, BlockId::LATEST);
             (call, answer)
         });
         let height = Height {
             hash: head.header.hash(),
-            receipts: receipts.to_vec(),
+            receipts: receipts_of(node, head.number()),
             accounts: addresses.iter().map(|address| (*address, state.account(*address).unwrap())).collect(),
             slots: addresses
                 .iter()
@@ -94,8 +93,7 @@ impl Memory {
         for (number, height) in self.0.range(..=node.height()) {
             let number = BlockNumber(*number);
             assert_eq!(node.store.canonical_hash(number).unwrap(), Some(height.hash), "block {number}");
-            let receipts = node.store.receipts(height.hash).unwrap().unwrap();
-            assert_eq!(*receipts, height.receipts, "receipts of block {number}");
+            assert_eq!(receipts_of(node, number), height.receipts, "receipts of block {number}");
             let state = node.store.state_at(number).unwrap();
             for (address, account) in &height.accounts {
                 assert_eq!(state.account(*address).unwrap(), *account, "account {address} at block {number}");

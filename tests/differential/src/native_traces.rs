@@ -170,10 +170,14 @@ fn logs_of(log: &StructLog, contract: Address) -> Vec<Logged> {
     while let Some(step) = steps.next_step().unwrap() {
         let (opcode, depth, stack) = (step.opcode, step.depth, step.stack.unwrap().collect::<Vec<_>>());
         while frames.last().is_some_and(|frame| frame.depth > depth) {
-            let ended = frames.pop().unwrap();
+            let ended = frames.pop().expect("a frame was found to be open");
             // Of frames that end together only the last one's caller has this stack; the others' callers failed.
-            let left = if ended.depth == depth + 1 { stack.last().copied().unwrap() } else { U256::ZERO };
-            let caller = frames.last_mut().unwrap();
+            let left = if ended.depth == depth + 1 {
+                stack.last().copied().expect("an ended call leaves its outcome on the stack")
+            } else {
+                U256::ZERO
+            };
+            let caller = frames.last_mut().expect("the outermost frame does not end");
             let created = Address::from_word(B256::from(left));
             if !left.is_zero() {
                 let named = |log: Logged| Logged { address: log.address.or(Some(created)), ..log };
@@ -181,21 +185,20 @@ fn logs_of(log: &StructLog, contract: Address) -> Vec<Logged> {
             }
         }
         if frames.last().is_some_and(|frame| frame.depth < depth) {
-            let contract =
-                before.and_then(|(opcode, stack)| contract_of(opcode, stack, frames.last().unwrap().contract));
+            let contract = before.and_then(|(opcode, stack)| contract_of(opcode, stack, frames.last()?.contract));
             frames.push(Frame { depth, contract, logs: Vec::new() });
         }
-        let frame = frames.last_mut().unwrap();
+        let frame = frames.last_mut().expect("the outermost frame does not end");
         if (LOG0..=LOG4).contains(&opcode) {
             let mut items = stack.iter().rev().skip(1);
-            let length = *items.next().unwrap();
+            let length = *items.next().expect("LOG has two operands before its topics");
             let topics = items.take(usize::from(opcode - LOG0)).map(|topic| B256::from(*topic)).collect();
             frame.logs.push(Logged { address: frame.contract, topics, length });
         }
         before = Some((opcode, stack));
     }
     assert_eq!(frames.len(), 1, "a trace ends where it began");
-    frames.pop().unwrap().logs
+    frames.remove(0).logs
 }
 
 /// The contract whose logs are written by the frame that this step begins; none for a creation.

@@ -114,8 +114,10 @@ impl Node {
     /// # Panics
     /// If there is none.
     pub fn block(&self, number: u64) -> Block {
-        let hash = self.store.canonical_hash(BlockNumber(number)).unwrap().unwrap();
-        self.store.block(hash).unwrap().unwrap().block.clone()
+        let hash = self.store.canonical_hash(BlockNumber(number)).unwrap();
+        let hash = hash.unwrap_or_else(|| panic!("there is no block {number}"));
+        let block = self.store.block(hash).unwrap().unwrap_or_else(|| panic!("block {number}, {hash}, is missing"));
+        block.block.clone()
     }
 
     /// Every canonical block but the first.

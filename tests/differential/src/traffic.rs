@@ -334,7 +334,8 @@ fn random_code(random: &mut SplitMix64, addresses: &[Address]) -> Vec<u8> {
 
 /// The key of a development account, which is public.
 fn secret_key(accounts: &Accounts, address: Address) -> SecretKey {
-    let revealed = accounts.reveal().into_iter().find(|account| account.address == address).unwrap();
+    let revealed = accounts.reveal().into_iter().find(|account| account.address == address);
+    let revealed = revealed.unwrap_or_else(|| panic!("{address} is not a development account"));
     let bytes: B256 = revealed.secret_key.parse().unwrap();
     SecretKey::from_byte_array(bytes.0).unwrap()
 }

@@ -62,7 +62,7 @@ impl Follower {
             let made = NativeEngine::with_records_and_source(&spec, Arc::new(ContractCandidates), clock, records);
             Arc::clone(engine.get_or_init(|| Arc::new(made.unwrap()))) as _
         });
-        Self { node, engine: engine.into_inner().unwrap() }
+        Self { node, engine: engine.into_inner().expect("the node made its engine") }
     }
 
     /// Imports a block.
@@ -73,7 +73,7 @@ impl Follower {
         let number = block.header.number;
         let outcome = self.node.importer.insert(block.clone()).unwrap_or_else(|error| panic!("{error}"));
         let InsertOutcome::Head { reorganised } = outcome else { return };
-        let facts = model.facts(block.header.hash()).unwrap();
+        let facts = model.facts(block.header.hash()).unwrap_or_else(|| panic!("the model did not make block {number}"));
         agreement.heads += 1;
         agreement.reorganisations += u64::from(!reorganised.is_empty());
         let head = self.node.store.head();
@@ -100,7 +100,7 @@ impl Follower {
             agreement.signed_twice += u64::from(number > model.network.epoch);
         }
         if opens {
-            let before = model.facts(facts.parent).unwrap();
+            let before = parent_of(facts, model);
             let is_back = |who: &&Address| facts.epoch.masternodes.contains(who);
             agreement.epochs += 1;
             agreement.penalties += facts.epoch.penalties.len() as u64;
@@ -119,7 +119,7 @@ impl Follower {
     /// Checks the certificate of the round that failed before a block: by the required number of the parent's
     /// masternodes, and by one less (`docs/spec/consensus.md` 5.6). No header contains it.
     fn agrees_on_failed_round(&self, facts: &Facts, model: &Model, agreement: &mut Agreement) {
-        let before = model.facts(facts.parent).unwrap();
+        let before = parent_of(facts, model);
         if !self.engine.is_v2(before.number) || before.round + 1 == facts.round {
             return;
         }
@@ -127,7 +127,8 @@ impl Follower {
         let needed = model.quorum(masternodes.len(), round);
         let gap_number = model.gap_number(before.epoch.number);
         let store = &*self.node.store;
-        let header = store.header(before.hash).unwrap().unwrap();
+        let header = store.header(before.hash).unwrap();
+        let header = header.unwrap_or_else(|| panic!("the node lacks block {}", before.number));
         let epoch = self.engine.v2().epoch_info(&header, store).unwrap();
         let verdict = |count: usize| {
             let mut certificate = TimeoutCertificate { round, signatures: Vec::new(), gap_number };
@@ -165,4 +166,9 @@ impl Follower {
     pub fn records(&self) -> Vec<Option<Vec<u8>>> {
         (0..32).map(|place| self.node.store.record(&format!("candidates/{place}")).unwrap()).collect()
     }
+}
+
+/// The parent of a block that the model made.
+fn parent_of(facts: &Facts, model: &Model) -> Arc<Facts> {
+    model.facts(facts.parent).unwrap_or_else(|| panic!("the model did not make the parent of block {}", facts.number))
 }

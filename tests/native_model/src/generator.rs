@@ -44,7 +44,9 @@ impl Generator {
 
     /// The newest block.
     pub fn tip(&self) -> Arc<Facts> {
-        self.engine.model.lock().facts(self.node.store.head().header.hash()).unwrap()
+        let head = self.node.store.head();
+        let facts = self.engine.model.lock().facts(head.header.hash());
+        facts.unwrap_or_else(|| panic!("the model did not make the head, block {}", head.number()))
     }
 
     /// Returns whether a branch has not won yet, so that the chain must not end here.

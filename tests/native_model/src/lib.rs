@@ -18,7 +18,7 @@
 //! - All random data derives from one seed, which is printed and can be set by `TENON_SEED`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failure fails the test")]
 
 mod follower;
 mod generator;

@@ -247,12 +247,14 @@ impl Model {
     #[allow(clippy::cast_precision_loss, reason = "the rule is defined with doubles")]
     pub fn quorum(&self, masternodes: usize, round: u64) -> usize {
         let threshold = self.network.rules(round).threshold;
-        (0..=masternodes).find(|count| *count as f64 >= masternodes as f64 * threshold).unwrap()
+        (0..=masternodes)
+            .find(|count| *count as f64 >= masternodes as f64 * threshold)
+            .unwrap_or_else(|| panic!("threshold {threshold} of round {round} is above 1"))
     }
 
     /// The maximum total difficulty of all branches.
     pub fn best(&self) -> u64 {
-        self.blocks.values().map(|facts| facts.total_difficulty).max().unwrap()
+        self.blocks.values().map(|facts| facts.total_difficulty).max().expect("the model has the genesis block")
     }
 
     /// The rewards of a block, by receiver (`docs/spec/chain.md` 4.3).
@@ -320,7 +322,8 @@ impl Model {
             return None;
         }
         let Epoch { masternodes, partners, .. } = &*plan.epoch;
-        let place = masternodes.iter().position(|who| *who == plan.author).unwrap();
+        let place = masternodes.iter().position(|who| *who == plan.author);
+        let place = place.unwrap_or_else(|| panic!("the author of block {number}, {}, is no masternode", plan.author));
         let turned = number % 900 / masternodes.len() as u64;
         let partner = (u64::from(partners[place]) + turned) % masternodes.len() as u64;
         Some(masternodes[usize::try_from(partner).unwrap()])

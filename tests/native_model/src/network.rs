@@ -127,7 +127,11 @@ impl Network {
 
     /// The parameters of a round.
     pub fn rules(&self, round: u64) -> &RoundRules {
-        self.rounds.iter().rev().find(|rules| rules.from <= round).unwrap()
+        self.rounds
+            .iter()
+            .rev()
+            .find(|rules| rules.from <= round)
+            .unwrap_or_else(|| panic!("no rules apply to round {round}"))
     }
 
     fn to_json(&self) -> Vec<u8> {

@@ -7,7 +7,14 @@
 //! Invariant: it checks nothing that the code under test may have to refuse.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "a failure fails the test")]
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure fails the test"
+)]
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -189,7 +196,7 @@ impl TrieReader for MemoryTrie {
 impl ChainReader for MemoryChain {
     fn head(&self) -> Arc<Head> {
         let tables = self.tables.read();
-        let (header, total_difficulty) = &tables.headers[tables.canonical.last().unwrap()];
+        let (header, total_difficulty) = &tables.headers[tables.canonical.last().expect("a chain has a genesis block")];
         let (finalized, safe) = tables.finality;
         Arc::new(Head { header: Arc::clone(header), total_difficulty: *total_difficulty, finalized, safe })
     }
@@ -380,11 +387,13 @@ pub struct RecordedCase {
 impl RecordedCase {
     fn parse(name: String, content: &str) -> Self {
         let line = |mark: &str| {
-            let line = content.lines().find_map(|line| line.strip_prefix(mark)).unwrap();
-            serde_json::from_str::<Value>(line).unwrap()
+            let line = content.lines().find_map(|line| line.strip_prefix(mark));
+            let line = line.unwrap_or_else(|| panic!("{name} has no line with {mark}"));
+            serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{name}: {error}"))
         };
         let params = line(">>")["params"].as_array().cloned().unwrap_or_default();
-        Self { name, params, answer: line("<<") }
+        let answer = line("<<");
+        Self { name, params, answer }
     }
 }
 
@@ -403,8 +412,11 @@ pub fn call_request(object: &Value) -> CallRequest {
         max_fee_per_blob_gas: number("maxFeePerBlobGas"),
         value: number("value"),
         input: text("input").or(text("data")).map(|text| text.parse().unwrap()).unwrap_or_default(),
-        blob_versioned_hashes: hashes
-            .map(|list| list.iter().map(|hash| hash.as_str().unwrap().parse().unwrap()).collect()),
+        blob_versioned_hashes: hashes.map(|list| {
+            list.iter()
+                .map(|hash| hash.as_str().unwrap_or_else(|| panic!("{hash} is not a text")).parse().unwrap())
+                .collect()
+        }),
         ..CallRequest::default()
     }
 }

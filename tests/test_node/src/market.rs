@@ -57,14 +57,14 @@ impl Sent {
     }
 
     fn recorded(transaction: &Value) -> Self {
-        let text = |name: &str| transaction[name].as_str().unwrap();
+        let text = |name: &str| text_of(transaction, name);
         Self {
             to: (!text("To").is_empty()).then(|| text("To").parse().unwrap()),
             from: text("From").parse().unwrap(),
             input: text("Data").parse().unwrap(),
             nonce: transaction["Nonce"].as_u64(),
-            gas_limit: transaction["Gas"].as_u64().unwrap(),
-            gas_price: transaction["GasPrice"].as_u64().unwrap(),
+            gas_limit: number_of(transaction, "Gas"),
+            gas_price: number_of(transaction, "GasPrice"),
         }
     }
 }
@@ -90,16 +90,16 @@ impl<C: ChainReader> Market<C> {
             (commit.accounts, commit.codes, commit.trie_nodes) = (Vec::new(), Vec::new(), Vec::new());
             writer.commit(&Arc::new(commit)).unwrap();
         }
-        let blocks = scenario["Blocks"].as_array().unwrap();
+        let blocks = list_of(scenario, "Blocks");
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = Arc::new(SealessEngine { epochs: epochs.collect() });
-        let author = scenario["Author"].as_str().unwrap().parse().unwrap();
+        let author = text_of(scenario, "Author").parse().unwrap();
         let executor = Executor::new(family_of(&spec).unwrap());
         Self { scenario: scenario.clone(), author, chain, writer, spec, executor, engine }
     }
 
     pub fn blocks(&self) -> usize {
-        self.scenario["Blocks"].as_array().unwrap().len()
+        list_of(&self.scenario, "Blocks").len()
     }
 
     /// Executes and commits from the head up to and including this block of the scenario. Execution compares the state
@@ -115,7 +115,7 @@ impl<C: ChainReader> Market<C> {
 
     /// The trading root stated by the head.
     pub fn trading_root(&self) -> B256 {
-        trading_root(&self.spec, &*self.chain, &*self.engine).unwrap().unwrap()
+        trading_root(&self.spec, &*self.chain, &*self.engine).unwrap().expect("the exchange is active at the head")
     }
 
     /// The transactions of a block of the scenario, including the reference's trading root.
@@ -130,18 +130,14 @@ impl<C: ChainReader> Market<C> {
             Sent::to_exchange(TRADING, STRANGER, batch(first)),
             Sent::to_exchange(TRADING, self.author, batch(second)),
             Sent::to_exchange(ROOTS, STRANGER, vec![7; 64]),
-            Sent::to_exchange(
-                ROOTS,
-                self.author,
-                roots(block["Root"].as_str().unwrap().parse().unwrap(), EMPTY_ROOT_HASH),
-            ),
+            Sent::to_exchange(ROOTS, self.author, roots(text_of(block, "Root").parse().unwrap(), EMPTY_ROOT_HASH)),
         ]
     }
 
     /// Executes the next block, with these transactions.
     pub fn execute(&self, index: usize, transactions: &[Sent]) -> Result<BlockCommit, ExecutionError> {
         let recorded = &self.scenario["Blocks"][index];
-        let text = |name: &str| recorded[name].as_str().unwrap();
+        let text = |name: &str| text_of(recorded, name);
         let mut header = header_on(&*self.chain, text("State").parse().unwrap(), transactions);
         header.beneficiary = self.author;
         if let Some(gas_used) = recorded["GasUsed"].as_u64() {
@@ -174,23 +170,36 @@ pub fn scenarios_with_prices() -> Vec<Value> {
     serde_json::from_slice(&recorded).unwrap()
 }
 
+fn text_of<'a>(recorded: &'a Value, member: &str) -> &'a str {
+    recorded[member].as_str().unwrap_or_else(|| panic!("{member} is {}, not a text", recorded[member]))
+}
+
+fn number_of(recorded: &Value, member: &str) -> u64 {
+    recorded[member].as_u64().unwrap_or_else(|| panic!("{member} is {}, not a number", recorded[member]))
+}
+
+fn list_of<'a>(recorded: &'a Value, member: &str) -> &'a [Value] {
+    recorded[member].as_array().unwrap_or_else(|| panic!("{member} is {}, not a list", recorded[member]))
+}
+
 fn genesis_of(scenario: &Value) -> (Arc<ChainSpec>, BlockCommit) {
     let mut alloc = json!({});
-    for entry in scenario["Balances"].as_array().unwrap() {
-        let balance = U256::from_str_radix(entry["Balance"].as_str().unwrap(), 10).unwrap();
+    for entry in list_of(scenario, "Balances") {
+        let balance = U256::from_str_radix(text_of(entry, "Balance"), 10).unwrap();
         if !balance.is_zero() {
-            alloc[entry["Address"].as_str().unwrap()]["balance"] = json!(balance);
+            alloc[text_of(entry, "Address")]["balance"] = json!(balance);
         }
     }
-    for entry in scenario["Slots"].as_array().unwrap() {
+    for entry in list_of(scenario, "Slots") {
         if entry["Value"] != json!(B256::ZERO) {
-            alloc[entry["Address"].as_str().unwrap()]["storage"][entry["Slot"].as_str().unwrap()] =
-                entry["Value"].clone();
+            alloc[text_of(entry, "Address")]["storage"][text_of(entry, "Slot")] = entry["Value"].clone();
         }
     }
-    for (token, decimals) in scenario["Decimals"].as_object().unwrap() {
+    for (token, decimals) in scenario["Decimals"].as_object().expect("a market has the decimals of its tokens") {
         // A contract that answers every call with its decimals.
-        let decimals = u8::try_from(decimals.as_u64().unwrap()).unwrap();
+        let decimals =
+            u8::try_from(decimals.as_u64().unwrap_or_else(|| panic!("the decimals of {token} are {decimals}")))
+                .unwrap();
         alloc[token]["code"] = json!(Bytes::from(vec![0x60, decimals, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]));
     }
     for (contract, code) in scenario["Code"].as_object().into_iter().flatten() {
@@ -214,12 +223,12 @@ fn genesis_of(scenario: &Value) -> (Arc<ChainSpec>, BlockCommit) {
     let commit = genesis.commit().unwrap();
     let mut spec = genesis.spec;
     let native = NativeSettings::of_mut(Arc::make_mut(&mut spec)).unwrap();
-    let first = scenario["Blocks"][0]["Number"].as_u64().unwrap();
+    let first = number_of(&scenario["Blocks"][0], "Number");
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (FIRST, 5_000);
-    native.heights.tip_xdcx_cancellation_fee = scenario["CancelFeeAt"].as_u64().unwrap() - first + FIRST;
+    native.heights.tip_xdcx_cancellation_fee = number_of(scenario, "CancelFeeAt") - first + FIRST;
     native.heights.petersburg = native.heights.tip_xdcx_cancellation_fee;
     native.heights.istanbul = native.heights.tip_xdcx_cancellation_fee;
-    native.contracts.relayer_registration = scenario["Registration"].as_str().unwrap().parse().unwrap();
+    native.contracts.relayer_registration = text_of(scenario, "Registration").parse().unwrap();
     (spec, commit)
 }
 

@@ -38,7 +38,9 @@ impl RecordedChain {
         let blocks = blocks.collect();
         let text = lines.map(|lines| String::from_utf8(test_data(lines)).unwrap()).unwrap_or_default();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let lines = lines.map(|line| (line["number"].as_u64().unwrap(), line)).collect();
+        let lines = lines
+            .map(|line| (line["number"].as_u64().unwrap_or_else(|| panic!("a line has no number: {line}")), line))
+            .collect();
         Self { genesis, blocks, lines }
     }
 }

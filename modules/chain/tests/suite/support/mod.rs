@@ -13,13 +13,14 @@ pub(crate) fn json(name: &str) -> Value {
 }
 
 pub(crate) fn bytes(value: &Value) -> Vec<u8> {
-    alloy_primitives::hex::decode(value.as_str().unwrap()).unwrap()
+    let text = value.as_str().unwrap_or_else(|| panic!("{value} is not a text"));
+    alloy_primitives::hex::decode(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// A number as in the recordings: hexadecimal text, leading zeros allowed.
 pub(crate) fn number(value: &Value) -> alloy_primitives::U256 {
-    let text = value.as_str().unwrap();
-    let digits = text.strip_prefix("0x").unwrap();
+    let digits = value.as_str().and_then(|text| text.strip_prefix("0x"));
+    let digits = digits.unwrap_or_else(|| panic!("{value} is not a number in hexadecimal"));
     if digits.is_empty() {
         return alloy_primitives::U256::ZERO;
     }
