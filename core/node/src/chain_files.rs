@@ -360,8 +360,6 @@ fn export(
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use tenon_api::RequestError;
-
     use super::*;
 
     fn of_folders(parent: &Path, folders: Vec<PathBuf>) -> RequestFolders {
@@ -493,6 +491,9 @@ mod tests {
         }
         let missing = BusError::from(read("missing", 1).unwrap_err());
         assert!(matches!(&missing, BusError::Module(RequestError::Failed(_))), "{missing:?}");
+        fs::write(parent.path().join("first/cut.gz"), [0x1f, 0x8b]).unwrap();
+        let cut = BusError::from(read("cut.gz", 1).unwrap_err());
+        assert!(matches!(&cut, BusError::Module(RequestError::UnreadableFile { .. })), "{cut:?}");
         assert!(read("../first/plain", 1 << 30).is_ok(), "a path that stays inside");
         assert!(read("/etc/passwd", 1 << 30).unwrap_err().to_string().contains("these folders only"));
     }
